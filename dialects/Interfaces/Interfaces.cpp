@@ -1,0 +1,28 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Interfaces/Interfaces.h"
+
+using namespace mlir;
+
+AffineExpr intarsia::elementCount(MLIRContext *context, llvm::ArrayRef<AffineExpr> sizes) {
+  AffineExpr count = getAffineConstantExpr(1, context);
+  for (AffineExpr size : sizes)
+    count = count * size;
+  return count;
+}
+
+AffineExpr intarsia::byteCount(ShapedType type, llvm::ArrayRef<AffineExpr> sizes) {
+  AffineExpr count = elementCount(type.getContext(), sizes);
+  Type element = type.getElementType();
+  int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+  if (bits == 1)
+    bits = 8;
+  return bits % 8 == 0 ? count * (bits / 8) : (count * bits).ceilDiv(8);
+}
+
+#include "dialects/Interfaces/CostOpInterface.cpp.inc"
+#include "dialects/Interfaces/SizeOpInterface.cpp.inc"

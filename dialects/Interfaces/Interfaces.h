@@ -1,0 +1,38 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_DIALECTS_INTERFACES_H
+#define INTARSIA_DIALECTS_INTERFACES_H
+
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace intarsia {
+
+/// Sizes of one tensor: an expression for each dimension, over the symbols of the enclosing function.
+using Sizes = llvm::SmallVector<mlir::AffineExpr>;
+
+/// What an op asks of a device. Expressions in the enclosing function's symbols; null means none.
+struct Work {
+  mlir::AffineExpr flops;           ///< multiply and add counted apart
+  mlir::AffineExpr transcendentals; ///< evaluations of exp, erf, tanh, …
+  mlir::AffineExpr bytesRead;
+  mlir::AffineExpr bytesWritten;
+  mlir::Type elementType;           ///< what the flops are computed in
+};
+
+/// Number of elements of a tensor with these sizes.
+mlir::AffineExpr elementCount(mlir::MLIRContext *context, llvm::ArrayRef<mlir::AffineExpr> sizes);
+/// Bytes of a dense tensor of `type` with these sizes; 4-bit elements are packed two a byte, i1 takes one byte.
+mlir::AffineExpr byteCount(mlir::ShapedType type, llvm::ArrayRef<mlir::AffineExpr> sizes);
+
+} // namespace intarsia
+
+#include "dialects/Interfaces/SizeOpInterface.h.inc"
+#include "dialects/Interfaces/CostOpInterface.h.inc"
+
+#endif

@@ -1,0 +1,28 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_SIZE_OP_INTERFACE
+#define INTARSIA_SIZE_OP_INTERFACE
+
+include "mlir/IR/OpBase.td"
+
+def SizeOpInterface : OpInterface<"SizeOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op whose result sizes are expressions in its operands' sizes. A size is an AffineExpr over the symbols of the
+    enclosing function (products of symbols included), so that cost, buffer planning and host code read the same
+    expression.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Sizes of each result, given those of each operand (operands that are no shaped types have none).
+    }],
+    "::llvm::SmallVector<::llvm::SmallVector<::mlir::AffineExpr>>", "inferResultSizes",
+    (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes)>
+  ];
+}
+
+#endif

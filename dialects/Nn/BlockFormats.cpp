@@ -1,0 +1,205 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/BlockFormats.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/bit.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+
+// Smallest exponents, mantissa bits and largest values: OCP Microscaling Formats 1.0, tables 2 to 6 and 5.1; E4M3 has
+// one NaN a sign and no infinities, E5M2 is IEEE-like.
+static constexpr FloatElement float_e2m1 = {1, 0, 7, 6.0f, -1, 4};
+static constexpr FloatElement float_e2m3 = {3, 0, 31, 7.5f, -1, 6};
+static constexpr FloatElement float_e3m2 = {2, -2, 31, 28.0f, -1, 6};
+static constexpr FloatElement float_e4m3 = {3, -6, 0x7E, 448.0f, 0x7F, 8};
+static constexpr FloatElement float_e5m2 = {2, -14, 0x7B, 57344.0f, 0x7E, 8};
+
+// arXiv 2305.14314, appendix E.
+static constexpr float nf4Values[16] = {
+    -1.0f,                -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
+    -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0.0f,
+    0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+    0.44070982933044434f, 0.5626170039176941f,  0.7229568362236023f,  1.0f};
+
+const FloatElement *nn::getFloatElement(BlockElement element) {
+  switch (element) {
+  case BlockElement::E2M1:
+    return &float_e2m1;
+  case BlockElement::E2M3:
+    return &float_e2m3;
+  case BlockElement::E3M2:
+    return &float_e3m2;
+  case BlockElement::E4M3:
+    return &float_e4m3;
+  case BlockElement::E5M2:
+    return &float_e5m2;
+  default:
+    return nullptr;
+  }
+}
+
+std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
+  switch (element) {
+  case BlockElement::I4:
+    return IntegerElement{-8, 7, 4, true};
+  case BlockElement::U4:
+    return IntegerElement{0, 15, 4, false};
+  case BlockElement::I8:
+    return IntegerElement{-128, 127, 8, true};
+  case BlockElement::U8:
+    return IntegerElement{0, 255, 8, false};
+  case BlockElement::Ternary:
+    return IntegerElement{-1, 1, 4, true};
+  default:
+    return std::nullopt;
+  }
+}
+
+llvm::ArrayRef<float> nn::getNf4Values() { return nf4Values; }
+
+unsigned nn::codeBits(BlockElement element) {
+  switch (element) {
+  case BlockElement::I4:
+  case BlockElement::U4:
+  case BlockElement::E2M1:
+  case BlockElement::NF4:
+  case BlockElement::Ternary:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+static float decodeFloat(const FloatElement &format, unsigned code) {
+  unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
+  float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
+  if (magnitude > format.largestCode) {
+    // E5M2 has infinities between its largest number and its NaNs; the others have a NaN or nothing up there.
+    bool isInfinity = format.bits == 8 && format.mantissaBits == 2 && magnitude == format.largestCode + 1;
+    return isInfinity ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  }
+  unsigned exponent = magnitude >> format.mantissaBits;
+  unsigned mantissa = magnitude & ((1u << format.mantissaBits) - 1);
+  if (exponent == 0)
+    return sign * std::ldexp(static_cast<float>(mantissa), format.smallestExponent - int(format.mantissaBits));
+  mantissa |= 1u << format.mantissaBits;
+  return sign * std::ldexp(static_cast<float>(mantissa),
+                           int(exponent) - 1 + format.smallestExponent - int(format.mantissaBits));
+}
+
+float nn::decodeElement(BlockElement element, unsigned code) {
+  code &= (1u << codeBits(element)) - 1;
+  if (const FloatElement *format = getFloatElement(element))
+    return decodeFloat(*format, code & ((1u << format->bits) - 1));
+  if (element == BlockElement::NF4)
+    return nf4Values[code];
+  IntegerElement format = *getIntegerElement(element);
+  bool negative = format.isSigned && (code >> (format.bits - 1)) & 1;
+  return negative ? static_cast<float>(int(code) - (1 << format.bits)) : static_cast<float>(code);
+}
+
+float nn::decodeScale(BlockScale scale, unsigned code) {
+  switch (scale) {
+  case BlockScale::E8M0:
+    if (code == 255)
+      return std::numeric_limits<float>::quiet_NaN();
+    return std::ldexp(1.0f, int(code) - 127);
+  case BlockScale::E4M3:
+    return decodeFloat(float_e4m3, code & 0xFF);
+  default:
+    llvm_unreachable("scales stored as floats need no decoding");
+  }
+}
+
+//===-- The attribute ------------------------------------------------------------------------------------------===//
+
+namespace {
+/// The table of formats that DESIGN and docs name; the verifier accepts these rows and no others.
+struct FormatRow {
+  std::initializer_list<BlockElement> elements;
+  std::initializer_list<BlockScale> scales;
+  std::initializer_list<int64_t> blocks;
+};
+} // namespace
+
+static const FormatRow *formatRows(size_t &count) {
+  using Element = BlockElement;
+  using Scale = BlockScale;
+  static const FormatRow rows[] = {
+      {{Element::I4, Element::U4, Element::I8, Element::U8}, {Scale::F16, Scale::BF16, Scale::F32}, {32, 64, 128, 0}},
+      {{Element::E2M1}, {Scale::E8M0}, {32}},
+      {{Element::E2M3, Element::E3M2}, {Scale::E8M0}, {32}},
+      {{Element::E4M3, Element::E5M2}, {Scale::E8M0}, {32}},
+      {{Element::E2M1}, {Scale::E4M3}, {16}},
+      {{Element::E4M3, Element::E5M2}, {Scale::F32}, {0}},
+      {{Element::NF4}, {Scale::F32, Scale::F16, Scale::BF16}, {64}},
+      {{Element::Ternary}, {Scale::F32, Scale::F16, Scale::BF16}, {0, 32, 64, 128}}};
+  count = std::size(rows);
+  return rows;
+}
+
+LogicalResult BlockFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, BlockElement element,
+                                      BlockScale scale, int64_t block, int64_t axis) {
+  if (axis < 0)
+    return emitError() << "block format has axis " << axis << ", must not be negative";
+  size_t count = 0;
+  const FormatRow *rows = formatRows(count);
+  bool isScaleKnown = false;
+  std::string blocks;
+  for (const FormatRow &row : llvm::ArrayRef(rows, count)) {
+    if (!llvm::is_contained(row.elements, element) || !llvm::is_contained(row.scales, scale))
+      continue;
+    isScaleKnown = true;
+    if (llvm::is_contained(row.blocks, block))
+      return success();
+    for (int64_t allowed : row.blocks)
+      blocks += (blocks.empty() ? "" : ", ") + std::to_string(allowed);
+  }
+  if (!isScaleKnown)
+    return emitError() << "block format has elements " << stringifyBlockElement(element) << " and scales "
+                       << stringifyBlockScale(scale) << ", no known format combines them";
+  return emitError() << "block format of " << stringifyBlockElement(element) << " with " << stringifyBlockScale(scale)
+                     << " scales has blocks of " << block << ", must be one of " << blocks;
+}
+
+unsigned BlockFormatAttr::getCodeBits() const { return codeBits(getElement()); }
+
+Type BlockFormatAttr::getCodeType() const { return IntegerType::get(getContext(), getCodeBits()); }
+
+Type BlockFormatAttr::getScaleType() const {
+  switch (getScale()) {
+  case BlockScale::F32:
+    return Float32Type::get(getContext());
+  case BlockScale::F16:
+    return Float16Type::get(getContext());
+  case BlockScale::BF16:
+    return BFloat16Type::get(getContext());
+  case BlockScale::E8M0:
+  case BlockScale::E4M3:
+    return IntegerType::get(getContext(), 8);
+  }
+  llvm_unreachable("unknown scale");
+}
+
+int64_t BlockFormatAttr::getBlockCount(int64_t size) const {
+  if (ShapedType::isDynamic(size))
+    return getBlock() == 0 ? 1 : ShapedType::kDynamic;
+  return getBlock() == 0 ? 1 : llvm::divideCeil(size, getBlock());
+}
+
+bool BlockFormatAttr::mayHaveZeroPoints() const {
+  return getIntegerElement(getElement()).has_value() && getElement() != BlockElement::Ternary;
+}
+
+bool BlockFormatAttr::hasTensorScale() const {
+  return getElement() == BlockElement::E2M1 && getScale() == BlockScale::E4M3;
+}

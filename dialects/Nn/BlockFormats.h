@@ -1,0 +1,49 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_DIALECTS_NN_BLOCKFORMATS_H
+#define INTARSIA_DIALECTS_NN_BLOCKFORMATS_H
+
+#include "dialects/Nn/Nn.h"
+#include <optional>
+
+namespace intarsia::nn {
+
+/// A small floating-point format: value = (1 + mantissa / 2^mantissaBits) * 2^exponent, subnormals below.
+struct FloatElement {
+  unsigned mantissaBits;
+  int smallestExponent; ///< of normal numbers
+  unsigned largestCode; ///< without the sign
+  float largest;
+  int nan;              ///< code of NaN without the sign, -1 if the format has none
+  unsigned bits;        ///< sign included
+};
+
+/// Integer codes: their range as quantization uses it.
+struct IntegerElement {
+  int lowest;
+  int highest;
+  unsigned bits;
+  bool isSigned;
+};
+
+/// The description of a floating-point element; null for others.
+const FloatElement *getFloatElement(BlockElement element);
+/// The description of an integer or ternary element.
+std::optional<IntegerElement> getIntegerElement(BlockElement element);
+/// The 16 values of NF4, by code.
+llvm::ArrayRef<float> getNf4Values();
+/// Bits that a code takes in a tensor: 4 or 8 (6-bit codes are stored in the low bits of 8).
+unsigned codeBits(BlockElement element);
+
+/// The number that a code means, before scaling.
+float decodeElement(BlockElement element, unsigned code);
+/// The number that a stored scale code means (E8M0: 0 is 2^-127, 255 NaN; E4M3).
+float decodeScale(BlockScale scale, unsigned code);
+
+} // namespace intarsia::nn
+
+#endif

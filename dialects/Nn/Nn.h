@@ -1,0 +1,32 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_DIALECTS_NN_H
+#define INTARSIA_DIALECTS_NN_H
+
+#include "dialects/Interfaces/Interfaces.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace intarsia::nn {
+/// Whether two lists of types have equal element types and shapes that could be the same.
+bool areCompatible(mlir::TypeRange a, mlir::TypeRange b);
+} // namespace intarsia::nn
+
+#include "dialects/Nn/NnDialect.h.inc"
+#include "dialects/Nn/NnEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Nn/NnAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Nn/NnOps.h.inc"
+
+#endif

@@ -1,0 +1,75 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_NN_ATTRS
+#define INTARSIA_NN_ATTRS
+
+include "dialects/Nn/NnDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def Nn_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
+    I32EnumAttrCase<"Erf", 0, "erf">, I32EnumAttrCase<"Tanh", 1, "tanh">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_GeluFormAttr : EnumAttr<Nn_Dialect, Nn_GeluForm, "gelu_form"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_BlockElement : I32EnumAttr<"BlockElement", "what one code of a block format means", [
+    I32EnumAttrCase<"I4", 0, "i4">, I32EnumAttrCase<"U4", 1, "u4">, I32EnumAttrCase<"I8", 2, "i8">,
+    I32EnumAttrCase<"U8", 3, "u8">, I32EnumAttrCase<"E2M1", 4, "e2m1">, I32EnumAttrCase<"E2M3", 5, "e2m3">,
+    I32EnumAttrCase<"E3M2", 6, "e3m2">, I32EnumAttrCase<"E4M3", 7, "e4m3">, I32EnumAttrCase<"E5M2", 8, "e5m2">,
+    I32EnumAttrCase<"NF4", 9, "nf4">, I32EnumAttrCase<"Ternary", 10, "ternary">]> {
+  let cppNamespace = "::intarsia::nn";
+}
+def Nn_BlockScale : I32EnumAttr<"BlockScale", "how the scale of a block is stored", [
+    I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">, I32EnumAttrCase<"BF16", 2, "bf16">,
+    I32EnumAttrCase<"E8M0", 3, "e8m0">, I32EnumAttrCase<"E4M3", 4, "e4m3">]> {
+  let cppNamespace = "::intarsia::nn";
+}
+
+def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat"> {
+  let mnemonic = "block_format";
+  let summary = "What the codes and scales of a block-scaled tensor mean";
+  let description = [{
+    `#nn.block_format<element, scale, block, axis>`: along `axis`, every `block` elements share a scale
+    (`block = 0`: the whole axis does). The value of a code `c` is `scale * decode(c)`, with a zero point
+    `scale * (c - zero_point)` where the op has zero points, and with a tensor scale (NVFP4) also times that.
+
+    | element | scale | block | known as |
+    |---|---|---|---|
+    | `i4`, `u4`, `i8`, `u8` | `f16`, `bf16`, `f32` | 32, 64, 128, 0 | INT4, INT8 groups |
+    | `e2m1` | `e8m0` | 32 | MXFP4 (OCP Microscaling 1.0) |
+    | `e2m3`, `e3m2` | `e8m0` | 32 | MXFP6 |
+    | `e4m3`, `e5m2` | `e8m0` | 32 | MXFP8 |
+    | `e2m1` | `e4m3` | 16 | NVFP4, with an f32 scale for the tensor |
+    | `e4m3`, `e5m2` | `f32` | 0 | FP8 |
+    | `nf4` | `f32`, `f16`, `bf16` | 64 | NF4 (arXiv 2305.14314, appendix E) |
+    | `ternary` | `f32`, `f16`, `bf16` | 0, 32, 64, 128 | {-1, 0, 1} |
+  }];
+  let parameters = (ins EnumParameter<Nn_BlockElement>:$element, EnumParameter<Nn_BlockScale>:$scale,
+                        "int64_t":$block, "int64_t":$axis);
+  let assemblyFormat = "`<` $element `,` $scale `,` $block `,` `axis` `=` $axis `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bits of a code as tensors hold it: 4 or 8.
+    unsigned getCodeBits() const;
+    /// Element type of the tensor of codes (i4 or i8), and of zero points.
+    ::mlir::Type getCodeType() const;
+    /// Element type of the tensor of scales: a float type, or i8 for E8M0 and E4M3 bit patterns.
+    ::mlir::Type getScaleType() const;
+    /// Number of blocks along an axis of this size; dynamic if that is.
+    int64_t getBlockCount(int64_t size) const;
+    /// Whether codes may have zero points: integer elements.
+    bool mayHaveZeroPoints() const;
+    /// Whether a scale for the whole tensor belongs to it: NVFP4.
+    bool hasTensorScale() const;
+  }];
+}
+
+#endif

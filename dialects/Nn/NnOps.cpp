@@ -1,0 +1,377 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Verifiers and inferred result types.
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+
+#define GET_OP_CLASSES
+#include "dialects/Nn/NnOps.cpp.inc"
+
+bool nn::areCompatible(TypeRange a, TypeRange b) {
+  if (a.size() != b.size())
+    return false;
+  for (auto [left, right] : llvm::zip_equal(a, b))
+    if (getElementTypeOrSelf(left) != getElementTypeOrSelf(right) || failed(verifyCompatibleShape(left, right)))
+      return false;
+  return true;
+}
+
+static bool agree(int64_t a, int64_t b) { return ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || a == b; }
+
+/// One of two sizes that agree: the static one if there is one.
+static int64_t known(int64_t a, int64_t b) { return ShapedType::isDynamic(a) ? b : a; }
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static LogicalResult verifyRank(Operation *op, StringRef name, Value value, int64_t rank) {
+  if (typeOf(value).getRank() == rank)
+    return success();
+  return op->emitOpError() << name << " has rank " << typeOf(value).getRank() << ", must have rank " << rank;
+}
+
+static LogicalResult verifyLeastRank(Operation *op, StringRef name, Value value, int64_t rank) {
+  if (typeOf(value).getRank() >= rank)
+    return success();
+  return op->emitOpError() << name << " has rank " << typeOf(value).getRank() << ", must have at least rank " << rank;
+}
+
+static LogicalResult verifySameElement(Operation *op, StringRef name, Value value, StringRef otherName, Value other) {
+  if (typeOf(value).getElementType() == typeOf(other).getElementType())
+    return success();
+  return op->emitOpError() << name << " holds " << typeOf(value).getElementType() << ", " << otherName << " holds "
+                           << typeOf(other).getElementType();
+}
+
+/// `what` is what both sizes count: "weight has 384 input features, input has 768".
+static LogicalResult verifyCount(Operation *op, StringRef name, int64_t size, const Twine &what, StringRef otherName,
+                                 int64_t otherSize) {
+  if (agree(size, otherSize))
+    return success();
+  return op->emitOpError() << name << " has " << size << " " << what << ", " << otherName << " has " << otherSize;
+}
+
+static int64_t lastSize(Value value) { return typeOf(value).getShape().back(); }
+
+/// The type of `value` with the last dimension replaced, or without change if it has none.
+static RankedTensorType withLastSize(RankedTensorType type, int64_t size) {
+  SmallVector<int64_t> shape(type.getShape());
+  if (!shape.empty())
+    shape.back() = size;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+//===-- Weights -----------------------------------------------------------------------------------------------===//
+
+LogicalResult ArchiveOp::verify() {
+  if (getFile().empty())
+    return emitOpError("file is empty, must name an archive");
+  return success();
+}
+
+LogicalResult WeightOp::verify() {
+  if (getKey().empty())
+    return emitOpError("key is empty, must name a tensor of the archive");
+  if (!cast<RankedTensorType>(getType()).hasStaticShape())
+    return emitOpError() << "has type " << getType() << ", a weight has a static shape";
+  return success();
+}
+
+LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  Operation *symbol = symbolTable.lookupNearestSymbolFrom(*this, getArchiveAttr());
+  if (!symbol)
+    return emitOpError() << "archive " << getArchiveAttr() << " is not defined";
+  if (!isa<ArchiveOp>(symbol))
+    return emitOpError() << "archive " << getArchiveAttr() << " is a '" << symbol->getName() << "', must be an 'nn.archive'";
+  return success();
+}
+
+//===-- Products ----------------------------------------------------------------------------------------------===//
+
+LogicalResult LinearOp::verify() {
+  if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyRank(*this, "weight", getWeight(), 2)) ||
+      failed(verifySameElement(*this, "weight", getWeight(), "input", getInput())) ||
+      failed(verifyCount(*this, "weight", lastSize(getWeight()), "input features", "input", lastSize(getInput()))))
+    return failure();
+  if (!getBias())
+    return success();
+  if (failed(verifyRank(*this, "bias", getBias(), 1)) ||
+      failed(verifySameElement(*this, "bias", getBias(), "input", getInput())))
+    return failure();
+  return verifyCount(*this, "bias", lastSize(getBias()), "output features", "weight", typeOf(getWeight()).getDimSize(0));
+}
+
+LogicalResult LinearOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                         DictionaryAttr, OpaqueProperties, RegionRange, SmallVectorImpl<Type> &results) {
+  auto input = dyn_cast<RankedTensorType>(operands[0].getType());
+  auto weight = operands.size() > 1 ? dyn_cast<RankedTensorType>(operands[1].getType()) : RankedTensorType();
+  if (!input || !weight || weight.getRank() != 2)
+    return emitOptionalError(location, "'nn.linear' op needs a ranked input and a weight of rank 2");
+  results.push_back(withLastSize(input, weight.getDimSize(0)));
+  return success();
+}
+
+LogicalResult MatmulOp::verify() {
+  RankedTensorType lhs = typeOf(getLhs()), rhs = typeOf(getRhs());
+  int64_t rank = lhs.getRank();
+  if (rank != rhs.getRank())
+    return emitOpError() << "lhs has rank " << rank << ", rhs has rank " << rhs.getRank();
+  if (failed(verifyLeastRank(*this, "lhs", getLhs(), 2)) ||
+      failed(verifySameElement(*this, "lhs", getLhs(), "rhs", getRhs())))
+    return failure();
+  for (int64_t dimension = 0; dimension != rank - 2; ++dimension)
+    if (!agree(lhs.getDimSize(dimension), rhs.getDimSize(dimension)))
+      return emitOpError() << "batch dimension " << dimension << " of lhs is " << lhs.getDimSize(dimension)
+                           << ", of rhs is " << rhs.getDimSize(dimension);
+  int64_t lhsInner = lhs.getDimSize(getTransposeLhs() ? rank - 2 : rank - 1);
+  int64_t rhsInner = rhs.getDimSize(getTransposeRhs() ? rank - 1 : rank - 2);
+  if (!agree(lhsInner, rhsInner))
+    return emitOpError() << "sums over " << lhsInner << " elements of lhs, " << rhsInner << " of rhs";
+  return success();
+}
+
+LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                         DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,
+                                         SmallVectorImpl<Type> &results) {
+  MatmulOp::Adaptor op(operands, attributes, properties, regions);
+  auto lhs = dyn_cast<RankedTensorType>(op.getLhs().getType());
+  auto rhs = dyn_cast<RankedTensorType>(op.getRhs().getType());
+  if (!lhs || !rhs || lhs.getRank() < 2 || lhs.getRank() != rhs.getRank())
+    return emitOptionalError(location, "'nn.matmul' op needs two tensors of equal rank, at least 2");
+  int64_t rank = lhs.getRank();
+  SmallVector<int64_t> shape;
+  for (int64_t dimension = 0; dimension != rank - 2; ++dimension)
+    shape.push_back(known(lhs.getDimSize(dimension), rhs.getDimSize(dimension)));
+  shape.push_back(lhs.getDimSize(op.getTransposeLhs() ? rank - 1 : rank - 2));
+  shape.push_back(rhs.getDimSize(op.getTransposeRhs() ? rank - 2 : rank - 1));
+  results.push_back(RankedTensorType::get(shape, lhs.getElementType()));
+  return success();
+}
+
+static LogicalResult verifyMask(AttentionOp op, RankedTensorType query, RankedTensorType key) {
+  if (failed(verifyRank(op, "mask", op.getMask(), 4)))
+    return failure();
+  RankedTensorType mask = typeOf(op.getMask());
+  const int64_t sizes[] = {known(query.getDimSize(0), key.getDimSize(0)), query.getDimSize(2), query.getDimSize(1),
+                           key.getDimSize(1)};
+  const StringRef names[] = {"batch", "heads", "queries", "keys"};
+  for (int64_t dimension = 0; dimension != 4; ++dimension) {
+    int64_t size = mask.getDimSize(dimension);
+    if (agree(size, sizes[dimension]) || (size == 1 && dimension != 3))
+      continue;
+    return op.emitOpError() << "mask has size " << size << " in dimension " << dimension << " (" << names[dimension]
+                            << "), the scores have " << sizes[dimension];
+  }
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  for (auto [name, value] : {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()}, {"value", getValue()}})
+    if (failed(verifyRank(*this, name, value, 4)) ||
+        failed(verifySameElement(*this, name, value, "query", getQuery())))
+      return failure();
+  RankedTensorType query = typeOf(getQuery()), key = typeOf(getKey()), value = typeOf(getValue());
+  if (failed(verifyCount(*this, "key", key.getDimSize(0), "batch entries", "query", query.getDimSize(0))) ||
+      failed(verifyCount(*this, "value", value.getDimSize(0), "batch entries", "query", query.getDimSize(0))) ||
+      failed(verifyCount(*this, "value", value.getDimSize(1), "positions", "key", key.getDimSize(1))) ||
+      failed(verifyCount(*this, "value", value.getDimSize(2), "heads", "key", key.getDimSize(2))) ||
+      failed(verifyCount(*this, "key", key.getDimSize(3), "features a head", "query", query.getDimSize(3))))
+    return failure();
+  if (query.isDynamicDim(2) || key.isDynamicDim(2))
+    return emitOpError("number of heads is dynamic, must be static");
+  if (key.getDimSize(2) == 0 || query.getDimSize(2) % key.getDimSize(2) != 0)
+    return emitOpError() << "query has " << query.getDimSize(2) << " heads, no multiple of the " << key.getDimSize(2)
+                         << " heads of key";
+  return getMask() ? verifyMask(*this, query, key) : success();
+}
+
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                            DictionaryAttr, OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &results) {
+  auto query = dyn_cast<RankedTensorType>(operands[0].getType());
+  auto value = operands.size() > 2 ? dyn_cast<RankedTensorType>(operands[2].getType()) : RankedTensorType();
+  if (!query || !value || query.getRank() != 4 || value.getRank() != 4)
+    return emitOptionalError(location, "'nn.attention' op needs query, key and value of rank 4");
+  results.push_back(withLastSize(query, value.getDimSize(3)));
+  return success();
+}
+
+//===-- Rows --------------------------------------------------------------------------------------------------===//
+
+static LogicalResult verifyRowParameter(Operation *op, StringRef name, Value parameter, Value input) {
+  if (failed(verifyRank(op, name, parameter, 1)) || failed(verifySameElement(op, name, parameter, "input", input)))
+    return failure();
+  return verifyCount(op, name, lastSize(parameter), "features", "input", lastSize(input));
+}
+
+static LogicalResult verifyEpsilon(Operation *op, const APFloat &epsilon) {
+  if (epsilon.isFinite() && !epsilon.isNegative())
+    return success();
+  return op->emitOpError() << "epsilon is " << epsilon.convertToFloat() << ", must be finite and not negative";
+}
+
+static LogicalResult inferFirst(ValueRange operands, SmallVectorImpl<Type> &results) {
+  results.push_back(operands.front().getType());
+  return success();
+}
+
+LogicalResult LayerNormOp::verify() {
+  if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyEpsilon(*this, getEpsilon())) ||
+      failed(verifyRowParameter(*this, "scale", getScale(), getInput())))
+    return failure();
+  return getBias() ? verifyRowParameter(*this, "bias", getBias(), getInput()) : success();
+}
+
+LogicalResult RmsNormOp::verify() {
+  if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyEpsilon(*this, getEpsilon())))
+    return failure();
+  return verifyRowParameter(*this, "scale", getScale(), getInput());
+}
+
+LogicalResult SoftmaxOp::verify() { return verifyLeastRank(*this, "input", getInput(), 1); }
+
+//===-- Positions and tables ----------------------------------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() { return verifyRank(*this, "table", getTable(), 2); }
+
+LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                            DictionaryAttr, OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &results) {
+  auto table = dyn_cast<RankedTensorType>(operands[0].getType());
+  auto indices = operands.size() > 1 ? dyn_cast<RankedTensorType>(operands[1].getType()) : RankedTensorType();
+  if (!table || !indices || table.getRank() != 2)
+    return emitOptionalError(location, "'nn.embedding' op needs a table of rank 2 and ranked indices");
+  SmallVector<int64_t> shape(indices.getShape());
+  shape.push_back(table.getDimSize(1));
+  results.push_back(RankedTensorType::get(shape, table.getElementType()));
+  return success();
+}
+
+LogicalResult RopeOp::verify() {
+  if (failed(verifyRank(*this, "input", getInput(), 4)) || failed(verifyRank(*this, "positions", getPositions(), 2)) ||
+      failed(verifyRank(*this, "frequencies", getFrequencies(), 1)))
+    return failure();
+  RankedTensorType input = typeOf(getInput()), positions = typeOf(getPositions());
+  if (failed(verifyCount(*this, "positions", positions.getDimSize(0), "batch entries", "input", input.getDimSize(0))) ||
+      failed(verifyCount(*this, "positions", positions.getDimSize(1), "positions", "input", input.getDimSize(1))))
+    return failure();
+  int64_t frequencies = lastSize(getFrequencies()), features = lastSize(getInput());
+  if (ShapedType::isDynamic(frequencies) || ShapedType::isDynamic(features))
+    return emitOpError("number of features a head and of frequencies must be static");
+  if (2 * frequencies > features)
+    return emitOpError() << "rotates " << 2 * frequencies << " features, input has " << features << " a head";
+  return success();
+}
+
+//===-- Inference of ops whose result is like the first operand -------------------------------------------------===//
+
+#define INTARSIA_INFER_FIRST(Op)                                                                                       \
+  LogicalResult Op::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,      \
+                                     OpaqueProperties, RegionRange, SmallVectorImpl<Type> &results) {                  \
+    return inferFirst(operands, results);                                                                              \
+  }
+INTARSIA_INFER_FIRST(LayerNormOp)
+INTARSIA_INFER_FIRST(RmsNormOp)
+INTARSIA_INFER_FIRST(SoftmaxOp)
+INTARSIA_INFER_FIRST(RopeOp)
+INTARSIA_INFER_FIRST(GeluOp)
+INTARSIA_INFER_FIRST(SiluOp)
+INTARSIA_INFER_FIRST(ReluOp)
+INTARSIA_INFER_FIRST(TanhOp)
+INTARSIA_INFER_FIRST(SigmoidOp)
+#undef INTARSIA_INFER_FIRST
+
+//===-- Block formats -----------------------------------------------------------------------------------------===//
+
+/// Checks codes, scales, zero points and tensor scale against the format; `whole` is the tensor that they mean.
+static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format, RankedTensorType whole, Value codes,
+                                  Value scales, Value zeroPoints, Value tensorScale) {
+  int64_t axis = format.getAxis();
+  if (axis >= whole.getRank())
+    return op->emitOpError() << "format has axis " << axis << ", the tensor has rank " << whole.getRank();
+  auto verifyElement = [&](StringRef name, Value value, Type expected) -> LogicalResult {
+    if (typeOf(value).getElementType() == expected)
+      return success();
+    return op->emitOpError() << name << " hold " << typeOf(value).getElementType() << ", the format says " << expected;
+  };
+  auto verifyShape = [&](StringRef name, Value value, ArrayRef<int64_t> expected) -> LogicalResult {
+    if (succeeded(verifyCompatibleShape(typeOf(value).getShape(), expected)))
+      return success();
+    return op->emitOpError() << name << " have type " << value.getType() << ", the format implies "
+                             << RankedTensorType::get(expected, typeOf(value).getElementType());
+  };
+  SmallVector<int64_t> scaleShape(whole.getShape());
+  scaleShape[axis] = format.getBlockCount(scaleShape[axis]);
+  if (failed(verifyElement("codes", codes, format.getCodeType())) ||
+      failed(verifyShape("codes", codes, whole.getShape())) ||
+      failed(verifyElement("scales", scales, format.getScaleType())) ||
+      failed(verifyShape("scales", scales, scaleShape)))
+    return failure();
+  if (zeroPoints) {
+    if (!format.mayHaveZeroPoints())
+      return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(format.getElement())
+                               << " have none";
+    if (failed(verifyElement("zero points", zeroPoints, format.getCodeType())) ||
+        failed(verifyShape("zero points", zeroPoints, scaleShape)))
+      return failure();
+  }
+  if (format.hasTensorScale() != static_cast<bool>(tensorScale))
+    return op->emitOpError() << (tensorScale ? "has a tensor scale, the format has none"
+                                             : "has no tensor scale, the format needs one");
+  if (!tensorScale)
+    return success();
+  if (failed(verifyElement("tensor scale", tensorScale, Float32Type::get(op->getContext()))))
+    return failure();
+  return verifyShape("tensor scale", tensorScale, {});
+}
+
+ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
+  OpAsmParser::UnresolvedOperand input;
+  FunctionType type;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseOperand(input) || parser.parseOptionalAttrDict(result.attributes) || parser.parseColonType(type) ||
+      parser.resolveOperands({input}, type.getInputs(), location, result.operands))
+    return failure();
+  result.addTypes(type.getResults());
+  auto format = dyn_cast_if_present<BlockFormatAttr>(result.attributes.get(getFormatAttrName(result.name)));
+  if (!format)
+    return parser.emitError(location, "needs an attribute format = #nn.block_format<…>");
+  // Which of the two optional results a third one is follows from the format.
+  int32_t count = type.getNumResults(), tensorScale = format.hasTensorScale();
+  int32_t zeroPoints = count - 2 - tensorScale;
+  if (zeroPoints < 0 || zeroPoints > 1)
+    return parser.emitError(location) << "has " << count << " results, the format implies " << 2 + tensorScale
+                                      << (format.mayHaveZeroPoints() ? ", or one more for zero points" : "");
+  result.getOrAddProperties<Properties>().resultSegmentSizes = {1, 1, zeroPoints, tensorScale};
+  return success();
+}
+
+void QuantizeOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getInput();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {getResultSegmentSizeAttr()});
+  printer << " : ";
+  printer.printFunctionalType(*this);
+}
+
+LogicalResult QuantizeOp::verify() {
+  return verifyBlocks(*this, getFormat(), typeOf(getInput()), getCodes(), getScales(), getZeroPoints(), getTensorScale());
+}
+
+LogicalResult DequantizeOp::verify() {
+  return verifyBlocks(*this, getFormat(), cast<RankedTensorType>(getType()), getCodes(), getScales(), getZeroPoints(),
+                      getTensorScale());
+}

@@ -1,0 +1,337 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_NN_OPS
+#define INTARSIA_NN_OPS
+
+include "dialects/Interfaces/CostOpInterface.td"
+include "dialects/Interfaces/SizeOpInterface.td"
+include "dialects/Nn/NnAttrs.td"
+include "dialects/Nn/NnDialect.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Nn_Float : AnyTypeOf<[F32, BF16, F16]>;
+def Nn_FloatTensor : RankedTensorOf<[Nn_Float]>;
+def Nn_IntegerTensor : RankedTensorOf<[I32, I64]>;
+def Nn_MaskTensor : RankedTensorOf<[I1, F32, BF16, F16]>;
+def Nn_AnyTensor : RankedTensorOf<[AnyType]>;
+
+class Nn_Op<string mnemonic, list<Trait> traits = []> : Op<Nn_Dialect, mnemonic, traits>;
+
+/// A pure op on tensors: its result type follows from its operands, its sizes are expressions, its work is known.
+class Nn_TensorOp<string mnemonic, list<Trait> traits = []>
+    : Nn_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<InferTypeOpInterface>,
+                                   DeclareOpInterfaceMethods<SizeOpInterface>,
+                                   DeclareOpInterfaceMethods<CostOpInterface>], traits)> {
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// A result may be declared with fewer or more static sizes than the operands imply.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
+      return ::intarsia::nn::areCompatible(inferred, declared);
+    }
+  }];
+}
+
+/// One tensor in, one of the same type out, element by element.
+class Nn_UnaryOp<string mnemonic, string formula> : Nn_TensorOp<mnemonic> {
+  let summary = "Elementwise " # mnemonic;
+  let description = "`" # formula # "`, for tensors of any shape. Computed in f32.";
+  let arguments = (ins Nn_FloatTensor:$input);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let hasVerifier = 0;
+  let hasFolder = 1;
+}
+
+//===-- Weights -----------------------------------------------------------------------------------------------===//
+
+def Nn_ArchiveOp : Nn_Op<"archive", [Symbol]> {
+  let summary = "A file of weights";
+  let description = [{
+    Names a weights file; `file` is relative to the model's directory. The file is mapped when weights are packed,
+    never read into IR.
+
+    ```mlir
+    nn.archive @weights {file = "model.safetensors"}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$file);
+  let assemblyFormat = "$sym_name attr-dict";
+  let hasVerifier = 1;
+}
+
+def Nn_WeightOp : Nn_Op<"weight", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "A tensor of an archive";
+  let description = [{
+    The tensor that `archive` holds under `key`, of static shape and of the stored type.
+
+    ```mlir
+    %w = nn.weight @weights["encoder.layer.0.output.dense.weight"] : tensor<384x1536xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$archive, StrAttr:$key);
+  let results = (outs Nn_AnyTensor:$result);
+  let assemblyFormat = "$archive `[` $key `]` attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+//===-- Groups ------------------------------------------------------------------------------------------------===//
+
+def Nn_GroupOp : Nn_Op<"group", [IsolatedFromAbove, Pure, SingleBlock]> {
+  let summary = "What becomes one kernel";
+  let description = [{
+    A region for each kernel-to-be: block arguments are the operands, `nn.yield` gives the results. `root` says what
+    the kernel is built around (`linear`, `matmul`, `attention`, `rows`, `generic`), `why` the reason for the choice.
+
+    ```mlir
+    %r = nn.group "linear"(%a = %x, %b = %w) {why = "gelu: 6.2 us inside, 9.8 apart"}
+        : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32> {
+      %h = nn.linear %a, %b : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32>
+      %g = nn.gelu %h {form = #nn.gelu_form<erf>} : tensor<?x1536xf32>
+      nn.yield %g : tensor<?x1536xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Nn_AnyTensor>:$inputs, StrAttr:$root, OptionalAttr<StrAttr>:$why);
+  let results = (outs Variadic<Nn_AnyTensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    /// Makes the group with an empty body block that has an argument for each input; the caller fills it.
+    OpBuilder<(ins "::mlir::TypeRange":$results, "::mlir::ValueRange":$inputs, "::llvm::StringRef":$root,
+                   "::llvm::StringRef":$why)>
+  ];
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBodyBlock() { return getBody().front(); }
+  }];
+}
+
+def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"GroupOp">]> {
+  let summary = "The results of a group";
+  let arguments = (ins Variadic<Nn_AnyTensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let hasVerifier = 1;
+}
+
+//===-- Products ----------------------------------------------------------------------------------------------===//
+
+def Nn_LinearOp : Nn_TensorOp<"linear"> {
+  let summary = "Fully connected layer";
+  let description = [{
+    `result[…, n] = sum_k input[…, k] * weight[n, k] (+ bias[n])`: input `[…, in]`, weight `[out, in]`,
+    bias `[out]`, result `[…, out]`. Accumulates in f32. Rejected: a weight that is not of rank 2, feature counts or
+    element types that disagree.
+
+    ```mlir
+    %h = nn.linear %x, %w, %b : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$weight, Optional<Nn_FloatTensor>:$bias);
+  let hasCanonicalizer = 1;
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_MatmulOp : Nn_TensorOp<"matmul"> {
+  let summary = "Batched matrix product of two computed tensors";
+  let description = [{
+    `result[b…, m, n] = sum_k lhs[b…, m, k] * rhs[b…, k, n]`; with `transpose_lhs` the lhs is `[b…, k, m]`, with
+    `transpose_rhs` the rhs is `[b…, n, k]`. Batch dimensions agree one by one (static ones exactly).
+
+    ```mlir
+    %c = nn.matmul %a, %b {transpose_rhs} : (tensor<?x4x8xf32>, tensor<?x16x8xf32>) -> tensor<?x4x16xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$lhs, Nn_FloatTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_AttentionOp : Nn_TensorOp<"attention"> {
+  let summary = "Scaled dot-product attention";
+  let description = [{
+    `result[b, i, h, :] = sum_j softmax_j(scale * dot(query[b, i, h, :], key[b, j, g, :]) + mask[b, h, i, j])
+    * value[b, j, g, :]`, with `g = h / (heads / key_value_heads)`.
+
+    query `[batch, queries, heads, head_dim]`, key `[batch, keys, key_value_heads, head_dim]`, value
+    `[batch, keys, key_value_heads, value_dim]`, result `[batch, queries, heads, value_dim]`. The mask is
+    `[batch|1, heads|1, queries|1, keys]`: i1 (true: may attend) or additive. With `causal` the query `i` sees the keys
+    `j <= i + keys - queries`. A query that sees no key gets zeros.
+
+    ```mlir
+    %a = nn.attention %q, %k, %v mask %m {scale = 0.125 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>,
+        tensor<?x?x12x64xf32>, tensor<?x1x1x?xi1>) -> tensor<?x?x12x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value,
+                       Optional<Nn_MaskTensor>:$mask, F32Attr:$scale, UnitAttr:$causal);
+  let hasCanonicalizer = 1;
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value (`mask` $mask^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+//===-- Rows --------------------------------------------------------------------------------------------------===//
+
+def Nn_LayerNormOp : Nn_TensorOp<"layer_norm"> {
+  let summary = "Layer normalisation over the last dimension";
+  let description = [{
+    `result = (input - mean) / sqrt(variance + epsilon) * scale (+ bias)`, mean and (biased) variance over the last
+    dimension (arXiv 1607.06450, equation 4). scale and bias are `[features]`.
+
+    ```mlir
+    %n = nn.layer_norm %x, %g, %b {epsilon = 1.0e-12 : f32} : (tensor<?x?x384xf32>, tensor<384xf32>, tensor<384xf32>) -> tensor<?x?x384xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$scale, Optional<Nn_FloatTensor>:$bias, F32Attr:$epsilon);
+  let hasCanonicalizer = 1;
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_RmsNormOp : Nn_TensorOp<"rms_norm"> {
+  let summary = "Root-mean-square normalisation over the last dimension";
+  let description = [{
+    `result = input / sqrt(mean(input^2) + epsilon) * scale` (arXiv 1910.07467, equation 4); scale is `[features]`.
+
+    ```mlir
+    %n = nn.rms_norm %x, %g {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$scale, F32Attr:$epsilon);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input `,` $scale attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_SoftmaxOp : Nn_TensorOp<"softmax"> {
+  let summary = "Softmax over the last dimension";
+  let description = [{
+    `result = exp(input - max) / sum(exp(input - max))` over the last dimension. A row of -inf gives zeros.
+
+    ```mlir
+    %p = nn.softmax %s : tensor<?x12x?x?xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
+//===-- Elementwise -------------------------------------------------------------------------------------------===//
+
+def Nn_GeluOp : Nn_UnaryOp<"gelu", "x * P(X <= x)"> {
+  let description = [{
+    With form `erf`: `x / 2 * (1 + erf(x / sqrt(2)))`; with form `tanh`:
+    `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))` (arXiv 1606.08415, section 2). Computed in f32.
+
+    ```mlir
+    %g = nn.gelu %x {form = #nn.gelu_form<erf>} : tensor<?x1536xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_GeluFormAttr:$form);
+}
+def Nn_SiluOp : Nn_UnaryOp<"silu", "x / (1 + exp(-x))">;
+def Nn_ReluOp : Nn_UnaryOp<"relu", "max(x, 0), NaN where x is NaN">;
+def Nn_TanhOp : Nn_UnaryOp<"tanh", "tanh(x)">;
+def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
+
+//===-- Positions and tables ----------------------------------------------------------------------------------===//
+
+def Nn_EmbeddingOp : Nn_TensorOp<"embedding"> {
+  let summary = "Rows of a table";
+  let description = [{
+    `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An index outside the table
+    is an error of the caller: functions declare the range of their inputs and the runtime checks it.
+
+    ```mlir
+    %e = nn.embedding %table, %ids : (tensor<30522x384xf32>, tensor<?x?xi64>) -> tensor<?x?x384xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$table, Nn_IntegerTensor:$indices);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_RopeOp : Nn_TensorOp<"rope"> {
+  let summary = "Rotary position embedding";
+  let description = [{
+    Rotates pairs of features by `angle = positions[b, s] * frequencies[i]` (arXiv 2104.09864, equation 15): input
+    `[batch, sequence, heads, head_dim]`, positions `[batch, sequence]`, frequencies `[rotary_dim / 2]`. The pair `i`
+    is `(i, i + rotary_dim / 2)`, or `(2i, 2i + 1)` with `interleaved`. Features from `rotary_dim` on pass unchanged.
+    Sine and cosine are multiplied by `attention_factor` (arXiv 2309.00071, section 3.4).
+
+    ```mlir
+    %r = nn.rope %q, %positions, %f {attention_factor = 1.0 : f32} : (tensor<?x?x8x64xf32>, tensor<?x?xi64>, tensor<32xf32>) -> tensor<?x?x8x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_IntegerTensor:$positions, Nn_FloatTensor:$frequencies,
+                       UnitAttr:$interleaved, DefaultValuedAttr<F32Attr, "1.0f">:$attention_factor);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input `,` $positions `,` $frequencies attr-dict `:` functional-type(operands, results)";
+}
+
+//===-- Block formats -----------------------------------------------------------------------------------------===//
+
+def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpInterfaceMethods<SizeOpInterface>,
+                                      DeclareOpInterfaceMethods<CostOpInterface>]> {
+  let summary = "Codes and scales of a tensor in a block format";
+  let description = [{
+    Rounds to the nearest code, ties to even; what is larger than the largest number of the format becomes that. codes
+    has the shape of the input (i4 for 4-bit and ternary elements, i8 otherwise; bit patterns of the format). scales
+    has, along the format's axis, a scale a block (bit patterns in i8 for `e8m0` and `e4m3`).
+
+    How scales are chosen, with `m` the largest magnitude in a block:
+    - integers: `m / largest code`; with `zero_points` the range `[min(block, 0), max(block, 0)]` is mapped onto all
+      codes, `zero_point = round(lowest code - min / scale)`;
+    - `ternary`: the mean magnitude of the block (arXiv 2402.17764, equation 3);
+    - `nf4`, and floats with f32 scales: `m / largest number`;
+    - MX formats: `2^(floor(log2(m)) - exponent of the largest number)` (OCP Microscaling 1.0, section 6.3), NaN for a
+      block with NaN or infinity in it;
+    - NVFP4: `tensor_scale = max(abs(input)) / (448 * 6)`, then `m / 6 / tensor_scale` rounded to E4M3.
+    A scale of zero is stored as such; codes of its block are zero.
+
+    ```mlir
+    %c, %s = nn.quantize %x {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x4xf16>)
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_BlockFormatAttr:$format);
+  let results = (outs Nn_AnyTensor:$codes, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
+                      Optional<Nn_AnyTensor>:$tensor_scale);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>]> {
+  let summary = "The tensor that codes and scales in a block format mean";
+  let description = [{
+    `result = scale * decode(code)`, or `scale * (code - zero_point)`, times `tensor_scale` where given. The operands
+    are as `nn.quantize` gives them.
+
+    ```mlir
+    %x = nn.dequantize %c, %s {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xi4>, tensor<64x4xf16>) -> tensor<64x128xf32>
+    ```
+  }];
+  let arguments = (ins Nn_AnyTensor:$codes, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
+                       Optional<Nn_AnyTensor>:$tensor_scale, Nn_BlockFormatAttr:$format);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = [{
+    $codes `,` $scales (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+#endif

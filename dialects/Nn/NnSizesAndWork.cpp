@@ -1,0 +1,160 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Sizes and work of the ops, as expressions. Operation counts follow the formulas in NnOps.td; divisions, square roots
+// and comparisons count as one operation each.
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+
+using SizesRange = llvm::ArrayRef<llvm::SmallVector<AffineExpr>>;
+
+//===-- Sizes --------------------------------------------------------------------------------------------------===//
+
+#define INTARSIA_SIZES_LIKE_FIRST(Op)                                                                                  \
+  SmallVector<Sizes> Op::inferResultSizes(SizesRange sizes) { return {sizes[0]}; }
+INTARSIA_SIZES_LIKE_FIRST(LayerNormOp)
+INTARSIA_SIZES_LIKE_FIRST(RmsNormOp)
+INTARSIA_SIZES_LIKE_FIRST(SoftmaxOp)
+INTARSIA_SIZES_LIKE_FIRST(RopeOp)
+INTARSIA_SIZES_LIKE_FIRST(GeluOp)
+INTARSIA_SIZES_LIKE_FIRST(SiluOp)
+INTARSIA_SIZES_LIKE_FIRST(ReluOp)
+INTARSIA_SIZES_LIKE_FIRST(TanhOp)
+INTARSIA_SIZES_LIKE_FIRST(SigmoidOp)
+INTARSIA_SIZES_LIKE_FIRST(DequantizeOp)
+#undef INTARSIA_SIZES_LIKE_FIRST
+
+SmallVector<Sizes> LinearOp::inferResultSizes(SizesRange sizes) {
+  Sizes result = sizes[0];
+  result.back() = sizes[1][0];
+  return {result};
+}
+
+SmallVector<Sizes> MatmulOp::inferResultSizes(SizesRange sizes) {
+  Sizes result = sizes[0];
+  size_t rank = result.size();
+  result[rank - 2] = sizes[0][getTransposeLhs() ? rank - 1 : rank - 2];
+  result[rank - 1] = sizes[1][getTransposeRhs() ? rank - 2 : rank - 1];
+  return {result};
+}
+
+SmallVector<Sizes> AttentionOp::inferResultSizes(SizesRange sizes) {
+  Sizes result = sizes[0];
+  result.back() = sizes[2].back();
+  return {result};
+}
+
+SmallVector<Sizes> EmbeddingOp::inferResultSizes(SizesRange sizes) {
+  Sizes result = sizes[1];
+  result.push_back(sizes[0][1]);
+  return {result};
+}
+
+SmallVector<Sizes> QuantizeOp::inferResultSizes(SizesRange sizes) {
+  int64_t axis = getFormat().getAxis(), block = getFormat().getBlock();
+  Sizes scales = sizes[0];
+  scales[axis] = block == 0 ? getAffineConstantExpr(1, getContext()) : scales[axis].ceilDiv(block);
+  SmallVector<Sizes> results = {sizes[0], scales};
+  if (getZeroPoints())
+    results.push_back(scales);
+  if (getTensorScale())
+    results.push_back({});
+  return results;
+}
+
+//===-- Work ---------------------------------------------------------------------------------------------------===//
+
+/// The bytes that an op reads and writes if every operand and result crosses memory once.
+static Work workOf(Operation *op, SizesRange operandSizes, SizesRange resultSizes) {
+  MLIRContext *context = op->getContext();
+  AffineExpr zero = getAffineConstantExpr(0, context);
+  Work work = {zero, zero, zero, zero, Float32Type::get(context)};
+  for (auto [value, sizes] : llvm::zip_equal(op->getOperands(), operandSizes))
+    work.bytesRead = work.bytesRead + byteCount(cast<ShapedType>(value.getType()), sizes);
+  for (auto [value, sizes] : llvm::zip_equal(op->getResults(), resultSizes))
+    work.bytesWritten = work.bytesWritten + byteCount(cast<ShapedType>(value.getType()), sizes);
+  return work;
+}
+
+/// Work of an op that does so many operations and transcendental evaluations for each element of its first operand.
+static Work workOfElements(Operation *op, SizesRange operandSizes, SizesRange resultSizes, int64_t flops,
+                           int64_t transcendentals) {
+  Work work = workOf(op, operandSizes, resultSizes);
+  AffineExpr count = elementCount(op->getContext(), operandSizes[0]);
+  work.flops = count * flops;
+  work.transcendentals = count * transcendentals;
+  return work;
+}
+
+#define INTARSIA_WORK_OF_ELEMENTS(Op, flops, transcendentals)                                                          \
+  Work Op::getWork(SizesRange operandSizes, SizesRange resultSizes) {                                                  \
+    return workOfElements(*this, operandSizes, resultSizes, flops, transcendentals);                                   \
+  }
+INTARSIA_WORK_OF_ELEMENTS(LayerNormOp, 8, 0)
+INTARSIA_WORK_OF_ELEMENTS(RmsNormOp, 4, 0)
+INTARSIA_WORK_OF_ELEMENTS(SoftmaxOp, 4, 1)
+INTARSIA_WORK_OF_ELEMENTS(GeluOp, 4, 1)
+INTARSIA_WORK_OF_ELEMENTS(SiluOp, 3, 1)
+INTARSIA_WORK_OF_ELEMENTS(ReluOp, 1, 0)
+INTARSIA_WORK_OF_ELEMENTS(TanhOp, 0, 1)
+INTARSIA_WORK_OF_ELEMENTS(SigmoidOp, 2, 1)
+INTARSIA_WORK_OF_ELEMENTS(QuantizeOp, 4, 0)
+INTARSIA_WORK_OF_ELEMENTS(DequantizeOp, 2, 0)
+#undef INTARSIA_WORK_OF_ELEMENTS
+
+Work LinearOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
+  Work work = workOf(*this, operandSizes, resultSizes);
+  AffineExpr count = elementCount(getContext(), resultSizes[0]);
+  work.flops = count * (operandSizes[0].back() * 2);
+  if (getBias())
+    work.flops = work.flops + count;
+  work.elementType = getInput().getType().getElementType();
+  return work;
+}
+
+Work MatmulOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
+  Work work = workOf(*this, operandSizes, resultSizes);
+  size_t rank = operandSizes[0].size();
+  AffineExpr inner = operandSizes[0][getTransposeLhs() ? rank - 2 : rank - 1];
+  work.flops = elementCount(getContext(), resultSizes[0]) * (inner * 2);
+  work.elementType = getLhs().getType().getElementType();
+  return work;
+}
+
+Work AttentionOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
+  Work work = workOf(*this, operandSizes, resultSizes);
+  const Sizes &query = operandSizes[0], &key = operandSizes[1], &value = operandSizes[2];
+  AffineExpr scores = query[0] * query[1] * query[2] * key[1];
+  if (getCausal())
+    scores = scores.ceilDiv(2);
+  // Both products, then scale, maximum, subtraction, sum and division of the softmax.
+  work.flops = scores * (query[3] * 2 + value[3] * 2 + 5);
+  work.transcendentals = scores;
+  work.elementType = getQuery().getType().getElementType();
+  return work;
+}
+
+Work EmbeddingOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
+  Work work = workOf(*this, operandSizes, resultSizes);
+  // Only the rows that are asked for are read.
+  work.bytesRead = work.bytesWritten + byteCount(getIndices().getType(), operandSizes[1]);
+  return work;
+}
+
+Work RopeOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
+  Work work = workOf(*this, operandSizes, resultSizes);
+  AffineExpr rotated = operandSizes[0][0] * operandSizes[0][1] * operandSizes[0][2] * (operandSizes[2][0] * 2);
+  work.flops = rotated * 3;
+  // Sine and cosine of an angle serve all heads of a position.
+  work.transcendentals = operandSizes[0][0] * operandSizes[0][1] * (operandSizes[2][0] * 2);
+  return work;
+}

@@ -1,0 +1,205 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/Rt.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::rt;
+
+#include "dialects/Rt/RtDialect.cpp.inc"
+#include "dialects/Rt/RtEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Rt/RtAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Rt/RtTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Rt/RtOps.cpp.inc"
+
+void RtDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Rt/RtAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/Rt/RtTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Rt/RtOps.cpp.inc"
+      >();
+}
+
+LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width) {
+  if (kind == LayoutKind::Panels && width <= 0)
+    return emitError() << "layout panels has width " << width << ", must be positive";
+  if (kind == LayoutKind::RowMajor && width != 0)
+    return emitError() << "layout row_major has width " << width << ", takes none";
+  return success();
+}
+
+static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr layout, Type type) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped || !shaped.hasRank())
+    return op->emitOpError() << "layout of " << where << " stands on " << type << ", which has no dimensions";
+  if (layout.getKind() == LayoutKind::Panels && shaped.getRank() != 2)
+    return op->emitOpError() << "layout of " << where << " is panels, which needs rank 2, " << type << " has rank "
+                             << shaped.getRank();
+  return success();
+}
+
+LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex, unsigned argIndex,
+                                                  NamedAttribute attribute) {
+  std::string where = "argument " + std::to_string(argIndex);
+  if (attribute.getName() != "rt.layout")
+    return op->emitOpError() << "argument attribute " << attribute.getName().getValue() << " of " << where
+                             << " is unknown; known is rt.layout";
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (!kernel)
+    return op->emitOpError() << "rt.layout of " << where << " stands on a '" << op->getName() << "', must be on an 'rt.kernel'";
+  auto layout = dyn_cast<LayoutAttr>(attribute.getValue());
+  if (!layout)
+    return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue() << ", must be #rt.layout<…>";
+  return verifyLayout(op, where, layout, kernel.getArgumentTypes()[argIndex]);
+}
+
+//===-- Kernels and constants ---------------------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
+                      function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(inputs, results);
+  };
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
+                                                  getFunctionTypeAttrName(result.name), buildType,
+                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+                                           getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+LogicalResult KernelOp::verify() {
+  llvm::StringSet<> known;
+  for (StringRef name : getSizes().getAsValueRange<StringAttr>())
+    if (!known.insert(name).second)
+      return emitOpError() << "sizes names '" << name << "' twice";
+  auto verifyNames = [&](const Twine &where, Attribute attribute) -> LogicalResult {
+    auto names = dyn_cast_if_present<ArrayAttr>(attribute);
+    for (Attribute element : names ? names.getValue() : ArrayRef<Attribute>()) {
+      auto name = dyn_cast<StringAttr>(element);
+      if (name && !name.empty() && !known.contains(name.getValue()))
+        return emitOpError() << "nn.sizes of " << where << " names '" << name.getValue() << "', sizes does not";
+    }
+    return success();
+  };
+  for (unsigned index = 0; index != getNumArguments(); ++index)
+    if (failed(verifyNames("argument " + Twine(index), getArgAttr(index, "nn.sizes"))))
+      return failure();
+  for (unsigned index = 0; index != getNumResults(); ++index)
+    if (failed(verifyNames("result " + Twine(index), getResultAttr(index, "nn.sizes"))))
+      return failure();
+  return success();
+}
+
+LogicalResult YieldOp::verify() {
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  if (getValues().size() != kernel.getNumResults())
+    return emitOpError() << "gives " << getValues().size() << " values, kernel @" << kernel.getSymName() << " has "
+                         << kernel.getNumResults() << " results";
+  for (auto [index, value, type] : llvm::enumerate(getValues(), kernel.getResultTypes()))
+    if (value.getType() != type)
+      return emitOpError() << "value " << index << " is " << value.getType() << ", the kernel's result is " << type;
+  return success();
+}
+
+LogicalResult ConstantOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (!type.hasStaticShape())
+    return emitOpError() << "has type " << type << ", a constant has a static shape";
+  if (getValue()) {
+    if (!getKeys().empty() || getArchives())
+      return emitOpError("has a value and keys of archives, must have one of them");
+    if (getValue()->getShapedType() != type)
+      return emitOpError() << "value has type " << getValue()->getType() << ", the constant " << type;
+  } else if (getKeys().empty()) {
+    return emitOpError("has neither a value nor keys of archives");
+  } else if (size_t archives = getArchives() ? getArchives()->size() : 0; archives != getKeys().size()) {
+    return emitOpError() << "has " << getKeys().size() << " keys and " << archives << " archives";
+  }
+  return verifyLayout(*this, "the constant", getLayout(), type);
+}
+
+//===-- Host program ------------------------------------------------------------------------------------------===//
+
+LogicalResult ConstantDataOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  auto constant = symbolTable.lookupNearestSymbolFrom<ConstantOp>(*this, getConstantAttr());
+  if (!constant)
+    return emitOpError() << "constant " << getConstantAttr() << " is not defined by an 'rt.constant'";
+  auto type = cast<MemRefType>(getType());
+  auto expected = cast<RankedTensorType>(constant.getType());
+  if (type.getShape() != expected.getShape() || type.getElementType() != expected.getElementType())
+    return emitOpError() << "has type " << type << ", constant " << getConstantAttr() << " is " << expected;
+  return success();
+}
+
+static LogicalResult verifySizeCount(Operation *op, Type type, size_t count) {
+  int64_t dynamic = cast<MemRefType>(type).getNumDynamicDims();
+  if (dynamic == static_cast<int64_t>(count))
+    return success();
+  return op->emitOpError() << "is given " << count << " sizes, " << type << " has " << dynamic << " dynamic dimensions";
+}
+
+LogicalResult AllocOp::verify() { return verifySizeCount(*this, getType(), getSizes().size()); }
+
+LogicalResult OutputOp::verify() {
+  if (static_cast<int64_t>(getIndex()) < 0)
+    return emitOpError() << "index is " << static_cast<int64_t>(getIndex()) << ", must not be negative";
+  return verifySizeCount(*this, getType(), getSizes().size());
+}
+
+LogicalResult CopyOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
+  if (source.getElementType() != destination.getElementType() ||
+      failed(verifyCompatibleShape(source, destination)))
+    return emitOpError() << "source is " << source << ", destination " << destination;
+  return verifySizeCount(*this, source, getSizes().size());
+}
+
+static LogicalResult verifyBuffers(DispatchOp op, StringRef what, ValueRange buffers, ArrayRef<Type> expected) {
+  if (buffers.size() != expected.size())
+    return op.emitOpError() << "is given " << buffers.size() << " " << what << "s, kernel " << op.getKernelAttr() << " has "
+                            << expected.size();
+  for (auto [index, buffer, type] : llvm::enumerate(buffers, expected)) {
+    auto memref = cast<MemRefType>(buffer.getType());
+    auto shaped = dyn_cast<ShapedType>(type);
+    if (!shaped || memref.getElementType() != shaped.getElementType() ||
+        failed(verifyCompatibleShape(memref.getShape(), shaped.getShape())))
+      return op.emitOpError() << what << " " << index << " is " << memref << ", kernel " << op.getKernelAttr() << " takes "
+                              << type;
+  }
+  return success();
+}
+
+LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  auto kernel = symbolTable.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError() << "kernel " << getKernelAttr() << " is not defined by an 'rt.kernel'";
+  if (getSizes().size() != kernel.getSizes().size())
+    return emitOpError() << "is given " << getSizes().size() << " sizes, kernel " << getKernelAttr() << " has "
+                         << kernel.getSizes().size();
+  if (failed(verifyBuffers(*this, "input", getInputs(), kernel.getArgumentTypes())))
+    return failure();
+  return verifyBuffers(*this, "output", getOutputs(), kernel.getResultTypes());
+}

@@ -1,0 +1,220 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RT_OPS
+#define INTARSIA_RT_OPS
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Rt_Dialect : Dialect {
+  let name = "rt";
+  let cppNamespace = "::intarsia::rt";
+  let summary = "What the host asks of devices";
+  let description = [{
+    The last stop before LLVM: kernels that devices run, and the host program that makes buffers, starts kernels on
+    queues and waits for events. A host function is a straight line over memrefs; a kernel is a tensor program that
+    its target turns into loops.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasRegionArgAttrVerify = 1;
+}
+
+class Rt_Op<string mnemonic, list<Trait> traits = []> : Op<Rt_Dialect, mnemonic, traits>;
+class Rt_Type<string name, string typeMnemonic, string sentence> : TypeDef<Rt_Dialect, name> {
+  let mnemonic = typeMnemonic;
+  let summary = sentence;
+}
+
+def Rt_Queue : Rt_Type<"Queue", "queue", "An ordered queue of a device: what is put on it starts in order">;
+def Rt_Event : Rt_Type<"Event", "event", "The end of something that was put on a queue">;
+
+def Rt_LayoutKind : I32EnumAttr<"LayoutKind", "how a weight lies in memory", [
+    I32EnumAttrCase<"RowMajor", 0, "row_major">, I32EnumAttrCase<"Panels", 1, "panels">]> {
+  let cppNamespace = "::intarsia::rt";
+}
+def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "How a weight lies in memory";
+  let description = [{
+    `#rt.layout<row_major>`, or `#rt.layout<panels, 32>`: a matrix `[N, K]` stored as `[ceil(N / 32)][K][32]`, columns
+    beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads.
+  }];
+  let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width);
+  let assemblyFormat = "`<` $kind (`,` $width^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+//===-- Kernels and constants ---------------------------------------------------------------------------------===//
+
+def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbol]> {
+  let summary = "A program for one device";
+  let description = [{
+    Inputs are the block's arguments, outputs what `rt.yield` gives: tensors, so that the target chooses loops and
+    memory. `sizes` names the symbolic dimensions that a launch is given, in order; `nn.sizes` on arguments and results
+    says where they occur. `rt.layout` on an argument says how a weight lies in memory.
+
+    ```mlir
+    rt.kernel @relu(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x384xf32> {nn.sizes = ["s0", ""]})
+        attributes {root = "rows", sizes = ["s0"]} {
+      %r = nn.relu %x : tensor<?x384xf32>
+      rt.yield %r : tensor<?x384xf32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, StrArrayAttr:$sizes,
+                       StrAttr:$root, OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
+  let summary = "The outputs of a kernel";
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let hasVerifier = 1;
+}
+
+def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
+  let summary = "A weight as kernels read it";
+  let description = [{
+    Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
+    `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
+    `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
+    row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
+    and there are no keys.
+
+    ```mlir
+    rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed,
+                       OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
+  let assemblyFormat = "$sym_name attr-dict";
+  let hasVerifier = 1;
+}
+
+//===-- Host program ------------------------------------------------------------------------------------------===//
+
+def Rt_SymbolOp : Rt_Op<"symbol", [Pure]> {
+  let summary = "The value of a symbolic size of this function";
+  let description = [{
+    ```mlir
+    %s = rt.symbol "sequence"
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$name attr-dict";
+}
+
+def Rt_ConstantDataOp : Rt_Op<"constant_data", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The data of a constant";
+  let description = [{
+    ```mlir
+    %w = rt.constant_data @c0 : memref<768x384xf32>
+    ```
+    The memref has the logical shape; the bytes lie as the constant's layout says.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$constant);
+  let results = (outs AnyMemRef:$result);
+  let assemblyFormat = "$constant attr-dict `:` type($result)";
+}
+
+def Rt_AllocOp : Rt_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "A buffer for the duration of the call";
+  let description = [{
+    `rt.alloc (%n) : memref<?x384xf32>`. Buffer planning gives each a place in the call's one workspace.
+  }];
+  let arguments = (ins Variadic<Index>:$sizes);
+  let results = (outs AnyMemRef:$result);
+  let assemblyFormat = "`(` $sizes `)` attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Rt_OutputOp : Rt_Op<"output", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "The buffer of a result of the function";
+  let description = [{
+    ```mlir
+    %o = rt.output 0 (%batch, %sequence) : memref<?x?x384xf32>
+    ```
+  }];
+  let arguments = (ins I64Attr:$index, Variadic<Index>:$sizes);
+  let results = (outs AnyMemRef:$result);
+  let assemblyFormat = "$index `(` $sizes `)` attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Rt_WorkspaceOp : Rt_Op<"workspace", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "The call's one workspace, in bytes";
+  let arguments = (ins Index:$bytes);
+  let results = (outs AnyMemRef:$result);
+  let assemblyFormat = "$bytes attr-dict `:` type($result)";
+}
+
+def Rt_GetQueueOp : Rt_Op<"get_queue", [Pure]> {
+  let summary = "A queue of the device";
+  let arguments = (ins DefaultValuedAttr<I64Attr, "0">:$index);
+  let results = (outs Rt_Queue:$result);
+  let assemblyFormat = "$index attr-dict `:` type($result)";
+}
+
+def Rt_DispatchOp : Rt_Op<"dispatch", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Starts a kernel";
+  let description = [{
+    Puts a kernel on a queue; it starts when the events have happened. `sizes` are the values of the kernel's symbolic
+    dimensions. `label` is the name of the work in the user's model.
+
+    ```mlir
+    %e = rt.dispatch @relu on %queue after(%e0) sizes(%n) ins(%x : memref<?x384xf32>) outs(%y : memref<?x384xf32>) {label = "encoder.activation"}
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Rt_Queue:$queue, Variadic<Rt_Event>:$after,
+                       Variadic<Index>:$sizes, Arg<Variadic<AnyMemRef>, "", [MemRead]>:$inputs,
+                       Arg<Variadic<AnyMemRef>, "", [MemWrite]>:$outputs, OptionalAttr<StrAttr>:$label);
+  let results = (outs Rt_Event:$event);
+  let assemblyFormat = [{
+    $kernel `on` $queue (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? (`ins` `(` $inputs^ `:` type($inputs) `)`)?
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict
+  }];
+}
+
+def Rt_CopyOp : Rt_Op<"copy", [AttrSizedOperandSegments]> {
+  let summary = "Copies a buffer";
+  let description = "Both buffers are dense and of the same shape; `sizes` are the dynamic ones.";
+  let arguments = (ins Rt_Queue:$queue, Variadic<Rt_Event>:$after, Variadic<Index>:$sizes,
+                       Arg<AnyMemRef, "", [MemRead]>:$source, Arg<AnyMemRef, "", [MemWrite]>:$destination);
+  let results = (outs Rt_Event:$event);
+  let assemblyFormat = [{
+    $source `to` $destination `on` $queue (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict `:`
+    type($source) `to` type($destination)
+  }];
+  let hasVerifier = 1;
+}
+
+def Rt_WaitOp : Rt_Op<"wait"> {
+  let summary = "Blocks until the events have happened";
+  let arguments = (ins Variadic<Rt_Event>:$events);
+  let assemblyFormat = "$events attr-dict";
+}
+
+#endif

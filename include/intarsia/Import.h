@@ -1,0 +1,31 @@
+//===- Import.h - From a model on disk to nn IR
+//--------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_H
+#define INTARSIA_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+#include <vector>
+
+namespace intarsia::importer {
+
+/// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, and for a
+/// sentence-transformers directory (modules.json) also `embed`. Weights are named, not read: nn.archive ops hold file
+/// names relative to `directory`. On failure the result is null and `error` says what is wrong, in which file, and
+/// what to try. Loads the dialects it emits into `context`.
+mlir::OwningOpRef<mlir::ModuleOp> importHuggingFace(llvm::StringRef directory, mlir::MLIRContext *context,
+                                                    std::string &error);
+
+/// Values of "model_type" in config.json that importHuggingFace knows, sorted.
+std::vector<std::string> knownModelTypes();
+
+} // namespace intarsia::importer
+
+#endif

@@ -1,0 +1,90 @@
+/*===- module_abi.h - What a compiled module and the runtime promise each other ---------------------------===//
+ *
+ * Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * An artifact (.itx) is an ELF shared object that exports one symbol, `itx_module`, of type
+ * itx_module_descriptor. It needs nothing from the runtime at link time: host functions get a table of functions.
+ * Names, shapes and types of everything are in the artifact's JSON manifest; this file is only about calls.
+ * All buffers are dense and row-major. Sizes are element counts unless the name says bytes.
+ *===------------------------------------------------------------------------------------------------------===*/
+#ifndef INTARSIA_MODULE_ABI_H
+#define INTARSIA_MODULE_ABI_H
+
+#include <stdint.h>
+
+#define ITX_MODULE_ABI_VERSION 1u
+#define ITX_MODULE_SYMBOL "itx_module"
+
+/* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
+#define ITX_BUFFER_ALIGNMENT 64
+
+/* ---- Kernels ---------------------------------------------------------------------------------------------- */
+
+/* What a kernel decides for one launch, from the sizes and the number of threads. */
+enum {
+  ITX_PLAN_TILES = 0,           /* independent tiles; any thread may run any of them, in any order */
+  ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned */
+  ITX_PLAN_SHARED_BYTES = 2,    /* scratch of the launch, seen by all its threads, zero at its start */
+  ITX_PLAN_PRIVATE = 3,         /* from here on the kernel's own: block sizes and the like */
+  ITX_PLAN_LENGTH = 12
+};
+
+/* Fills plan[ITX_PLAN_LENGTH]. `sizes` are the values of the kernel's symbolic dimensions, in its order. */
+typedef void (*itx_kernel_plan_fn)(const int64_t *sizes, int64_t threads, int64_t *plan);
+
+typedef struct itx_kernel_arguments {
+  void *const *buffers; /* inputs, then outputs */
+  const int64_t *sizes; /* as given to the plan function */
+  const int64_t *plan;  /* as the plan function filled it */
+  void *shared;         /* plan[ITX_PLAN_SHARED_BYTES] bytes */
+} itx_kernel_arguments;
+
+/* Runs tiles tile_begin … tile_end - 1. Allocates nothing, calls nothing but other kernel code. */
+typedef void (*itx_kernel_run_fn)(const itx_kernel_arguments *arguments, int64_t tile_begin, int64_t tile_end,
+                                  void *workspace);
+
+typedef struct itx_kernel_entry {
+  itx_kernel_plan_fn plan;
+  itx_kernel_run_fn run;
+} itx_kernel_entry;
+
+/* ---- Host functions --------------------------------------------------------------------------------------- */
+
+typedef struct itx_call itx_call; /* one call in flight; opaque to the module */
+typedef uint64_t itx_event;       /* 0 is an event that has already happened */
+
+typedef struct itx_host_api {
+  /* Makes the call's results and workspace. output_sizes holds the sizes of all results one after another;
+   * outputs receives a pointer for each result. Returns the workspace (workspace_bytes, aligned), or a null pointer
+   * when memory is lacking: the host function then returns 1 at once. workspace_bytes 0 gives a valid pointer too. */
+  void *(*prepare)(itx_call *call, int64_t workspace_bytes, const int64_t *output_sizes, void **outputs);
+  /* Starts a kernel (index into the manifest's "kernels") on a queue after the given events. label is an index into
+   * the manifest's "labels": where in the user's model the work comes from, for profiles. */
+  itx_event (*dispatch)(itx_call *call, uint32_t queue, uint32_t kernel, uint32_t label, void *const *buffers,
+                        const int64_t *sizes, const itx_event *after, uint32_t after_count);
+  /* Copies bytes from one buffer to another on a queue. */
+  itx_event (*copy)(itx_call *call, uint32_t queue, void *destination, const void *source, int64_t bytes,
+                    const itx_event *after, uint32_t after_count);
+  /* Blocks until the event has happened. */
+  void (*wait)(itx_call *call, itx_event event);
+} itx_host_api;
+
+/* One entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
+ * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked.
+ * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when prepare failed. */
+typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
+                               void *const *weights);
+
+/* ---- The module ------------------------------------------------------------------------------------------- */
+
+typedef struct itx_module_descriptor {
+  uint32_t abi_version; /* ITX_MODULE_ABI_VERSION */
+  uint32_t variant_count;
+  uint32_t kernel_count;
+  uint32_t function_count;
+  const itx_kernel_entry *kernels; /* [variant_count][kernel_count]; manifest order of both */
+  const itx_host_fn *functions;    /* [function_count]; manifest order */
+} itx_module_descriptor;
+
+#endif

@@ -1,0 +1,232 @@
+/*===- runtime.h - Load compiled modules and call them ---------------------------------------------------===//
+ *
+ * Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface (C99) of libintarsia_runtime.so. The short form:
+ *
+ *   itx_module *module;
+ *   if (itx_module_load("m.itx", NULL, &module) != ITX_OK) { puts(itx_last_error()); return 1; }
+ *   const itx_function *f;
+ *   itx_module_function(module, "main", &f);
+ *   itx_tensor *inputs[2] = {NULL, NULL}, *outputs[1];              // NULL: the input's default
+ *   int64_t shape[2] = {1, 128};
+ *   itx_tensor_wrap(ids, ITX_I64, 2, shape, NULL, NULL, &inputs[0]);
+ *   itx_invoke(f, inputs, 2, outputs, 1);
+ *   const float *result = itx_tensor_data(outputs[0]);
+ *   itx_tensor_free(outputs[0]); itx_tensor_free(inputs[0]); itx_module_free(module);
+ *
+ * Threads: every function may be called from any thread; a module and a tensor may be used by several threads at once
+ * as long as none frees it. Fork: a child may go on using what its parent made.
+ *===------------------------------------------------------------------------------------------------------===*/
+#ifndef INTARSIA_RUNTIME_H
+#define INTARSIA_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ITX_API __attribute__((visibility("default")))
+#else
+#define ITX_API
+#endif
+
+/* Enumerations have the size of int in C++ too, so that a value which is not listed is an error and not undefined. */
+#ifdef __cplusplus
+#define ITX_ENUM(name) enum name : int
+extern "C" {
+#else
+#define ITX_ENUM(name) enum name
+#endif
+
+/* ---- Errors ----------------------------------------------------------------------------------------------- */
+
+typedef ITX_ENUM(itx_status){
+    ITX_OK = 0,
+    ITX_INVALID_ARGUMENT = 1, /* what the caller passed does not fit: name, rank, dtype, size, value */
+    ITX_NOT_FOUND = 2,        /* no such file, function, input or device */
+    ITX_IO_ERROR = 3,         /* the operating system refused to read or write */
+    ITX_CORRUPT = 4,          /* truncated, changed, or not what it claims to be */
+    ITX_VERSION_MISMATCH = 5, /* an artifact of another version of Intarsia */
+    ITX_UNSUPPORTED = 6,      /* this machine lacks what the module needs */
+    ITX_OUT_OF_MEMORY = 7,
+    ITX_INTERNAL = 8} itx_status;
+
+/* The message of the last call on this thread that did not return ITX_OK; "" when there was none. Valid until the
+ * next failing call on the same thread. */
+ITX_API const char *itx_last_error(void);
+
+/* "ok", "invalid argument", … */
+ITX_API const char *itx_status_name(itx_status status);
+
+/* "0.1.0 (commit)". */
+ITX_API const char *itx_version(void);
+
+/* ---- Threads ---------------------------------------------------------------------------------------------- */
+
+/* Number of threads that a call uses, its caller included. 0 goes back to the default: the environment variable
+ * ITX_THREADS, or else what the affinity mask and the cgroup's CPU quota allow. Takes effect for the next call. */
+ITX_API itx_status itx_set_threads(int32_t threads);
+ITX_API int32_t itx_threads(void);
+
+/* ---- Devices ---------------------------------------------------------------------------------------------- */
+
+ITX_API size_t itx_device_count(void);
+/* "cpu"; a null pointer past the end. */
+ITX_API const char *itx_device_name(size_t index);
+/* JSON object: name, description, threads, features, memory_bytes. A null pointer past the end. */
+ITX_API const char *itx_device_info(size_t index);
+
+/* ---- Types ------------------------------------------------------------------------------------------------ */
+
+typedef ITX_ENUM(itx_dtype){
+    ITX_F32 = 0, ITX_F16 = 1, ITX_BF16 = 2, ITX_F64 = 3, ITX_I64 = 4,
+    ITX_I32 = 5, ITX_I16 = 6, ITX_I8 = 7,   ITX_U8 = 8,  ITX_BOOL = 9 /* one byte, 0 or 1 */
+} itx_dtype;
+
+/* Largest rank of a tensor. */
+#define ITX_MAX_RANK 16
+
+/* "f32", "i64", …; a null pointer for a value that is not in the enumeration. */
+ITX_API const char *itx_dtype_name(itx_dtype dtype);
+/* Bytes of one element; 0 for a value that is not in the enumeration. */
+ITX_API size_t itx_dtype_bytes(itx_dtype dtype);
+
+/* ---- Tensors ---------------------------------------------------------------------------------------------- */
+
+/* A dense row-major array in host memory. */
+typedef struct itx_tensor itx_tensor;
+
+/* A new tensor with memory of its own (64-byte aligned). `data` is copied into it, or may be null: the contents are
+ * then undefined. */
+ITX_API itx_status itx_tensor_create(itx_dtype dtype, uint32_t rank, const int64_t *shape, const void *data,
+                                     itx_tensor **tensor);
+/* A tensor over the caller's memory, without copying. `release(context)`, unless null, is called when the last user
+ * of the memory is gone (this may be on another thread). Calls read 64-byte aligned memory in place; memory that is
+ * aligned less is copied at each call. */
+ITX_API itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, const int64_t *shape,
+                                   void (*release)(void *context), void *context, itx_tensor **tensor);
+/* Frees the handle; a null pointer is allowed. The memory lives on while a DLPack tensor or a call in flight uses it.
+ */
+ITX_API void itx_tensor_free(itx_tensor *tensor);
+
+ITX_API itx_dtype itx_tensor_dtype(const itx_tensor *tensor);
+ITX_API uint32_t itx_tensor_rank(const itx_tensor *tensor);
+ITX_API const int64_t *itx_tensor_shape(const itx_tensor *tensor);
+ITX_API int64_t itx_tensor_elements(const itx_tensor *tensor);
+ITX_API size_t itx_tensor_bytes(const itx_tensor *tensor);
+ITX_API void *itx_tensor_data(const itx_tensor *tensor);
+
+/* DLPack (https://dmlc.github.io/dlpack): the structures are those of its published ABI, versioned (1.x) or not (0.x).
+ * from_dlpack: takes `managed` over if it succeeds and calls its deleter when the last user is gone. Rows that are
+ * not dense are copied into dense memory, everything else stays where it is.
+ * to_dlpack: shares the memory; the receiver calls the deleter. */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+ITX_API itx_status itx_tensor_from_dlpack(struct DLManagedTensor *managed, itx_tensor **tensor);
+ITX_API itx_status itx_tensor_from_dlpack_versioned(struct DLManagedTensorVersioned *managed, itx_tensor **tensor);
+ITX_API itx_status itx_tensor_to_dlpack(const itx_tensor *tensor, struct DLManagedTensor **managed);
+ITX_API itx_status itx_tensor_to_dlpack_versioned(const itx_tensor *tensor, struct DLManagedTensorVersioned **managed);
+
+/* NumPy files (.npy 1.0 to 3.0, little endian; Fortran order is converted). bf16 has no NumPy type and is stored as
+ * unsigned 16-bit integers ('<u2'), which are read back as bf16. Writing is to a temporary file that is renamed. */
+ITX_API itx_status itx_tensor_load_npy(const char *path, itx_tensor **tensor);
+ITX_API itx_status itx_tensor_save_npy(const itx_tensor *tensor, const char *path);
+
+/* ---- Modules ---------------------------------------------------------------------------------------------- */
+
+typedef struct itx_module itx_module;
+
+typedef struct itx_load_options {
+  size_t struct_bytes; /* sizeof(itx_load_options): lets the structure grow */
+  int32_t verify;      /* not 0: reads all weights and checks their hash as well */
+  const char *variant; /* name of the target variant to run; null: the first that this CPU can run */
+  const char *weights; /* path of the weights file; null: the one beside the artifact */
+} itx_load_options;
+
+/* Loads an artifact. Its header, its hash and its manifest are checked before any of its code is mapped executable;
+ * weights are mapped read-only and checked by size and header hash. options may be null.
+ * The hash finds damage, it is no signature: load only modules that you trust. */
+ITX_API itx_status itx_module_load(const char *path, const itx_load_options *options, itx_module **module);
+/* The same from memory (copied; may be freed afterwards). `name` is for messages; the folder in it, if any, is where
+ * a separate weights file is looked for. */
+ITX_API itx_status itx_module_load_memory(const void *data, size_t bytes, const char *name,
+                                          const itx_load_options *options, itx_module **module);
+/* The module that is appended to an executable made with --emit=exe. path: null for the running executable.
+ * ITX_NOT_FOUND when there is none. */
+ITX_API itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module);
+/* Frees the handle; a null pointer is allowed. Calls in flight finish first; tensors live on. */
+ITX_API void itx_module_free(itx_module *module);
+
+/* The artifact's manifest, JSON in UTF-8. */
+ITX_API const char *itx_module_manifest(const itx_module *module);
+/* Name of the target variant that runs, e.g. "x86-64-v4". */
+ITX_API const char *itx_module_variant(const itx_module *module);
+
+/* ---- Functions and their signatures ----------------------------------------------------------------------- */
+
+typedef struct itx_function itx_function; /* lives as long as its module */
+
+typedef struct itx_value_info {
+  const char *name;
+  itx_dtype dtype;
+  uint32_t rank;
+  const int64_t *shape;       /* [rank]; -1 where the size is known at the call only */
+  const char *const *symbols; /* [rank]; name of the size ("batch"), null for a static one. Same name, same size */
+  const int64_t *maxima;      /* [rank]; the largest size allowed, -1 where there is no limit */
+  int32_t optional;           /* not 0: may be left out, and is filled with default_value */
+  double default_value;
+  int32_t has_range; /* not 0: values must be in [range_low, range_high) */
+  int64_t range_low;
+  int64_t range_high;
+} itx_value_info;
+
+ITX_API size_t itx_module_function_count(const itx_module *module);
+/* A null pointer past the end. */
+ITX_API const itx_function *itx_module_function_at(const itx_module *module, size_t index);
+/* By name; a null name means "main". The message lists the functions that exist. */
+ITX_API itx_status itx_module_function(const itx_module *module, const char *name, const itx_function **function);
+
+ITX_API const char *itx_function_name(const itx_function *function);
+ITX_API size_t itx_function_input_count(const itx_function *function);
+ITX_API size_t itx_function_output_count(const itx_function *function);
+/* A null pointer past the end. */
+ITX_API const itx_value_info *itx_function_input(const itx_function *function, size_t index);
+ITX_API const itx_value_info *itx_function_output(const itx_function *function, size_t index);
+/* Position of an input by name. The message lists the inputs that exist. */
+ITX_API itx_status itx_function_input_index(const itx_function *function, const char *name, size_t *index);
+ITX_API itx_status itx_function_output_index(const itx_function *function, const char *name, size_t *index);
+/* JSON object: what the importer kept about the model (labels of classes and the like). */
+ITX_API const char *itx_function_metadata(const itx_function *function);
+
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
+
+/* Runs a function. inputs[i] belongs to the i-th input; null where it is optional, or past input_count.
+ * outputs receives a new tensor for each of the function's outputs (output_count must be their number); on an error
+ * none is made. */
+ITX_API itx_status itx_invoke(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
+                              itx_tensor **outputs, size_t output_count);
+
+typedef struct itx_pending itx_pending;
+/* Checks the inputs, starts the call on another thread and returns. The inputs' handles may be freed at once, their
+ * memory must not change before the call is done. */
+ITX_API itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
+                                    itx_pending **pending);
+/* Not 0 once the call is done. */
+ITX_API int32_t itx_pending_done(const itx_pending *pending);
+/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null with
+ * output_count 0: results are dropped. */
+ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
+
+/* ---- Profiles --------------------------------------------------------------------------------------------- */
+
+/* Starts recording every kernel launch of the process; what was recorded before is dropped. */
+ITX_API itx_status itx_profile_start(void);
+/* Stops, and writes Chrome-trace JSON (chrome://tracing, https://ui.perfetto.dev): one event a launch, with the
+ * kernel's name, the place in the user's model that it comes from, tiles and threads. path null: drops the record. */
+ITX_API itx_status itx_profile_stop(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Registration.h"
+#include "intarsia/SymbolicSizes.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace intarsia;
+
+namespace {
+/// Writes what SymbolicSizes knows onto each op, for tests: `nn.test_sizes`, a string for each result.
+struct TestSymbolicSizes : PassWrapper<TestSymbolicSizes, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestSymbolicSizes)
+
+  StringRef getArgument() const override { return "test-symbolic-sizes"; }
+  StringRef getDescription() const override { return "Writes the symbolic sizes of all results as attributes"; }
+
+  void runOnOperation() override {
+    getOperation().walk([&](FunctionOpInterface function) {
+      SymbolicSizes sizes(function);
+      function.walk([&](Operation *op) { annotate(op, sizes); });
+    });
+  }
+
+  void annotate(Operation *op, const SymbolicSizes &sizes) {
+    SmallVector<Attribute> texts;
+    Builder builder(op->getContext());
+    for (Value result : op->getResults()) {
+      if (auto type = dyn_cast<ShapedType>(result.getType()); type && type.hasRank()) {
+        std::string text;
+        for (AffineExpr size : sizes.of(result))
+          text += (text.empty() ? "" : ", ") + sizes.toString(size);
+        texts.push_back(builder.getStringAttr("[" + text + "]"));
+      } else if (AffineExpr value = sizes.ofIndex(result)) {
+        texts.push_back(builder.getStringAttr(sizes.toString(value)));
+      }
+    }
+    if (!texts.empty())
+      op->setDiscardableAttr("nn.test_sizes", builder.getArrayAttr(texts));
+  }
+};
+} // namespace
+
+void intarsia::registerAnalysisTestPasses() { PassRegistration<TestSymbolicSizes>(); }

@@ -1,0 +1,34 @@
+//===- ArtifactWriter.h - Finish and write .itx files -------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The linker makes an ELF file whose .itx.header section is 64 zero bytes (or any): here it gets its contents. This
+// file needs no LLVM; the bytes it writes depend on its inputs alone.
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_ASSEMBLE_ARTIFACTWRITER_H
+#define INTARSIA_ASSEMBLE_ARTIFACTWRITER_H
+
+#include "lib/Runtime/Core/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace intarsia::assemble {
+
+/// Writes an artifact: `elf` with its header filled in and, when embeddedWeights names a file, that file's bytes after
+/// it. The manifest inside `elf` must then have "weights"."file" null. Checks first that `path` can be written;
+/// nothing is left behind on an error.
+runtime::Status writeArtifact(const std::string &path, const void *elf, uint64_t elfBytes,
+                              const std::string &embeddedWeights = {});
+
+/// Writes an executable: the runner (intarsia-run of the same triple) with an artifact or bundle after it.
+runtime::Status writeExecutable(const std::string &path, const std::string &runner, const std::string &artifact);
+
+/// Writes a bundle of artifacts for different machines.
+runtime::Status writeBundle(const std::string &path, const std::vector<std::string> &artifacts);
+
+} // namespace intarsia::assemble
+
+#endif

@@ -1,0 +1,167 @@
+//===- Assemble.cpp - From kernels and a host program to files
+//------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Assemble.h"
+
+#include "lib/Assemble/ArtifactWriter.h"
+#include "lib/Assemble/HostCode.h"
+#include "lib/Assemble/Linker.h"
+#include "lib/Assemble/Manifest.h"
+#include "lib/Assemble/PackWeights.h"
+#include "lib/Assemble/TemporaryFiles.h"
+#include "lib/Runtime/Core/File.h"
+#include "lib/Target/Target.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <future>
+
+using namespace mlir;
+using llvm::createStringError;
+
+namespace intarsia {
+
+using namespace assemble;
+
+namespace {
+
+llvm::Error errorOf(const runtime::Status &status) {
+  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+}
+
+bool hasWeightsBeside(const AssembleOptions &options) { return !options.embedWeights && options.emit != Emit::Exe; }
+
+std::string weightsPath(const AssembleOptions &options) {
+  SmallString<128> path(options.output);
+  llvm::sys::path::replace_extension(path, "safetensors");
+  return path.str().str();
+}
+
+/// Writes one artifact (or, for Emit::Obj, one object) to `path`.
+llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleOptions &options,
+                        const std::vector<target::CompiledObject> &kernels, const PackedWeights &weights,
+                        const std::string &weightsFile, TemporaryFiles &files, const std::string &path) {
+  ModuleTables tables(module);
+  std::string weightsName;
+  if (hasWeightsBeside(options) && !weightsFile.empty())
+    weightsName = llvm::sys::path::filename(weightsPath(options)).str();
+  auto manifest = makeManifest(tables, target, options.flags, weights, weightsName);
+  if (!manifest)
+    return manifest.takeError();
+  std::unique_ptr<llvm::TargetMachine> machine = target.hostMachine();
+  auto host = compileHostCode(module, tables, target.variants().size(), *manifest, *machine);
+  if (!host)
+    return host.takeError();
+  std::vector<target::CompiledObject> objects = {{"host", std::move(*host)}};
+  objects.insert(objects.end(), kernels.begin(), kernels.end());
+  if (options.emit == Emit::Obj)
+    return link(objects, target.elfEmulation(), /*relocatable=*/true, path);
+
+  auto linked = files.make(options.output);
+  if (!linked)
+    return linked.takeError();
+  if (llvm::Error error = link(objects, target.elfEmulation(), /*relocatable=*/false, *linked))
+    return error;
+  auto elf = llvm::MemoryBuffer::getFile(*linked, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!elf)
+    return createStringError(*linked + ": " + elf.getError().message());
+  return errorOf(writeArtifact(path, (*elf)->getBufferStart(), (*elf)->getBufferSize(),
+                               hasWeightsBeside(options) ? std::string() : weightsFile));
+}
+
+} // namespace
+
+llvm::Error checkOutput(const AssembleOptions &options) {
+  if (llvm::Error error = errorOf(runtime::checkWritable(options.output)))
+    return error;
+  if (options.emit == Emit::Exe && !llvm::sys::fs::exists(options.runner))
+    return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
+  if (options.emit == Emit::Obj && options.embedWeights)
+    return createStringError("--emit=obj holds code alone; weights cannot be embedded into it");
+  if (options.targets.size() > 1 && options.emit != Emit::Bundle)
+    return createStringError("several targets need --emit=bundle");
+  if (!hasWeightsBeside(options))
+    return llvm::Error::success();
+  std::string weights = weightsPath(options);
+  if (weights == options.output)
+    return createStringError(options.output + ": is the name of the weights file; the artifact's name ends in .itx");
+  if (llvm::sys::fs::exists(weights) && !isPackedArchive(weights))
+    return createStringError(weights + ": exists and was not written by intarsia-compile, and the packed weights would "
+                                       "replace it; choose another name for the output or use --embed-weights");
+  return errorOf(runtime::checkWritable(weights));
+}
+
+llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, StepCallback step) {
+  TemporaryFiles files;
+  auto packer = WeightPacker::create(module, options.archiveDirectory);
+  if (!packer)
+    return packer.takeError();
+  std::string weightsFile;
+  if (!packer->empty()) {
+    auto path = files.make(weightsPath(options));
+    if (!path)
+      return path.takeError();
+    weightsFile = *path;
+  }
+  // Packing waits for memory and disk, compiling for the processor: they run at the same time.
+  auto packing = std::async(std::launch::async, [&]() -> llvm::Expected<PackedWeights> {
+    return packer->empty() ? PackedWeights() : packer->write(weightsFile, options.threads);
+  });
+
+  std::vector<std::unique_ptr<target::Target>> targets;
+  std::vector<std::vector<target::CompiledObject>> kernels;
+  llvm::Error error = llvm::Error::success();
+  step("kernels");
+  for (const std::string &spec : options.targets) {
+    auto target = target::Target::create(spec);
+    if (!target) {
+      error = target.takeError();
+      break;
+    }
+    kernels.emplace_back();
+    OwningOpRef<ModuleOp> copy(module.clone()); // targets change it
+    error = (*target)->compileKernels(*copy, options.threads, kernels.back());
+    if (error)
+      break;
+    targets.push_back(std::move(*target));
+  }
+  step("weights");
+  llvm::Expected<PackedWeights> weights = packing.get();
+  if (error) {
+    llvm::consumeError(weights.takeError());
+    return error;
+  }
+  if (!weights)
+    return weights.takeError();
+
+  step("link");
+  std::vector<std::string> artifacts;
+  for (auto [target, objects] : llvm::zip_equal(targets, kernels)) {
+    auto path = files.make(options.output);
+    if (!path)
+      return path.takeError();
+    artifacts.push_back(*path);
+    if (llvm::Error failed = writeModule(module, *target, options, objects, *weights, weightsFile, files, *path))
+      return failed;
+  }
+  std::string result = artifacts.front();
+  if (options.emit == Emit::Exe || options.emit == Emit::Bundle) {
+    auto path = files.make(options.output);
+    if (!path)
+      return path.takeError();
+    result = *path;
+    runtime::Status status = options.emit == Emit::Exe ? writeExecutable(result, options.runner, artifacts.front())
+                                                       : writeBundle(result, artifacts);
+    if (!status.ok())
+      return createStringError(status.message());
+  }
+  if (hasWeightsBeside(options) && !weightsFile.empty())
+    if (llvm::Error failed = files.keep(weightsFile, weightsPath(options)))
+      return failed;
+  return files.keep(result, options.output);
+}
+
+} // namespace intarsia

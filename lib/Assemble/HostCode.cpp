@@ -1,0 +1,370 @@
+//===- HostCode.cpp - Host programs as LLVM IR
+//----------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/HostCode.h"
+
+#include "dialects/Rt/Rt.h"
+#include "intarsia/Lower.h"
+#include "intarsia/module_abi.h"
+#include "lib/Runtime/Core/ArtifactFormat.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+using namespace mlir;
+using llvm::createStringError;
+
+namespace intarsia::assemble {
+
+ModuleTables::ModuleTables(ModuleOp module) {
+  for (Operation &op : module.getOps()) {
+    if (auto kernel = dyn_cast<rt::KernelOp>(op)) {
+      kernelNumbers[kernel.getSymName()] = kernels.size();
+      kernels.push_back(kernel.getSymName().str());
+    } else if (auto constant = dyn_cast<rt::ConstantOp>(op)) {
+      constantNumbers.try_emplace(constant.getSymName(), constantNumbers.size());
+    } else if (isa<func::FuncOp>(op)) {
+      functions.push_back(&op);
+    }
+  }
+  module.walk([&](rt::DispatchOp dispatch) {
+    StringRef label = labelOf(dispatch);
+    if (labelNumbers.try_emplace(label, labels.size()).second)
+      labels.push_back(label.str());
+  });
+}
+
+StringRef ModuleTables::labelOf(Operation *op) {
+  auto dispatch = cast<rt::DispatchOp>(op);
+  return dispatch.getLabel().value_or(dispatch.getKernel());
+}
+
+namespace {
+
+/// Positions in itx_host_api.
+enum { prepareFunction, dispatchFunction, copyFunction, waitFunction };
+
+/// An array on the stack that is filled before each call. The host interface copies what it keeps.
+class CallArray {
+public:
+  CallArray(llvm::IRBuilder<> &builder, llvm::Type *type, unsigned length)
+      : builder(builder), type(type), array(builder.CreateAlloca(type, builder.getInt32(std::max(length, 1u)))) {}
+  llvm::Value *fill(ArrayRef<llvm::Value *> values) {
+    for (auto [index, value] : llvm::enumerate(values))
+      builder.CreateStore(value, builder.CreateConstInBoundsGEP1_32(type, array, index));
+    return array;
+  }
+  llvm::Value *load(unsigned index) {
+    return builder.CreateLoad(type, builder.CreateConstInBoundsGEP1_32(type, array, index));
+  }
+
+private:
+  llvm::IRBuilder<> &builder;
+  llvm::Type *type;
+  llvm::AllocaInst *array;
+};
+
+class HostFunction {
+public:
+  HostFunction(func::FuncOp source, const ModuleTables &tables, llvm::Module &target, unsigned number)
+      : source(source), tables(tables), context(target.getContext()), builder(context) {
+    pointer = builder.getPtrTy();
+    auto *type = llvm::FunctionType::get(builder.getInt32Ty(), {pointer, pointer, pointer, pointer, pointer}, false);
+    function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, "itx_function" + Twine(number), target);
+    function->addFnAttr(llvm::Attribute::NoUnwind);
+  }
+
+  llvm::Error build();
+  llvm::Function *get() const { return function; }
+
+private:
+  llvm::Error translate(Operation &op);
+  llvm::Error prepare();
+  llvm::Value *arithmetic(Operation &op);
+  llvm::Value *call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments);
+  SmallVector<llvm::Value *> all(ValueRange list) {
+    return llvm::map_to_vector(list, [&](Value value) { return values.lookup(value); });
+  }
+  /// Sizes of a memref, static and dynamic.
+  SmallVector<llvm::Value *> sizesOf(MemRefType type, ValueRange dynamicSizes) {
+    SmallVector<llvm::Value *> sizes;
+    auto next = dynamicSizes.begin();
+    for (int64_t size : type.getShape())
+      sizes.push_back(ShapedType::isDynamic(size) ? values.lookup(*next++) : builder.getInt64(size));
+    return sizes;
+  }
+
+  func::FuncOp source;
+  const ModuleTables &tables;
+  llvm::LLVMContext &context;
+  llvm::IRBuilder<> builder;
+  llvm::PointerType *pointer;
+  llvm::Function *function;
+  llvm::Value *api, *theCall, *symbols, *inputs, *weights;
+  DenseMap<Value, llvm::Value *> values;
+  std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
+  bool isPrepared = false;
+};
+
+llvm::Value *HostFunction::call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments) {
+  SmallVector<llvm::Type *> types = llvm::map_to_vector(arguments, [](llvm::Value *value) { return value->getType(); });
+  llvm::Value *callee = builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_32(pointer, api, position));
+  return builder.CreateCall(llvm::FunctionType::get(result, types, false), callee, arguments);
+}
+
+llvm::Error HostFunction::build() {
+  auto argument = function->arg_begin();
+  for (llvm::Value **value : {&api, &theCall, &symbols, &inputs, &weights})
+    *value = &*argument++;
+  builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
+  size_t mostBuffers = 0, mostSizes = 0, mostEvents = 0, outputRanks = 0, outputCount = 0;
+  Block &body = source.getBody().front();
+  for (Operation &op : body) {
+    if (auto dispatch = dyn_cast<rt::DispatchOp>(op)) {
+      mostBuffers = std::max<size_t>(mostBuffers, dispatch.getInputs().size() + dispatch.getOutputs().size());
+      mostSizes = std::max<size_t>(mostSizes, dispatch.getSizes().size());
+      mostEvents = std::max<size_t>(mostEvents, dispatch.getAfter().size());
+    } else if (auto copy = dyn_cast<rt::CopyOp>(op)) {
+      mostEvents = std::max<size_t>(mostEvents, copy.getAfter().size());
+    } else if (auto output = dyn_cast<rt::OutputOp>(op)) {
+      outputRanks += cast<MemRefType>(output.getType()).getRank();
+      ++outputCount;
+    }
+  }
+  buffers.emplace(builder, pointer, mostBuffers);
+  sizes.emplace(builder, builder.getInt64Ty(), mostSizes);
+  events.emplace(builder, builder.getInt64Ty(), mostEvents);
+  outputSizes.emplace(builder, builder.getInt64Ty(), outputRanks);
+  outputs.emplace(builder, pointer, outputCount);
+  for (BlockArgument input : body.getArguments())
+    values[input] =
+        builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_32(pointer, inputs, input.getArgNumber()));
+  for (Operation &op : body)
+    if (llvm::Error error = translate(op))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Value *HostFunction::arithmetic(Operation &op) {
+  SmallVector<llvm::Value *> operands = all(op.getOperands());
+  auto *one = builder.getInt64(1);
+  return llvm::TypeSwitch<Operation *, llvm::Value *>(&op)
+      .Case([&](arith::ConstantOp constant) {
+        auto value = dyn_cast<IntegerAttr>(constant.getValue());
+        return value ? builder.getInt64(value.getInt()) : nullptr;
+      })
+      .Case([&](arith::AddIOp) { return builder.CreateAdd(operands[0], operands[1]); })
+      .Case([&](arith::SubIOp) { return builder.CreateSub(operands[0], operands[1]); })
+      .Case([&](arith::MulIOp) { return builder.CreateMul(operands[0], operands[1]); })
+      .Case<arith::RemSIOp, arith::RemUIOp>([&](auto) { return builder.CreateURem(operands[0], operands[1]); })
+      // Sizes are never negative, so all three divisions that round down are the same.
+      .Case<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>(
+          [&](auto) { return builder.CreateUDiv(operands[0], operands[1]); })
+      .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](auto) {
+        llvm::Value *raised = builder.CreateAdd(operands[0], builder.CreateSub(operands[1], one));
+        return builder.CreateUDiv(raised, operands[1]);
+      })
+      .Case<arith::MaxSIOp, arith::MaxUIOp>(
+          [&](auto) { return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smax, operands[0], operands[1]); })
+      .Case<arith::MinSIOp, arith::MinUIOp>(
+          [&](auto) { return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smin, operands[0], operands[1]); })
+      .Default([](Operation *) { return nullptr; });
+}
+
+/// Asks once for all results and the workspace, when everything that they need is known.
+llvm::Error HostFunction::prepare() {
+  if (isPrepared)
+    return llvm::Error::success();
+  isPrepared = true;
+  Block &body = source.getBody().front();
+  llvm::Value *bytes = builder.getInt64(0);
+  SmallVector<rt::OutputOp> outputOps(body.getOps<rt::OutputOp>());
+  llvm::sort(outputOps, [](rt::OutputOp a, rt::OutputOp b) { return a.getIndex() < b.getIndex(); });
+  SmallVector<llvm::Value *> allSizes;
+  for (rt::OutputOp output : outputOps)
+    allSizes.append(sizesOf(cast<MemRefType>(output.getType()), output.getSizes()));
+  auto workspaces = body.getOps<rt::WorkspaceOp>();
+  if (!workspaces.empty())
+    bytes = values.lookup((*workspaces.begin()).getBytes());
+  if (!bytes || llvm::is_contained(allSizes, nullptr))
+    return createStringError("function '" + source.getName() + "': a size is computed after the buffers are made");
+  llvm::Value *sizesPointer = outputSizes->fill(allSizes), *outputsPointer = outputs->fill({});
+  llvm::Value *workspace = call(prepareFunction, pointer, {theCall, bytes, sizesPointer, outputsPointer});
+  auto *failed = llvm::BasicBlock::Create(context, "", function),
+       *ready = llvm::BasicBlock::Create(context, "", function);
+  builder.CreateCondBr(builder.CreateIsNull(workspace), failed, ready);
+  builder.SetInsertPoint(failed);
+  builder.CreateRet(builder.getInt32(1));
+  builder.SetInsertPoint(ready);
+  for (auto [number, output] : llvm::enumerate(outputOps))
+    values[output.getResult()] = outputs->load(number);
+  if (!workspaces.empty())
+    values[(*workspaces.begin()).getResult()] = workspace;
+  return llvm::Error::success();
+}
+
+llvm::Error HostFunction::translate(Operation &op) {
+  bool usesBuffers = isa<rt::OutputOp, rt::WorkspaceOp, rt::DispatchOp, rt::CopyOp, func::ReturnOp>(op);
+  if (usesBuffers)
+    if (llvm::Error error = prepare())
+      return error;
+  auto afterOf = [&](ValueRange after) -> std::pair<llvm::Value *, llvm::Value *> {
+    return {events->fill(all(after)), builder.getInt32(after.size())};
+  };
+  return llvm::TypeSwitch<Operation *, llvm::Error>(&op)
+      .Case([&](rt::SymbolOp symbol) {
+        auto names = source->getAttrOfType<ArrayAttr>(hostSymbolsAttr);
+        auto position = llvm::find(names, Attribute(symbol.getNameAttr())) - names.begin();
+        values[symbol.getResult()] = builder.CreateLoad(
+            builder.getInt64Ty(), builder.CreateConstInBoundsGEP1_32(builder.getInt64Ty(), symbols, position));
+        return llvm::Error::success();
+      })
+      .Case([&](rt::GetQueueOp queue) {
+        values[queue.getResult()] = builder.getInt32(queue.getIndex());
+        return llvm::Error::success();
+      })
+      .Case([&](rt::ConstantDataOp data) {
+        unsigned position = tables.constantNumbers.lookup(data.getConstant());
+        values[data.getResult()] =
+            builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_32(pointer, weights, position));
+        return llvm::Error::success();
+      })
+      .Case<rt::OutputOp, rt::WorkspaceOp>([&](auto) { return llvm::Error::success(); })
+      .Case([&](memref::ViewOp view) {
+        values[view.getResult()] = builder.CreateInBoundsGEP(builder.getInt8Ty(), values.lookup(view.getSource()),
+                                                             values.lookup(view.getByteShift()));
+        return llvm::Error::success();
+      })
+      .Case<memref::ExpandShapeOp, memref::CollapseShapeOp, memref::CastOp>([&](auto view) {
+        values[view->getResult(0)] = values.lookup(view->getOperand(0));
+        return llvm::Error::success();
+      })
+      .Case([&](rt::DispatchOp dispatch) {
+        SmallVector<llvm::Value *> pointers = all(dispatch.getInputs());
+        pointers.append(all(dispatch.getOutputs()));
+        auto [after, afterCount] = afterOf(dispatch.getAfter());
+        values[dispatch.getEvent()] =
+            call(dispatchFunction, builder.getInt64Ty(),
+                 {theCall, values.lookup(dispatch.getQueue()),
+                  builder.getInt32(tables.kernelNumbers.lookup(dispatch.getKernel())),
+                  builder.getInt32(tables.labelNumbers.lookup(ModuleTables::labelOf(dispatch))),
+                  buffers->fill(pointers), sizes->fill(all(dispatch.getSizes())), after, afterCount});
+        return llvm::Error::success();
+      })
+      .Case([&](rt::CopyOp copy) {
+        auto type = cast<MemRefType>(copy.getSource().getType());
+        llvm::Value *bytes = builder.getInt64(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+        for (llvm::Value *size : sizesOf(type, copy.getSizes()))
+          bytes = builder.CreateMul(bytes, size);
+        auto [after, afterCount] = afterOf(copy.getAfter());
+        values[copy.getEvent()] = call(copyFunction, builder.getInt64Ty(),
+                                       {theCall, values.lookup(copy.getQueue()), values.lookup(copy.getDestination()),
+                                        values.lookup(copy.getSource()), bytes, after, afterCount});
+        return llvm::Error::success();
+      })
+      .Case([&](rt::WaitOp wait) {
+        for (Value event : wait.getEvents())
+          call(waitFunction, builder.getVoidTy(), {theCall, values.lookup(event)});
+        return llvm::Error::success();
+      })
+      .Case([&](func::ReturnOp) {
+        builder.CreateRet(builder.getInt32(0));
+        return llvm::Error::success();
+      })
+      .Default([&](Operation *) -> llvm::Error {
+        llvm::Value *value = op.getNumResults() == 1 ? arithmetic(op) : nullptr;
+        if (!value)
+          return createStringError("function '" + source.getName() + "': no host code for '" +
+                                   op.getName().getStringRef() + "'");
+        values[op.getResult(0)] = value;
+        return llvm::Error::success();
+      });
+}
+
+/// Bytes in a section of their own, kept by the linker.
+void addSection(llvm::Module &target, StringRef section, StringRef bytes, llvm::Align alignment) {
+  auto *data = llvm::ConstantDataArray::getString(target.getContext(), bytes, /*AddNull=*/false);
+  auto *global = new llvm::GlobalVariable(target, data->getType(), /*isConstant=*/true,
+                                          llvm::GlobalValue::InternalLinkage, data, section.drop_front());
+  global->setSection(section);
+  global->setAlignment(alignment);
+  llvm::appendToUsed(target, {global});
+}
+
+void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<llvm::Constant *> functions,
+                   unsigned variants) {
+  llvm::LLVMContext &context = target.getContext();
+  auto *pointer = llvm::PointerType::get(context, 0);
+  auto *number = llvm::Type::getInt32Ty(context);
+  auto external = [&](const Twine &name) {
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+    auto *function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, target);
+    function->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    function->setDSOLocal(true);
+    return function;
+  };
+  SmallVector<llvm::Constant *> entries; // itx_kernel_entry is two pointers
+  for (unsigned variant = 0; variant < variants; ++variant)
+    for (unsigned kernel = 0; kernel < tables.kernels.size(); ++kernel)
+      for (StringRef part : {"plan", "run"})
+        entries.push_back(external("itx_k" + Twine(kernel) + "_v" + Twine(variant) + "_" + part));
+  auto table = [&](ArrayRef<llvm::Constant *> list, const char *name) {
+    auto *type = llvm::ArrayType::get(pointer, list.size());
+    return new llvm::GlobalVariable(target, type, /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
+                                    llvm::ConstantArray::get(type, list), name);
+  };
+  auto constant = [&](uint32_t value) { return llvm::ConstantInt::get(number, value); };
+  auto *descriptor = llvm::ConstantStruct::getAnon({constant(ITX_MODULE_ABI_VERSION), constant(variants),
+                                                    constant(tables.kernels.size()), constant(functions.size()),
+                                                    table(entries, "itx_kernels"), table(functions, "itx_functions")});
+  new llvm::GlobalVariable(target, descriptor->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                           descriptor, ITX_MODULE_SYMBOL);
+}
+
+} // namespace
+
+llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleTables &tables, unsigned variants,
+                                                  StringRef manifest, llvm::TargetMachine &machine) {
+  llvm::LLVMContext context;
+  llvm::Module target("intarsia", context);
+  target.setTargetTriple(machine.getTargetTriple());
+  target.setDataLayout(machine.createDataLayout());
+  target.setPICLevel(llvm::PICLevel::BigPIC);
+  SmallVector<llvm::Constant *> functions;
+  for (auto [number, op] : llvm::enumerate(tables.functions)) {
+    HostFunction function(cast<func::FuncOp>(op), tables, target, number);
+    if (llvm::Error error = function.build())
+      return error;
+    functions.push_back(function.get());
+  }
+  addDescriptor(target, tables, functions, variants);
+  runtime::ArtifactHeader header = {}; // filled in when the file is complete
+  std::copy(std::begin(runtime::artifactMagic), std::end(runtime::artifactMagic), header.magic);
+  addSection(target, runtime::artifactHeaderSection, StringRef(reinterpret_cast<const char *>(&header), sizeof(header)),
+             llvm::Align(64));
+  addSection(target, runtime::artifactManifestSection, manifest, llvm::Align(1));
+
+  std::string problem;
+  llvm::raw_string_ostream stream(problem);
+  if (llvm::verifyModule(target, &stream))
+    return createStringError("host code does not verify: " + problem);
+  SmallVector<char> object;
+  llvm::raw_svector_ostream output(object);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, output, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return createStringError("the target " + machine.getTargetTriple().str() + " emits no objects");
+  passes.run(target);
+  return std::vector<char>(object.begin(), object.end());
+}
+
+} // namespace intarsia::assemble

@@ -1,0 +1,22 @@
+//===- Linker.h - lld, in this process
+//-------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_ASSEMBLE_LINKER_H
+#define INTARSIA_LIB_ASSEMBLE_LINKER_H
+
+#include "lib/Target/Target.h"
+
+namespace intarsia::assemble {
+
+/// Links objects to a shared object that exports the module descriptor alone, or (`relocatable`) to one object.
+/// `output` is written; its bytes depend on the objects and their order alone.
+llvm::Error link(llvm::ArrayRef<target::CompiledObject> objects, llvm::StringRef elfEmulation, bool relocatable,
+                 const std::string &output);
+
+} // namespace intarsia::assemble
+
+#endif

@@ -1,0 +1,207 @@
+//===- Manifest.cpp - What an artifact says about itself
+//------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/Manifest.h"
+
+#include "intarsia/Lower.h"
+#include "intarsia/Version.h"
+#include "lib/Runtime/Core/ArtifactFormat.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using llvm::createStringError;
+
+namespace intarsia::assemble {
+namespace {
+
+StringRef dtypeName(Type type) {
+  return llvm::TypeSwitch<Type, StringRef>(type)
+      .Case([](Float64Type) { return "f64"; })
+      .Case([](Float32Type) { return "f32"; })
+      .Case([](Float16Type) { return "f16"; })
+      .Case([](BFloat16Type) { return "bf16"; })
+      .Case([](IntegerType integer) -> StringRef {
+        if (integer.isUnsigned())
+          return integer.getWidth() == 8 ? "u8" : "";
+        switch (integer.getWidth()) {
+        case 1:
+          return "bool";
+        case 8:
+          return "i8";
+        case 16:
+          return "i16";
+        case 32:
+          return "i32";
+        case 64:
+          return "i64";
+        default:
+          return "";
+        }
+      })
+      .Default([](Type) { return ""; });
+}
+
+/// Metadata of the model: dictionaries, lists, strings, numbers, booleans.
+llvm::json::Value jsonOf(Attribute attribute) {
+  return llvm::TypeSwitch<Attribute, llvm::json::Value>(attribute)
+      .Case([](DictionaryAttr dictionary) {
+        llvm::json::Object object;
+        for (NamedAttribute entry : dictionary)
+          object[entry.getName().getValue()] = jsonOf(entry.getValue());
+        return object;
+      })
+      .Case([](ArrayAttr array) {
+        llvm::json::Array list;
+        for (Attribute item : array)
+          list.push_back(jsonOf(item));
+        return list;
+      })
+      .Case([](StringAttr text) { return llvm::json::fixUTF8(text.getValue()); })
+      .Case([](BoolAttr flag) { return flag.getValue(); })
+      .Case([](IntegerAttr number) { return number.getValue().getSExtValue(); })
+      .Case([](FloatAttr number) { return number.getValueAsDouble(); })
+      .Case([](UnitAttr) { return true; })
+      .Default([](Attribute other) {
+        std::string text;
+        llvm::raw_string_ostream(text) << other;
+        return text;
+      });
+}
+
+class Writer {
+public:
+  explicit Writer(llvm::json::OStream &json) : json(json) {}
+
+  llvm::Error function(func::FuncOp function) {
+    llvm::Error error = llvm::Error::success();
+    json.object([&] {
+      json.attribute("name", function.getName());
+      auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
+      json.attributeArray("sizes", [&] {
+        for (auto name : function->getAttrOfType<ArrayAttr>(hostSymbolsAttr).getAsRange<StringAttr>()) {
+          json.object([&] {
+            json.attribute("name", name.getValue());
+            if (auto limit = limits ? limits.getAs<IntegerAttr>(name) : IntegerAttr())
+              json.attribute("maximum", limit.getInt());
+          });
+        }
+      });
+      json.attributeArray("inputs", [&] {
+        for (BlockArgument input : function.getArguments()) {
+          unsigned number = input.getArgNumber();
+          auto attributes = function.getArgAttrDict(number);
+          if (!attributes)
+            attributes = DictionaryAttr::get(function.getContext());
+          auto type = cast<ShapedType>(input.getType());
+          error = joinErrors(std::move(error), value("arg" + Twine(number), type, attributes));
+        }
+      });
+      json.attributeArray("outputs", [&] {
+        for (auto [number, result] :
+             llvm::enumerate(function->getAttrOfType<ArrayAttr>(hostResultsAttr).getAsRange<DictionaryAttr>())) {
+          auto type = cast<ShapedType>(result.getAs<TypeAttr>("type").getValue());
+          error = joinErrors(std::move(error), value("result" + Twine(number), type, result));
+        }
+      });
+      if (auto metadata = function->getAttrOfType<DictionaryAttr>("nn.metadata"))
+        json.attribute("metadata", jsonOf(metadata));
+    });
+    return error;
+  }
+
+private:
+  llvm::Error value(const Twine &defaultName, ShapedType type, DictionaryAttr attributes) {
+    std::string name = defaultName.str();
+    if (auto given = attributes.getAs<StringAttr>("nn.name"))
+      name = given.str();
+    StringRef dtype = dtypeName(type.getElementType());
+    auto sizes = attributes.getAs<ArrayAttr>("nn.sizes");
+    json.object([&] {
+      json.attribute("name", name);
+      json.attribute("dtype", dtype);
+      json.attributeArray("shape", [&] {
+        for (auto [dimension, size] : llvm::enumerate(type.getShape())) {
+          if (ShapedType::isDynamic(size))
+            json.value(cast<StringAttr>(sizes[dimension]).getValue());
+          else
+            json.value(size);
+        }
+      });
+      if (auto range = attributes.getAs<DenseI64ArrayAttr>("nn.range"))
+        json.attributeArray("range", [&] {
+          for (int64_t bound : range.asArrayRef())
+            json.value(bound);
+        });
+      if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))
+        json.attribute("default", fill.getValue().getZExtValue());
+    });
+    if (!dtype.empty())
+      return llvm::Error::success();
+    std::string text;
+    llvm::raw_string_ostream(text) << type.getElementType();
+    return createStringError("'" + name + "' has elements of type " + text + ", which calls cannot pass");
+  }
+
+  llvm::json::OStream &json;
+};
+
+} // namespace
+
+llvm::Expected<std::string> makeManifest(const ModuleTables &tables, const target::Target &target,
+                                         ArrayRef<std::string> flags, const PackedWeights &weights,
+                                         StringRef weightsFile) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream json(stream);
+  llvm::Error error = llvm::Error::success();
+  auto strings = [&](StringRef key, ArrayRef<std::string> list) {
+    json.attributeArray(key, [&] {
+      for (const std::string &item : list)
+        json.value(item);
+    });
+  };
+  json.object([&] {
+    json.attribute("format", runtime::artifactFormatVersion);
+    json.attribute("producer", "intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")");
+    strings("flags", flags);
+    json.attributeObject("target", [&] {
+      json.attribute("triple", target.triple());
+      json.attributeArray("variants", [&] {
+        for (const target::Variant &variant : target.variants()) {
+          json.object([&] {
+            json.attribute("name", variant.name);
+            json.attribute("cpu", variant.cpu);
+            strings("features", variant.features);
+          });
+        }
+      });
+    });
+    strings("kernels", tables.kernels);
+    strings("labels", tables.labels);
+    json.attributeObject("weights", [&] {
+      if (weightsFile.empty())
+        json.attribute("file", nullptr);
+      else
+        json.attribute("file", weightsFile);
+      json.attribute("bytes", weights.bytes);
+      json.attribute("header_hash", weights.headerHash);
+      json.attribute("hash", weights.hash);
+      strings("tensors", weights.tensors);
+    });
+    json.attributeArray("functions", [&] {
+      for (Operation *function : tables.functions)
+        error = joinErrors(std::move(error), Writer(json).function(cast<func::FuncOp>(function)));
+    });
+  });
+  if (error)
+    return error;
+  return text;
+}
+
+} // namespace intarsia::assemble

@@ -1,0 +1,25 @@
+//===- Manifest.h - What an artifact says about itself
+//--------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_ASSEMBLE_MANIFEST_H
+#define INTARSIA_LIB_ASSEMBLE_MANIFEST_H
+
+#include "lib/Assemble/HostCode.h"
+#include "lib/Assemble/PackWeights.h"
+#include "lib/Target/Target.h"
+
+namespace intarsia::assemble {
+
+/// The JSON text of the manifest. `weightsFile` is the name of the weights file beside the artifact, empty when the
+/// weights are embedded. The error names the argument or result whose element type the runtime lacks.
+llvm::Expected<std::string> makeManifest(const ModuleTables &tables, const target::Target &target,
+                                         llvm::ArrayRef<std::string> flags, const PackedWeights &weights,
+                                         llvm::StringRef weightsFile);
+
+} // namespace intarsia::assemble
+
+#endif

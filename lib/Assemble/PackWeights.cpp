@@ -1,0 +1,538 @@
+//===- PackWeights.cpp - Weights as kernels read them
+//----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/PackWeights.h"
+
+#include "dialects/Nn/Nn.h"
+#include "intarsia/Assemble.h"
+#include "intarsia/module_abi.h"
+#include "lib/Runtime/Core/Hash.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Errno.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace mlir;
+using intarsia::runtime::SafetensorsEntry;
+using intarsia::runtime::SafetensorsFile;
+using llvm::createStringError;
+
+namespace intarsia::assemble {
+
+static constexpr llvm::StringLiteral producerKey = "packed_by", producerValue = "intarsia";
+
+llvm::StringRef safetensorsDtype(Type type) {
+  return llvm::TypeSwitch<Type, StringRef>(type)
+      .Case([](Float64Type) { return "F64"; })
+      .Case([](Float32Type) { return "F32"; })
+      .Case([](Float16Type) { return "F16"; })
+      .Case([](BFloat16Type) { return "BF16"; })
+      .Case([](Float8E4M3FNType) { return "F8_E4M3"; })
+      .Case([](Float8E5M2Type) { return "F8_E5M2"; })
+      .Case([](IntegerType integer) -> StringRef {
+        bool isUnsigned = integer.isUnsigned();
+        switch (integer.getWidth()) {
+        case 1:
+          return "BOOL";
+        case 8:
+          return isUnsigned ? "U8" : "I8";
+        case 16:
+          return isUnsigned ? "U16" : "I16";
+        case 32:
+          return isUnsigned ? "U32" : "I32";
+        case 64:
+          return isUnsigned ? "U64" : "I64";
+        default:
+          return "";
+        }
+      })
+      .Default([](Type) { return ""; });
+}
+
+bool isPackedArchive(const std::string &path) {
+  std::unique_ptr<SafetensorsFile> file;
+  if (!SafetensorsFile::open(path, file).ok())
+    return false;
+  auto found = file->metadata().find(producerKey.str());
+  return found != file->metadata().end() && found->second == producerValue;
+}
+
+llvm::Expected<SafetensorsFile *> Archives::open(FlatSymbolRefAttr archive) {
+  std::unique_ptr<SafetensorsFile> &file = files[archive.getValue()];
+  if (file)
+    return file.get();
+  auto op = SymbolTable::lookupNearestSymbolFrom<nn::ArchiveOp>(module, archive);
+  if (!op)
+    return createStringError("the module has no nn.archive @" + archive.getValue());
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, op.getFile());
+  if (runtime::Status status = SafetensorsFile::open(path.str().str(), file); !status.ok())
+    return createStringError(status.message());
+  // Read ahead in large steps: tensors are read once, from their beginning to their end.
+  madvise(const_cast<uint8_t *>(file->data()), file->size(), MADV_SEQUENTIAL);
+  return file.get();
+}
+
+llvm::Expected<const SafetensorsEntry *> Archives::find(FlatSymbolRefAttr archive, StringAttr key) {
+  auto file = open(archive);
+  if (!file)
+    return file.takeError();
+  const SafetensorsEntry *entry = (*file)->find(key.getValue());
+  if (!entry)
+    return createStringError((*file)->name() + ": has no tensor '" + key.getValue() +
+                             "', which the model reads (it has " + Twine((*file)->tensors().size()) + " tensors)");
+  return entry;
+}
+
+namespace {
+
+/// A tensor of the packed file.
+struct Item {
+  std::string name, dtype;
+  std::vector<int64_t> fileShape;
+  unsigned elementBytes = 0;
+  std::vector<const SafetensorsEntry *> parts;
+  std::vector<char> data;                      // of constants that the IR holds
+  std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
+  bool transposed = false;
+  int64_t panelWidth = 0;        // 0: row-major
+  int64_t rows = 0, columns = 0; // of the whole, for panels; of the parts, if transposed
+  uint64_t bytes = 0, begin = 0; // in the packed file
+};
+
+/// A piece of the packed file that one thread makes: bytes of an item, or its panels, from `first` to `last`.
+struct Unit {
+  const Item *item = nullptr;
+  uint64_t first = 0, last = 0;
+  uint64_t fileOffset = 0, bytes = 0;
+};
+
+constexpr uint64_t unitBytes = 2 << 20; // about what a core's second-level cache holds
+
+template <typename T>
+void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t width, T *panel) {
+  // Sixteen columns at a time: whole cache lines of each row, and a target that stays in the first-level cache.
+  constexpr int64_t block = 16;
+  for (int64_t begin = 0; begin < columns; begin += block) {
+    int64_t end = std::min(begin + block, columns);
+    for (size_t row = 0; row < rows.size(); ++row)
+      for (int64_t column = begin; column < end; ++column)
+        panel[column * width + row] = rows[row][column];
+  }
+}
+
+/// The part that holds a row of the whole, and the row's number in it.
+std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t row) {
+  for (const SafetensorsEntry *part : item.parts) {
+    int64_t rows = part->bytes() / item.elementBytes / item.columns;
+    if (row < rows)
+      return {part, row};
+    row -= rows;
+  }
+  llvm_unreachable("rows of the parts were counted");
+}
+
+/// Drops pages of a mapped source that nothing reads again.
+void dropPages(const void *data, uint64_t bytes) {
+  uintptr_t page = sysconf(_SC_PAGESIZE), begin = llvm::alignTo(reinterpret_cast<uintptr_t>(data), page);
+  uintptr_t end = llvm::alignDown(reinterpret_cast<uintptr_t>(data) + bytes, page);
+  if (begin < end)
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  buffer.assign(unit.bytes, 0);
+  T *panel = reinterpret_cast<T *>(buffer.data());
+  for (uint64_t number = unit.first; number < unit.last; ++number, panel += item.panelWidth * item.columns) {
+    int64_t firstRow = number * item.panelWidth, lastRow = std::min(firstRow + item.panelWidth, item.rows);
+    if (!item.transposed) {
+      std::vector<const T *> rows;
+      for (int64_t row = firstRow; row < lastRow; ++row) {
+        auto [part, partRow] = partOfRow(item, row);
+        rows.push_back(static_cast<const T *>(part->data) + partRow * item.columns);
+      }
+      interleaveRows<T>(rows, item.columns, item.panelWidth, panel);
+      continue;
+    }
+    for (int64_t row = firstRow; row < lastRow; ++row) {
+      auto [part, partRow] = partOfRow(item, row);
+      int64_t partRows = part->shape[1];
+      const T *source = static_cast<const T *>(part->data) + partRow;
+      for (int64_t column = 0; column < item.columns; ++column)
+        panel[column * item.panelWidth + (row - firstRow)] = source[column * partRows];
+    }
+  }
+}
+
+template <typename T> void makeTransposedRows(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  buffer.resize(unit.bytes);
+  T *target = reinterpret_cast<T *>(buffer.data());
+  for (uint64_t row = unit.first; row < unit.last; ++row, target += item.columns) {
+    auto [part, partRow] = partOfRow(item, row);
+    int64_t partRows = part->shape[1];
+    const T *source = static_cast<const T *>(part->data) + partRow;
+    for (int64_t column = 0; column < item.columns; ++column)
+      target[column] = source[column * partRows];
+  }
+}
+
+template <template <typename> typename Body, typename... Args> void withElement(unsigned bytes, Args &&...args) {
+  switch (bytes) {
+  case 1:
+    return Body<uint8_t>()(args...);
+  case 2:
+    return Body<uint16_t>()(args...);
+  case 4:
+    return Body<uint32_t>()(args...);
+  default:
+    return Body<uint64_t>()(args...);
+  }
+}
+template <typename T> struct Panels {
+  void operator()(const Unit &unit, std::vector<char> &buffer) { makePanels<T>(unit, buffer); }
+};
+template <typename T> struct TransposedRows {
+  void operator()(const Unit &unit, std::vector<char> &buffer) { makeTransposedRows<T>(unit, buffer); }
+};
+
+/// Bytes [first, last) of an item that is stored as its parts are.
+StringRef copyBytes(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  if (item.parts.empty())
+    return StringRef(item.data.data() + unit.first, unit.bytes);
+  buffer.clear();
+  uint64_t partBegin = 0;
+  for (const SafetensorsEntry *part : item.parts) {
+    uint64_t partEnd = partBegin + part->bytes();
+    uint64_t begin = std::max(unit.first, partBegin), end = std::min(unit.last, partEnd);
+    if (begin < end) {
+      const char *source = static_cast<const char *>(part->data) + (begin - partBegin);
+      if (end - begin == unit.bytes)
+        return StringRef(source, unit.bytes);
+      buffer.insert(buffer.end(), source, source + (end - begin));
+    }
+    partBegin = partEnd;
+  }
+  return StringRef(buffer.data(), buffer.size());
+}
+
+bool isZero(StringRef bytes) {
+  return bytes.empty() || (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+std::vector<char> dataOf(DenseElementsAttr value) {
+  std::vector<char> data;
+  int64_t elements = value.getNumElements();
+  if (value.getElementType().isInteger(1)) {
+    for (bool bit : value.getValues<bool>())
+      data.push_back(bit);
+    return data;
+  }
+  ArrayRef<char> raw = value.getRawData();
+  if (!value.isSplat())
+    return std::vector<char>(raw.begin(), raw.end());
+  for (int64_t i = 0; i < elements; ++i)
+    data.insert(data.end(), raw.begin(), raw.end());
+  return data;
+}
+
+std::string typeText(StringRef dtype, ArrayRef<int64_t> shape) { return dtype.str() + " " + runtime::shapeText(shape); }
+
+} // namespace
+
+struct WeightPacker::State {
+  explicit State(ModuleOp module, StringRef directory) : archives(module, directory) {}
+  Archives archives;
+  std::vector<Item> items; // in the order of the module
+  llvm::StringSet<> names;
+
+  llvm::Error add(rt::ConstantOp constant);
+  std::string header(std::vector<Item> &padding);
+};
+
+llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
+  auto type = cast<RankedTensorType>(constant.getType());
+  Item item;
+  item.dtype = safetensorsDtype(type.getElementType()).str();
+  if (item.dtype.empty())
+    return createStringError("constant '" + constant.getSymName() + "' has elements that archives do not hold");
+  item.elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  item.transposed = constant.getTransposed();
+  uint64_t wanted = type.getNumElements() * item.elementBytes;
+
+  if (constant.getValue()) {
+    auto value = dyn_cast<DenseElementsAttr>(*constant.getValue());
+    if (!value)
+      return createStringError("constant '" + constant.getSymName() + "': its data is not held as dense elements");
+    item.name = constant.getSymName().str();
+    item.data = dataOf(value);
+    item.dataEntry = std::make_shared<SafetensorsEntry>();
+    item.dataEntry->name = item.name;
+    item.dataEntry->dtype = item.dtype;
+    item.dataEntry->shape.assign(type.getShape().begin(), type.getShape().end());
+    item.dataEntry->end = item.data.size();
+    item.dataEntry->data = item.data.data();
+    item.parts.push_back(item.dataEntry.get());
+  } else {
+    uint64_t bytes = 0;
+    for (auto [archive, key] : llvm::zip_equal(constant.getArchivesAttr().getAsRange<FlatSymbolRefAttr>(),
+                                               constant.getKeys().getAsRange<StringAttr>())) {
+      auto entry = archives.find(archive, key);
+      if (!entry)
+        return entry.takeError();
+      if ((*entry)->dtype != item.dtype)
+        return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
+                                 " in its archive, the model reads it as " + item.dtype);
+      if (item.transposed && (*entry)->shape.size() != 2)
+        return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
+                                 " in its archive, the model reads a matrix");
+      item.name += (item.name.empty() ? "" : "+") + key.getValue().str();
+      item.parts.push_back(*entry);
+      bytes += (*entry)->bytes();
+    }
+    if (bytes != wanted)
+      return createStringError("tensor '" + item.name + "' is " +
+                               typeText(item.parts.front()->dtype, item.parts.front()->shape) +
+                               (item.parts.size() > 1 ? " and more" : "") + " in its archive, the model reads " +
+                               typeText(item.dtype, type.getShape()) + "; are the weights from another model?");
+  }
+  if (item.transposed)
+    item.name += ".transposed";
+  item.fileShape.assign(type.getShape().begin(), type.getShape().end());
+  item.bytes = wanted;
+  bool isMatrix = type.getRank() == 2;
+  if (isMatrix) {
+    item.rows = type.getDimSize(0);
+    item.columns = type.getDimSize(1);
+  }
+  if (constant.getLayout().getKind() == rt::LayoutKind::Panels) {
+    item.panelWidth = constant.getLayout().getWidth();
+    item.name += ".panels" + std::to_string(item.panelWidth);
+    int64_t panels = llvm::divideCeil(item.rows, item.panelWidth);
+    item.fileShape = {panels, item.columns, item.panelWidth};
+    item.bytes = uint64_t(panels) * item.columns * item.panelWidth * item.elementBytes;
+  }
+  if ((item.panelWidth || item.transposed) && item.columns) {
+    for (const SafetensorsEntry *part : item.parts)
+      if (part->bytes() % (item.columns * item.elementBytes) || (item.transposed && part->shape[0] != item.columns))
+        return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
+                                 " in its archive, the model reads rows of " + Twine(item.columns));
+  }
+  std::string name = item.name;
+  for (unsigned count = 2; !names.insert(item.name).second; ++count)
+    item.name = name + "." + std::to_string(count);
+  items.push_back(std::move(item));
+  return llvm::Error::success();
+}
+
+/// Places the items and returns the file's first bytes: the header's length and the header. A reader of safetensors may
+/// ask for tensors without gaps, so gaps are tensors too.
+std::string WeightPacker::State::header(std::vector<Item> &padding) {
+  uint64_t offset = 0;
+  for (Item &item : items) {
+    item.begin = offset;
+    offset += item.bytes;
+    if (uint64_t gap = llvm::offsetToAlignment(offset, llvm::Align(ITX_BUFFER_ALIGNMENT))) {
+      Item filler;
+      filler.name = "padding." + std::to_string(padding.size());
+      filler.dtype = "U8";
+      filler.fileShape = {int64_t(gap)};
+      filler.data.resize(gap);
+      filler.bytes = gap;
+      filler.begin = offset;
+      padding.push_back(std::move(filler));
+      offset += gap;
+    }
+  }
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream json(stream);
+  json.object([&] {
+    json.attributeObject("__metadata__", [&] { json.attribute(producerKey, producerValue); });
+    for (const std::vector<Item> *list : {&items, &padding}) {
+      for (const Item &item : *list) {
+        json.attributeObject(item.name, [&] {
+          json.attribute("dtype", item.dtype);
+          json.attributeArray("shape", [&] {
+            for (int64_t size : item.fileShape)
+              json.value(size);
+          });
+          json.attributeArray("data_offsets", [&] {
+            json.value(item.begin);
+            json.value(item.begin + item.bytes);
+          });
+        });
+      }
+    }
+  });
+  text.append(llvm::offsetToAlignment(text.size() + 8, llvm::Align(ITX_BUFFER_ALIGNMENT)), ' ');
+  uint64_t length = text.size();
+  std::string result(8, '\0');
+  for (unsigned byte = 0; byte < 8; ++byte)
+    result[byte] = char(length >> (8 * byte));
+  return result + text;
+}
+
+WeightPacker::WeightPacker() = default;
+WeightPacker::WeightPacker(WeightPacker &&) = default;
+WeightPacker::~WeightPacker() = default;
+bool WeightPacker::empty() const { return state->items.empty(); }
+
+llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef archiveDirectory) {
+  WeightPacker packer;
+  packer.state = std::make_unique<State>(module, archiveDirectory);
+  for (auto constant : module.getOps<rt::ConstantOp>())
+    if (llvm::Error error = packer.state->add(constant))
+      return error;
+  return packer;
+}
+
+llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, unsigned threads) {
+  PackedWeights result;
+  for (const Item &item : state->items)
+    result.tensors.push_back(item.name);
+  std::vector<Item> padding;
+  std::string header = state->header(padding);
+
+  std::vector<const Item *> placed;
+  for (const Item &item : state->items)
+    placed.push_back(&item);
+  for (const Item &item : padding)
+    placed.push_back(&item);
+  llvm::stable_sort(placed, [](const Item *a, const Item *b) { return a->begin < b->begin; });
+  std::vector<Unit> units;
+  uint64_t dataBytes = 0;
+  for (const Item *item : placed) {
+    uint64_t stepBytes = 1, steps = item->bytes; // bytes, rows or panels: what a unit is counted in
+    if (item->panelWidth || item->transposed) {
+      stepBytes = (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
+      steps = stepBytes ? item->bytes / stepBytes : 0;
+    }
+    uint64_t stride = std::max<uint64_t>(1, unitBytes / std::max<uint64_t>(stepBytes, 1));
+    for (uint64_t first = 0; first < steps; first += stride) {
+      uint64_t last = std::min(steps, first + stride);
+      units.push_back({item, first, last, header.size() + item->begin + first * stepBytes, (last - first) * stepBytes});
+    }
+    dataBytes = item->begin + item->bytes;
+  }
+  result.bytes = header.size() + dataBytes;
+  result.headerHash = runtime::hashTextOf(header.data(), header.size());
+
+  int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  auto failed = [&](int code) {
+    return createStringError(path + ": cannot write the packed weights (" + Twine(result.bytes) +
+                             " bytes): " + llvm::sys::StrError(code));
+  };
+  if (file < 0)
+    return failed(errno);
+  std::atomic<int> errorCode = 0;
+  auto store = [&](StringRef bytes, uint64_t offset) {
+    while (!bytes.empty() && !errorCode) {
+      ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), offset);
+      if (written < 0 && errno != EINTR)
+        errorCode = errno;
+      if (written > 0) {
+        bytes = bytes.drop_front(written);
+        offset += written;
+      }
+    }
+  };
+  if (::ftruncate(file, result.bytes) != 0)
+    errorCode = errno;
+  store(header, 0);
+  runtime::Hasher hasher;
+  hasher.update(header.data(), header.size());
+
+  // Units are made in any order and hashed in the order of the file.
+  std::atomic<size_t> next = 0;
+  size_t hashed = 0;
+  std::mutex mutex;
+  std::condition_variable turn;
+  auto work = [&] {
+    std::vector<char> buffer;
+    for (size_t number; (number = next++) < units.size();) {
+      const Unit &unit = units[number];
+      const Item &item = *unit.item;
+      StringRef bytes;
+      if (item.panelWidth)
+        withElement<Panels>(item.elementBytes, unit, buffer);
+      else if (item.transposed)
+        withElement<TransposedRows>(item.elementBytes, unit, buffer);
+      bytes = item.panelWidth || item.transposed ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
+      if (!isZero(bytes))
+        store(bytes, unit.fileOffset);
+      {
+        std::unique_lock lock(mutex);
+        turn.wait(lock, [&] { return hashed == number; });
+        hasher.update(bytes.data(), bytes.size());
+        ++hashed;
+      }
+      turn.notify_all();
+      if (item.parts.empty() || item.dataEntry || item.transposed)
+        continue; // nothing mapped, or read across
+      // What this unit read of the sources: rows of panels or bytes.
+      uint64_t rowBytes = item.panelWidth ? item.columns * item.elementBytes : 1;
+      uint64_t scale = item.panelWidth ? item.panelWidth * rowBytes : 1, partBegin = 0;
+      for (const SafetensorsEntry *part : item.parts) {
+        uint64_t partEnd = partBegin + part->bytes();
+        uint64_t begin = std::max(unit.first * scale, partBegin), end = std::min(unit.last * scale, partEnd);
+        if (begin < end)
+          dropPages(static_cast<const char *>(part->data) + (begin - partBegin), end - begin);
+        partBegin = partEnd;
+      }
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < std::min<size_t>(threads, units.size()); ++i)
+    helpers.emplace_back(work);
+  work();
+  for (std::thread &helper : helpers)
+    helper.join();
+  if (::close(file) != 0 && !errorCode)
+    errorCode = errno;
+  if (errorCode)
+    return failed(errorCode);
+  result.hash = runtime::hashText(hasher.finish());
+  return result;
+}
+
+} // namespace intarsia::assemble
+
+llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) {
+  using namespace intarsia::assemble;
+  Archives archives(module, archiveDirectory);
+  llvm::Error error = llvm::Error::success();
+  module.walk([&](nn::WeightOp weight) {
+    auto entry = archives.find(weight.getArchiveAttr(), weight.getKeyAttr());
+    if (!entry) {
+      error = llvm::joinErrors(std::move(error), entry.takeError());
+      return WalkResult::interrupt();
+    }
+    auto type = cast<RankedTensorType>(weight.getType());
+    StringRef dtype = safetensorsDtype(type.getElementType());
+    if (dtype == (*entry)->dtype && type.getShape() == ArrayRef<int64_t>((*entry)->shape))
+      return WalkResult::advance();
+    error = llvm::joinErrors(std::move(error),
+                             createStringError("tensor '" + weight.getKey() + "' is " +
+                                               typeText((*entry)->dtype, (*entry)->shape) +
+                                               " in its archive, the model reads " + typeText(dtype, type.getShape())));
+    return WalkResult::interrupt();
+  });
+  return error;
+}

@@ -1,0 +1,71 @@
+//===- PackWeights.h - Weights as kernels read them
+//-------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_ASSEMBLE_PACKWEIGHTS_H
+#define INTARSIA_LIB_ASSEMBLE_PACKWEIGHTS_H
+
+#include "dialects/Rt/Rt.h"
+#include "lib/Runtime/Core/Safetensors.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace intarsia::assemble {
+
+/// What a manifest says about the packed archive.
+struct PackedWeights {
+  std::vector<std::string> tensors; ///< in the order of the module's rt.constants
+  uint64_t bytes = 0;
+  std::string headerHash, hash; ///< XXH3-128
+};
+
+/// The archives of a module, opened when they are first asked for.
+class Archives {
+public:
+  Archives(mlir::ModuleOp module, llvm::StringRef directory) : module(module), directory(directory) {}
+  /// The tensor that `archive` (an nn.archive) holds under `key`.
+  llvm::Expected<const runtime::SafetensorsEntry *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
+  llvm::Expected<runtime::SafetensorsFile *> open(mlir::FlatSymbolRefAttr archive);
+
+private:
+  mlir::ModuleOp module;
+  std::string directory;
+  llvm::StringMap<std::unique_ptr<runtime::SafetensorsFile>> files;
+};
+
+/// "F32" for f32: a name of the safetensors format, empty for types that it lacks.
+llvm::StringRef safetensorsDtype(mlir::Type elementType);
+
+/// True if the file at `path` was written by WeightPacker.
+bool isPackedArchive(const std::string &path);
+
+/// Streams the rt.constants of a module into one safetensors file: tensors in kernel layout, each at a multiple of 64
+/// bytes. Sources are mapped and dropped behind the reader; the memory used is a few megabytes a thread whatever the
+/// size of the model. Parts that are all zero become holes of the file.
+class WeightPacker {
+public:
+  /// Reads the module, opens the archives and compares types. The module is not needed afterwards.
+  static llvm::Expected<WeightPacker> create(mlir::ModuleOp module, llvm::StringRef archiveDirectory);
+  WeightPacker(WeightPacker &&);
+  ~WeightPacker();
+
+  bool empty() const;
+  /// Writes the file, which exists and is empty, on `threads` threads.
+  llvm::Expected<PackedWeights> write(const std::string &path, unsigned threads);
+
+private:
+  WeightPacker();
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace intarsia::assemble
+
+#endif

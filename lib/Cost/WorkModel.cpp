@@ -1,0 +1,168 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+#include "intarsia/Cost.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace intarsia;
+
+bool intarsia::isCompileTime(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto group = dyn_cast<nn::GroupOp>(argument.getOwner()->getParentOp());
+    return group && isCompileTime(group.getInputs()[argument.getArgNumber()]);
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<nn::WeightOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
+    return isCompileTime(transpose.getInput());
+  return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op) &&
+         llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
+}
+
+/// Functions whose polynomial takes about as long as that of exp.
+static bool isTranscendental(Operation *op) {
+  return isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
+         !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::RsqrtOp, math::FloorOp, math::CeilOp,
+              math::RoundOp, math::RoundEvenOp, math::TruncOp, math::CopySignOp, math::ClampFOp>(op);
+}
+
+WorkModel::WorkModel(FunctionOpInterface function) : analysis(function) {
+  auto given = function->getAttrOfType<DictionaryAttr>("nn.expected_sizes");
+  auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
+  for (const std::string &name : analysis.names()) {
+    int64_t value = name == "sequence" ? 128 : 1;
+    if (limits)
+      if (auto limit = limits.getAs<IntegerAttr>(name))
+        value = std::min(value, limit.getInt());
+    if (given)
+      if (auto size = given.getAs<IntegerAttr>(name))
+        value = size.getInt();
+    expectedValues.push_back(value);
+  }
+}
+
+ArrayRef<AffineExpr> WorkModel::sizes(Value value) const {
+  auto found = overrides.find(value);
+  return found != overrides.end() ? ArrayRef<AffineExpr>(found->second) : analysis.of(value);
+}
+
+AffineExpr WorkModel::indexSize(Value value) const { return analysis.ofIndex(value); }
+
+void WorkModel::replaced(Value before, Value after) {
+  Sizes copy(sizes(before));
+  overrides[after] = std::move(copy);
+}
+
+double WorkModel::evaluate(AffineExpr expression) const {
+  return expression ? double(SymbolicSizes::evaluate(expression, expectedValues)) : 0;
+}
+
+int64_t WorkModel::elements(Value value) const {
+  int64_t count = 1;
+  for (AffineExpr size : sizes(value))
+    count *= SymbolicSizes::evaluate(size, expectedValues);
+  return count;
+}
+
+double WorkModel::bytes(Value value) const {
+  Type element = getElementTypeOrSelf(value.getType());
+  unsigned bits = element.isIndex() ? 64 : std::max(8u, element.getIntOrFloatBitWidth());
+  return double(elements(value)) * bits / 8;
+}
+
+/// Adds what the op computes; bytes are counted at the kernel's border, not here.
+void WorkModel::add(Operation *op, KernelWork &work) const {
+  if (auto cost = dyn_cast<CostOpInterface>(op)) {
+    SmallVector<Sizes> operandSizes, resultSizes;
+    for (Value operand : op->getOperands())
+      operandSizes.emplace_back(isa<ShapedType>(operand.getType()) ? Sizes(sizes(operand)) : Sizes());
+    for (Value result : op->getResults())
+      resultSizes.emplace_back(sizes(result));
+    Work asked = cost.getWork(operandSizes, resultSizes);
+    work.flops += evaluate(asked.flops);
+    work.transcendentals += evaluate(asked.transcendentals);
+    return;
+  }
+  if (auto generic = dyn_cast<linalg::LinalgOp>(op)) {
+    // The iteration space is the product of the loop ranges; each is a dimension of some operand.
+    double points = 1;
+    SmallVector<AffineExpr> ranges(generic.getNumLoops());
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<RankedTensorType>(operand.get().getType()))
+        continue;
+      AffineMap map = generic.getMatchingIndexingMap(&operand);
+      for (auto [position, expression] : llvm::enumerate(map.getResults()))
+        if (auto dim = dyn_cast<AffineDimExpr>(expression))
+          ranges[dim.getPosition()] = sizes(operand.get())[position];
+    }
+    for (AffineExpr range : ranges)
+      points *= range ? evaluate(range) : 1;
+    for (Operation &inner : generic.getBlock()->without_terminator()) {
+      if (isTranscendental(&inner))
+        work.transcendentals += points;
+      else
+        work.flops += points;
+    }
+    return;
+  }
+  if (op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 &&
+      isa<RankedTensorType>(op->getResult(0).getType())) {
+    double points = double(elements(op->getResult(0)));
+    (isTranscendental(op) ? work.transcendentals : work.flops) += points;
+  }
+}
+
+KernelWork WorkModel::work(StringRef root, ArrayRef<Operation *> ops) const {
+  KernelWork work;
+  work.root = root.str();
+  llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
+  llvm::SmallDenseMap<Value, double> read; // bytes of each value from outside that are really read
+  double written = 0;
+  bool hasProduct = false;
+  for (Operation *op : ops)
+    hasProduct |= isa<nn::LinearOp, nn::MatmulOp>(op);
+  for (Operation *op : ops) {
+    add(op, work);
+    if (hasProduct && isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op))
+      work.finishElements += double(elements(op->getResult(0)));
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value value = operand.get();
+      if (!isa<RankedTensorType>(value.getType()) || isa<tensor::DimOp>(op) || value.getDefiningOp<tensor::EmptyOp>() ||
+          (value.getDefiningOp() && inside.contains(value.getDefiningOp())))
+        continue;
+      SplatElementsAttr splat;
+      if (matchPattern(value, m_Constant(&splat)))
+        continue;
+      double bytes = this->bytes(value);
+      // Of a table, or of what a slice is taken from, only the rows that are asked for are read.
+      bool isTable = isa<nn::EmbeddingOp>(op) && operand.getOperandNumber() == 0;
+      if (isTable || isa<tensor::ExtractSliceOp>(op))
+        bytes = std::min(bytes, this->bytes(op->getResult(0)));
+      double &most = read[value];
+      most = std::max(most, bytes);
+    }
+    for (Value result : op->getResults()) {
+      bool leaves = llvm::any_of(result.getUsers(), [&](Operation *user) {
+        return !inside.contains(user) && !isa<tensor::DimOp>(user);
+      });
+      if (leaves && isa<RankedTensorType>(result.getType()))
+        written += bytes(result);
+    }
+  }
+  work.activationBytes = written;
+  for (auto &[value, bytes] : read)
+    (isCompileTime(value) ? work.weightBytes : work.activationBytes) += bytes;
+  return work;
+}

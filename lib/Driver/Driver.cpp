@@ -1,0 +1,286 @@
+//===- Driver.cpp - From a model to an artifact, phase by phase
+//-------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Driver.h"
+
+#include "dialects/Nn/Nn.h"
+#include "dialects/Rt/Rt.h"
+#include "intarsia/Fuse.h"
+#include "intarsia/Import.h"
+#include "intarsia/Lower.h"
+#include "lib/Driver/DumpAfterEach.h"
+#include "lib/Driver/Progress.h"
+#include "lib/Runtime/Core/File.h"
+#include "lib/Target/Target.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ThreadPool.h"
+
+using namespace mlir;
+using llvm::createStringError;
+
+namespace intarsia {
+namespace {
+
+constexpr llvm::StringLiteral phaseNames[] = {"import", "fuse", "lower", "assemble"};
+
+void printModelDiagnostic(Diagnostic &diagnostic) {
+  constexpr llvm::StringLiteral severities[] = {"note", "warning", "error", "remark"};
+  llvm::errs() << severities[unsigned(diagnostic.getSeverity())] << ": ";
+  if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
+    llvm::errs() << name.getName().getValue() << ": ";
+  llvm::errs() << diagnostic << '\n';
+}
+
+/// One compilation.
+class Compilation {
+public:
+  explicit Compilation(const CompileOptions &options)
+      : options(options),
+        progress(options.verbose || (llvm::sys::Process::StandardErrIsDisplayed() && options.output != "-")),
+        dumper(options.dumpDirectory) {}
+
+  llvm::Error run();
+
+private:
+  bool stopsAt(Phase phase) const { return options.stopAfter == phase; }
+  bool isDirectory() const { return llvm::sys::fs::is_directory(options.model); }
+  bool dumps() const { return !options.dumpDirectory.empty(); }
+  std::string archiveDirectory() const;
+  std::string defaultOutput() const;
+  AssembleOptions assembleOptions() const;
+  llvm::Error checkRequest();
+  void makeContext();
+  llvm::Error load();
+  llvm::Error runPhase(Phase phase);
+  llvm::Error writeArtifact();
+
+  const CompileOptions &options;
+  driver::Progress progress;
+  driver::Dumper dumper;
+  std::string output;
+  unsigned threads = 1;
+  Phase firstPhase = Phase::Fuse;
+  std::unique_ptr<llvm::DefaultThreadPool> pool;
+  std::unique_ptr<MLIRContext> context;
+  llvm::SourceMgr sources;
+  std::unique_ptr<SourceMgrDiagnosticHandler> diagnostics;
+  std::unique_ptr<ScopedDiagnosticHandler> modelDiagnostics;
+  OwningOpRef<ModuleOp> module;
+};
+
+std::string Compilation::archiveDirectory() const {
+  if (!options.archiveDirectory.empty())
+    return options.archiveDirectory;
+  if (isDirectory())
+    return options.model;
+  StringRef folder = llvm::sys::path::parent_path(options.model);
+  return folder.empty() ? "." : folder.str();
+}
+
+std::string Compilation::defaultOutput() const {
+  SmallString<128> path(options.model);
+  llvm::sys::fs::make_absolute(path);
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  while (path.ends_with("/"))
+    path.pop_back();
+  StringRef name = llvm::sys::path::filename(path);
+  std::string stem = (isDirectory() ? name : llvm::sys::path::stem(name)).str();
+  switch (options.emit) {
+  case Emit::Exe:
+    return stem;
+  case Emit::Obj:
+    return stem + ".o";
+  default:
+    return stem + ".itx";
+  }
+}
+
+AssembleOptions Compilation::assembleOptions() const {
+  AssembleOptions result;
+  result.output = output;
+  result.archiveDirectory = archiveDirectory();
+  result.targets = options.targets;
+  result.flags.push_back("--target=" + llvm::join(options.targets, ","));
+  for (const std::string &decision : options.flip)
+    result.flags.push_back("--flip=" + decision);
+  result.emit = options.emit;
+  result.embedWeights = options.embedWeights;
+  result.threads = threads;
+  result.runner = options.runner;
+  return result;
+}
+
+/// Everything that can be known to fail before the work begins.
+llvm::Error Compilation::checkRequest() {
+  if (!llvm::sys::fs::exists(options.model))
+    return createStringError(options.model + ": there is no such file or directory");
+  StringRef extension = llvm::sys::path::extension(options.model);
+  if (isDirectory()) {
+    if (options.startFrom && *options.startFrom != Phase::Import)
+      return createStringError("--start-from=" + phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
+                               options.model + "' is a directory");
+    firstPhase = Phase::Import;
+  } else if (extension == ".mlir" || extension == ".mlirbc") {
+    firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Fuse);
+    if (options.startFrom == Phase::Import)
+      return createStringError("--start-from=import needs a model directory, '" + options.model + "' is IR");
+  } else {
+    return createStringError(options.model +
+                             ": a model is a Hugging Face directory (config.json and *.safetensors) or "
+                             "IR in a file named .mlir or .mlirbc" +
+                             (extension == ".safetensors" ? "; give the directory that this archive is in" : ""));
+  }
+  if (options.stopAfter < firstPhase)
+    return createStringError("nothing to do: --stop-after=" + phaseNames[unsigned(options.stopAfter)] +
+                             " comes before --start-from=" + phaseNames[unsigned(firstPhase)]);
+  for (const std::string &spec : options.targets)
+    if (auto target = target::Target::create(spec); !target)
+      return target.takeError();
+  output = options.output;
+  if (stopsAt(Phase::Assemble)) {
+    if (output.empty())
+      output = defaultOutput();
+    if (llvm::Error error = checkOutput(assembleOptions()))
+      return error;
+  } else if (output.empty()) {
+    output = "-";
+  } else if (output != "-") {
+    if (runtime::Status status = runtime::checkWritable(output); !status.ok())
+      return createStringError(status.message());
+  }
+  if (!options.explainFile.empty())
+    if (runtime::Status status = runtime::checkWritable(options.explainFile); !status.ok())
+      return createStringError(status.message());
+  if (dumps())
+    if (std::error_code code = llvm::sys::fs::create_directories(options.dumpDirectory))
+      return createStringError(options.dumpDirectory + ": cannot be made: " + code.message());
+  return llvm::Error::success();
+}
+
+void Compilation::makeContext() {
+  llvm::ThreadPoolStrategy strategy = llvm::hardware_concurrency(options.threads);
+  threads = options.threads ? options.threads : strategy.compute_thread_count();
+  DialectRegistry registry;
+  registerCompilerDialects(registry);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  // Dumps show a module that no other thread changes.
+  if (threads > 1 && !dumps()) {
+    pool = std::make_unique<llvm::DefaultThreadPool>(strategy);
+    context->setThreadPool(*pool);
+  }
+  // What comes from a line of a file is shown with that line; what comes from a model with the place in the model.
+  context->printOpOnDiagnostic(false);
+  diagnostics = std::make_unique<SourceMgrDiagnosticHandler>(sources, context.get());
+  modelDiagnostics = std::make_unique<ScopedDiagnosticHandler>(context.get(), [](Diagnostic &diagnostic) {
+    if (diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
+      return failure();
+    printModelDiagnostic(diagnostic);
+    for (Diagnostic &note : diagnostic.getNotes())
+      printModelDiagnostic(note);
+    return success();
+  });
+}
+
+llvm::Error Compilation::load() {
+  progress.begin("import");
+  if (isDirectory()) {
+    std::string error;
+    module = importer::importHuggingFace(options.model, context.get(), error);
+    if (!module)
+      return createStringError(error.empty() ? options.model + ": cannot be imported" : error);
+  } else {
+    ParserConfig config(context.get());
+    module = parseSourceFile<ModuleOp>(options.model, sources, config);
+    if (!module)
+      return createStringError(options.model + ": is not valid IR");
+  }
+  if (stopsAt(Phase::Assemble))
+    if (llvm::Error error = checkWeights(*module, archiveDirectory()))
+      return error;
+  if (dumps())
+    dumper.dump(*module, phaseNames[0]);
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::runPhase(Phase phase) {
+  StringRef name = phaseNames[unsigned(phase)];
+  progress.begin(name);
+  PassManager manager(context.get());
+  if (dumps())
+    manager.addInstrumentation(dumper.instrumentation());
+  if (phase == Phase::Fuse) {
+    FuseOptions fuse;
+    fuse.explainFile = options.explainFile;
+    fuse.flip = options.flip;
+    fuse.cpu = StringRef(options.targets.front()).split(':').second.str();
+    buildFusePipeline(manager, fuse);
+  } else if (phase == Phase::Assemble) {
+    buildLowerVerification(manager);
+  } else {
+    buildLowerPipeline(manager);
+  }
+  if (failed(manager.run(*module)))
+    return createStringError("phase '" + name + "' failed");
+  return dumper.problem().empty() ? llvm::Error::success() : createStringError(dumper.problem());
+}
+
+llvm::Error Compilation::writeArtifact() {
+  AssembleOptions assembleOpts = assembleOptions();
+  if (llvm::Error error = assembleModule(*module, assembleOpts, [&](StringRef step) { progress.begin(step); }))
+    return error;
+  uint64_t bytes = 0;
+  llvm::sys::fs::file_size(output, bytes);
+  char text[64];
+  snprintf(text, sizeof(text), "%.1f KB in %.2f s", bytes / 1e3, progress.secondsSinceStart());
+  progress.note("wrote " + output + ": " + text);
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::run() {
+  if (llvm::Error error = checkRequest())
+    return error;
+  makeContext();
+  if (llvm::Error error = load())
+    return error;
+  for (Phase phase : {Phase::Fuse, Phase::Lower})
+    if (phase >= firstPhase && phase <= options.stopAfter)
+      if (llvm::Error error = runPhase(phase))
+        return error;
+  if (firstPhase == Phase::Assemble)
+    if (llvm::Error error = runPhase(Phase::Assemble))
+      return error;
+  if (stopsAt(Phase::Assemble))
+    return writeArtifact();
+  progress.end();
+  std::string problem;
+  return driver::writeIR(*module, output, problem) ? llvm::Error::success() : createStringError(problem);
+}
+
+} // namespace
+
+void registerCompilerDialects(DialectRegistry &registry) {
+  registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
+                  math::MathDialect, memref::MemRefDialect, tensor::TensorDialect>();
+  // Targets translate kernels in this context.
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+bool compile(const CompileOptions &options) {
+  llvm::Error error = Compilation(options).run();
+  if (!error)
+    return true;
+  llvm::logAllUnhandledErrors(std::move(error), llvm::errs(), "error: ");
+  return false;
+}
+
+} // namespace intarsia

@@ -1,0 +1,38 @@
+//===- DumpAfterEach.h - The IR after each pass, in numbered files
+//---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_DRIVER_DUMPAFTEREACH_H
+#define INTARSIA_LIB_DRIVER_DUMPAFTEREACH_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include <memory>
+#include <string>
+
+namespace intarsia::driver {
+
+/// Writes the module to `<directory>/<number>-<name>.mlir`, with locations: any of the files can be compiled further
+/// with --start-from.
+class Dumper {
+public:
+  explicit Dumper(std::string directory) : directory(std::move(directory)) {}
+  void dump(mlir::ModuleOp module, llvm::StringRef name);
+  /// Dumps after each pass of a pass manager, whose context must not be multi-threaded.
+  std::unique_ptr<mlir::PassInstrumentation> instrumentation();
+  const std::string &problem() const { return firstProblem; }
+
+private:
+  std::string directory, firstProblem;
+  unsigned number = 0;
+};
+
+/// Prints with locations, which carry the names of the user's model; bytecode if the name ends in .mlirbc.
+bool writeIR(mlir::ModuleOp module, const std::string &path, std::string &problem);
+
+} // namespace intarsia::driver
+
+#endif

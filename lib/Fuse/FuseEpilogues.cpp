@@ -1,0 +1,98 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Fuse/Fuser.h"
+#include "lib/Fuse/Products.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "fuse-epilogues"
+
+namespace intarsia::fuse {
+#define GEN_PASS_DEF_FUSEEPILOGUES
+#include "lib/Fuse/Passes.h.inc"
+} // namespace intarsia::fuse
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::fuse;
+
+namespace {
+struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
+  using FuseEpiloguesBase::FuseEpiloguesBase;
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
+    Fuser fuser(function, getArgument(), cpu, flip);
+    SmallVector<Operation *> products;
+    for (Operation &op : fuser.body())
+      if (isa<nn::LinearOp, nn::MatmulOp>(op))
+        products.push_back(&op);
+    for (Operation *product : products) {
+      Candidate candidate(product, isa<nn::LinearOp>(product) ? "linear" : "matmul");
+      takeInputViews(candidate);
+      grow(fuser, candidate);
+      if (candidate.why.empty())
+        candidate.why = "nothing that follows joins it";
+      fuser.makeGroup(candidate);
+    }
+    fuser.finish();
+  }
+
+  /// Whether the op can be computed where the product's tile is, or when its last tile of some rows is done.
+  static bool fits(Operation *op, const Candidate &candidate, const WorkModel &work, std::string &whyNot) {
+    ArrayRef<AffineExpr> sizes = work.sizes(candidate.root->getResult(0));
+    if (isNorm(op)) {
+      if (candidate.rootKind != "linear")
+        whyNot = "a norm needs whole rows, which a matmul's tiles are not";
+      else if (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0)))
+        whyNot = "the norm is over other rows than the product's";
+      return whyNot.empty();
+    }
+    return isElementwiseOver(
+        op, sizes, /*lastDimOnly=*/true, [&](Value value) { return candidate.computes(value); }, work, whyNot);
+  }
+
+  static void grow(Fuser &fuser, Candidate &candidate) {
+    llvm::SmallPtrSet<Operation *, 8> refused;
+    bool grew = true;
+    while (grew) {
+      grew = false;
+      for (Operation *op : fuser.consumers(candidate)) {
+        std::string whyNot;
+        if (refused.contains(op) || !fits(op, candidate, fuser.work(), whyNot)) {
+          LDBG() << op->getName() << " does not join " << candidate.root->getName() << ": " << whyNot;
+          continue;
+        }
+        if (!fuser.staysWhole(candidate, op))
+          continue;
+        // A norm ends the kernel: whatever else can join must have done so before.
+        if (isNorm(op) && othersCanJoin(fuser, candidate, op, refused))
+          continue;
+        if (!fuser.shouldJoin(candidate, op, "rows")) {
+          refused.insert(op);
+          continue;
+        }
+        candidate.ops.insert(op);
+        if (isNorm(op))
+          return;
+        grew = true;
+        break;
+      }
+    }
+  }
+
+  static bool othersCanJoin(Fuser &fuser, const Candidate &candidate, Operation *norm,
+                            const llvm::SmallPtrSetImpl<Operation *> &refused) {
+    return llvm::any_of(fuser.consumers(candidate), [&](Operation *op) {
+      std::string whyNot;
+      return op != norm && !refused.contains(op) && !isNorm(op) && fits(op, candidate, fuser.work(), whyNot) &&
+             fuser.staysWhole(candidate, op);
+    });
+  }
+};
+} // namespace

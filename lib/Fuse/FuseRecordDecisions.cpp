@@ -1,0 +1,128 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Cost.h"
+#include "lib/Fuse/Decisions.h"
+#include "lib/Fuse/Passes.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace intarsia::fuse {
+#define GEN_PASS_DEF_FUSERECORDDECISIONS
+#include "lib/Fuse/Passes.h.inc"
+} // namespace intarsia::fuse
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::fuse;
+
+namespace {
+/// A number with so many decimals, without the digits that doubles have beyond them.
+void writeNumber(llvm::json::OStream &json, StringRef field, double value, unsigned decimals) {
+  json.attributeBegin(field);
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.*f", decimals, value);
+  json.rawValue(text);
+  json.attributeEnd();
+}
+
+/// What one kernel is and asks for, with the time that the cost model expects.
+void writeKernel(llvm::json::OStream &json, nn::GroupOp group, const WorkModel &model, const DeviceModel &device) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : group.getBodyBlock().without_terminator())
+    ops.push_back(&op);
+  KernelWork work = model.work(group.getRoot(), ops);
+  json.object([&] {
+    json.attribute("function", group->getParentOfType<func::FuncOp>().getSymName());
+    json.attribute("location", locationName(group.getLoc()));
+    json.attribute("root", group.getRoot());
+    json.attribute("why", group.getWhy().value_or(""));
+    writeNumber(json, "flops", work.flops, 0);
+    writeNumber(json, "transcendentals", work.transcendentals, 0);
+    writeNumber(json, "weight_bytes", work.weightBytes, 0);
+    writeNumber(json, "activation_bytes", work.activationBytes, 0);
+    writeNumber(json, "finish_elements", work.finishElements, 0);
+    writeNumber(json, "expected_us", device.microseconds(work), 2);
+  });
+}
+
+/// One decision, its fields in an order that reads well.
+void writeDecision(llvm::json::OStream &json, StringRef function, DictionaryAttr decision) {
+  auto text = [&](StringRef field) { json.attribute(field, decision.getAs<StringAttr>(field).getValue()); };
+  auto number = [&](StringRef field) {
+    writeNumber(json, field, decision.getAs<FloatAttr>(field).getValueAsDouble(), 2);
+  };
+  json.object([&] {
+    text("id");
+    text("pass");
+    json.attribute("function", function);
+    text("location");
+    text("root");
+    text("op");
+    text("chosen");
+    number("inside_us");
+    number("apart_us");
+    text("reason");
+    json.attribute("forced", decision.getAs<BoolAttr>("forced").getValue());
+  });
+}
+
+struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecisions> {
+  using FuseRecordDecisionsBase::FuseRecordDecisionsBase;
+
+  void runOnOperation() override {
+    if (!file.empty()) {
+      // Written under a temporary name and renamed: a half-written file never appears.
+      llvm::Error error = llvm::writeToOutput(file, [&](llvm::raw_ostream &stream) {
+        write(stream);
+        return llvm::Error::success();
+      });
+      if (error) {
+        getOperation().emitError() << "cannot write decisions to '" << file << "': " << llvm::toString(std::move(error));
+        return signalPassFailure();
+      }
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      function->removeAttr("nn.decisions");
+  }
+
+  void write(llvm::raw_ostream &stream) {
+    llvm::json::OStream json(stream, 2);
+    json.object([&] {
+      json.attribute("format", 1);
+      json.attribute("device", DeviceModel::forCpu(cpu).name);
+      json.attributeObject("expected_sizes", [&] {
+        for (auto function : getOperation().getOps<func::FuncOp>())
+          if (!function.isExternal())
+            json.attributeObject(function.getSymName(), [&] {
+              WorkModel work(function);
+              for (auto [name, value] : llvm::zip(work.symbols().names(), work.expected()))
+                json.attribute(name, value);
+            });
+      });
+      json.attributeArray("decisions", [&] {
+        for (auto function : getOperation().getOps<func::FuncOp>())
+          if (auto decisions = function->getAttrOfType<ArrayAttr>("nn.decisions"))
+            for (auto decision : decisions.getAsRange<DictionaryAttr>())
+              writeDecision(json, function.getSymName(), decision);
+      });
+      json.attributeArray("kernels", [&] {
+        for (auto function : getOperation().getOps<func::FuncOp>()) {
+          if (function.isExternal())
+            continue;
+          WorkModel work(function);
+          for (auto group : function.getOps<nn::GroupOp>())
+            writeKernel(json, group, work, DeviceModel::forCpu(cpu));
+        }
+      });
+    });
+    stream << "\n";
+  }
+};
+} // namespace

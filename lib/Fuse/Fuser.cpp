@@ -1,0 +1,262 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Fuse/Fuser.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::fuse;
+
+Fuser::Fuser(func::FuncOp function, StringRef pass, StringRef cpu, ArrayRef<std::string> flip)
+    : function(function), model(function), device(DeviceModel::forCpu(cpu)), decisions(function, pass, flip) {}
+
+static bool readsSizesOnly(Operation *user) { return isa<tensor::DimOp>(user); }
+
+SmallVector<Value> Fuser::results(const Candidate &candidate) const {
+  SmallVector<Value> results;
+  for (Operation *op : candidate.ops)
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(),
+                       [&](Operation *user) { return !readsSizesOnly(user) && !candidate.has(user); }))
+        results.push_back(result);
+  return results;
+}
+
+SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
+  SetVector<Operation *> users;
+  for (Operation *op : candidate.ops)
+    for (Operation *user : op->getUsers())
+      if (!readsSizesOnly(user) && !candidate.has(user))
+        users.insert(user);
+  SmallVector<Operation *> ordered = users.takeVector();
+  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return ordered;
+}
+
+bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) const {
+  Candidate grown = candidate;
+  grown.ops.insert(more.begin(), more.end());
+  if (results(grown).size() > maxResults)
+    return false;
+  // Whatever comes in from outside must not depend on what is computed inside.
+  SmallVector<Operation *> stack;
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  auto visitOperands = [&](Operation *op, bool fromOutside) -> bool {
+    for (Value operand : op->getOperands()) {
+      Operation *definition = operand.getDefiningOp();
+      if (!definition)
+        continue;
+      if (grown.has(definition)) {
+        if (fromOutside && grown.ops.contains(definition))
+          return false;
+        continue;
+      }
+      if (seen.insert(definition).second)
+        stack.push_back(definition);
+    }
+    return true;
+  };
+  for (Operation *op : grown.ops)
+    visitOperands(op, /*fromOutside=*/false);
+  for (Operation *op : grown.views)
+    visitOperands(op, /*fromOutside=*/false);
+  while (!stack.empty())
+    if (!visitOperands(stack.pop_back_val(), /*fromOutside=*/true))
+      return false;
+  return true;
+}
+
+static SmallVector<Operation *> allOps(const Candidate &candidate) {
+  SmallVector<Operation *> ops(candidate.views.begin(), candidate.views.end());
+  ops.append(candidate.ops.begin(), candidate.ops.end());
+  return ops;
+}
+
+bool Fuser::shouldJoin(Candidate &candidate, ArrayRef<Operation *> more, StringRef apartKind) {
+  SmallVector<Operation *> before = allOps(candidate), after = before;
+  after.append(more.begin(), more.end());
+  double insideUs = microseconds(candidate.rootKind, after);
+  double apartUs = microseconds(candidate.rootKind, before) + microseconds(apartKind, more);
+  StringRef subject = more.back()->getName().getStringRef();
+  return decisions.joins({candidate.root, candidate.rootKind, subject.str(), insideUs, apartUs,
+                          "apart: one more kernel launch, and what lies between is written and read again"},
+                         candidate.why);
+}
+
+bool Fuser::shouldView(Candidate &candidate, ArrayRef<Operation *> views, StringRef subject) {
+  SmallVector<Operation *> before = allOps(candidate), after = before;
+  after.append(views.begin(), views.end());
+  double insideUs = microseconds(candidate.rootKind, after);
+  double apartUs = microseconds(candidate.rootKind, before);
+  for (Operation *view : views)
+    if (!isReshape(view))
+      apartUs += microseconds("rows", view);
+  return decisions.joins({candidate.root, candidate.rootKind, subject.str(), insideUs, apartUs,
+                          "apart: each slice is copied by a kernel of its own"},
+                         candidate.why);
+}
+
+//===-- Making groups -----------------------------------------------------------------------------------------===//
+
+namespace {
+/// Fills the body of one group.
+class GroupBuilder {
+public:
+  GroupBuilder(func::FuncOp function, const WorkModel &model, const Candidate &candidate)
+      : function(function), model(model), candidate(candidate), ops(allOps(candidate)),
+        builder(function.getContext()) {
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  }
+
+  nn::GroupOp build(ArrayRef<Value> results) {
+    SmallVector<Type> types;
+    for (Value result : results)
+      types.push_back(result.getType());
+    builder.setInsertionPointAfter(ops.back());
+    group = nn::GroupOp::create(builder, candidate.root->getLoc(), types, ValueRange(), candidate.rootKind,
+                                candidate.why);
+    builder.setInsertionPointToEnd(&group.getBodyBlock());
+    // Operands first: sizes are then asked of those, if they have them.
+    for (Operation *op : ops)
+      for (OpOperand &use : op->getOpOperands())
+        if (isa<RankedTensorType>(use.get().getType()) && !candidate.has(use.get().getDefiningOp()) && !isCloned(use))
+          input(use.get());
+    for (Operation *op : ops) {
+      for (OpOperand &use : op->getOpOperands())
+        bring(use.get(), isCloned(use));
+      for (Value captured : capturedValues(op))
+        bring(captured, !isa<RankedTensorType>(captured.getType()));
+      builder.clone(*op, mapping);
+    }
+    SmallVector<Value> yielded;
+    for (Value result : results)
+      yielded.push_back(mapping.lookup(result));
+    nn::YieldOp::create(builder, candidate.root->getLoc(), yielded);
+    return group;
+  }
+
+private:
+  Value input(Value value) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    group.getInputsMutable().append(value);
+    Value argument = group.getBodyBlock().addArgument(value.getType(), value.getLoc());
+    mapping.map(value, argument);
+    return argument;
+  }
+
+  /// Makes a value of the function's body available inside.
+  void bring(Value value, bool clone) {
+    if (mapping.contains(value))
+      return;
+    if (value.getType().isIndex()) {
+      if (AffineExpr size = model.indexSize(value)) {
+        mapping.map(value, sizeValue(size, value));
+        return;
+      }
+      clone = true;
+    }
+    if (!clone) {
+      input(value);
+      return;
+    }
+    Operation *op = value.getDefiningOp();
+    assert(op && "only results of ops are cloned into groups");
+    for (Value operand : op->getOperands())
+      bring(operand, !isa<RankedTensorType>(operand.getType()) || !isa<tensor::DimOp>(op));
+    builder.clone(*op, mapping);
+  }
+
+  /// The value of a size, from the dimensions of the group's operands. `origin` is a value that has it outside.
+  Value sizeValue(AffineExpr size, Value origin) {
+    auto known = sizeValues.find(size);
+    if (known != sizeValues.end())
+      return known->second;
+    Value value = makeSize(size, origin);
+    sizeValues[size] = value;
+    return value;
+  }
+
+  Value makeSize(AffineExpr size, Value origin) {
+    Location loc = candidate.root->getLoc();
+    if (auto constant = dyn_cast<AffineConstantExpr>(size))
+      return arith::ConstantIndexOp::create(builder, loc, constant.getValue());
+    for (auto [outside, argument] : llvm::zip(group.getInputs(), group.getBodyBlock().getArguments()))
+      if (Value dim = dimOf(outside, argument, size))
+        return dim;
+    if (auto binary = dyn_cast<AffineBinaryOpExpr>(size)) {
+      Value left = sizeValue(binary.getLHS(), origin), right = sizeValue(binary.getRHS(), origin);
+      switch (binary.getKind()) {
+      case AffineExprKind::Add:
+        return arith::AddIOp::create(builder, loc, left, right);
+      case AffineExprKind::Mul:
+        return arith::MulIOp::create(builder, loc, left, right);
+      case AffineExprKind::FloorDiv:
+        return arith::DivUIOp::create(builder, loc, left, right);
+      case AffineExprKind::CeilDiv:
+        return arith::CeilDivUIOp::create(builder, loc, left, right);
+      default:
+        return arith::RemUIOp::create(builder, loc, left, right);
+      }
+    }
+    for (BlockArgument argument : function.getArguments())
+      if (isa<RankedTensorType>(argument.getType()) && llvm::is_contained(model.sizes(argument), size))
+        return dimOf(argument, input(argument), size);
+    // A size that no argument has: ask the tensor that it was asked of outside.
+    auto dim = origin.getDefiningOp<tensor::DimOp>();
+    assert(dim && "a size is neither a symbol of an argument nor the dimension of a tensor");
+    Value source = mapping.contains(dim.getSource()) ? mapping.lookup(dim.getSource()) : input(dim.getSource());
+    return tensor::DimOp::create(builder, loc, source, *dim.getConstantIndex());
+  }
+
+  Value dimOf(Value outside, Value inside, AffineExpr size) {
+    for (auto [position, expression] : llvm::enumerate(model.sizes(outside)))
+      if (expression == size)
+        return tensor::DimOp::create(builder, candidate.root->getLoc(), inside, position);
+    return nullptr;
+  }
+
+  func::FuncOp function;
+  const WorkModel &model;
+  const Candidate &candidate;
+  SmallVector<Operation *> ops;
+  OpBuilder builder;
+  nn::GroupOp group;
+  IRMapping mapping;
+  llvm::DenseMap<AffineExpr, Value> sizeValues;
+};
+} // namespace
+
+nn::GroupOp Fuser::makeGroup(const Candidate &candidate) {
+  SmallVector<Value> outside = results(candidate);
+  nn::GroupOp group = GroupBuilder(function, model, candidate).build(outside);
+  for (auto [before, after] : llvm::zip(outside, group.getResults())) {
+    model.replaced(before, after);
+    before.replaceAllUsesWith(after);
+  }
+  // Sizes may still be asked of the ops; those are dead code once the group has its own.
+  SmallVector<Operation *> ops = allOps(candidate);
+  llvm::sort(ops, [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
+  for (Operation *op : ops)
+    if (op->use_empty())
+      op->erase();
+  return group;
+}
+
+void fuse::eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+void Fuser::finish() {
+  sortTopologically(&body());
+  eraseDeadOps(body());
+  decisions.record();
+}

@@ -1,0 +1,113 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_FUSE_PASSES
+#define INTARSIA_FUSE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+/// A pass that asks the cost model and records what it decided in the function's `nn.decisions`.
+class DecidingPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
+  let options = [
+    Option<"cpu", "cpu", "std::string", "\"\"", "CPU whose cost model decides, as in --target=cpu:NAME">,
+    ListOption<"flip", "flip", "std::string",
+               "Decisions to take the other way, by id; '*' matches any text">
+  ];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+}
+
+def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
+  let summary = "Brings ops into the few forms that the passes of this phase look for";
+  let description = [{
+    Named linalg ops (transpose, broadcast, reduce, …) become `linalg.generic`, all but `linalg.fill`. Every `tensor.dim` asks a function
+    argument, so that no computed tensor is kept for its sizes alone. Dead ops go.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::linalg::LinalgDialect"];
+}
+
+def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
+  let summary = "Joins linears that read the same input and feed one attention";
+  let description = [{
+    Query, key and value become one `nn.linear` over joined weights (`tensor.concat dim(0)` of the weights, done ahead
+    of time) whose results are slices of its last dimension. Only where an attention reads every result: its kernel
+    takes slices as they are, anything else would copy them.
+
+    ```mlir
+    %w = tensor.concat dim(0) %wq, %wk, %wv : (tensor<384x384xf32>, …) -> tensor<1152x384xf32>
+    %h = nn.linear %x, %w, %b : (…) -> tensor<?x?x1152xf32>
+    %q = tensor.extract_slice %h[0, 0, 0] [%n, %s, 384] [1, 1, 1] : tensor<?x?x1152xf32> to tensor<?x?x384xf32>
+    ```
+  }];
+}
+
+def FuseAttention : DecidingPass<"fuse-attention"> {
+  let summary = "Groups each attention with the views around it";
+  let description = [{
+    The group holds the slices of a joined query/key/value and the split into heads before `nn.attention`, and the
+    join of heads after it: nothing of them is copied, and scores never reach memory. The mask comes in from outside,
+    computed once for all layers.
+  }];
+}
+
+def FuseEpilogues : DecidingPass<"fuse-epilogues"> {
+  let summary = "Groups each product with the activation, residual and norm that follow";
+  let description = [{
+    Around `nn.linear`: elementwise ops on tensors of the result's sizes, operands that are broadcast along the last
+    dimension, and at the end one `nn.layer_norm` or `nn.rms_norm`. Slices and reshapes of the input's outer dimensions
+    join for free. Around `nn.matmul`: elementwise ops. A group yields at most two results.
+  }];
+}
+
+def FuseEmbeddings : DecidingPass<"fuse-embeddings"> {
+  let summary = "Groups sums of embeddings with the norm that follows";
+  let description = [{
+    Embeddings, slices of position tables, their sum and one norm, a row at a time.
+  }];
+}
+
+def FuseElementwise : DecidingPass<"fuse-elementwise"> {
+  let summary = "Groups remaining elementwise chains, norms and reductions";
+  let description = [{
+    Chains of ops over the same rows become one group with at most one norm or softmax; a reduction takes the
+    elementwise producers over its iteration space and the elementwise consumers of its result. Values that several
+    groups read are computed once.
+  }];
+}
+
+def FuseWrapRemaining : Pass<"fuse-wrap-remaining", "::mlir::func::FuncOp"> {
+  let summary = "Makes a group of each op that is still alone";
+  let description = [{
+    What no kernel shape fits is an error that names the op and its place in the user's model.
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+}
+
+def FuseRecordDecisions : Pass<"fuse-record-decisions", "::mlir::ModuleOp"> {
+  let summary = "Writes the decisions of this phase as JSON and takes them off the functions";
+  let description = [{
+    One entry a decision: id, pass, function, location, root, op, what was chosen, the cost of both sides in
+    microseconds, the reason, and whether it was forced. Then one entry a kernel: what it asks for and how long the
+    cost model expects it to take. Groups keep their reasons in `why`.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", "\"\"", "Where the JSON goes; empty: nowhere">,
+    Option<"cpu", "cpu", "std::string", "\"\"", "CPU whose cost model decided">
+  ];
+}
+
+def FuseVerify : Pass<"fuse-verify", "::mlir::func::FuncOp"> {
+  let summary = "States what may leave this phase";
+  let description = [{
+    Every op on tensors is in a group, except weights, constants, `tensor.concat` and reshapes of those, reshapes that
+    are views (`tensor.expand_shape`, `tensor.collapse_shape`), `tensor.dim` and arithmetic on index values. Each group
+    has the shape of one kernel: its root names what it is built around.
+  }];
+}
+
+#endif

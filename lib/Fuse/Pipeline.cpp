@@ -1,0 +1,66 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Fuse.h"
+#include "lib/Fuse/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace intarsia::fuse {
+#define GEN_PASS_REGISTRATION
+#include "lib/Fuse/Passes.h.inc"
+} // namespace intarsia::fuse
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::fuse;
+
+/// Options of a pass that decides.
+template <typename Options> static Options deciding(const FuseOptions &options) {
+  Options result;
+  result.cpu = options.cpu;
+  result.flip.assign(options.flip.begin(), options.flip.end());
+  return result;
+}
+
+void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &options) {
+  OpPassManager &functions = pipeline.nest<func::FuncOp>();
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createFuseCanonicalize());
+  functions.addPass(createCSEPass());
+
+  functions.addPass(createFuseSharedInputLinears(deciding<FuseSharedInputLinearsOptions>(options)));
+  functions.addPass(createFuseAttention(deciding<FuseAttentionOptions>(options)));
+  functions.addPass(createFuseEpilogues(deciding<FuseEpiloguesOptions>(options)));
+  functions.addPass(createFuseEmbeddings(deciding<FuseEmbeddingsOptions>(options)));
+  functions.addPass(createFuseElementwise(deciding<FuseElementwiseOptions>(options)));
+  functions.addPass(createFuseWrapRemaining());
+  functions.addPass(createCSEPass());
+
+  pipeline.addPass(createFuseRecordDecisions({options.explainFile, options.cpu}));
+  pipeline.nest<func::FuncOp>().addPass(createFuseVerify());
+}
+
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<std::string> explain{*this, "explain", llvm::cl::desc("Write the decisions to this file as JSON")};
+  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("CPU whose cost model decides, as in --target=cpu:NAME")};
+  ListOption<std::string> flip{*this, "flip", llvm::cl::desc("Decisions to take the other way, by id")};
+};
+} // namespace
+
+void intarsia::registerFusePasses() {
+  fuse::registerFusePasses();
+  PassPipelineRegistration<PipelineOptions>(
+      "intarsia-fuse", "The fuse phase: nn ops become groups, one for each kernel-to-be",
+      [](OpPassManager &pipeline, const PipelineOptions &given) {
+        FuseOptions options;
+        options.explainFile = given.explain;
+        options.cpu = given.cpu;
+        options.flip.assign(given.flip.begin(), given.flip.end());
+        buildFusePipeline(pipeline, options);
+      });
+}

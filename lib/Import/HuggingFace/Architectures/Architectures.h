@@ -1,0 +1,23 @@
+//===- Architectures.h - The makers that the registry lists
+//---------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_HUGGINGFACE_ARCHITECTURES_H
+#define INTARSIA_IMPORT_HUGGINGFACE_ARCHITECTURES_H
+
+#include "lib/Import/HuggingFace/Registry.h"
+
+namespace intarsia::importer {
+
+std::unique_ptr<Architecture> makeBert(const Config &config);
+std::unique_ptr<Architecture> makeDistilBert(const Config &config);
+std::unique_ptr<Architecture> makeRoberta(const Config &config);
+std::unique_ptr<Architecture> makeViT(const Config &config);
+std::unique_ptr<Architecture> makeXlmRoberta(const Config &config);
+
+} // namespace intarsia::importer
+
+#endif

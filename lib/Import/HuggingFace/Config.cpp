@@ -1,0 +1,179 @@
+//===- Config.cpp - JSON settings of a model, read with names and limits
+//--------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/HuggingFace/Config.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+namespace intarsia::importer {
+
+/// llvm::json parses by recursion without a limit; a file of opening brackets would overflow the stack.
+static bool isNestedTooDeep(llvm::StringRef text) {
+  constexpr int deepest = 64;
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        inString = false;
+      continue;
+    }
+    if (c == '"')
+      inString = true;
+    else if (c == '{' || c == '[')
+      ++depth;
+    else if (c == '}' || c == ']')
+      --depth;
+    if (depth > deepest)
+      return true;
+  }
+  return false;
+}
+
+std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef file, Errors &errors) {
+  llvm::SmallString<256> path(directory);
+  llvm::sys::path::append(path, file);
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer) {
+    errors.report(path + ": cannot be read: " + buffer.getError().message());
+    return std::nullopt;
+  }
+  llvm::StringRef text = (*buffer)->getBuffer();
+  if (isNestedTooDeep(text)) {
+    errors.report(file + ": is not a settings file: nested deeper than 64 levels");
+    return std::nullopt;
+  }
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text);
+  if (!parsed) {
+    errors.report(file + ": is not valid JSON: " + llvm::toString(parsed.takeError()));
+    return std::nullopt;
+  }
+  return Config(std::move(*parsed), file, errors);
+}
+
+const llvm::json::Value *Config::find(llvm::StringRef setting) const {
+  const llvm::json::Object *object = root.getAsObject();
+  if (!object)
+    return nullptr;
+  const llvm::json::Value *value = object->get(setting);
+  return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
+}
+
+static std::string text(const llvm::json::Value &value) {
+  std::string result;
+  llvm::raw_string_ostream(result) << value;
+  constexpr size_t longest = 60;
+  if (result.size() > longest)
+    result = result.substr(0, longest) + "…";
+  return result;
+}
+
+int64_t Config::integer(llvm::StringRef setting, int64_t byDefault, int64_t minimum, int64_t maximum) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return byDefault;
+  std::optional<int64_t> integer = value->getAsInteger();
+  if (!integer || *integer < minimum || *integer > maximum) {
+    report(setting + " is " + text(*value) + ", expected an integer from " + llvm::Twine(minimum) + " to " +
+           llvm::Twine(maximum));
+    return byDefault;
+  }
+  return *integer;
+}
+
+std::pair<int64_t, int64_t> Config::integerPair(llvm::StringRef setting, int64_t byDefault) const {
+  const llvm::json::Value *value = find(setting);
+  const llvm::json::Array *array = value ? value->getAsArray() : nullptr;
+  if (!array) {
+    int64_t both = integer(setting, byDefault, 1, 1 << 16);
+    return {both, both};
+  }
+  if (array->size() == 2) {
+    std::optional<int64_t> first = (*array)[0].getAsInteger(), second = (*array)[1].getAsInteger();
+    if (first && second && *first > 0 && *second > 0 && *first <= 1 << 16 && *second <= 1 << 16)
+      return {*first, *second};
+  }
+  report(setting + " is " + text(*value) + ", expected an integer or a list of two integers from 1 to 65536");
+  return {byDefault, byDefault};
+}
+
+double Config::number(llvm::StringRef setting, double byDefault) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return byDefault;
+  if (std::optional<double> number = value->getAsNumber())
+    return *number;
+  report(setting + " is " + text(*value) + ", expected a number");
+  return byDefault;
+}
+
+bool Config::flag(llvm::StringRef setting, bool byDefault) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return byDefault;
+  if (std::optional<bool> flag = value->getAsBoolean())
+    return *flag;
+  report(setting + " is " + text(*value) + ", expected true or false");
+  return byDefault;
+}
+
+std::string Config::string(llvm::StringRef setting, llvm::StringRef byDefault) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return byDefault.str();
+  if (std::optional<llvm::StringRef> string = value->getAsString())
+    return string->str();
+  report(setting + " is " + text(*value) + ", expected a string");
+  return byDefault.str();
+}
+
+llvm::SmallVector<std::string> Config::strings(llvm::StringRef setting) const {
+  llvm::SmallVector<std::string> result;
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return result;
+  if (std::optional<llvm::StringRef> one = value->getAsString()) {
+    result.push_back(one->str());
+    return result;
+  }
+  if (const llvm::json::Array *array = value->getAsArray()) {
+    for (const llvm::json::Value &item : *array) {
+      std::optional<llvm::StringRef> string = item.getAsString();
+      if (!string)
+        break;
+      result.push_back(string->str());
+    }
+    if (result.size() == array->size())
+      return result;
+  }
+  report(setting + " is " + text(*value) + ", expected a list of strings");
+  return {};
+}
+
+void Config::refuse(llvm::StringRef setting, llvm::StringRef value, llvm::ArrayRef<llvm::StringRef> supported) const {
+  report(setting + " '" + value + "' is not supported; supported: " + llvm::join(supported, ", "));
+}
+
+void Config::refuseIfSet(llvm::StringRef setting, llvm::StringRef reason) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return;
+  if (std::optional<bool> flag = value->getAsBoolean(); flag && !*flag)
+    return;
+  if (const llvm::json::Object *object = value->getAsObject(); object && object->empty())
+    return;
+  if (const llvm::json::Array *array = value->getAsArray(); array && array->empty())
+    return;
+  report(setting + " " + text(*value) + " is not supported: " + reason);
+}
+
+} // namespace intarsia::importer

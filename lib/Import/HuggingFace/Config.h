@@ -1,0 +1,89 @@
+//===- Config.h - JSON settings of a model, read with names and limits
+//----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_HUGGINGFACE_CONFIG_H
+#define INTARSIA_IMPORT_HUGGINGFACE_CONFIG_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/JSON.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace intarsia::importer {
+
+/// Keeps the first thing that is wrong. Builders go on after an error with values that keep the graph well-formed;
+/// whoever started them asks any() before using the result. What follows a first error is often its consequence, so
+/// only the first is told.
+class Errors {
+public:
+  void report(const llvm::Twine &message) {
+    if (first.empty())
+      first = message.str();
+  }
+  bool any() const { return !first.empty(); }
+  const std::string &message() const { return first; }
+
+private:
+  std::string first;
+};
+
+/// A dimension of a weight as the settings imply it, with the setting it comes from ("" for a fixed one).
+struct Extent {
+  Extent(int64_t size, llvm::StringRef setting = "") : size(size), setting(setting) {}
+  int64_t size;
+  llvm::StringRef setting;
+};
+
+/// The settings of one JSON file. A setting that is null counts as absent. Wrong kinds and values are reported.
+class Config {
+public:
+  /// Reads `directory`/`file`; `file` is the name in messages. Reports and returns nothing if it cannot be read.
+  static std::optional<Config> read(llvm::StringRef directory, llvm::StringRef file, Errors &errors);
+
+  bool has(llvm::StringRef setting) const { return find(setting) != nullptr; }
+  /// An integer in [minimum, maximum]; on an error the default.
+  int64_t integer(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1, int64_t maximum = 1 << 28) const;
+  /// An integer that is a dimension of weights. `setting` has to be a literal.
+  Extent extent(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1) const {
+    return Extent(integer(setting, byDefault, minimum), setting);
+  }
+  /// One integer, or a list of two: [height, width].
+  std::pair<int64_t, int64_t> integerPair(llvm::StringRef setting, int64_t byDefault) const;
+  double number(llvm::StringRef setting, double byDefault) const;
+  bool flag(llvm::StringRef setting, bool byDefault) const;
+  std::string string(llvm::StringRef setting, llvm::StringRef byDefault) const;
+  /// A list of strings, or one string as a list of one.
+  llvm::SmallVector<std::string> strings(llvm::StringRef setting) const;
+  /// The top value, for files that are lists.
+  const llvm::json::Value &value() const { return root; }
+  const llvm::json::Value *find(llvm::StringRef setting) const;
+
+  /// Reports that the value of a setting is not supported and lists what is.
+  void refuse(llvm::StringRef setting, llvm::StringRef value, llvm::ArrayRef<llvm::StringRef> supported) const;
+  /// Reports a setting that is true, or present and not empty: a setting that changes results and is not implemented.
+  void refuseIfSet(llvm::StringRef setting, llvm::StringRef reason) const;
+  void report(const llvm::Twine &message) const { errors->report(file + ": " + message); }
+
+  Errors &sink() const { return *errors; }
+  const std::string &name() const { return file; }
+
+private:
+  Config(llvm::json::Value root, llvm::StringRef file, Errors &errors)
+      : root(std::move(root)), file(file), errors(&errors) {}
+
+  llvm::json::Value root;
+  std::string file;
+  Errors *errors;
+};
+
+} // namespace intarsia::importer
+
+#endif

@@ -1,0 +1,433 @@
+//===- GraphBuilder.cpp - Emits nn IR under the module paths of a model
+//---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/HuggingFace/GraphBuilder.h"
+
+#include "lib/Runtime/Core/Status.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace intarsia::importer {
+
+Type floatType(llvm::StringRef dtype, MLIRContext *context) {
+  if (dtype == "F32")
+    return Float32Type::get(context);
+  if (dtype == "BF16")
+    return BFloat16Type::get(context);
+  if (dtype == "F16")
+    return Float16Type::get(context);
+  return {};
+}
+
+Value floatConstant(OpBuilder &builder, Location location, Type type, double value) {
+  return arith::ConstantOp::create(builder, location, builder.getFloatAttr(type, value));
+}
+
+Activation readActivation(const Config &config, llvm::StringRef setting, llvm::StringRef byDefault) {
+  // The names of transformers' ACT2FN. gelu_fast and gelu_accurate write the same tanh formula with the constant
+  // rounded.
+  static const std::pair<llvm::StringRef, Activation> table[] = {{"gelu", Activation::GeluErf},
+                                                                 {"gelu_python", Activation::GeluErf},
+                                                                 {"gelu_new", Activation::GeluTanh},
+                                                                 {"gelu_pytorch_tanh", Activation::GeluTanh},
+                                                                 {"gelu_fast", Activation::GeluTanh},
+                                                                 {"gelu_python_tanh", Activation::GeluTanh},
+                                                                 {"gelu_accurate", Activation::GeluTanh},
+                                                                 {"quick_gelu", Activation::QuickGelu},
+                                                                 {"silu", Activation::Silu},
+                                                                 {"swish", Activation::Silu},
+                                                                 {"relu", Activation::Relu},
+                                                                 {"tanh", Activation::Tanh},
+                                                                 {"sigmoid", Activation::Sigmoid},
+                                                                 {"linear", Activation::Identity}};
+  std::string name = config.string(setting, byDefault);
+  llvm::SmallVector<llvm::StringRef> known;
+  for (const auto &[spelled, activation] : table) {
+    if (spelled == name)
+      return activation;
+    known.push_back(spelled);
+  }
+  config.refuse(setting, name, known);
+  return Activation::Identity;
+}
+
+GraphBuilder::GraphBuilder(ModuleOp module, const SafetensorsArchive &archive, Type dataType,
+                           llvm::StringRef dataTypeKey, Errors &errors)
+    : module(module), builder(module.getContext()), archive(&archive), dataType(dataType), dataTypeKey(dataTypeKey),
+      errors(errors) {}
+
+//===-- Functions ---------------------------------------------------------------------------------------------===//
+
+static ArrayAttr sizeNames(OpBuilder &builder, const Shape &shape) {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (const Size &size : shape)
+    names.push_back(size.symbol);
+  return builder.getStrArrayAttr(names);
+}
+
+void GraphBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> arguments) {
+  inputs.clear();
+  symbolSizes.clear();
+  weights.clear();
+  outputs.clear();
+  outputAttributes.clear();
+  llvm::SmallVector<Type> types;
+  for (const Input &argument : arguments)
+    types.push_back(tensorType(argument.shape, argument.element));
+  builder.setInsertionPointToEnd(module.getBody());
+  function = func::FuncOp::create(builder, module.getLoc(), name, builder.getFunctionType(types, {}));
+  Block *entry = function.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  for (auto [index, argument] : llvm::enumerate(arguments)) {
+    Value value = entry->getArgument(index);
+    value.setLoc(location(argument.name));
+    inputs[argument.name] = value;
+    function.setArgAttr(index, "nn.name", builder.getStringAttr(argument.name));
+    function.setArgAttr(index, "nn.sizes", sizeNames(builder, argument.shape));
+    if (argument.byDefault)
+      function.setArgAttr(index, "nn.default", builder.getI64IntegerAttr(*argument.byDefault));
+    if (argument.range)
+      function.setArgAttr(index, "nn.range",
+                          builder.getDenseI64ArrayAttr({argument.range->first, argument.range->second}));
+    for (auto [dimension, size] : llvm::enumerate(argument.shape))
+      if (size.isDynamic() && !symbolSizes.contains(size.symbol))
+        symbolSizes[size.symbol] = tensor::DimOp::create(builder, location(size.symbol), value, dimension);
+  }
+}
+
+Value GraphBuilder::input(llvm::StringRef name) const { return inputs.lookup(name); }
+
+void GraphBuilder::output(Value value, llvm::StringRef name, const Shape &shape) {
+  outputs.push_back(value);
+  outputAttributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(name)),
+                                                        builder.getNamedAttr("nn.sizes", sizeNames(builder, shape))}));
+}
+
+void GraphBuilder::endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> sizeLimits,
+                               DictionaryAttr metadata) {
+  func::ReturnOp::create(builder, module.getLoc(), outputs);
+  llvm::SmallVector<Type> types;
+  for (Value value : outputs)
+    types.push_back(value.getType());
+  function.setFunctionType(builder.getFunctionType(function.getFunctionType().getInputs(), types));
+  for (auto [index, attributes] : llvm::enumerate(outputAttributes))
+    function.setResultAttrs(index, attributes);
+  llvm::SmallVector<NamedAttribute> limits;
+  for (const auto &[symbol, limit] : sizeLimits)
+    limits.push_back(builder.getNamedAttr(symbol, builder.getI64IntegerAttr(limit)));
+  if (!limits.empty())
+    function->setAttr("nn.size_limits", builder.getDictionaryAttr(limits));
+  function->setAttr("nn.metadata", metadata);
+}
+
+//===-- Names -------------------------------------------------------------------------------------------------===//
+
+GraphBuilder::Scope::Scope(GraphBuilder &graph, const llvm::Twine &module, const SafetensorsArchive *archive)
+    : graph(graph), length(graph.scopePath.size()), archive(graph.archive) {
+  graph.scopePath = graph.path(module.str());
+  if (archive)
+    graph.archive = archive;
+}
+
+GraphBuilder::Scope::~Scope() {
+  graph.scopePath.resize(length);
+  graph.archive = archive;
+}
+
+std::string GraphBuilder::path(llvm::StringRef name) const {
+  if (name.empty() || scopePath.empty())
+    return scopePath + name.str();
+  return scopePath + "." + name.str();
+}
+
+Location GraphBuilder::location(llvm::StringRef name) {
+  std::string full = path(name);
+  if (full.empty())
+    return module.getLoc();
+  return NameLoc::get(StringAttr::get(module.getContext(), full));
+}
+
+bool GraphBuilder::hasWeight(llvm::StringRef name) const { return archive->find(path(name)).has_value(); }
+
+llvm::StringRef GraphBuilder::spelling(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef suffix) const {
+  for (llvm::StringRef name : names)
+    if (hasWeight((name + suffix).str()))
+      return name;
+  return names.front();
+}
+
+FlatSymbolRefAttr GraphBuilder::archiveSymbol(const SafetensorsArchive::File &file) {
+  if (!module.lookupSymbol(file.symbol)) {
+    OpBuilder::InsertionGuard guard(builder);
+    // After the archives that are there: they come first in the module, in order of use.
+    builder.setInsertionPointToStart(module.getBody());
+    for (Operation &op : *module.getBody())
+      if (isa<nn::ArchiveOp>(op))
+        builder.setInsertionPointAfter(&op);
+    nn::ArchiveOp::create(builder, module.getLoc(), builder.getStringAttr(file.symbol),
+                          builder.getStringAttr(file.name));
+  }
+  return FlatSymbolRefAttr::get(module.getContext(), file.symbol);
+}
+
+/// Compares what is stored with what the settings imply, and says which setting is about the dimensions that differ.
+static void checkShape(const SafetensorsArchive::Tensor &tensor, llvm::ArrayRef<Extent> implied, Errors &errors) {
+  llvm::ArrayRef<int64_t> stored = tensor.entry->shape;
+  llvm::SmallVector<int64_t> sizes;
+  for (const Extent &extent : implied)
+    sizes.push_back(extent.size);
+  if (stored == llvm::ArrayRef<int64_t>(sizes))
+    return;
+  llvm::SmallVector<llvm::StringRef> settings;
+  for (auto [index, extent] : llvm::enumerate(implied))
+    if (!extent.setting.empty() && !llvm::is_contained(settings, extent.setting) &&
+        (stored.size() != implied.size() || stored[index] != extent.size))
+      settings.push_back(extent.setting);
+  std::string why = settings.empty() ? "" : " (" + llvm::join(settings, ", ") + ")";
+  errors.report(tensor.file->name + ": tensor '" + tensor.entry->name + "' is " + runtime::shapeText(stored) +
+                ", config.json implies " + runtime::shapeText(sizes) + why + "; is config.json from another model?");
+}
+
+Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
+  std::string key = path(name);
+  llvm::SmallVector<int64_t> sizes;
+  for (const Extent &extent : shape)
+    sizes.push_back(extent.size);
+  auto type = RankedTensorType::get(sizes, dataType);
+  std::optional<SafetensorsArchive::Tensor> tensor = archive->find(key);
+  FlatSymbolRefAttr symbol;
+  if (!tensor) {
+    errors.report(archive->name() + ": has no tensor '" + key +
+                  "', which config.json implies; is config.json from another model?");
+    symbol = FlatSymbolRefAttr::get(module.getContext(), "missing");
+  } else {
+    checkShape(*tensor, shape, errors);
+    Type stored = floatType(tensor->entry->dtype, module.getContext());
+    if (!stored)
+      errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype +
+                    ", expected F32, BF16 or F16");
+    else if (stored != dataType)
+      errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype + ", '" +
+                    dataTypeKey + "' is not: weights of mixed dtypes are not supported; save the model in one dtype");
+    symbol = archiveSymbol(*tensor->file);
+  }
+  Value &value = weights[(symbol.getValue() + "/" + key).str()];
+  if (!value)
+    value = nn::WeightOp::create(builder, location(name), type, symbol, builder.getStringAttr(key));
+  return value;
+}
+
+//===-- Layers ------------------------------------------------------------------------------------------------===//
+
+static RankedTensorType withLastSize(Value value, int64_t size) {
+  auto type = cast<RankedTensorType>(value.getType());
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  shape.back() = size;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+Value GraphBuilder::linear(Value input, llvm::StringRef name, Extent outputs, Extent inputs, bool bias) {
+  Value weightValue = weight((name + ".weight").str(), {outputs, inputs});
+  Value biasValue = bias ? weight((name + ".bias").str(), {outputs}) : Value();
+  return linear(input, name, weightValue, biasValue);
+}
+
+Value GraphBuilder::linear(Value input, llvm::StringRef name, Value weight, Value bias) {
+  int64_t outputs = cast<RankedTensorType>(weight.getType()).getDimSize(0);
+  return nn::LinearOp::create(builder, location(name), withLastSize(input, outputs), input, weight, bias);
+}
+
+Value GraphBuilder::layerNorm(Value input, llvm::StringRef name, Extent features, double epsilon) {
+  auto parameter = [&](llvm::StringRef now, llvm::StringRef tensorFlow) {
+    std::string current = (name + "." + now).str(), older = (name + "." + tensorFlow).str();
+    return weight(spelling({current, older}), {features});
+  };
+  Value scale = parameter("weight", "gamma");
+  Value bias = parameter("bias", "beta");
+  return nn::LayerNormOp::create(builder, location(name), input.getType(), input, scale, bias,
+                                 builder.getF32FloatAttr(epsilon));
+}
+
+Value GraphBuilder::embedding(Value indices, llvm::StringRef name, Extent rows, Extent features) {
+  Value table = weight((name + ".weight").str(), {rows, features});
+  llvm::SmallVector<int64_t> shape(cast<RankedTensorType>(indices.getType()).getShape());
+  shape.push_back(features.size);
+  return nn::EmbeddingOp::create(builder, location(name), RankedTensorType::get(shape, dataType), table, indices);
+}
+
+Value GraphBuilder::activation(Value input, llvm::StringRef name, Activation activation) {
+  Location at = location(name);
+  Type type = input.getType();
+  switch (activation) {
+  case Activation::Identity:
+    return input;
+  case Activation::GeluErf:
+  case Activation::GeluTanh: {
+    auto form = activation == Activation::GeluErf ? nn::GeluForm::Erf : nn::GeluForm::Tanh;
+    return nn::GeluOp::create(builder, at, type, input, nn::GeluFormAttr::get(builder.getContext(), form));
+  }
+  case Activation::QuickGelu: {
+    // x * sigmoid(1.702 * x): https://github.com/hendrycks/GELUs
+    auto tensor = cast<RankedTensorType>(type);
+    llvm::SmallVector<OpFoldResult> mixed = tensor::getMixedSizes(builder, at, input);
+    Value destination = tensor::EmptyOp::create(builder, at, mixed, tensor.getElementType());
+    AffineMap map = builder.getMultiDimIdentityMap(tensor.getRank());
+    llvm::SmallVector<utils::IteratorType> iterators(tensor.getRank(), utils::IteratorType::parallel);
+    Value scaled = linalg::GenericOp::create(builder, at, type, input, destination, {map, map}, iterators,
+                                             [](OpBuilder &inner, Location loc, ValueRange arguments) {
+                                               Value factor = floatConstant(inner, loc, arguments[0].getType(), 1.702);
+                                               Value product = arith::MulFOp::create(inner, loc, arguments[0], factor);
+                                               linalg::YieldOp::create(inner, loc, product);
+                                             })
+                       .getResult(0);
+    return arith::MulFOp::create(builder, at, input, nn::SigmoidOp::create(builder, at, type, scaled));
+  }
+  case Activation::Silu:
+    return nn::SiluOp::create(builder, at, type, input);
+  case Activation::Relu:
+    return nn::ReluOp::create(builder, at, type, input);
+  case Activation::Tanh:
+    return nn::TanhOp::create(builder, at, type, input);
+  case Activation::Sigmoid:
+    return nn::SigmoidOp::create(builder, at, type, input);
+  }
+  llvm_unreachable("all activations are handled");
+}
+
+Value GraphBuilder::add(Value lhs, Value rhs, llvm::StringRef name) {
+  return arith::AddFOp::create(builder, location(name), lhs, rhs);
+}
+
+Value GraphBuilder::attention(Value query, Value key, Value value, Value mask, llvm::StringRef name,
+                              const Shape &leading, int64_t heads, int64_t headDim) {
+  Shape split(leading);
+  split.push_back(heads);
+  split.push_back(headDim);
+  llvm::SmallVector<ReassociationIndices> groups;
+  for (unsigned i = 0; i < leading.size(); ++i)
+    groups.push_back({i});
+  groups.push_back({static_cast<int64_t>(leading.size()), static_cast<int64_t>(leading.size()) + 1});
+  Value queryHeads = expandShape(query, name, split, groups);
+  Value keyHeads = expandShape(key, name, split, groups);
+  Value valueHeads = expandShape(value, name, split, groups);
+  double scale = 1.0 / std::sqrt(static_cast<double>(headDim));
+  Value result = nn::AttentionOp::create(builder, location(name), queryHeads.getType(), queryHeads, keyHeads,
+                                         valueHeads, mask, builder.getF32FloatAttr(scale), UnitAttr());
+  return collapseShape(result, name, groups);
+}
+
+//===-- Shapes ------------------------------------------------------------------------------------------------===//
+
+RankedTensorType GraphBuilder::tensorType(const Shape &shape, Type element) const {
+  llvm::SmallVector<int64_t> sizes;
+  for (const Size &size : shape)
+    sizes.push_back(size.value);
+  return RankedTensorType::get(sizes, element);
+}
+
+OpFoldResult GraphBuilder::size(const Size &size) {
+  if (!size.isDynamic())
+    return builder.getIndexAttr(size.value);
+  return symbolSizes.lookup(size.symbol);
+}
+
+llvm::SmallVector<OpFoldResult> GraphBuilder::sizes(const Shape &shape) {
+  llvm::SmallVector<OpFoldResult> result;
+  for (const Size &dimension : shape)
+    result.push_back(size(dimension));
+  return result;
+}
+
+Value GraphBuilder::empty(llvm::StringRef name, const Shape &shape, Type element) {
+  return tensor::EmptyOp::create(builder, location(name), sizes(shape), element);
+}
+
+Value GraphBuilder::expandShape(Value input, llvm::StringRef name, const Shape &shape,
+                                llvm::ArrayRef<ReassociationIndices> groups) {
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  return tensor::ExpandShapeOp::create(builder, location(name), tensorType(shape, element), input, groups,
+                                       sizes(shape));
+}
+
+Value GraphBuilder::collapseShape(Value input, llvm::StringRef name, llvm::ArrayRef<ReassociationIndices> groups) {
+  return tensor::CollapseShapeOp::create(builder, location(name), input, groups);
+}
+
+Value GraphBuilder::firstRows(Value table, llvm::StringRef name, Size rows, int64_t features) {
+  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
+  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({rows, features}, dataType), table,
+                                        llvm::ArrayRef<OpFoldResult>{zero, zero}, sizes({rows, features}),
+                                        llvm::ArrayRef<OpFoldResult>{one, one});
+}
+
+Value GraphBuilder::firstToken(Value input, llvm::StringRef name, Size batch, int64_t features) {
+  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
+  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({batch, features}, dataType), input,
+                                        llvm::ArrayRef<OpFoldResult>{zero, zero, zero}, sizes({batch, 1, features}),
+                                        llvm::ArrayRef<OpFoldResult>{one, one, one});
+}
+
+Value GraphBuilder::transpose(Value input, llvm::StringRef name, const Shape &shape,
+                              llvm::ArrayRef<int64_t> permutation) {
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  return linalg::TransposeOp::create(builder, location(name), input, empty(name, shape, element), permutation)
+      ->getResult(0);
+}
+
+Value GraphBuilder::concat(llvm::ArrayRef<Value> values, llvm::StringRef name, int64_t dimension) {
+  return tensor::ConcatOp::create(builder, location(name), dimension, values);
+}
+
+//===-- Elementwise and reductions ----------------------------------------------------------------------------===//
+
+Value GraphBuilder::generic(llvm::StringRef name, Value initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,
+                            llvm::ArrayRef<Operand> operands, Body body) {
+  auto mapOf = [&](llvm::ArrayRef<unsigned> dims) {
+    llvm::SmallVector<AffineExpr> expressions;
+    for (unsigned dim : dims)
+      expressions.push_back(builder.getAffineDimExpr(dim));
+    return AffineMap::get(shape.size(), 0, expressions, builder.getContext());
+  };
+  llvm::SmallVector<AffineMap> maps;
+  llvm::SmallVector<Value> values;
+  for (const Operand &operand : operands) {
+    values.push_back(operand.value);
+    maps.push_back(mapOf(operand.dims));
+  }
+  maps.push_back(mapOf(kept));
+  llvm::SmallVector<utils::IteratorType> iterators(shape.size(), utils::IteratorType::reduction);
+  for (unsigned dim : kept)
+    iterators[dim] = utils::IteratorType::parallel;
+  return linalg::GenericOp::create(builder, location(name), initial.getType(), values, initial, maps, iterators,
+                                   [&](OpBuilder &inner, Location at, ValueRange arguments) {
+                                     linalg::YieldOp::create(inner, at, body(inner, at, arguments));
+                                   })
+      .getResult(0);
+}
+
+Value GraphBuilder::elementwise(llvm::StringRef name, Type element, const Shape &shape,
+                                llvm::ArrayRef<Operand> operands, Body body) {
+  llvm::SmallVector<unsigned> all(llvm::to_vector(llvm::seq<unsigned>(0, shape.size())));
+  return generic(name, empty(name, shape, element), shape, all, operands, body);
+}
+
+Value GraphBuilder::reduce(llvm::StringRef name, TypedAttr initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,
+                           llvm::ArrayRef<Operand> operands, Body body) {
+  Shape result;
+  for (unsigned dim : kept)
+    result.push_back(shape[dim]);
+  Location at = location(name);
+  Value start = arith::ConstantOp::create(builder, at, initial);
+  Value filled = linalg::FillOp::create(builder, at, start, empty(name, result, initial.getType())).getResult(0);
+  return generic(name, filled, shape, kept, operands, body);
+}
+
+} // namespace intarsia::importer

@@ -1,0 +1,239 @@
+//===- HuggingFace.cpp - Import a Hugging Face model directory
+//------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Import.h"
+#include "lib/Import/HuggingFace/Registry.h"
+#include "lib/Import/HuggingFace/SentenceTransformers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace intarsia::importer {
+namespace {
+
+/// Imports one directory, step by step; each step reports what is wrong and leaves the rest undone.
+class HuggingFaceImport {
+public:
+  HuggingFaceImport(llvm::StringRef directory, MLIRContext *context, Errors &errors)
+      : directory(directory), context(context), errors(errors) {}
+
+  OwningOpRef<ModuleOp> run() {
+    readSettings();
+    if (!errors.any())
+      openWeights();
+    return errors.any() ? OwningOpRef<ModuleOp>() : build();
+  }
+
+private:
+  void readSettings();
+  void chooseClass();
+  void openWeights();
+  void checkDataType();
+  OwningOpRef<ModuleOp> build();
+  void buildMain(GraphBuilder &graph);
+  void buildEmbed(GraphBuilder &graph);
+  DictionaryAttr metadata(OpBuilder &builder, bool withLabels, bool withPipeline) const;
+  std::string inFolder(llvm::StringRef file) const {
+    llvm::SmallString<64> path(folder);
+    llvm::sys::path::append(path, file);
+    return std::string(path);
+  }
+  bool exists(llvm::StringRef file) const {
+    llvm::SmallString<256> path(directory);
+    llvm::sys::path::append(path, file);
+    return llvm::sys::fs::exists(path);
+  }
+
+  llvm::StringRef directory;
+  MLIRContext *context;
+  Errors &errors;
+  std::unique_ptr<SentencePipeline> pipeline;
+  std::string folder; // of the encoder, relative to the directory
+  std::optional<Config> config;
+  std::string modelType;
+  std::unique_ptr<Architecture> architecture;
+  ModelClass modelClass{"", Head::Base};
+  std::unique_ptr<SafetensorsArchive> weights;
+  std::string encoder; // "bert" where the encoder's keys start so, else ""
+  std::string anchor;
+  Type dataType;
+};
+
+void HuggingFaceImport::readSettings() {
+  if (!llvm::sys::fs::exists(directory))
+    return errors.report(directory + ": no such directory");
+  if (!llvm::sys::fs::is_directory(directory))
+    return errors.report(directory + ": is not a directory");
+  if (SentencePipeline::isIn(directory)) {
+    pipeline = SentencePipeline::read(directory, errors);
+    if (!pipeline)
+      return;
+    folder = pipeline->transformerFolder().str();
+  }
+  std::string file = inFolder("config.json");
+  if (!exists(file))
+    return errors.report(directory + ": has no " + file + ": not a Hugging Face model directory");
+  if (exists(inFolder("adapter_config.json")))
+    return errors.report(
+        "adapter_config.json: adapters are not supported; merge it into the model with merge_and_unload()");
+  config = Config::read(directory, file, errors);
+  if (!config)
+    return;
+  if (!config->value().getAsObject())
+    return config->report("is not a JSON object");
+
+  modelType = config->string("model_type", "");
+  const RegisteredArchitecture *registered = llvm::find_if(
+      registeredArchitectures(), [&](const RegisteredArchitecture &entry) { return entry.modelType == modelType; });
+  if (registered == registeredArchitectures().end()) {
+    std::string known = llvm::join(knownModelTypes(), ", ");
+    return config->report(config->has("model_type")
+                              ? "model_type '" + modelType + "' is not supported; supported: " + known
+                              : "has no model_type; supported: " + known);
+  }
+  architecture = registered->make(*config);
+  chooseClass();
+}
+
+void HuggingFaceImport::chooseClass() {
+  llvm::SmallVector<std::string> named = config->strings("architectures");
+  llvm::ArrayRef<ModelClass> known = architecture->classes();
+  // A directory that names no class is opened as the base class, as AutoModel does.
+  if (named.empty()) {
+    modelClass = known.front();
+    return;
+  }
+  for (const ModelClass &candidate : known)
+    if (candidate.name == named.front()) {
+      modelClass = candidate;
+      return;
+    }
+  llvm::SmallVector<llvm::StringRef> names;
+  for (const ModelClass &candidate : known)
+    names.push_back(candidate.name);
+  config->refuse("architecture", named.front(), names);
+}
+
+void HuggingFaceImport::openWeights() {
+  weights = SafetensorsArchive::open(directory, folder, errors);
+  if (!weights)
+    return;
+  std::string plain = architecture->anchor().str();
+  std::string prefixed = (architecture->prefix() + "." + plain).str();
+  bool hasPrefix = weights->find(prefixed).has_value();
+  if (!hasPrefix && !weights->find(plain))
+    return errors.report(weights->name() + ": has no tensor '" + plain + "' and no '" + prefixed +
+                         "': these are not the weights of a model of type " + modelType);
+  encoder = hasPrefix ? architecture->prefix().str() : "";
+  anchor = hasPrefix ? prefixed : plain;
+  checkDataType();
+}
+
+void HuggingFaceImport::checkDataType() {
+  SafetensorsArchive::Tensor tensor = *weights->find(anchor);
+  const std::string &stored = tensor.entry->dtype;
+  dataType = floatType(stored, context);
+  if (!dataType)
+    return errors.report(tensor.file->name + ": tensor '" + anchor + "' is of dtype " + stored +
+                         ", expected F32, BF16 or F16");
+  static const std::pair<llvm::StringRef, llvm::StringRef> names[] = {
+      {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
+  for (llvm::StringRef setting : {"dtype", "torch_dtype"}) {
+    if (!config->has(setting))
+      continue;
+    std::string name = config->string(setting, "");
+    llvm::StringRef implied;
+    for (const auto &[spelled, dtype] : names)
+      if (llvm::StringRef(name).ends_with(spelled) && (name == spelled || name == ("torch." + spelled).str()))
+        implied = dtype;
+    if (implied != stored)
+      config->report(setting + " is '" + name + "', but tensor '" + anchor + "' of " + tensor.file->name + " is " +
+                     stored + "; save the model in the dtype that it shall run in");
+    return;
+  }
+}
+
+DictionaryAttr HuggingFaceImport::metadata(OpBuilder &builder, bool withLabels, bool withPipeline) const {
+  llvm::SmallVector<NamedAttribute> entries;
+  entries.push_back(builder.getNamedAttr("model_type", builder.getStringAttr(modelType)));
+  entries.push_back(builder.getNamedAttr("architecture", builder.getStringAttr(modelClass.name)));
+  if (withLabels) {
+    llvm::SmallVector<std::string> labels = readLabels(*config);
+    llvm::SmallVector<llvm::StringRef> names(labels.begin(), labels.end());
+    entries.push_back(builder.getNamedAttr("labels", builder.getStrArrayAttr(names)));
+    if (config->has("problem_type"))
+      entries.push_back(
+          builder.getNamedAttr("problem_type", builder.getStringAttr(config->string("problem_type", ""))));
+  }
+  if (withPipeline)
+    pipeline->addMetadata(builder, entries);
+  return builder.getDictionaryAttr(entries);
+}
+
+void HuggingFaceImport::buildMain(GraphBuilder &graph) {
+  graph.beginFunction("main", architecture->inputs(graph));
+  Value hidden;
+  {
+    GraphBuilder::Scope scope(graph, encoder);
+    hidden = architecture->encode(graph);
+    if (modelClass.head == Head::Base && !errors.any()) {
+      graph.output(hidden, "last_hidden_state", {"batch", architecture->sequence(), architecture->features()});
+      architecture->baseOutputs(graph, hidden);
+    }
+  }
+  if (modelClass.head != Head::Base && !errors.any())
+    architecture->headOutputs(graph, hidden, modelClass.head, encoder);
+  bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||
+                    modelClass.head == Head::ImageClassification;
+  graph.endFunction(architecture->sizeLimits(), metadata(graph.getBuilder(), withLabels, /*withPipeline=*/false));
+}
+
+void HuggingFaceImport::buildEmbed(GraphBuilder &graph) {
+  graph.beginFunction("embed", architecture->inputs(graph));
+  Value hidden;
+  {
+    GraphBuilder::Scope scope(graph, encoder);
+    hidden = architecture->encode(graph);
+  }
+  pipeline->build(graph, hidden, architecture->features());
+  graph.endFunction(architecture->sizeLimits(),
+                    metadata(graph.getBuilder(), /*withLabels=*/false, /*withPipeline=*/true));
+}
+
+OwningOpRef<ModuleOp> HuggingFaceImport::build() {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, modelClass.name)));
+  GraphBuilder graph(*module, *weights, dataType, anchor, errors);
+  buildMain(graph);
+  if (pipeline && !errors.any())
+    buildEmbed(graph);
+  return errors.any() ? OwningOpRef<ModuleOp>() : std::move(module);
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> importHuggingFace(llvm::StringRef directory, MLIRContext *context, std::string &error) {
+  context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, tensor::TensorDialect,
+                       linalg::LinalgDialect>();
+  Errors errors;
+  OwningOpRef<ModuleOp> module = HuggingFaceImport(directory, context, errors).run();
+  if (module && failed(verify(*module))) {
+    // The settings were checked, so this is a fault of the importer; the verifier has said which op it is about.
+    errors.report(directory + ": the imported graph does not verify");
+    module = nullptr;
+  }
+  if (errors.any())
+    error = errors.message();
+  return module;
+}
+
+} // namespace intarsia::importer

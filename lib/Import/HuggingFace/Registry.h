@@ -1,0 +1,66 @@
+//===- Registry.h - Model types and their architectures
+//-------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_HUGGINGFACE_REGISTRY_H
+#define INTARSIA_IMPORT_HUGGINGFACE_REGISTRY_H
+
+#include "lib/Import/HuggingFace/GraphBuilder.h"
+#include <memory>
+
+namespace intarsia::importer {
+
+/// What a model class adds to the encoder.
+enum class Head { Base, SequenceClassification, TokenClassification, MaskedLanguageModel, ImageClassification };
+
+/// A class of transformers as config.json's "architectures" names it.
+struct ModelClass {
+  llvm::StringRef name;
+  Head head;
+};
+
+/// How one model type becomes a graph. An object belongs to one model: its constructor reads the settings.
+class Architecture {
+public:
+  virtual ~Architecture() = default;
+
+  /// The base class first.
+  virtual llvm::ArrayRef<ModelClass> classes() const = 0;
+  /// What stands before the encoder's weights in the archive of a class with a head: "bert".
+  virtual llvm::StringRef prefix() const = 0;
+  /// A weight that every model of this type has, without prefix: it decides prefix and data type.
+  virtual llvm::StringRef anchor() const = 0;
+  virtual llvm::SmallVector<Input> inputs(GraphBuilder &graph) const = 0;
+  virtual llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const = 0;
+
+  /// The last hidden state [batch, sequence, features]. The scope of `graph` is the encoder's.
+  virtual mlir::Value encode(GraphBuilder &graph) = 0;
+  /// What the base class gives beside the last hidden state. The scope is the encoder's.
+  virtual void baseOutputs(GraphBuilder &graph, mlir::Value hidden) = 0;
+  /// The outputs of a class with a head. The scope is the whole model's; `encoder` is the encoder's ("bert" or "").
+  virtual void headOutputs(GraphBuilder &graph, mlir::Value hidden, Head head, llvm::StringRef encoder) = 0;
+
+  virtual Size sequence() const = 0;
+  virtual int64_t features() const = 0;
+};
+
+struct RegisteredArchitecture {
+  llvm::StringRef modelType;
+  std::unique_ptr<Architecture> (*make)(const Config &config);
+};
+
+/// All architectures, sorted by model type.
+llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures();
+
+/// "id2label" in the order of ids, or LABEL_0 … for "num_labels" (2 where it is absent), as transformers does.
+llvm::SmallVector<std::string> readLabels(const Config &config);
+
+/// Refuses settings that no architecture implements and that would change results.
+void refuseCommonSettings(const Config &config);
+
+} // namespace intarsia::importer
+
+#endif

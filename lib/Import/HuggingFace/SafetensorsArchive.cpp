@@ -1,0 +1,130 @@
+//===- SafetensorsArchive.cpp - The weights of a model folder
+//---------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/HuggingFace/SafetensorsArchive.h"
+
+#include "lib/Runtime/Core/File.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <map>
+#include <set>
+
+namespace intarsia::importer {
+
+static constexpr llvm::StringLiteral singleFile = "model.safetensors";
+static constexpr llvm::StringLiteral indexFile = "model.safetensors.index.json";
+
+static std::string joined(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file) {
+  llvm::SmallString<256> path(directory);
+  llvm::sys::path::append(path, folder, file);
+  return std::string(path);
+}
+
+/// "weights", "weights_2_dense": letters, digits and underscores, so that it prints without quotes.
+static std::string symbolFor(llvm::StringRef folder) {
+  std::string symbol = "weights";
+  if (!folder.empty())
+    symbol += '_';
+  for (char c : folder)
+    symbol += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+  return symbol;
+}
+
+bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file,
+                                  llvm::StringRef symbol, Errors &errors) {
+  auto opened = std::make_unique<File>();
+  opened->name = joined("", folder, file);
+  opened->symbol = symbol.str();
+  std::string path = joined(directory, folder, file);
+  if (!llvm::sys::fs::exists(path)) {
+    errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
+    return false;
+  }
+  runtime::Status status =
+      runtime::SafetensorsFile::openPart(path, 0, runtime::MappedFile::toTheEnd, opened->name, opened->contents);
+  if (!status.ok()) {
+    errors.report(status.message());
+    return false;
+  }
+  files.push_back(std::move(opened));
+  return true;
+}
+
+bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef symbol,
+                                   Errors &errors) {
+  std::optional<Config> index = Config::read(directory, joined("", folder, indexFile), errors);
+  if (!index)
+    return false;
+  const llvm::json::Value *value = index->find("weight_map");
+  const llvm::json::Object *weightMap = value ? value->getAsObject() : nullptr;
+  if (!weightMap) {
+    index->report("has no weight_map from tensors to files");
+    return false;
+  }
+  std::map<std::string, std::set<std::string>> keysOfFile;
+  for (const auto &[key, file] : *weightMap) {
+    std::optional<llvm::StringRef> name = file.getAsString();
+    // Files of an index lie beside it: a path elsewhere would let a downloaded model read the user's files.
+    if (!name || name->empty() || name->contains('/') || name->contains('\\') || *name == "..") {
+      index->report("weight_map names no proper file for tensor '" + llvm::StringRef(key) + "'");
+      return false;
+    }
+    keysOfFile[name->str()].insert(llvm::StringRef(key).str());
+  }
+  unsigned number = 0;
+  for (const auto &[file, keys] : keysOfFile) {
+    if (!openFile(directory, folder, file, (symbol + "_" + llvm::Twine(number++)).str(), errors))
+      return false;
+    for (const std::string &key : keys) {
+      const runtime::SafetensorsEntry *entry = files.back()->contents->find(key);
+      if (!entry) {
+        errors.report(files.back()->name + ": has no tensor '" + key + "', but " + index->name() +
+                      " says so; is the download complete?");
+        return false;
+      }
+      tensors.try_emplace(key, Tensor{files.back().get(), entry});
+    }
+  }
+  return true;
+}
+
+std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef directory, llvm::StringRef folder,
+                                                             Errors &errors) {
+  auto archive = std::make_unique<SafetensorsArchive>();
+  std::string symbol = symbolFor(folder);
+  if (llvm::sys::fs::exists(joined(directory, folder, singleFile))) {
+    archive->displayName = joined("", folder, singleFile);
+    if (!archive->openFile(directory, folder, singleFile, symbol, errors))
+      return nullptr;
+    const File *file = archive->files.back().get();
+    for (const runtime::SafetensorsEntry &entry : file->contents->tensors())
+      archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
+    return archive;
+  }
+  if (llvm::sys::fs::exists(joined(directory, folder, indexFile))) {
+    archive->displayName = joined("", folder, indexFile);
+    return archive->openIndex(directory, folder, symbol, errors) ? std::move(archive) : nullptr;
+  }
+  llvm::SmallString<256> where(directory);
+  if (!folder.empty())
+    llvm::sys::path::append(where, folder);
+  std::string hint;
+  if (llvm::sys::fs::exists(joined(directory, folder, "pytorch_model.bin")))
+    hint = "; pytorch_model.bin is a pickle, which is never read: save the model with safe_serialization=True";
+  errors.report(where + ": has no " + singleFile + " and no " + indexFile + hint);
+  return nullptr;
+}
+
+std::optional<SafetensorsArchive::Tensor> SafetensorsArchive::find(llvm::StringRef key) const {
+  auto found = tensors.find(key);
+  if (found == tensors.end())
+    return std::nullopt;
+  return found->second;
+}
+
+} // namespace intarsia::importer

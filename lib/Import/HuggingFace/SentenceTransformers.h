@@ -1,0 +1,55 @@
+//===- SentenceTransformers.h - From modules.json to the function embed
+//---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_HUGGINGFACE_SENTENCETRANSFORMERS_H
+#define INTARSIA_IMPORT_HUGGINGFACE_SENTENCETRANSFORMERS_H
+
+#include "lib/Import/HuggingFace/GraphBuilder.h"
+#include <vector>
+
+namespace intarsia::importer {
+
+/// How token states become one vector. In a concatenation of several, the order of sentence-transformers' Pooling.
+enum class PoolingMode { FirstToken, Maximum, Mean, MeanSqrtLength, WeightedMean, LastToken };
+
+/// What a sentence-transformers directory does after its encoder: Pooling, Dense, Normalize, in the order of
+/// modules.json. Other modules are refused by name.
+class SentencePipeline {
+public:
+  static bool isIn(llvm::StringRef directory);
+  /// Reads modules.json and the settings and weights of its modules. Reports and returns null on failure.
+  static std::unique_ptr<SentencePipeline> read(llvm::StringRef directory, Errors &errors);
+
+  /// Folder of the encoder, relative to the directory: "" or "0_Transformer".
+  llvm::StringRef transformerFolder() const { return transformer; }
+  /// Emits the output `sentence_embedding` [batch, features] from the last hidden state [batch, sequence, features].
+  void build(GraphBuilder &graph, mlir::Value hidden, int64_t features) const;
+  void addMetadata(mlir::OpBuilder &builder, llvm::SmallVectorImpl<mlir::NamedAttribute> &metadata) const;
+
+private:
+  struct Module {
+    enum Kind { Pooling, Dense, Normalize } kind;
+    std::string folder;
+    llvm::SmallVector<PoolingMode> modes;
+    int64_t poolingFeatures = 0; // 0: not said
+    int64_t inputs = 0, outputs = 0;
+    bool bias = true, residual = false;
+    Activation activation = Activation::Identity;
+    std::unique_ptr<SafetensorsArchive> weights;
+  };
+
+  void readPooling(llvm::StringRef directory, Module &module, Errors &errors);
+  void readDense(llvm::StringRef directory, Module &module, Errors &errors);
+
+  std::string transformer;
+  std::vector<Module> modules;
+  std::optional<int64_t> longestSequence;
+};
+
+} // namespace intarsia::importer
+
+#endif

@@ -1,0 +1,412 @@
+//===- GroupsToKernels.cpp - Groups become kernels, functions become host programs
+//-----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Lower.h"
+#include "lib/Lower/EventOrder.h"
+#include "lib/Lower/KernelTable.h"
+#include "lib/Lower/Passes.h"
+#include "lib/Lower/SizeBuilder.h"
+#include "lib/Lower/WeightExpression.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/ScopeExit.h"
+
+using namespace mlir;
+
+namespace intarsia::lower {
+#define GEN_PASS_DEF_LOWERGROUPSTOKERNELS
+#include "lib/Lower/Passes.h.inc"
+
+namespace {
+
+constexpr int64_t panelWidth = 32; // output features side by side: two 512-bit vectors of f32
+
+MemRefType bufferType(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+/// The source of a value that is another's data under another shape; null for values that are not.
+Value viewSource(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto expand = dyn_cast_or_null<tensor::ExpandShapeOp>(op))
+    return expand.getSrc();
+  if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(op))
+    return collapse.getSrc();
+  if (auto cast = dyn_cast_or_null<tensor::CastOp>(op))
+    return cast.getSource();
+  return nullptr;
+}
+
+Value viewRoot(Value value) {
+  while (Value source = viewSource(value))
+    value = source;
+  return value;
+}
+
+bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
+
+/// The constants of a module, one for each different expression and layout.
+class ConstantTable {
+public:
+  ConstantTable(SymbolTable &symbols, Operation *before) : symbols(symbols), before(before) {}
+
+  FlatSymbolRefAttr add(const WeightExpression &expression, rt::LayoutAttr layout, Location location) {
+    Builder builder(location.getContext());
+    OperationState state(location, rt::ConstantOp::getOperationName());
+    if (expression.value) {
+      state.addAttribute("value", expression.value);
+    } else {
+      SmallVector<Attribute> archives(expression.archives.begin(), expression.archives.end());
+      SmallVector<Attribute> keys(expression.keys.begin(), expression.keys.end());
+      state.addAttribute("archives", builder.getArrayAttr(archives));
+      state.addAttribute("keys", builder.getArrayAttr(keys));
+      if (expression.transposed)
+        state.addAttribute("transposed", builder.getUnitAttr());
+    }
+    state.addAttribute("layout", layout);
+    state.addAttribute("type", TypeAttr::get(expression.type));
+    auto [entry, isNew] = names.try_emplace(state.attributes.getDictionary(location.getContext()));
+    if (isNew) {
+      std::string name = expression.value ? "constant" : expression.keys.front().str();
+      if (expression.keys.size() > 1)
+        name += ".joined";
+      if (layout.getKind() == rt::LayoutKind::Panels)
+        name += ".panels";
+      state.addAttribute("sym_name", builder.getStringAttr(name));
+      Operation *constant = Operation::create(state);
+      symbols.insert(constant, Block::iterator(before));
+      entry->second = FlatSymbolRefAttr::get(cast<rt::ConstantOp>(constant).getSymNameAttr());
+    }
+    return entry->second;
+  }
+
+private:
+  SymbolTable &symbols;
+  Operation *before;
+  DenseMap<Attribute, FlatSymbolRefAttr> names;
+};
+
+/// A function on tensors becomes a host program.
+class HostProgram {
+public:
+  HostProgram(func::FuncOp source, KernelTable &kernels, ConstantTable &constants)
+      : source(source), kernels(kernels), constants(constants), sizes(source), builder(source.getContext()) {}
+
+  LogicalResult build();
+
+private:
+  LogicalResult checkSource();
+  void makeFunction();
+  void makeOutputs(func::ReturnOp returnOp);
+  LogicalResult dispatch(nn::GroupOp group);
+  void copyResults(func::ReturnOp returnOp);
+  FailureOr<Value> bufferOf(Value value, rt::LayoutAttr layout = nullptr);
+  Value viewOf(Value view, Value sourceBuffer);
+  Value undoView(Value view, Value viewBuffer);
+  rt::LayoutAttr layoutOf(nn::GroupOp group, unsigned operand);
+  SmallVector<Value> dynamicSizes(Value tensor);
+
+  func::FuncOp source;
+  KernelTable &kernels;
+  ConstantTable &constants;
+  SymbolicSizes sizes;
+  OpBuilder builder;
+  func::FuncOp host;
+  std::unique_ptr<SizeBuilder> sizeBuilder;
+  Value queue;
+  DenseMap<Value, Value> buffers; // of tensors that are not constants
+  DenseMap<std::pair<Attribute, Type>, Value> constantBuffers;
+  DenseMap<Value, Value> events; // of roots that a kernel writes
+  SmallVector<Value> outputs;
+  SmallVector<bool> isWritten; // in place, by the kernel that computes it
+  EventOrder order;
+};
+
+LogicalResult HostProgram::checkSource() {
+  if (source.isExternal() || !source.getBody().hasOneBlock())
+    return source.emitError() << "an entry point must have a body of one block";
+  auto isRanked = [](Type type) { return isa<RankedTensorType>(type); };
+  if (!llvm::all_of(source.getArgumentTypes(), isRanked) || !llvm::all_of(source.getResultTypes(), isRanked))
+    return source.emitError() << "arguments and results of an entry point must be ranked tensors";
+  auto hasBytes = [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return element.isIntOrFloat() && (element.isInteger(1) || element.getIntOrFloatBitWidth() % 8 == 0);
+  };
+  for (Operation &op : source.getBody().front())
+    for (Type type : op.getResultTypes())
+      if (isa<RankedTensorType>(type) && !hasBytes(type))
+        return op.emitError() << "elements of type " << getElementTypeOrSelf(type)
+                              << " have no layout in memory; a group must hide them";
+  return success();
+}
+
+void HostProgram::makeFunction() {
+  SmallVector<Type> inputTypes;
+  for (Value argument : source.getArguments())
+    inputTypes.push_back(bufferType(argument));
+  builder.setInsertionPoint(source);
+  host = func::FuncOp::create(builder, source.getLoc(), source.getName(), builder.getFunctionType(inputTypes, {}));
+  for (NamedAttribute attribute : source->getDiscardableAttrs())
+    host->setAttr(attribute.getName(), attribute.getValue());
+  if (ArrayAttr attributes = source.getArgAttrsAttr())
+    host.setArgAttrsAttr(attributes);
+  // Sizes that the model did not name get their names here: a call is checked by them.
+  for (auto [number, argument] : llvm::enumerate(source.getArguments())) {
+    SmallVector<StringRef> texts;
+    auto type = cast<RankedTensorType>(argument.getType());
+    for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(argument)))
+      texts.push_back(ShapedType::isDynamic(size)
+                          ? StringRef(sizes.names()[cast<AffineSymbolExpr>(expression).getPosition()])
+                          : StringRef());
+    if (!type.hasStaticShape())
+      host.setArgAttr(number, "nn.sizes", builder.getStrArrayAttr(texts));
+  }
+
+  SmallVector<StringRef> symbolNames;
+  for (auto [number, name] : llvm::enumerate(sizes.names()))
+    if (sizes.isKnown(builder.getAffineSymbolExpr(number)))
+      symbolNames.push_back(name);
+  host->setAttr(hostSymbolsAttr, builder.getStrArrayAttr(symbolNames));
+
+  Block *body = host.addEntryBlock();
+  for (auto [argument, buffer] : llvm::zip_equal(source.getArguments(), body->getArguments())) {
+    buffer.setLoc(argument.getLoc());
+    buffers[argument] = buffer;
+  }
+  builder.setInsertionPointToEnd(body);
+  queue = rt::GetQueueOp::create(builder, host.getLoc(), rt::QueueType::get(builder.getContext()), 0);
+  sizeBuilder = std::make_unique<SizeBuilder>(queue.getDefiningOp(), sizes.names());
+}
+
+SmallVector<Value> HostProgram::dynamicSizes(Value tensor) {
+  SmallVector<Value> values;
+  auto type = cast<RankedTensorType>(tensor.getType());
+  for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(tensor)))
+    if (ShapedType::isDynamic(size))
+      values.push_back(sizeBuilder->valueOf(expression));
+  return values;
+}
+
+/// Makes the buffers of the results. The kernel that computes a result writes it in place, so views between them are
+/// undone; what several results share is copied to the others at the end.
+void HostProgram::makeOutputs(func::ReturnOp returnOp) {
+  SmallVector<Attribute> descriptions;
+  DenseSet<Value> taken;
+  for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
+    SmallVector<std::string> texts;
+    auto type = cast<RankedTensorType>(operand.getType());
+    for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(operand)))
+      texts.push_back(ShapedType::isDynamic(size) ? sizeBuilder->textOf(expression) : "");
+    SmallVector<NamedAttribute> description(source.getResultAttrs(number));
+    llvm::erase_if(description, [](NamedAttribute attribute) { return attribute.getName() == "nn.sizes"; });
+    SmallVector<StringRef> references(texts.begin(), texts.end());
+    description.push_back(builder.getNamedAttr("nn.sizes", builder.getStrArrayAttr(references)));
+    description.push_back(builder.getNamedAttr("type", TypeAttr::get(type)));
+    descriptions.push_back(builder.getDictionaryAttr(description));
+
+    Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand),
+                                        builder.getI64IntegerAttr(number), dynamicSizes(operand));
+    outputs.push_back(output);
+    Value root = viewRoot(operand);
+    isWritten.push_back(root.getDefiningOp<nn::GroupOp>() && taken.insert(root).second);
+    if (!isWritten.back())
+      continue;
+    Value buffer = output;
+    for (Value value = operand; value != root; value = viewSource(value)) {
+      buffers[value] = buffer;
+      buffer = undoView(value, buffer);
+    }
+    buffers[root] = buffer;
+  }
+  host->setAttr(hostResultsAttr, builder.getArrayAttr(descriptions));
+}
+
+/// The buffer of the source of a view, given the view's.
+Value HostProgram::undoView(Value view, Value viewBuffer) {
+  Location location = view.getLoc();
+  Value sourceTensor = viewSource(view);
+  MemRefType type = bufferType(sourceTensor);
+  if (auto expand = view.getDefiningOp<tensor::ExpandShapeOp>())
+    return memref::CollapseShapeOp::create(builder, location, type, viewBuffer, expand.getReassociationIndices());
+  if (auto collapse = view.getDefiningOp<tensor::CollapseShapeOp>())
+    return memref::ExpandShapeOp::create(builder, location, type, viewBuffer, collapse.getReassociationIndices(),
+                                         getMixedValues(type.getShape(), dynamicSizes(sourceTensor), builder));
+  return memref::CastOp::create(builder, location, type, viewBuffer);
+}
+
+Value HostProgram::viewOf(Value view, Value sourceBuffer) {
+  Location location = view.getLoc();
+  MemRefType type = bufferType(view);
+  if (auto expand = view.getDefiningOp<tensor::ExpandShapeOp>())
+    return memref::ExpandShapeOp::create(builder, location, type, sourceBuffer, expand.getReassociationIndices(),
+                                         getMixedValues(type.getShape(), dynamicSizes(view), builder));
+  if (auto collapse = view.getDefiningOp<tensor::CollapseShapeOp>())
+    return memref::CollapseShapeOp::create(builder, location, type, sourceBuffer, collapse.getReassociationIndices());
+  return memref::CastOp::create(builder, location, type, sourceBuffer);
+}
+
+/// The buffer that holds a tensor. Constants are made in the layout that is asked for.
+FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
+  if (Value known = buffers.lookup(value))
+    return known;
+  std::string reason;
+  if (auto expression = weightExpressionOf(value, reason)) {
+    if (!layout)
+      layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0);
+    FlatSymbolRefAttr name = constants.add(*expression, layout, value.getLoc());
+    MemRefType type = bufferType(value);
+    Value &buffer = constantBuffers[{name, type}];
+    if (!buffer)
+      buffer = rt::ConstantDataOp::create(builder, value.getLoc(), type, name);
+    return buffer;
+  }
+  Value source = viewSource(value);
+  if (!source) {
+    InFlightDiagnostic diagnostic = value.getDefiningOp()->emitOpError()
+                                    << "is outside of a group and not made ahead of time"
+                                    << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
+    return diagnostic;
+  }
+  FailureOr<Value> sourceBuffer = bufferOf(source);
+  if (failed(sourceBuffer))
+    return failure();
+  return buffers[value] = viewOf(value, *sourceBuffer);
+}
+
+/// Panels for an operand that linears read as their weight and nothing else does; row-major for other constants.
+rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
+  std::string reason;
+  if (!weightExpressionOf(group.getInputs()[operand], reason))
+    return nullptr;
+  BlockArgument argument = group.getBodyBlock().getArgument(operand);
+  bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [](OpOperand &use) {
+    auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+    return linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber();
+  });
+  return onlyWeight ? rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, panelWidth)
+                    : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0);
+}
+
+LogicalResult HostProgram::dispatch(nn::GroupOp group) {
+  SmallVector<rt::LayoutAttr> layouts;
+  SmallVector<Value> inputs, results, after, sizeValues;
+  for (unsigned operand = 0; operand < group.getInputs().size(); ++operand) {
+    layouts.push_back(layoutOf(group, operand));
+    FailureOr<Value> buffer = bufferOf(group.getInputs()[operand], layouts.back());
+    if (failed(buffer))
+      return failure();
+    inputs.push_back(*buffer);
+    if (Value event = events.lookup(viewRoot(group.getInputs()[operand])))
+      after.push_back(event);
+  }
+  std::string label = labelOf(group);
+  Location location = group.getLoc();
+  FailureOr<KernelUse> use = kernels.add(group, layouts, sizes);
+  if (failed(use))
+    return failure();
+  for (AffineExpr expression : use->sizes)
+    sizeValues.push_back(sizeBuilder->valueOf(expression));
+  for (Value result : group.getResults()) {
+    Value &buffer = buffers[result];
+    if (!buffer)
+      buffer = rt::AllocOp::create(builder, location, bufferType(result), dynamicSizes(result));
+    results.push_back(buffer);
+  }
+  after = order.prune(after);
+  Value event = rt::DispatchOp::create(builder, location, rt::EventType::get(builder.getContext()),
+                                       FlatSymbolRefAttr::get(use->kernel.getSymNameAttr()), queue, after, sizeValues,
+                                       inputs, results, label.empty() ? StringAttr() : builder.getStringAttr(label));
+  order.add(event, after);
+  for (Value result : group.getResults())
+    events[result] = event;
+  return success();
+}
+
+void HostProgram::copyResults(func::ReturnOp returnOp) {
+  for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
+    if (isWritten[number])
+      continue;
+    FailureOr<Value> buffer = bufferOf(operand);
+    SmallVector<Value> after;
+    if (Value event = events.lookup(viewRoot(operand)))
+      after.push_back(event);
+    Value event = rt::CopyOp::create(builder, returnOp.getLoc(), rt::EventType::get(builder.getContext()), queue, after,
+                                     dynamicSizes(operand), *buffer, outputs[number]);
+    order.add(event, after);
+  }
+}
+
+LogicalResult HostProgram::build() {
+  if (failed(checkSource()))
+    return failure();
+  Block &body = source.getBody().front();
+  auto returnOp = cast<func::ReturnOp>(body.getTerminator());
+  for (Value operand : returnOp.getOperands())
+    for (AffineExpr expression : sizes.of(operand))
+      if (!sizes.isKnown(expression))
+        return returnOp.emitError() << "a size of the result " << operand.getType()
+                                    << " is not a function of the sizes of the inputs";
+  makeFunction();
+  makeOutputs(returnOp);
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    if (auto group = dyn_cast<nn::GroupOp>(op)) {
+      if (failed(dispatch(group)))
+        return failure();
+      continue;
+    }
+    bool isTensorOp = llvm::any_of(op.getResultTypes(), [](Type type) { return isa<TensorType>(type); });
+    if (op.getNumRegions() && !isa<linalg::TransposeOp>(op))
+      return op.emitOpError() << "is outside of a group; run the fuse phase first";
+    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || op.use_empty())
+      continue; // sizes are computed from the function's symbols, views when they are used
+    std::string reason;
+    if (!weightExpressionOf(op.getResult(0), reason))
+      return op.emitOpError() << "is outside of a group and not made ahead of time"
+                              << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
+  }
+  // Views of constants that a result needs are checked by bufferOf; nothing above leaves one unchecked.
+  copyResults(returnOp);
+  if (SmallVector<Value> last = order.last(); !last.empty())
+    rt::WaitOp::create(builder, returnOp.getLoc(), last);
+  func::ReturnOp::create(builder, returnOp.getLoc());
+  source.erase();
+  return success();
+}
+
+struct GroupsToKernels : impl::LowerGroupsToKernelsBase<GroupsToKernels> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    if (functions.empty()) {
+      module.emitOpError() << "has no function";
+      return signalPassFailure();
+    }
+    // Constants come first, then kernels, then functions. The markers go away with the first function.
+    OpBuilder builder(functions.front());
+    auto marker = [&] { return ModuleOp::create(builder, builder.getUnknownLoc()); };
+    ModuleOp constantsEnd = marker(), kernelsEnd = marker();
+    auto eraseMarkers = llvm::scope_exit([&] {
+      constantsEnd.erase();
+      kernelsEnd.erase();
+    });
+    SymbolTable symbols(module);
+    ConstantTable constants(symbols, constantsEnd);
+    KernelTable kernels(symbols, kernelsEnd);
+    for (func::FuncOp function : functions) {
+      if (function.isPrivate() && SymbolTable::symbolKnownUseEmpty(function, module)) {
+        function.erase();
+        continue;
+      }
+      if (failed(HostProgram(function, kernels, constants).build()))
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+} // namespace intarsia::lower

@@ -1,0 +1,193 @@
+//===- KernelTable.cpp - One kernel for each different group
+//--------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Lower/KernelTable.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace intarsia::lower {
+namespace {
+
+/// "add" of arith.addf, "layer_norm" of nn.layer_norm; empty for ops that say nothing about a kernel.
+std::string verbOf(Operation &op) {
+  StringRef dialect = op.getName().getDialectNamespace();
+  StringRef verb = op.getName().stripDialect();
+  if (dialect == "tensor" || verb == "constant" || verb == "yield" || verb == "fill" || verb == "index_cast")
+    return "";
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return generic.getNumReductionLoops() ? "reduce" : "map";
+  if (dialect == "arith") {
+    if (llvm::all_of(op.getResultTypes(), [](Type type) { return !isa<ShapedType>(type); }))
+      return "";
+    if (verb.size() == 4 && (verb.ends_with("f") || verb.ends_with("i")))
+      verb = verb.drop_back();
+  }
+  return verb.str();
+}
+
+std::string joined(ArrayRef<int64_t> sizes) {
+  std::string text;
+  for (int64_t size : sizes)
+    if (!ShapedType::isDynamic(size))
+      text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+/// `<root>_<ops…>_<static sizes>`: readable, not necessarily unique.
+std::string nameOf(rt::KernelOp kernel) {
+  constexpr unsigned maximalVerbs = 4; // beyond that a name is no easier to tell from others
+  std::string name = kernel.getRoot().str(), sizes;
+  llvm::StringSet<> seen;
+  seen.insert(name);
+  unsigned verbs = 0;
+  Block &body = kernel.getBody().front();
+  for (Operation &op : body.without_terminator()) {
+    std::string verb = verbOf(op);
+    if (!verb.empty() && seen.insert(verb).second && verbs++ < maximalVerbs)
+      name += "_" + verb;
+    if (!sizes.empty())
+      continue;
+    if (auto linear = dyn_cast<nn::LinearOp>(op)) {
+      auto weight = cast<RankedTensorType>(linear.getWeight().getType());
+      sizes = joined({weight.getDimSize(1), weight.getDimSize(0)});
+    } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+      sizes = joined(cast<RankedTensorType>(attention.getQuery().getType()).getShape().take_back(2));
+    }
+  }
+  if (sizes.empty() && body.getTerminator()->getNumOperands())
+    sizes = joined(cast<RankedTensorType>(body.getTerminator()->getOperand(0).getType()).getShape());
+  return sizes.empty() ? name : name + "_" + sizes;
+}
+
+void collectNames(Location location, SmallVectorImpl<StringRef> &names) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    if (!llvm::is_contained(names, name.getName().getValue()))
+      names.push_back(name.getName().getValue());
+  } else if (auto fused = dyn_cast<FusedLoc>(location)) {
+    for (Location part : fused.getLocations())
+      collectNames(part, names);
+  } else if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    collectNames(call.getCallee(), names);
+  }
+}
+
+/// Names the dynamic sizes of a kernel's values; equal expressions have one name.
+class KernelSizes {
+public:
+  KernelSizes(Builder &builder, const SymbolicSizes &sizes) : builder(builder), sizes(sizes) {}
+
+  /// `nn.sizes` of a value, null if all its sizes are static; failure if one is not known.
+  FailureOr<ArrayAttr> of(Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.hasStaticShape())
+      return ArrayAttr();
+    SmallVector<StringRef> texts;
+    for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(value))) {
+      if (!ShapedType::isDynamic(size)) {
+        texts.push_back("");
+        continue;
+      }
+      if (!sizes.isKnown(expression))
+        return failure();
+      auto [entry, isNew] = numbers.try_emplace(expression, names.size());
+      if (isNew) {
+        names.push_back(builder.getStringAttr("s" + Twine(names.size())));
+        expressions.push_back(expression);
+      }
+      texts.push_back(cast<StringAttr>(names[entry->second]).getValue());
+    }
+    return builder.getStrArrayAttr(texts);
+  }
+
+  SmallVector<Attribute> names;
+  SmallVector<AffineExpr> expressions;
+
+private:
+  Builder &builder;
+  const SymbolicSizes &sizes;
+  DenseMap<AffineExpr, unsigned> numbers;
+};
+
+} // namespace
+
+std::string labelOf(nn::GroupOp group) {
+  SmallVector<StringRef> names;
+  std::string rootName = ("nn." + group.getRoot()).str();
+  for (Operation &op : group.getBodyBlock().without_terminator())
+    if (op.getName().getStringRef() == rootName)
+      collectNames(op.getLoc(), names);
+  if (names.empty())
+    collectNames(group.getLoc(), names);
+  for (Operation &op : group.getBodyBlock().without_terminator())
+    if (names.empty())
+      collectNames(op.getLoc(), names);
+  return llvm::join(names, ", ");
+}
+
+FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes) {
+  OpBuilder builder(group.getContext());
+  KernelSizes names(builder, sizes);
+  auto attributesOf = [&](Value value, rt::LayoutAttr layout) -> FailureOr<DictionaryAttr> {
+    FailureOr<ArrayAttr> texts = names.of(value);
+    if (failed(texts))
+      return group.emitError() << "a size of " << value.getType()
+                               << " is not a function of the sizes of the inputs, so no buffer can be made for it ("
+                               << labelOf(group) << ")";
+    SmallVector<NamedAttribute> attributes;
+    if (*texts)
+      attributes.push_back(builder.getNamedAttr("nn.sizes", *texts));
+    if (layout)
+      attributes.push_back(builder.getNamedAttr("rt.layout", layout));
+    return builder.getDictionaryAttr(attributes);
+  };
+  SmallVector<Attribute> argumentAttributes, resultAttributes;
+  for (auto [operand, layout] : llvm::zip_equal(group.getInputs(), layouts)) {
+    auto attributes = attributesOf(operand, layout);
+    if (failed(attributes))
+      return failure();
+    argumentAttributes.push_back(*attributes);
+  }
+  for (Value result : group.getResults()) {
+    auto attributes = attributesOf(result, nullptr);
+    if (failed(attributes))
+      return failure();
+    resultAttributes.push_back(*attributes);
+  }
+
+  auto type = builder.getFunctionType(group.getBodyBlock().getArgumentTypes(), group.getResultTypes());
+  OperationState state(group.getLoc(), rt::KernelOp::getOperationName());
+  state.addAttribute("sym_name", builder.getStringAttr(""));
+  state.addAttribute("function_type", TypeAttr::get(type));
+  state.addAttribute("sizes", builder.getArrayAttr(names.names));
+  state.addAttribute("root", group.getRootAttr());
+  state.addAttribute("arg_attrs", builder.getArrayAttr(argumentAttributes));
+  state.addAttribute("res_attrs", builder.getArrayAttr(resultAttributes));
+  state.addRegion()->takeBody(group.getBody());
+  auto kernel = cast<rt::KernelOp>(Operation::create(state));
+  Operation *terminator = kernel.getBody().front().getTerminator();
+  builder.setInsertionPoint(terminator);
+  rt::YieldOp::create(builder, terminator->getLoc(), terminator->getOperands());
+  terminator->erase();
+
+  // The printed form without locations and name is the structure: symbols are numbered by first appearance, values too.
+  std::string structure;
+  llvm::raw_string_ostream stream(structure);
+  kernel->print(stream, OpPrintingFlags().useLocalScope().printGenericOpForm());
+  auto [entry, isNew] = byStructure.try_emplace(structure, kernel);
+  if (!isNew) {
+    kernel->erase();
+    return KernelUse{entry->second, names.expressions};
+  }
+  kernel.setSymName(nameOf(kernel));
+  symbols.insert(kernel, Block::iterator(before));
+  return KernelUse{kernel, names.expressions};
+}
+
+} // namespace intarsia::lower

@@ -1,0 +1,61 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LOWER_PASSES
+#define INTARSIA_LOWER_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def LowerGroupsToKernels : Pass<"lower-groups-to-kernels", "::mlir::ModuleOp"> {
+  let summary = "Groups become kernels, functions become host programs";
+  let description = [{
+    Each `nn.group` becomes an `rt.kernel`; groups of the same structure (types, attributes, which sizes are equal, how
+    weights lie in memory; locations do not count) share one. Functions become straight lines over memrefs: sizes are
+    computed from the function's symbols, results are `rt.output`s that their last kernel writes in place, values in
+    between `rt.alloc`s, weights `rt.constant_data`. A kernel starts after the kernels whose results it reads.
+
+    Weights that are the `weight` of an `nn.linear` in the group get the layout `#rt.layout<panels, 32>`, all others
+    `#rt.layout<row_major>`. A weight that is needed in both is packed twice. Concatenations along the outermost
+    dimension, reshapes and transposes of weights are done ahead of time.
+  }];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+}
+
+def LowerPlanBuffers : Pass<"lower-plan-buffers", "::mlir::func::FuncOp"> {
+  let summary = "Buffers of a call get places in one workspace";
+  let description = [{
+    Each `rt.alloc` becomes a view into the call's one `rt.workspace`. A place is used again once the last reader of its
+    buffer has been started; the new writer then waits for that reader. Sizes are symbolic: a place whose size is
+    provably enough is preferred, otherwise one is grown to the larger of both at run time. Offsets are multiples of 64
+    bytes.
+  }];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+}
+
+def LowerVerify : Pass<"lower-verify", "::mlir::ModuleOp"> {
+  let summary = "Says what may leave the lower phase";
+  let description = [{
+    Kernels hold tensor programs without groups or weights. Functions are one block of `rt` ops, index arithmetic and
+    memref views; buffers are dense, made before the first kernel starts, and each result has one.
+  }];
+}
+
+def LowerNnToReference : Pass<"lower-nn-to-reference"> {
+  let summary = "Every nn op becomes plain loops: slow, exact, the oracle of tests";
+  let description = [{
+    Tensor ops of `nn` become `linalg.generic` over `arith` and `math`, computed in f32 by the formula that the op's
+    description gives; `nn.group` is inlined, `nn.weight` stays. Quantization rounds to nearest, ties to even, in every
+    block format. Not part of the phase's pipeline: nothing here is tiled, fused or reordered.
+
+    ```mlir
+    intarsia-opt model.mlir --lower-nn-to-reference
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+#endif

@@ -1,0 +1,236 @@
+//===- PlanBuffers.cpp - Buffers of a call get places in one workspace
+//-----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/module_abi.h"
+#include "lib/Lower/EventOrder.h"
+#include "lib/Lower/Passes.h"
+#include "lib/Lower/SizePolynomial.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace intarsia::lower {
+#define GEN_PASS_DEF_LOWERPLANBUFFERS
+#include "lib/Lower/Passes.h.inc"
+
+namespace {
+
+constexpr double expectedSize = 64; // of a symbol, to choose between places; any choice is correct
+
+/// A buffer: when it is first and last used, by position in the block, and by whom.
+struct Buffer {
+  rt::AllocOp alloc;
+  SizePolynomial bytes;
+  unsigned firstUse = std::numeric_limits<unsigned>::max(), lastUse = 0;
+  SmallVector<Operation *> users;
+  unsigned place = 0;
+};
+
+/// A part of the workspace. Its size is the largest of `bytes`, none of which is known to be at most another.
+struct Place {
+  SmallVector<SizePolynomial> bytes;
+  unsigned freeAfter = 0;
+  Buffer *content = nullptr;
+
+  bool holds(const SizePolynomial &size) const {
+    return llvm::any_of(bytes, [&](const SizePolynomial &own) { return size.isAtMost(own); });
+  }
+  double estimate() const {
+    double largest = 0;
+    for (const SizePolynomial &own : bytes)
+      largest = std::max(largest, own.estimate(expectedSize));
+    return largest;
+  }
+  void grow(const SizePolynomial &size) {
+    if (holds(size))
+      return;
+    llvm::erase_if(bytes, [&](const SizePolynomial &own) { return own.isAtMost(size); });
+    bytes.push_back(size);
+  }
+};
+
+class Plan {
+public:
+  explicit Plan(func::FuncOp function) : block(function.getBody().front()) {}
+
+  void make() {
+    collect();
+    if (buffers.empty())
+      return;
+    choosePlaces();
+    orderReuse();
+    write();
+  }
+
+private:
+  void collect();
+  void choosePlaces();
+  void orderReuse();
+  void write();
+
+  Block &block;
+  SizeFactors factors;
+  std::vector<Buffer> buffers; // by first use
+  std::vector<Place> places;
+  DenseMap<Buffer *, Buffer *> previous; // what lay in the same place before
+};
+
+/// Ops that start work on the memory of `buffer`, through any views of it.
+void collectUsers(Value buffer, SmallVectorImpl<Operation *> &users) {
+  for (Operation *user : buffer.getUsers()) {
+    if (isa<ViewLikeOpInterface>(user))
+      collectUsers(user->getResult(0), users);
+    else
+      users.push_back(user);
+  }
+}
+
+void Plan::collect() {
+  DenseMap<Operation *, unsigned> positions;
+  for (auto [position, op] : llvm::enumerate(block))
+    positions[&op] = position;
+  for (rt::AllocOp alloc : llvm::make_early_inc_range(block.getOps<rt::AllocOp>())) {
+    Buffer buffer;
+    buffer.alloc = alloc;
+    collectUsers(alloc.getResult(), buffer.users);
+    for (Operation *user : buffer.users) {
+      buffer.firstUse = std::min(buffer.firstUse, positions[user]);
+      buffer.lastUse = std::max(buffer.lastUse, positions[user]);
+    }
+    auto type = cast<MemRefType>(alloc.getType());
+    buffer.bytes = SizePolynomial(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+    auto dynamicSize = alloc.getSizes().begin();
+    for (int64_t size : type.getShape())
+      buffer.bytes = buffer.bytes * (ShapedType::isDynamic(size) ? factors.of(*dynamicSize++) : SizePolynomial(size));
+    if (buffer.users.empty())
+      alloc.erase();
+    else
+      buffers.push_back(std::move(buffer));
+  }
+  llvm::stable_sort(buffers, [](const Buffer &a, const Buffer &b) { return a.firstUse < b.firstUse; });
+}
+
+void Plan::choosePlaces() {
+  for (Buffer &buffer : buffers) {
+    // In this order: the place that wastes least, the largest of those that must grow, a new one.
+    double wanted = buffer.bytes.estimate(expectedSize);
+    int best = -1;
+    auto isBetter = [&](const Place &place) {
+      if (best < 0)
+        return true;
+      const Place &old = places[best];
+      bool fits = place.holds(buffer.bytes), oldFits = old.holds(buffer.bytes);
+      if (fits != oldFits)
+        return fits;
+      return fits ? place.estimate() < old.estimate() : place.estimate() > old.estimate();
+    };
+    for (auto [number, place] : llvm::enumerate(places))
+      if (place.freeAfter < buffer.firstUse && isBetter(place))
+        best = number;
+    // A place far larger than needed is left to a later buffer only if a new one costs little.
+    if (best >= 0 && places[best].estimate() > 16 * wanted && wanted < 4096)
+      best = -1;
+    if (best < 0) {
+      best = places.size();
+      places.emplace_back();
+    }
+    Place &place = places[best];
+    place.grow(buffer.bytes);
+    if (place.content)
+      previous[&buffer] = place.content;
+    place.content = &buffer;
+    place.freeAfter = buffer.lastUse;
+    buffer.place = best;
+  }
+}
+
+/// A kernel that writes into memory that was used before waits for those that used it: a queue starts its work in
+/// order, but need not finish it in order.
+void Plan::orderReuse() {
+  DenseMap<Operation *, SmallVector<Value>> extra;
+  for (Buffer &buffer : buffers) {
+    Buffer *before = previous.lookup(&buffer);
+    if (!before)
+      continue;
+    for (Operation *writer : buffer.users)
+      for (Operation *user : before->users)
+        if (user->getNumResults() && user->isBeforeInBlock(writer))
+          extra[writer].push_back(user->getResult(0));
+  }
+  EventOrder order;
+  for (Operation &op : block) {
+    if (auto wait = dyn_cast<rt::WaitOp>(op)) {
+      wait.getEventsMutable().assign(order.prune(wait.getEvents()));
+      continue;
+    }
+    auto dispatch = dyn_cast<rt::DispatchOp>(op);
+    auto copy = dyn_cast<rt::CopyOp>(op);
+    if (!dispatch && !copy)
+      continue;
+    SmallVector<Value> after(dispatch ? dispatch.getAfter() : copy.getAfter());
+    after.append(extra.lookup(&op));
+    after = order.prune(after);
+    if (dispatch)
+      dispatch.getAfterMutable().assign(after);
+    else
+      copy.getAfterMutable().assign(after);
+    order.add(op.getResult(0), after);
+  }
+}
+
+void Plan::write() {
+  // Sizes are computed first; the workspace is made where that ends.
+  Operation *headEnd = &*llvm::find_if(
+      block, [](Operation &op) { return !isa<rt::SymbolOp>(op) && !isa<arith::ArithDialect>(op.getDialect()); });
+  OpBuilder builder(headEnd);
+  Location location = block.getParentOp()->getLoc();
+  SmallVector<Value> offsets;
+  SizePolynomial knownOffset(0); // as long as no size was the larger of two
+  Value offset;
+  for (Place &place : places) {
+    offsets.push_back(offset ? offset : factors.materialize(knownOffset, builder, location));
+    if (!offset && place.bytes.size() == 1 && place.bytes.front().isMultipleOf(ITX_BUFFER_ALIGNMENT)) {
+      knownOffset = knownOffset + place.bytes.front();
+      continue;
+    }
+    Value bytes;
+    for (const SizePolynomial &candidate : place.bytes) {
+      Value value = factors.materialize(candidate, builder, location);
+      bytes = bytes ? arith::MaxSIOp::create(builder, location, bytes, value).getResult() : value;
+    }
+    if (!llvm::all_of(place.bytes,
+                      [](const SizePolynomial &size) { return size.isMultipleOf(ITX_BUFFER_ALIGNMENT); })) {
+      Value alignment = factors.constant(ITX_BUFFER_ALIGNMENT, builder, location);
+      bytes = arith::CeilDivSIOp::create(builder, location, bytes, alignment);
+      bytes = arith::MulIOp::create(builder, location, bytes, alignment);
+    }
+    offset = arith::AddIOp::create(builder, location, offsets.back(), bytes);
+  }
+  Value total = offset ? offset : factors.materialize(knownOffset, builder, location);
+  auto type = MemRefType::get({ShapedType::kDynamic}, builder.getI8Type());
+  Value workspace = rt::WorkspaceOp::create(builder, location, type, total);
+  for (Buffer &buffer : buffers) {
+    rt::AllocOp alloc = buffer.alloc;
+    builder.setInsertionPoint(alloc);
+    Value view = memref::ViewOp::create(builder, alloc.getLoc(), cast<MemRefType>(alloc.getType()), workspace,
+                                        offsets[buffer.place], alloc.getSizes());
+    alloc.getResult().replaceAllUsesWith(view);
+    alloc.erase();
+  }
+}
+
+struct PlanBuffers : impl::LowerPlanBuffersBase<PlanBuffers> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (!function.isExternal() && function.getBody().hasOneBlock())
+      Plan(function).make();
+  }
+};
+
+} // namespace
+} // namespace intarsia::lower

@@ -1,0 +1,108 @@
+//===- SizePolynomial.cpp - Sizes that can be compared without knowing them
+//-----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Lower/SizePolynomial.h"
+
+#include "dialects/Rt/Rt.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace intarsia::lower {
+
+SizePolynomial SizePolynomial::operator+(const SizePolynomial &other) const {
+  SizePolynomial result = *this;
+  for (const auto &[factors, coefficient] : other.terms)
+    if ((result.terms[factors] += coefficient) == 0)
+      result.terms.erase(factors);
+  return result;
+}
+
+SizePolynomial SizePolynomial::operator*(const SizePolynomial &other) const {
+  SizePolynomial result;
+  for (const auto &[leftFactors, left] : terms) {
+    for (const auto &[rightFactors, right] : other.terms) {
+      std::vector<unsigned> factors(leftFactors);
+      factors.insert(factors.end(), rightFactors.begin(), rightFactors.end());
+      llvm::sort(factors);
+      if ((result.terms[factors] += left * right) == 0)
+        result.terms.erase(factors);
+    }
+  }
+  return result;
+}
+
+bool SizePolynomial::isAtMost(const SizePolynomial &other) const {
+  SizePolynomial difference = other + *this * SizePolynomial(-1);
+  return llvm::all_of(difference.terms, [](const auto &term) { return term.second > 0; });
+}
+
+bool SizePolynomial::isMultipleOf(int64_t divisor) const {
+  return llvm::all_of(terms, [&](const auto &term) { return term.second % divisor == 0; });
+}
+
+double SizePolynomial::estimate(double factorValue) const {
+  double sum = 0;
+  for (const auto &[factors, coefficient] : terms) {
+    double product = coefficient;
+    for (size_t i = 0; i < factors.size(); ++i)
+      product *= factorValue;
+    sum += product;
+  }
+  return sum;
+}
+
+SizePolynomial SizeFactors::of(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return SizePolynomial(constant.getSExtValue());
+  if (auto sum = value.getDefiningOp<arith::AddIOp>())
+    return of(sum.getLhs()) + of(sum.getRhs());
+  if (auto product = value.getDefiningOp<arith::MulIOp>())
+    return of(product.getLhs()) * of(product.getRhs());
+  unsigned next = factors.size(), number;
+  if (auto symbol = value.getDefiningOp<rt::SymbolOp>())
+    number = symbols.try_emplace(symbol.getName(), next).first->second;
+  else
+    number = numbers.try_emplace(value, next).first->second;
+  if (number == next)
+    factors.push_back(value);
+  return SizePolynomial::factor(number);
+}
+
+Value SizeFactors::constant(int64_t value, OpBuilder &builder, Location location) {
+  Value &written = terms[{}][value];
+  if (!written)
+    written = arith::ConstantIndexOp::create(builder, location, value);
+  return written;
+}
+
+Value SizeFactors::materialize(const SizePolynomial &size, OpBuilder &builder, Location location) {
+  Value sum;
+  for (const auto &[factorNumbers, coefficient] : size.getTerms()) {
+    Value term;
+    if (factorNumbers.empty()) {
+      term = constant(coefficient, builder, location);
+    } else if (Value &written = terms[factorNumbers][coefficient]) {
+      term = written;
+    } else {
+      Value &product = products[factorNumbers];
+      for (unsigned number : product ? std::vector<unsigned>() : factorNumbers)
+        product =
+            product ? arith::MulIOp::create(builder, location, product, factors[number]).getResult() : factors[number];
+      term = product;
+      if (coefficient != 1)
+        term = arith::MulIOp::create(builder, location, product, constant(coefficient, builder, location));
+      written = term;
+    }
+    sum = sum ? arith::AddIOp::create(builder, location, sum, term).getResult() : term;
+  }
+  return sum ? sum : constant(0, builder, location);
+}
+
+} // namespace intarsia::lower

@@ -1,0 +1,106 @@
+//===- Verify.cpp - What may leave the lower phase
+//-------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Lower.h"
+#include "lib/Lower/Passes.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace intarsia::lower {
+#define GEN_PASS_DEF_LOWERVERIFY
+#include "lib/Lower/Passes.h.inc"
+
+namespace {
+
+LogicalResult verifyKernel(rt::KernelOp kernel) {
+  WalkResult result = kernel.getBody().walk([&](Operation *op) -> WalkResult {
+    if (isa<nn::GroupOp, nn::WeightOp, nn::ArchiveOp>(op))
+      return op->emitOpError() << "must not be inside a kernel";
+    if (!isa<nn::NnDialect, rt::RtDialect, tensor::TensorDialect, linalg::LinalgDialect, arith::ArithDialect,
+             math::MathDialect>(op->getDialect()))
+      return op->emitOpError() << "is of a dialect that kernels do not hold (kernel '" << kernel.getSymName() << "')";
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      if (auto elements = dyn_cast<ElementsAttr>(constant.getValue()); elements && !elements.isSplat())
+        return op->emitOpError() << "holds data; kernels get tables as operands";
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult verifyHost(func::FuncOp function) {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitOpError() << "must have a body of one block";
+  if (function.getNumResults())
+    return function.emitOpError() << "returns values; results of host programs are rt.output";
+  auto symbols = function->getAttrOfType<ArrayAttr>(hostSymbolsAttr);
+  auto results = function->getAttrOfType<ArrayAttr>(hostResultsAttr);
+  if (!symbols || !results)
+    return function.emitOpError() << "lacks the attributes '" << hostSymbolsAttr << "' and '" << hostResultsAttr << "'";
+
+  llvm::SmallVector<bool> hasOutput(results.size(), false);
+  Operation *started = nullptr, *workspace = nullptr;
+  for (Operation &op : function.getBody().front()) {
+    if (auto symbol = dyn_cast<rt::SymbolOp>(op)) {
+      if (!llvm::is_contained(symbols, Attribute(symbol.getNameAttr())))
+        return op.emitOpError() << "names '" << symbol.getName() << "', which is no size of this function";
+    } else if (auto output = dyn_cast<rt::OutputOp>(op)) {
+      uint64_t index = output.getIndex();
+      if (index >= results.size())
+        return op.emitOpError() << "is result " << index << " of a function that has " << results.size();
+      if (std::exchange(hasOutput[index], true))
+        return op.emitOpError() << "makes result " << index << " a second time";
+      if (started)
+        return op.emitOpError() << "comes after work was started; buffers are made first";
+    } else if (isa<rt::WorkspaceOp>(op)) {
+      if (started)
+        return op.emitOpError() << "comes after work was started; buffers are made first";
+      if (std::exchange(workspace, &op))
+        return op.emitOpError() << "is the second workspace of the function";
+    } else if (isa<rt::AllocOp>(op)) {
+      return op.emitOpError() << "has no place in the workspace; run lower-plan-buffers";
+    } else if (isa<rt::DispatchOp, rt::CopyOp>(op)) {
+      started = &op;
+    } else if (!isa<rt::RtDialect>(op.getDialect()) && !isa<func::ReturnOp>(op) &&
+               !isa<memref::ViewOp, memref::ExpandShapeOp, memref::CollapseShapeOp, memref::CastOp>(op) &&
+               !(isa<arith::ArithDialect>(op.getDialect()) && op.getNumResults() == 1 &&
+                 op.getResult(0).getType().isIndex())) {
+      return op.emitOpError() << "does not belong into a host program";
+    }
+    for (Type type : op.getResultTypes()) {
+      auto memref = dyn_cast<MemRefType>(type);
+      if (memref && !memref.getLayout().isIdentity())
+        return op.emitOpError() << "gives a buffer that is not dense";
+    }
+  }
+  for (auto [index, present] : llvm::enumerate(hasOutput))
+    if (!present)
+      return function.emitOpError() << "has no buffer for result " << index;
+  return success();
+}
+
+struct Verify : impl::LowerVerifyBase<Verify> {
+  void runOnOperation() override {
+    for (Operation &op : getOperation().getOps()) {
+      LogicalResult result = success();
+      if (auto kernel = dyn_cast<rt::KernelOp>(op))
+        result = verifyKernel(kernel);
+      else if (auto function = dyn_cast<func::FuncOp>(op))
+        result = verifyHost(function);
+      else if (!isa<nn::ArchiveOp, rt::ConstantOp>(op))
+        result = op.emitOpError() << "does not belong into a lowered module";
+      if (failed(result))
+        return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
+} // namespace intarsia::lower

@@ -1,0 +1,114 @@
+//===- WeightExpression.cpp - What is known of a tensor ahead of time
+//------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Lower/WeightExpression.h"
+
+#include "dialects/Nn/Nn.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace intarsia::lower {
+namespace {
+
+std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string &reason) {
+  auto input = weightExpressionOf(op.getInput(), reason);
+  if (!input)
+    return std::nullopt;
+  if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
+    return input;
+  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed) {
+    reason = "only a matrix of an archive can be transposed ahead of time";
+    return std::nullopt;
+  }
+  input->transposed = true;
+  input->type = cast<RankedTensorType>(op->getResult(0).getType());
+  return input;
+}
+
+std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reason) {
+  WeightExpression whole;
+  whole.type = cast<RankedTensorType>(op.getType());
+  for (Value operand : op.getInputs()) {
+    auto part = weightExpressionOf(operand, reason);
+    if (!part)
+      return std::nullopt;
+    // Bytes follow one another as soon as nothing lies outside the joined dimension.
+    if (llvm::any_of(part->type.getShape().take_front(op.getDim()), [](int64_t size) { return size != 1; })) {
+      reason = "weights are joined ahead of time along their outermost dimension only";
+      return std::nullopt;
+    }
+    if (part->value) {
+      reason = "weights are joined ahead of time with weights, not with constants";
+      return std::nullopt;
+    }
+    if (!whole.keys.empty() && part->transposed != whole.transposed) {
+      reason = "weights that are joined must be all transposed or none";
+      return std::nullopt;
+    }
+    whole.transposed = part->transposed;
+    whole.archives.append(part->archives);
+    whole.keys.append(part->keys);
+  }
+  return whole;
+}
+
+std::optional<WeightExpression> reshaped(Value source, Type type, std::string &reason) {
+  auto input = weightExpressionOf(source, reason);
+  auto shape = dyn_cast<RankedTensorType>(type);
+  if (!input || !shape || !shape.hasStaticShape())
+    return std::nullopt;
+  if (input->value)
+    input->value = input->value.reshape(shape);
+  input->type = shape;
+  return input;
+}
+
+} // namespace
+
+std::optional<WeightExpression> weightExpressionOf(Value value, std::string &reason) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  return llvm::TypeSwitch<Operation *, std::optional<WeightExpression>>(op)
+      .Case([&](nn::WeightOp weight) {
+        WeightExpression result;
+        result.archives.push_back(weight.getArchiveAttr());
+        result.keys.push_back(weight.getKeyAttr());
+        result.type = cast<RankedTensorType>(weight.getType());
+        return std::optional(result);
+      })
+      .Case([&](arith::ConstantOp constant) -> std::optional<WeightExpression> {
+        auto type = dyn_cast<RankedTensorType>(constant.getType());
+        if (!type)
+          return std::nullopt;
+        WeightExpression result;
+        result.type = type;
+        result.value = dyn_cast<DenseElementsAttr>(constant.getValue());
+        if (!result.value) {
+          reason = "the constant's data is not held as dense elements";
+          return std::nullopt;
+        }
+        return result;
+      })
+      .Case([&](tensor::ExpandShapeOp view) { return reshaped(view.getSrc(), view.getType(), reason); })
+      .Case([&](tensor::CollapseShapeOp view) { return reshaped(view.getSrc(), view.getType(), reason); })
+      .Case([&](tensor::CastOp view) {
+        // A cast to a dynamic shape is a view at run time, its data is that of the source.
+        return cast<RankedTensorType>(view.getType()).hasStaticShape()
+                   ? reshaped(view.getSource(), view.getType(), reason)
+                   : std::nullopt;
+      })
+      .Case([&](tensor::ConcatOp concat) { return ofConcat(concat, reason); })
+      .Case([&](linalg::TransposeOp transpose) { return ofTranspose(transpose, reason); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+} // namespace intarsia::lower

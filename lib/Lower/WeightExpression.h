@@ -1,0 +1,35 @@
+//===- WeightExpression.h - What is known of a tensor ahead of time
+//--------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_LOWER_WEIGHTEXPRESSION_H
+#define INTARSIA_LIB_LOWER_WEIGHTEXPRESSION_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/SmallVector.h"
+#include <optional>
+#include <string>
+
+namespace intarsia::lower {
+
+/// A tensor that can be made ahead of time: tensors of archives, joined one after another, or data that the IR holds.
+struct WeightExpression {
+  llvm::SmallVector<mlir::FlatSymbolRefAttr> archives; // one for each key
+  llvm::SmallVector<mlir::StringAttr> keys;
+  bool transposed = false;       // each key is a matrix, transposed before it is joined
+  mlir::DenseElementsAttr value; // instead of keys
+  mlir::RankedTensorType type;   // of the whole
+};
+
+/// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of matrices and
+/// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
+std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
+
+} // namespace intarsia::lower
+
+#endif

@@ -1,0 +1,114 @@
+//===- CpuDriver.cpp - The host's CPU as a device -----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Launches run at once on the process's thread pool: every event has happened when dispatch returns.
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/CPU/CpuFeatures.h"
+#include "lib/Runtime/CPU/ThreadPool.h"
+#include "lib/Runtime/Core/Driver.h"
+#include "lib/Runtime/Core/Json.h"
+#include "lib/Runtime/Core/Profile.h"
+
+#include <cstring>
+#include <unistd.h>
+
+namespace intarsia::runtime {
+
+namespace {
+
+/// What the tiles of a launch need.
+struct Tiles {
+  itx_kernel_run_fn run;
+  itx_kernel_arguments arguments;
+  int64_t workspaceBytes;
+};
+
+class CpuDriver final : public Driver {
+public:
+  const char *name() const override { return "cpu"; }
+  std::string info() const override;
+  DriverCapabilities capabilities() const override { return {.hostMemory = true, .asynchronous = false, .queues = 1}; }
+  void *allocate(uint64_t bytes) override { return allocateAligned(bytes); }
+  void release(void *data) override { freeAligned(data); }
+  Status dispatch(uint32_t queue, const Launch &launch, const itx_event *after, uint32_t afterCount,
+                  itx_event &event) override;
+  Status copy(uint32_t queue, void *destination, const void *source, int64_t bytes, const itx_event *after,
+              uint32_t afterCount, itx_event &event) override;
+  Status wait(itx_event) override { return Status::success(); }
+};
+
+} // namespace
+
+std::string CpuDriver::info() const {
+  Json json = {{"name", name()},
+               {"description", hostCpuName()},
+               {"threads", defaultThreads()},
+               {"features", hostFeatures()},
+               {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)}};
+  return jsonText(json);
+}
+
+static void runTiles(void *context, int64_t begin, int64_t end) {
+  // One workspace a thread, kept: a thread is in one tile at a time, whichever module it belongs to.
+  static thread_local ScratchBuffer workspace;
+  const Tiles &tiles = *static_cast<const Tiles *>(context);
+  void *memory = nullptr;
+  if (tiles.workspaceBytes != 0) {
+    memory = workspace.reserve(tiles.workspaceBytes);
+    if (!memory)
+      throw std::bad_alloc();
+  }
+  tiles.run(&tiles.arguments, begin, end, memory);
+}
+
+Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, uint32_t, itx_event &event) {
+  event = 0;
+  ThreadPool &pool = processPool();
+  bool profiled = isProfiling();
+  int64_t beginNs = profiled ? profileClockNs() : 0;
+  int64_t plan[ITX_PLAN_LENGTH] = {};
+  int32_t threads = pool.threads();
+  launch.kernel->plan(launch.sizes, threads, plan);
+
+  Tiles tiles = {launch.kernel->run, {launch.buffers, launch.sizes, plan, nullptr}, plan[ITX_PLAN_WORKSPACE_BYTES]};
+  int64_t sharedBytes = plan[ITX_PLAN_SHARED_BYTES];
+  if (sharedBytes < 0 || tiles.workspaceBytes < 0 || plan[ITX_PLAN_TILES] < 0)
+    return error(ITX_INTERNAL, "kernel '%s' made a plan with a negative number", launch.name);
+  if (sharedBytes != 0) {
+    tiles.arguments.shared = launch.shared->reserve(sharedBytes);
+    if (!tiles.arguments.shared)
+      return error(ITX_OUT_OF_MEMORY, "kernel '%s' needs %lld bytes of shared scratch memory", launch.name,
+                   (long long)sharedBytes);
+    std::memset(tiles.arguments.shared, 0, sharedBytes);
+  }
+  try {
+    pool.run(plan[ITX_PLAN_TILES], runTiles, &tiles);
+  } catch (const std::bad_alloc &) {
+    return error(ITX_OUT_OF_MEMORY, "kernel '%s' needs %lld bytes of scratch memory on each thread", launch.name,
+                 (long long)tiles.workspaceBytes);
+  }
+  if (profiled)
+    recordEvent({"kernel", launch.name, launch.label, beginNs, profileClockNs(), plan[ITX_PLAN_TILES], threads});
+  return Status::success();
+}
+
+Status CpuDriver::copy(uint32_t, void *destination, const void *source, int64_t bytes, const itx_event *, uint32_t,
+                       itx_event &event) {
+  event = 0;
+  bool profiled = isProfiling();
+  int64_t beginNs = profiled ? profileClockNs() : 0;
+  if (bytes > 0)
+    std::memmove(destination, source, bytes);
+  if (profiled)
+    recordEvent({"copy", "copy", std::to_string(bytes) + " bytes", beginNs, profileClockNs(), 0, 0});
+  return Status::success();
+}
+
+Driver &cpuDriver() {
+  static CpuDriver *driver = new CpuDriver;
+  return *driver;
+}
+
+} // namespace intarsia::runtime

@@ -1,0 +1,241 @@
+//===- ThreadPool.cpp - Threads that run the tiles of one launch --------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/CPU/ThreadPool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <linux/futex.h>
+#include <new>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace intarsia::runtime {
+
+static void pauseCpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory"); // a delay like x86's pause; `yield` is a no-op on most cores
+#endif
+}
+
+static void futexWait(std::atomic<uint32_t> &word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+static void futexWake(std::atomic<uint32_t> &word, int count) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+}
+
+/// Spins until `done` or the time is over; false for the latter. Reading the clock costs more than a pause.
+template <typename Done> static bool spinUntil(Done done, int32_t microseconds) {
+  for (int i = 0; i < 64; ++i) {
+    if (done())
+      return true;
+    pauseCpu();
+  }
+  if (microseconds == 0)
+    return false;
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done())
+        return true;
+      pauseCpu();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return done();
+}
+
+/// How long an idle worker spins. Waking a parked one takes about 50 µs, the serial part between two kernels of a model
+/// under 10; 1000 also bridges what an application does between two calls.
+static int32_t spinMicroseconds() {
+  const char *text = std::getenv("ITX_SPIN_US");
+  return text ? int32_t(std::clamp(std::atol(text), 0l, 1000000l)) : 1000;
+}
+
+ThreadPool::ThreadPool(int32_t threads) : wanted_(threads), spinMicroseconds_(spinMicroseconds()) {}
+
+ThreadPool::~ThreadPool() { stopWorkers(); }
+
+void ThreadPool::stopWorkers() {
+  stop_.store(true);
+  generation_.fetch_add(1);
+  futexWake(generation_, INT_MAX);
+  for (std::thread &worker : workers_)
+    worker.join();
+  workers_.clear();
+  stop_.store(false);
+}
+
+void ThreadPool::resize(int32_t threads) {
+  stopWorkers();
+  ranges_ = std::make_unique<Range[]>(threads);
+  participants_ = threads;
+  // Signals are for the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  uint32_t seen = generation_.load();
+  for (int32_t i = 1; i < threads; ++i) {
+    try {
+      workers_.emplace_back([this, i, seen] { work(i, seen); });
+    } catch (const std::system_error &) {
+      break; // the process may not have more threads: those that there are do the work
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+bool ThreadPool::claim(Range &range, int64_t &begin, int64_t &end) {
+  int64_t next = range.next.load(std::memory_order_relaxed);
+  for (;;) {
+    int64_t left = range.end - next;
+    if (left <= 0)
+      return false;
+    // A quarter of the rest: few claims, and single tiles at the end so that all finish together.
+    int64_t count = std::max<int64_t>(1, left / 4);
+    if (range.next.compare_exchange_weak(next, next + count, std::memory_order_relaxed)) {
+      begin = next;
+      end = next + count;
+      return true;
+    }
+  }
+}
+
+void ThreadPool::runTiles(int64_t begin, int64_t end) {
+  try {
+    function_(context_, begin, end);
+  } catch (...) {
+    std::lock_guard lock(exceptionMutex_);
+    if (!failed_.exchange(true))
+      exception_ = std::current_exception();
+  }
+}
+
+void ThreadPool::drain(int32_t self) {
+  int64_t begin, end;
+  for (int32_t i = 0; i < participants_; ++i) {
+    Range &range = ranges_[(self + i) % participants_];
+    while (claim(range, begin, end))
+      runTiles(begin, end);
+  }
+}
+
+void ThreadPool::work(int32_t self, uint32_t seen) {
+  char name[16];
+  std::snprintf(name, sizeof(name), "itx-%d", self);
+  pthread_setname_np(pthread_self(), name);
+  for (;;) {
+    auto changed = [&] { return generation_.load(std::memory_order_acquire) != seen; };
+    if (!spinUntil(changed, spinMicroseconds_)) {
+      sleepers_.fetch_add(1);
+      while (generation_.load() == seen)
+        futexWait(generation_, seen);
+      sleepers_.fetch_sub(1);
+    }
+    seen = generation_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed))
+      return;
+    uint32_t gate = gate_.load(std::memory_order_relaxed);
+    bool joined = false;
+    while ((gate & open) && !joined)
+      joined = gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire, std::memory_order_relaxed);
+    if (!joined)
+      continue;
+    drain(self);
+    // Sequentially consistent with the caller's store to callerParked_: one of the two sees the other.
+    if (gate_.fetch_sub(1) == 1 && callerParked_.load())
+      futexWake(gate_, 1);
+  }
+}
+
+void ThreadPool::waitForWorkers() {
+  uint32_t gate = gate_.fetch_and(~open) & ~open;
+  if (gate == 0)
+    return;
+  // Tiles take microseconds; longer means that the worker lost its core to someone else.
+  if (spinUntil([&] { return gate_.load(std::memory_order_acquire) == 0; }, 200))
+    return;
+  callerParked_.store(1);
+  while ((gate = gate_.load()) != 0)
+    futexWait(gate_, gate);
+  callerParked_.store(0);
+}
+
+void ThreadPool::run(int64_t tiles, Function function, void *context) {
+  if (tiles <= 0)
+    return;
+  int32_t wanted = wanted_.load(std::memory_order_relaxed);
+  if (tiles == 1 || wanted <= 1 || taken_.exchange(true, std::memory_order_acquire)) {
+    function(context, 0, tiles);
+    return;
+  }
+  struct Release {
+    std::atomic<bool> &taken;
+    ~Release() { taken.store(false, std::memory_order_release); }
+  } release{taken_};
+
+  if (participants_ != wanted)
+    resize(wanted);
+  int32_t active = int32_t(std::min<int64_t>(wanted, tiles));
+  function_ = function;
+  context_ = context;
+  for (int32_t i = 0; i < wanted; ++i) {
+    // 128 bits: tiles * thread count may pass 64.
+    bool used = i < active;
+    ranges_[i].next.store(used ? int64_t(__int128(tiles) * i / active) : 0, std::memory_order_relaxed);
+    ranges_[i].end = used ? int64_t(__int128(tiles) * (i + 1) / active) : 0;
+  }
+  gate_.store(open, std::memory_order_release);
+  generation_.fetch_add(1);
+  if (sleepers_.load() != 0)
+    futexWake(generation_, active - 1);
+  drain(0);
+  waitForWorkers();
+  if (failed_.load(std::memory_order_relaxed)) {
+    std::exception_ptr exception = std::exchange(exception_, nullptr);
+    failed_.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(exception);
+  }
+}
+
+// ---- The pool of the process ------------------------------------------------------------------------------
+
+static std::atomic<ThreadPool *> pool{nullptr};
+static std::mutex poolMutex;
+
+/// The parent's workers do not exist in the child, and its pool may have been in the middle of a launch: it is left
+/// alone, and the child begins anew.
+static void afterForkInChild() {
+  new (&poolMutex) std::mutex;
+  if (ThreadPool *old = pool.load())
+    pool.store(new ThreadPool(old->threads()));
+}
+
+ThreadPool &processPool() {
+  ThreadPool *current = pool.load(std::memory_order_acquire);
+  if (current)
+    return *current;
+  std::lock_guard lock(poolMutex);
+  current = pool.load(std::memory_order_relaxed);
+  if (!current) {
+    current = new ThreadPool(defaultThreads());
+    pthread_atfork(nullptr, nullptr, afterForkInChild);
+    pool.store(current, std::memory_order_release);
+  }
+  return *current;
+}
+
+} // namespace intarsia::runtime

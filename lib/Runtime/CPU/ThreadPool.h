@@ -1,0 +1,99 @@
+//===- ThreadPool.h - Threads that run the tiles of one launch ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Workers spin for a bounded time, then park in the kernel. The caller takes part. Each participant owns a contiguous
+// range of tiles, so that what a thread wrote in one kernel it finds in its own cache in the next; who is done early
+// takes tiles of others. A worker that wakes too late is not waited for.
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CPU_THREADPOOL_H
+#define INTARSIA_RUNTIME_CPU_THREADPOOL_H
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace intarsia::runtime {
+
+class ThreadPool {
+public:
+  /// Runs tiles begin … end - 1.
+  using Function = void (*)(void *context, int64_t begin, int64_t end);
+
+  /// `threads` counts the caller. Threads are made at the first launch that has work for them.
+  explicit ThreadPool(int32_t threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  /// Runs all tiles and returns when they are done. May be called by several threads at once and from inside a tile:
+  /// whoever finds the pool taken runs its tiles alone. The first exception of a tile is thrown here.
+  void run(int64_t tiles, Function function, void *context);
+
+  /// The same for a callable (begin, end).
+  template <typename Callable> void forEach(int64_t tiles, Callable &&callable) {
+    run(
+        tiles,
+        [](void *context, int64_t begin, int64_t end) {
+          (*static_cast<std::remove_reference_t<Callable> *>(context))(begin, end);
+        },
+        const_cast<void *>(static_cast<const void *>(&callable)));
+  }
+
+  /// Takes effect at the next launch.
+  void setThreads(int32_t threads) { wanted_.store(threads, std::memory_order_relaxed); }
+  int32_t threads() const { return wanted_.load(std::memory_order_relaxed); }
+
+private:
+  struct alignas(64) Range {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+
+  void resize(int32_t threads);
+  void stopWorkers();
+  void work(int32_t self, uint32_t seen);
+  void drain(int32_t self);
+  bool claim(Range &range, int64_t &begin, int64_t &end);
+  void runTiles(int64_t begin, int64_t end);
+  void waitForWorkers();
+
+  static constexpr uint32_t open = 1u << 31;
+
+  // Counts launches; parked workers wait for it to change.
+  alignas(64) std::atomic<uint32_t> generation_{0};
+  std::atomic<int32_t> sleepers_{0};
+  std::atomic<bool> stop_{false};
+  // `open` while workers may join the launch, plus the number of those that did and have not left.
+  alignas(64) std::atomic<uint32_t> gate_{0};
+  std::atomic<uint32_t> callerParked_{0};
+  alignas(64) std::atomic<bool> taken_{false};
+  std::atomic<int32_t> wanted_;
+
+  // Written by the launching thread before the gate opens.
+  Function function_ = nullptr;
+  void *context_ = nullptr;
+  int32_t participants_ = 0; // ranges; 0 before the first launch
+  std::unique_ptr<Range[]> ranges_;
+  std::exception_ptr exception_;
+  std::atomic<bool> failed_{false};
+  std::mutex exceptionMutex_;
+
+  std::vector<std::thread> workers_;
+  int32_t spinMicroseconds_;
+};
+
+/// The pool of the process; a new one in the child of a fork. Never destroyed.
+ThreadPool &processPool();
+
+/// What ITX_THREADS says, or else what the affinity mask and the cgroup's CPU quota allow; at least 1.
+int32_t defaultThreads();
+
+} // namespace intarsia::runtime
+
+#endif

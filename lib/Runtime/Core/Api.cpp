@@ -1,0 +1,393 @@
+//===- Api.cpp - The C interface ----------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Api.h"
+
+#include "intarsia/Version.h"
+#include "lib/Runtime/CPU/ThreadPool.h"
+#include "lib/Runtime/Core/Call.h"
+#include "lib/Runtime/Core/Executor.h"
+#include "lib/Runtime/Core/Profile.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <unistd.h>
+
+using namespace intarsia::runtime;
+
+// ---- Errors -----------------------------------------------------------------------------------------------
+
+static std::string &lastError() {
+  static thread_local std::string message;
+  return message;
+}
+
+itx_status intarsia::runtime::report(const Status &status) noexcept {
+  if (!status.ok()) {
+    try {
+      lastError() = status.message();
+    } catch (...) {
+      lastError().clear();
+    }
+  }
+  return status.code();
+}
+
+const char *itx_last_error(void) { return lastError().c_str(); }
+
+const char *itx_status_name(itx_status status) {
+  static const char *const names[] = {
+      "ok",          "invalid argument", "not found",     "input/output error", "corrupt", "version mismatch",
+      "unsupported", "out of memory",    "internal error"};
+  return size_t(status) < std::size(names) ? names[size_t(status)] : "unknown status";
+}
+
+const char *itx_version(void) { return INTARSIA_VERSION " (" INTARSIA_COMMIT ")"; }
+
+// ---- Threads and devices ----------------------------------------------------------------------------------
+
+itx_status itx_set_threads(int32_t threads) {
+  return guarded([&]() -> Status {
+    if (threads < 0 || threads > 1024)
+      return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to 1024 are possible, 0 means the default", threads);
+    processPool().setThreads(threads == 0 ? defaultThreads() : threads);
+    return Status::success();
+  });
+}
+
+int32_t itx_threads(void) { return processPool().threads(); }
+
+size_t itx_device_count(void) { return drivers().size(); }
+
+const char *itx_device_name(size_t index) { return index < drivers().size() ? drivers()[index]->name() : nullptr; }
+
+const char *itx_device_info(size_t index) {
+  static const std::vector<std::string> infos = [] {
+    std::vector<std::string> result;
+    for (Driver *driver : drivers())
+      result.push_back(driver->info());
+    return result;
+  }();
+  return index < infos.size() ? infos[index].c_str() : nullptr;
+}
+
+// ---- Modules ----------------------------------------------------------------------------------------------
+
+namespace {
+/// An input or output as the C interface shows it.
+struct ValueView {
+  std::vector<const char *> symbols;
+  std::vector<int64_t> maxima;
+  itx_value_info info = {};
+};
+} // namespace
+
+struct itx_function {
+  Module *module = nullptr; // of the itx_module that holds this
+  std::weak_ptr<Module> owner;
+  size_t index = 0;
+  std::vector<ValueView> inputs, outputs;
+
+  const FunctionInfo &info() const { return module->manifest().functions[index]; }
+};
+
+struct itx_module {
+  std::shared_ptr<Module> module;
+  std::vector<itx_function> functions;
+};
+
+static std::vector<ValueView> viewsOf(const FunctionInfo &function, const std::vector<ValueInfo> &values) {
+  std::vector<ValueView> views(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ValueInfo &value = values[i];
+    ValueView &view = views[i];
+    for (int32_t symbol : value.symbols) {
+      view.symbols.push_back(symbol < 0 ? nullptr : function.sizes[symbol].name.c_str());
+      view.maxima.push_back(symbol < 0 ? -1 : function.sizes[symbol].maximum);
+    }
+    view.info = {value.name.c_str(), value.dtype,         uint32_t(value.shape.size()),
+                 value.shape.data(), view.symbols.data(), view.maxima.data(),
+                 value.optional,     value.defaultValue,  value.hasRange,
+                 value.rangeLow,     value.rangeHigh};
+  }
+  return views;
+}
+
+static Status readOptions(const itx_load_options *given, LoadOptions &result) {
+  itx_load_options options = {};
+  if (given && given->struct_bytes < sizeof(given->struct_bytes))
+    return error(ITX_INVALID_ARGUMENT, "struct_bytes of the load options is %zu: set it to sizeof(itx_load_options)",
+                 given->struct_bytes);
+  if (given)
+    std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
+  result.verify = options.verify != 0;
+  if (options.variant)
+    result.variant = options.variant;
+  if (options.weights)
+    result.weights = options.weights;
+  return Status::success();
+}
+
+static itx_module *handleOf(std::shared_ptr<Module> module) {
+  auto handle = std::make_unique<itx_module>();
+  const std::vector<FunctionInfo> &functions = module->manifest().functions;
+  handle->functions.resize(functions.size());
+  for (size_t i = 0; i < functions.size(); ++i) {
+    itx_function &function = handle->functions[i];
+    function.module = module.get();
+    function.owner = module;
+    function.index = i;
+    function.inputs = viewsOf(functions[i], functions[i].inputs);
+    function.outputs = viewsOf(functions[i], functions[i].outputs);
+  }
+  handle->module = std::move(module);
+  return handle.release();
+}
+
+itx_status itx_module_load(const char *path, const itx_load_options *options, itx_module **module) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(path);
+    ITX_REQUIRE(module);
+    std::shared_ptr<Module> loaded;
+    LoadOptions parsed;
+    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
+    ITX_RETURN_IF_ERROR(Module::load(path, parsed, loaded));
+    *module = handleOf(std::move(loaded));
+    return Status::success();
+  });
+}
+
+itx_status itx_module_load_memory(const void *data, size_t bytes, const char *name, const itx_load_options *options,
+                                  itx_module **module) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(data);
+    ITX_REQUIRE(module);
+    std::shared_ptr<Module> loaded;
+    LoadOptions parsed;
+    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
+    ITX_RETURN_IF_ERROR(Module::loadMemory(data, bytes, name ? name : "module", parsed, loaded));
+    *module = handleOf(std::move(loaded));
+    return Status::success();
+  });
+}
+
+static std::string ownExecutable() {
+  std::vector<char> buffer(4096);
+  ssize_t length = readlink("/proc/self/exe", buffer.data(), buffer.size());
+  return length > 0 && size_t(length) < buffer.size() ? std::string(buffer.data(), length) : "/proc/self/exe";
+}
+
+itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(module);
+    std::shared_ptr<Module> loaded;
+    LoadOptions parsed;
+    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
+    ITX_RETURN_IF_ERROR(Module::loadEmbedded(path ? path : ownExecutable(), parsed, loaded));
+    *module = handleOf(std::move(loaded));
+    return Status::success();
+  });
+}
+
+void itx_module_free(itx_module *module) { delete module; }
+const char *itx_module_manifest(const itx_module *module) { return module->module->manifest().text.c_str(); }
+const char *itx_module_variant(const itx_module *module) { return module->module->variant().name.c_str(); }
+
+// ---- Functions --------------------------------------------------------------------------------------------
+
+size_t itx_module_function_count(const itx_module *module) { return module->functions.size(); }
+
+const itx_function *itx_module_function_at(const itx_module *module, size_t index) {
+  return index < module->functions.size() ? &module->functions[index] : nullptr;
+}
+
+itx_status itx_module_function(const itx_module *module, const char *name, const itx_function **function) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(module);
+    ITX_REQUIRE(function);
+    const char *wanted = name ? name : "main";
+    std::vector<std::string> names;
+    for (const itx_function &candidate : module->functions) {
+      if (candidate.info().name == wanted) {
+        *function = &candidate;
+        return Status::success();
+      }
+      names.push_back(candidate.info().name);
+    }
+    return error(ITX_NOT_FOUND, "%s: has no function '%s'; it has: %s", module->module->name().c_str(), wanted,
+                 join(names).c_str());
+  });
+}
+
+const char *itx_function_name(const itx_function *function) { return function->info().name.c_str(); }
+const char *itx_function_metadata(const itx_function *function) { return function->info().metadata.c_str(); }
+size_t itx_function_input_count(const itx_function *function) { return function->inputs.size(); }
+size_t itx_function_output_count(const itx_function *function) { return function->outputs.size(); }
+
+const itx_value_info *itx_function_input(const itx_function *function, size_t index) {
+  return index < function->inputs.size() ? &function->inputs[index].info : nullptr;
+}
+
+const itx_value_info *itx_function_output(const itx_function *function, size_t index) {
+  return index < function->outputs.size() ? &function->outputs[index].info : nullptr;
+}
+
+static Status findValue(const itx_function *function, const std::vector<ValueView> &values, const char *kind,
+                        const char *name, size_t *index) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::strcmp(values[i].info.name, name) == 0) {
+      *index = i;
+      return Status::success();
+    }
+    names.push_back(values[i].info.name);
+  }
+  return error(ITX_NOT_FOUND, "function '%s' has no %s '%s'; it has: %s", function->info().name.c_str(), kind, name,
+               join(names).c_str());
+}
+
+itx_status itx_function_input_index(const itx_function *function, const char *name, size_t *index) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(function);
+    ITX_REQUIRE(name);
+    ITX_REQUIRE(index);
+    return findValue(function, function->inputs, "input", name, index);
+  });
+}
+
+itx_status itx_function_output_index(const itx_function *function, const char *name, size_t *index) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(function);
+    ITX_REQUIRE(name);
+    ITX_REQUIRE(index);
+    return findValue(function, function->outputs, "output", name, index);
+  });
+}
+
+// ---- Calls ------------------------------------------------------------------------------------------------
+
+static Status checkOutputArguments(const itx_function *function, itx_tensor **outputs, size_t count) {
+  if (count != function->outputs.size())
+    return error(ITX_INVALID_ARGUMENT, "room for %zu outputs given, function '%s' has %zu", count,
+                 function->info().name.c_str(), function->outputs.size());
+  if (count != 0 && !outputs)
+    return error(ITX_INVALID_ARGUMENT, "the array of outputs is null");
+  return Status::success();
+}
+
+static void giveOutputs(std::vector<Tensor> &from, itx_tensor **to) {
+  std::vector<std::unique_ptr<itx_tensor>> handles;
+  for (Tensor &tensor : from)
+    handles.push_back(std::make_unique<itx_tensor>(std::move(tensor)));
+  for (size_t i = 0; i < handles.size(); ++i)
+    to[i] = handles[i].release();
+}
+
+itx_status itx_invoke(const itx_function *function, itx_tensor *const *inputs, size_t input_count, itx_tensor **outputs,
+                      size_t output_count) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(function);
+    if (input_count != 0)
+      ITX_REQUIRE(inputs);
+    ITX_RETURN_IF_ERROR(checkOutputArguments(function, outputs, output_count));
+    // Keeps the module alive when another thread frees its handle meanwhile.
+    std::shared_ptr<Module> module = function->owner.lock();
+    ITX_REQUIRE(module);
+    std::unique_ptr<itx_call> call = module->takeCall();
+    Status status = prepareCall(*module, function->index, inputs, input_count, *call);
+    if (status.ok())
+      status = runCall(*call);
+    if (status.ok())
+      giveOutputs(call->outputs, outputs);
+    call->outputs.clear();
+    module->giveCall(std::move(call));
+    return status;
+  });
+}
+
+struct itx_pending {
+  std::shared_ptr<Module> module;
+  std::unique_ptr<itx_call> call;
+  size_t outputCount = 0;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Status status;
+
+  void run() noexcept {
+    Status result;
+    try {
+      result = runCall(*call);
+    } catch (const std::exception &exception) {
+      result = {ITX_INTERNAL, exception.what()};
+    }
+    std::lock_guard lock(mutex);
+    status = std::move(result);
+    done = true;
+    changed.notify_all(); // under the lock: the waiting thread frees this object
+  }
+};
+
+itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
+                            itx_pending **pending) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(function);
+    ITX_REQUIRE(pending);
+    if (input_count != 0)
+      ITX_REQUIRE(inputs);
+    auto state = std::make_unique<itx_pending>();
+    state->module = function->owner.lock();
+    ITX_REQUIRE(state->module);
+    state->call = state->module->takeCall();
+    state->outputCount = function->outputs.size();
+    ITX_RETURN_IF_ERROR(prepareCall(*state->module, function->index, inputs, input_count, *state->call));
+    runInBackground([raw = state.get()] { raw->run(); });
+    *pending = state.release();
+    return Status::success();
+  });
+}
+
+int32_t itx_pending_done(const itx_pending *pending) {
+  std::lock_guard lock(pending->mutex);
+  return pending->done;
+}
+
+itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(pending);
+    std::unique_ptr<itx_pending> state(pending);
+    {
+      std::unique_lock lock(state->mutex);
+      state->changed.wait(lock, [&] { return state->done; });
+    }
+    Status status = std::move(state->status);
+    if (status.ok() && outputs) {
+      if (output_count == state->outputCount)
+        giveOutputs(state->call->outputs, outputs);
+      else
+        status = error(ITX_INVALID_ARGUMENT, "room for %zu outputs given, function '%s' has %zu", output_count,
+                       state->call->function->name.c_str(), state->outputCount);
+    }
+    state->call->outputs.clear();
+    state->module->giveCall(std::move(state->call));
+    return status;
+  });
+}
+
+// ---- Profiles ---------------------------------------------------------------------------------------------
+
+itx_status itx_profile_start(void) {
+  return guarded([&]() -> Status {
+    startProfile();
+    return Status::success();
+  });
+}
+
+itx_status itx_profile_stop(const char *path) {
+  return guarded([&] { return stopProfile(path ? path : ""); });
+}

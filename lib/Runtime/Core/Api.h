@@ -1,0 +1,41 @@
+//===- Api.h - Shared by the files of the C interface -------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CORE_API_H
+#define INTARSIA_RUNTIME_CORE_API_H
+
+#include "lib/Runtime/Core/Status.h"
+
+#include <exception>
+#include <new>
+
+namespace intarsia::runtime {
+
+/// Keeps the message for itx_last_error.
+itx_status report(const Status &status) noexcept;
+
+/// The C boundary: nothing is thrown through it.
+template <typename Action> itx_status guarded(Action action) noexcept {
+  try {
+    return report(action());
+  } catch (const std::bad_alloc &) {
+    return report({ITX_OUT_OF_MEMORY, "memory is lacking"});
+  } catch (const std::exception &exception) {
+    return report({ITX_INTERNAL, exception.what()});
+  } catch (...) {
+    return report({ITX_INTERNAL, "an unknown exception"});
+  }
+}
+
+#define ITX_REQUIRE(pointer)                                                                                           \
+  do {                                                                                                                 \
+    if (!(pointer))                                                                                                    \
+      return error(ITX_INVALID_ARGUMENT, "%s: '" #pointer "' is null", __func__);                                      \
+  } while (false)
+
+} // namespace intarsia::runtime
+
+#endif

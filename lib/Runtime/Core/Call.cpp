@@ -1,0 +1,351 @@
+//===- Call.cpp - One call in flight ------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Call.h"
+
+#include "lib/Runtime/Core/Profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace intarsia::runtime {
+
+// ---- Inputs -----------------------------------------------------------------------------------------------
+
+static std::string sizeNames(const FunctionInfo &function, const ValueInfo &value) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < value.shape.size(); ++i)
+    names.push_back(value.symbols[i] >= 0 ? function.sizes[value.symbols[i]].name : std::to_string(value.shape[i]));
+  return "[" + join(names) + "]";
+}
+
+/// Element type, rank and sizes of one input; learns the symbols that it is the first to carry. boundBy[s] is the input
+/// that gave symbol s, or -1.
+static Status checkShape(const FunctionInfo &function, size_t index, const Tensor &tensor,
+                         std::vector<int64_t> &symbols, std::vector<int32_t> &boundBy) {
+  const ValueInfo &info = function.inputs[index];
+  const char *name = info.name.c_str();
+  if (tensor.dtype != info.dtype)
+    return error(ITX_INVALID_ARGUMENT, "input '%s' is %s, function '%s' takes %s", name, dtypeInfo(tensor.dtype)->name,
+                 function.name.c_str(), dtypeInfo(info.dtype)->name);
+  if (tensor.shape.size() != info.shape.size())
+    return error(ITX_INVALID_ARGUMENT, "input '%s' has rank %zu (%s), function '%s' takes rank %zu (%s)", name,
+                 tensor.shape.size(), shapeText(tensor.shape).c_str(), function.name.c_str(), info.shape.size(),
+                 sizeNames(function, info).c_str());
+  for (size_t i = 0; i < info.shape.size(); ++i) {
+    int64_t size = tensor.shape[i];
+    int32_t symbol = info.symbols[i];
+    if (symbol < 0) {
+      if (size != info.shape[i])
+        return error(ITX_INVALID_ARGUMENT, "input '%s' is %s: dimension %zu must be %lld (%s)", name,
+                     shapeText(tensor.shape).c_str(), i, (long long)info.shape[i], sizeNames(function, info).c_str());
+      continue;
+    }
+    const SizeInfo &limits = function.sizes[symbol];
+    if (boundBy[symbol] < 0) {
+      if (size < 1)
+        return error(ITX_INVALID_ARGUMENT, "%s is %lld (dimension %zu of input '%s'), it must be at least 1",
+                     limits.name.c_str(), (long long)size, i, name);
+      if (limits.maximum >= 0 && size > limits.maximum)
+        return error(ITX_INVALID_ARGUMENT, "%s is %lld, the model's maximum is %lld (dimension %zu of input '%s')",
+                     limits.name.c_str(), (long long)size, (long long)limits.maximum, i, name);
+      symbols[symbol] = size;
+      boundBy[symbol] = int32_t(index);
+    } else if (symbols[symbol] != size) {
+      return error(ITX_INVALID_ARGUMENT, "%s is %lld in input '%s', but %lld in input '%s': both must be the same",
+                   limits.name.c_str(), (long long)symbols[symbol], function.inputs[boundBy[symbol]].name.c_str(),
+                   (long long)size, name);
+    }
+  }
+  return Status::success();
+}
+
+template <typename T> static int64_t firstOutside(const void *data, int64_t count, int64_t low, int64_t high) {
+  const T *values = static_cast<const T *>(data);
+  // Blocks: a loop without an exit is vectorized, a check a block keeps it in cache for the search.
+  constexpr int64_t block = 1024;
+  for (int64_t begin = 0; begin < count; begin += block) {
+    int64_t end = begin + block < count ? begin + block : count;
+    bool outside = false;
+    for (int64_t i = begin; i < end; ++i)
+      outside |= (int64_t(values[i]) < low) | (int64_t(values[i]) >= high);
+    if (outside)
+      for (int64_t i = begin; i < end; ++i)
+        if (int64_t(values[i]) < low || int64_t(values[i]) >= high)
+          return i;
+  }
+  return -1;
+}
+
+template <typename T> static int64_t valueAt(const void *data, int64_t index) {
+  return int64_t(static_cast<const T *>(data)[index]);
+}
+
+static Status checkRange(const ValueInfo &info, const Tensor &tensor, const void *data) {
+  int64_t count = 1, index = -1, value = 0;
+  for (int64_t size : tensor.shape)
+    count *= size;
+#define ITX_CHECK(dtype, type)                                                                                         \
+  case dtype:                                                                                                          \
+    index = firstOutside<type>(data, count, info.rangeLow, info.rangeHigh);                                            \
+    value = index >= 0 ? valueAt<type>(data, index) : 0;                                                               \
+    break
+  switch (info.dtype) {
+    ITX_CHECK(ITX_I64, int64_t);
+    ITX_CHECK(ITX_I32, int32_t);
+    ITX_CHECK(ITX_I16, int16_t);
+    ITX_CHECK(ITX_I8, int8_t);
+    ITX_CHECK(ITX_U8, uint8_t);
+    ITX_CHECK(ITX_BOOL, uint8_t);
+  default:
+    break;
+  }
+#undef ITX_CHECK
+  if (index < 0)
+    return Status::success();
+  std::vector<int64_t> position(tensor.shape.size());
+  int64_t rest = index;
+  for (size_t i = position.size(); i-- > 0; rest /= tensor.shape[i])
+    position[i] = rest % tensor.shape[i];
+  return error(ITX_INVALID_ARGUMENT, "input '%s' is %lld at %s: values must be in [%lld, %lld)", info.name.c_str(),
+               (long long)value, shapeText(position).c_str(), (long long)info.rangeLow, (long long)info.rangeHigh);
+}
+
+/// To nearest, ties to even; IEEE 754 binary16.
+static uint16_t toHalf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  uint16_t sign = bits >> 16 & 0x8000;
+  double magnitude = std::fabs(double(value));
+  if (std::isnan(value))
+    return sign | 0x7e00;
+  if (magnitude >= 65520)
+    return sign | 0x7c00;
+  int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -14, -14);
+  // In units of the last place; a carry into the exponent gives the right bits by itself.
+  auto units = uint16_t(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
+  return sign | uint16_t((exponent + 14) * 1024 + units);
+}
+
+static uint16_t toBfloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  if (std::isnan(value))
+    return 0x7fc0;
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16); // to nearest, ties to even
+}
+
+template <typename T> static void fillWith(void *data, int64_t count, T value) {
+  T *values = static_cast<T *>(data);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = value;
+}
+
+static void fillDefault(const ValueInfo &info, void *data, int64_t count) {
+  double value = info.defaultValue;
+  switch (info.dtype) {
+  case ITX_F32:
+    return fillWith(data, count, float(value));
+  case ITX_F64:
+    return fillWith(data, count, value);
+  case ITX_F16:
+    return fillWith(data, count, toHalf(float(value)));
+  case ITX_BF16:
+    return fillWith(data, count, toBfloat16(float(value)));
+  case ITX_I64:
+    return fillWith(data, count, int64_t(value));
+  case ITX_I32:
+    return fillWith(data, count, int32_t(int64_t(value)));
+  case ITX_I16:
+    return fillWith(data, count, int16_t(int64_t(value)));
+  case ITX_I8:
+    return fillWith(data, count, int8_t(int64_t(value)));
+  case ITX_U8:
+    return fillWith(data, count, uint8_t(int64_t(value)));
+  case ITX_BOOL:
+    return fillWith(data, count, uint8_t(value != 0));
+  }
+}
+
+/// Memory of the call for its index-th input.
+static void *inputCopy(::itx_call &call, size_t index, uint64_t bytes) {
+  if (call.inputCopies.size() <= index)
+    call.inputCopies.resize(index + 1);
+  if (!call.inputCopies[index])
+    call.inputCopies[index] = std::make_unique<ScratchBuffer>();
+  return call.inputCopies[index]->reserve(bytes);
+}
+
+static std::vector<std::string> inputNames(const FunctionInfo &function) {
+  std::vector<std::string> names;
+  for (const ValueInfo &input : function.inputs)
+    names.push_back(input.name);
+  return names;
+}
+
+Status prepareCall(const Module &module, size_t functionIndex, const Tensor *const *inputs, size_t count,
+                   ::itx_call &call) {
+  const FunctionInfo &function = module.manifest().functions[functionIndex];
+  call.module = &module;
+  call.function = &function;
+  call.functionIndex = functionIndex;
+  call.symbols.assign(function.sizes.size(), 0);
+  call.inputs.assign(function.inputs.size(), nullptr);
+  call.inputOwners.assign(function.inputs.size(), nullptr);
+  call.outputs.clear();
+  call.status = Status::success();
+  if (count > function.inputs.size())
+    return error(ITX_INVALID_ARGUMENT, "%zu inputs given, function '%s' takes %zu: %s", count, function.name.c_str(),
+                 function.inputs.size(), join(inputNames(function)).c_str());
+
+  std::vector<int32_t> boundBy(function.sizes.size(), -1);
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    const ValueInfo &info = function.inputs[i];
+    const Tensor *tensor = i < count ? inputs[i] : nullptr;
+    if (!tensor) {
+      if (!info.optional)
+        return error(ITX_INVALID_ARGUMENT, "input '%s' of function '%s' is missing", info.name.c_str(),
+                     function.name.c_str());
+      continue;
+    }
+    ITX_RETURN_IF_ERROR(checkShape(function, i, *tensor, call.symbols, boundBy));
+    if (info.hasRange)
+      ITX_RETURN_IF_ERROR(checkRange(info, *tensor, tensor->data.get()));
+    void *data = tensor->data.get();
+    if (reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT != 0) {
+      void *copy = inputCopy(call, i, tensor->bytes);
+      if (!copy)
+        return error(ITX_OUT_OF_MEMORY, "no memory for an aligned copy of input '%s'", info.name.c_str());
+      std::memcpy(copy, data, tensor->bytes);
+      data = copy;
+    } else {
+      call.inputOwners[i] = tensor->data;
+    }
+    call.inputs[i] = data;
+  }
+
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    if (call.inputs[i])
+      continue;
+    const ValueInfo &info = function.inputs[i];
+    std::vector<int64_t> shape = info.shape;
+    int64_t elements = 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (info.symbols[d] >= 0) {
+        if (boundBy[info.symbols[d]] < 0)
+          return error(ITX_INVALID_ARGUMENT, "%s is not known: no input that carries it was given, and '%s' needs it",
+                       function.sizes[info.symbols[d]].name.c_str(), info.name.c_str());
+        shape[d] = call.symbols[info.symbols[d]];
+      }
+      elements *= shape[d];
+    }
+    uint64_t bytes = 0;
+    ITX_RETURN_IF_ERROR(tensorBytes(info.dtype, shape.data(), shape.size(), bytes));
+    call.inputs[i] = inputCopy(call, i, bytes);
+    if (!call.inputs[i])
+      return error(ITX_OUT_OF_MEMORY, "no memory for input '%s'", info.name.c_str());
+    fillDefault(info, call.inputs[i], elements);
+  }
+  return Status::success();
+}
+
+// ---- The functions that a module calls --------------------------------------------------------------------
+
+static Status makeOutputs(::itx_call &call, const int64_t *sizes, void **outputs) {
+  const std::vector<ValueInfo> &infos = call.function->outputs;
+  call.outputs.resize(infos.size());
+  for (size_t i = 0; i < infos.size(); ++i) {
+    size_t rank = infos[i].shape.size();
+    ITX_RETURN_IF_ERROR(makeTensor(infos[i].dtype, sizes, rank, call.outputs[i]));
+    outputs[i] = call.outputs[i].data.get();
+    sizes += rank;
+  }
+  return Status::success();
+}
+
+/// Nothing may be thrown through a module's frames.
+template <typename Action> static bool attempt(::itx_call &call, Action action) {
+  if (!call.status.ok())
+    return false;
+  try {
+    call.status = action();
+  } catch (const std::bad_alloc &) {
+    call.status = {ITX_OUT_OF_MEMORY, "memory is lacking"};
+  } catch (const std::exception &exception) {
+    call.status = {ITX_INTERNAL, exception.what()};
+  }
+  return call.status.ok();
+}
+
+static void *hostPrepare(::itx_call *call, int64_t workspaceBytes, const int64_t *outputSizes, void **outputs) {
+  void *workspace = nullptr;
+  bool good = attempt(*call, [&]() -> Status {
+    ITX_RETURN_IF_ERROR(makeOutputs(*call, outputSizes, outputs));
+    if (workspaceBytes >= 0)
+      workspace = call->workspace.reserve(workspaceBytes);
+    if (!workspace)
+      return error(ITX_OUT_OF_MEMORY, "no memory for the %lld bytes that function '%s' works in",
+                   (long long)workspaceBytes, call->function->name.c_str());
+    return Status::success();
+  });
+  return good ? workspace : nullptr;
+}
+
+static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel, uint32_t label, void *const *buffers,
+                              const int64_t *sizes, const itx_event *after, uint32_t afterCount) {
+  itx_event event = 0;
+  attempt(*call, [&]() -> Status {
+    const Module &module = *call->module;
+    const Manifest &manifest = module.manifest();
+    if (kernel >= manifest.kernels.size())
+      return error(ITX_CORRUPT, "function '%s' starts kernel %u of %zu", call->function->name.c_str(), kernel,
+                   manifest.kernels.size());
+    Launch launch;
+    launch.kernel = module.kernels() + kernel;
+    launch.name = manifest.kernels[kernel].c_str();
+    launch.label = label < manifest.labels.size() ? manifest.labels[label].c_str() : "";
+    launch.buffers = buffers;
+    launch.sizes = sizes;
+    launch.shared = &call->shared;
+    return module.driver().dispatch(queue, launch, after, afterCount, event);
+  });
+  return event;
+}
+
+static itx_event hostCopy(::itx_call *call, uint32_t queue, void *destination, const void *source, int64_t bytes,
+                          const itx_event *after, uint32_t afterCount) {
+  itx_event event = 0;
+  attempt(*call,
+          [&] { return call->module->driver().copy(queue, destination, source, bytes, after, afterCount, event); });
+  return event;
+}
+
+static void hostWait(::itx_call *call, itx_event event) {
+  attempt(*call, [&] { return call->module->driver().wait(event); });
+}
+
+static const itx_host_api hostApi = {hostPrepare, hostDispatch, hostCopy, hostWait};
+
+Status runCall(::itx_call &call) {
+  bool profiled = isProfiling();
+  int64_t beginNs = profiled ? profileClockNs() : 0;
+  const Module &module = *call.module;
+  int32_t result =
+      module.function(call.functionIndex)(&hostApi, &call, call.symbols.data(), call.inputs.data(), module.weights());
+  for (std::shared_ptr<void> &owner : call.inputOwners)
+    owner.reset();
+  if (profiled)
+    recordEvent({"call", call.function->name, module.name(), beginNs, profileClockNs(), 0, 0});
+  if (!call.status.ok())
+    return call.status;
+  if (result != 0 || call.outputs.size() != call.function->outputs.size())
+    return error(ITX_INTERNAL, "function '%s' of %s did not make its results", call.function->name.c_str(),
+                 module.name().c_str());
+  return Status::success();
+}
+
+} // namespace intarsia::runtime

@@ -1,0 +1,67 @@
+//===- Driver.h - What a device must do for the runtime -----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One driver a kind of device. test/unit/DriverConformance.cpp says in code what the comments here say in words, and
+// runs against every driver.
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CORE_DRIVER_H
+#define INTARSIA_RUNTIME_CORE_DRIVER_H
+
+#include "intarsia/module_abi.h"
+#include "lib/Runtime/Core/Memory.h"
+#include "lib/Runtime/Core/Status.h"
+
+#include <vector>
+
+namespace intarsia::runtime {
+
+struct DriverCapabilities {
+  bool hostMemory = false;   // buffers are readable and writable by the host
+  bool asynchronous = false; // dispatch may return before the kernel is done
+  uint32_t queues = 1;       // queue numbers are taken modulo this
+};
+
+/// One kernel launch.
+struct Launch {
+  const itx_kernel_entry *kernel = nullptr;
+  const char *name = "";
+  const char *label = "";
+  void *const *buffers = nullptr;
+  const int64_t *sizes = nullptr;
+  ScratchBuffer *shared = nullptr; // the call's; lives until the event of the launch has happened
+};
+
+/// All members may be called from several threads at once. Events are only valid for the driver that made them.
+class Driver {
+public:
+  virtual ~Driver() = default;
+
+  virtual const char *name() const = 0;
+  /// JSON object for itx_device_info.
+  virtual std::string info() const = 0;
+  virtual DriverCapabilities capabilities() const = 0;
+
+  /// Memory aligned to ITX_BUFFER_ALIGNMENT, valid for 0 bytes too; null when memory is lacking.
+  virtual void *allocate(uint64_t bytes) = 0;
+  /// Null is allowed.
+  virtual void release(void *data) = 0;
+
+  /// Starts a kernel after the given events; `event` receives one that happens when it is done.
+  virtual Status dispatch(uint32_t queue, const Launch &launch, const itx_event *after, uint32_t afterCount,
+                          itx_event &event) = 0;
+  /// Starts a copy after the given events.
+  virtual Status copy(uint32_t queue, void *destination, const void *source, int64_t bytes, const itx_event *after,
+                      uint32_t afterCount, itx_event &event) = 0;
+  /// Returns when the event has happened; at once for 0.
+  virtual Status wait(itx_event event) = 0;
+};
+
+/// The drivers of this build, the host's CPU first.
+const std::vector<Driver *> &drivers();
+Driver &cpuDriver();
+
+} // namespace intarsia::runtime
+
+#endif

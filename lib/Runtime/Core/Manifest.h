@@ -1,0 +1,76 @@
+//===- Manifest.h - What an artifact says about itself ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CORE_MANIFEST_H
+#define INTARSIA_RUNTIME_CORE_MANIFEST_H
+
+#include "lib/Runtime/Core/Status.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace intarsia::runtime {
+
+/// A symbolic size of a function.
+struct SizeInfo {
+  std::string name;
+  int64_t maximum = -1; // -1: no limit
+};
+
+/// An input or output.
+struct ValueInfo {
+  std::string name;
+  itx_dtype dtype = ITX_F32;
+  std::vector<int64_t> shape;   // -1: symbolic
+  std::vector<int32_t> symbols; // index into the function's sizes, -1 for a static size
+  bool optional = false;
+  double defaultValue = 0;
+  bool hasRange = false;
+  int64_t rangeLow = 0;
+  int64_t rangeHigh = 0;
+};
+
+struct FunctionInfo {
+  std::string name;
+  std::vector<SizeInfo> sizes;
+  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> outputs;
+  std::string metadata = "{}"; // JSON
+};
+
+struct VariantInfo {
+  std::string name;
+  std::string cpu;
+  std::vector<std::string> features;
+};
+
+struct WeightsInfo {
+  bool present = false;
+  std::string file; // beside the artifact; empty: embedded
+  uint64_t bytes = 0;
+  std::string headerHash;
+  std::string hash;
+  std::vector<std::string> tensors;
+};
+
+struct Manifest {
+  std::string text;
+  std::string producer;
+  std::string triple;
+  std::vector<VariantInfo> variants; // best first
+  std::vector<std::string> kernels;
+  std::vector<std::string> labels;
+  WeightsInfo weights;
+  std::vector<FunctionInfo> functions;
+};
+
+/// Parses and checks a manifest. `name` starts each message.
+Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest);
+
+} // namespace intarsia::runtime
+
+#endif

@@ -1,0 +1,227 @@
+//===- Module.cpp - A loaded artifact -----------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Module.h"
+
+#include "lib/Runtime/CPU/CpuFeatures.h"
+#include "lib/Runtime/Core/Artifact.h"
+#include "lib/Runtime/Core/Call.h"
+#include "lib/Runtime/Core/File.h"
+#include "lib/Runtime/Core/Hash.h"
+
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace intarsia::runtime {
+
+/// Where an artifact comes from. `path` is empty for one in memory.
+struct Module::Source {
+  std::string name;
+  std::string path;
+  const uint8_t *data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t offset = 0; // of data in the file
+};
+
+Module::Module() = default;
+
+Module::~Module() {
+  freeCalls_.clear();
+  if (library_)
+    dlclose(library_);
+  if (codeFile_ >= 0)
+    close(codeFile_);
+}
+
+Status Module::load(const std::string &path, const LoadOptions &options, std::shared_ptr<Module> &module) {
+  std::unique_ptr<MappedFile> file;
+  ITX_RETURN_IF_ERROR(MappedFile::open(path, file));
+  ArtifactExtent extent;
+  ITX_RETURN_IF_ERROR(findArtifact(file->data(), file->size(), path, extent));
+  return loadSource({path, path, file->data() + extent.offset, extent.bytes, extent.offset}, options, module);
+}
+
+Status Module::loadMemory(const void *data, uint64_t bytes, const std::string &name, const LoadOptions &options,
+                          std::shared_ptr<Module> &module) {
+  ArtifactExtent extent;
+  const uint8_t *begin = static_cast<const uint8_t *>(data);
+  ITX_RETURN_IF_ERROR(findArtifact(begin, bytes, name, extent));
+  return loadSource({name, "", begin + extent.offset, extent.bytes, 0}, options, module);
+}
+
+Status Module::loadEmbedded(const std::string &path, const LoadOptions &options, std::shared_ptr<Module> &module) {
+  std::unique_ptr<MappedFile> file;
+  ITX_RETURN_IF_ERROR(MappedFile::open(path, file));
+  ArtifactExtent payload, extent;
+  ITX_RETURN_IF_ERROR(findPayload(file->data(), file->size(), path, payload));
+  ITX_RETURN_IF_ERROR(findArtifact(file->data() + payload.offset, payload.bytes, path, extent));
+  uint64_t offset = payload.offset + extent.offset;
+  return loadSource({path, path, file->data() + offset, extent.bytes, offset}, options, module);
+}
+
+Status Module::loadSource(const Source &source, const LoadOptions &options, std::shared_ptr<Module> &module) {
+  ArtifactHeader header;
+  ITX_RETURN_IF_ERROR(checkArtifactHeader(source.data, source.bytes, source.name, header));
+  std::shared_ptr<Module> result(new Module);
+  result->name_ = source.name;
+  result->driver_ = &cpuDriver();
+  ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
+  ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));
+  ITX_RETURN_IF_ERROR(result->bindCode());
+  ITX_RETURN_IF_ERROR(result->loadWeights(source, header.weightsOffset, header.weightsBytes, options));
+  module = std::move(result);
+  return Status::success();
+}
+
+/// Copies the code into a file in memory, and checks the copy: what was checked is what is run, whatever happens to the
+/// file; and the same path can be loaded again after it was replaced, which dlopen by path would not notice.
+Status Module::loadCode(const Source &source, uint64_t bytes) {
+  std::string label = name_.substr(name_.rfind('/') + 1).substr(0, 200);
+  codeFile_ = int(syscall(SYS_memfd_create, label.c_str(), MFD_CLOEXEC));
+  if (codeFile_ < 0)
+    return error(ITX_IO_ERROR, "%s: cannot make a file in memory for its code: %s", name_.c_str(),
+                 std::strerror(errno));
+  for (uint64_t done = 0; done < bytes;) {
+    ssize_t written = write(codeFile_, source.data + done, bytes - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return error(ITX_OUT_OF_MEMORY, "%s: cannot copy its code into memory: %s", name_.c_str(), std::strerror(errno));
+    done += written;
+  }
+  void *mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, codeFile_, 0);
+  if (mapped == MAP_FAILED)
+    return error(ITX_OUT_OF_MEMORY, "%s: cannot map its code: %s", name_.c_str(), std::strerror(errno));
+  Status status = checkArtifactContents(static_cast<const uint8_t *>(mapped), bytes, name_, manifest_);
+  munmap(mapped, bytes);
+  return status;
+}
+
+/// The first feature of a variant that this CPU lacks; empty when it can run.
+static std::string missingFeature(const VariantInfo &variant) {
+  for (const std::string &feature : variant.features)
+    if (!hostHasFeature(feature))
+      return feature;
+  return {};
+}
+
+Status Module::chooseVariant(const std::string &wanted) {
+  std::vector<std::string> names;
+  std::string missing;
+  for (size_t i = 0; i < manifest_.variants.size(); ++i) {
+    const VariantInfo &variant = manifest_.variants[i];
+    names.push_back(variant.name);
+    if (!wanted.empty() && variant.name != wanted)
+      continue;
+    missing = missingFeature(variant);
+    if (missing.empty()) {
+      variant_ = i;
+      return Status::success();
+    }
+  }
+  if (missing.empty())
+    return error(ITX_NOT_FOUND, "%s: has no target variant '%s'; it has %s", name_.c_str(), wanted.c_str(),
+                 join(names).c_str());
+  return error(ITX_UNSUPPORTED,
+               "%s: is compiled for %s, which needs the CPU feature '%s'; this CPU (%s) lacks it: compile the model "
+               "with --target=%s",
+               name_.c_str(), wanted.empty() ? join(names).c_str() : wanted.c_str(), missing.c_str(),
+               hostCpuName().c_str(), suggestedTarget().c_str());
+}
+
+Status Module::bindCode() {
+  // The name is unique as long as the descriptor is open, which is as long as the library is loaded.
+  std::string path = format("/proc/self/fd/%d", codeFile_);
+  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library_) {
+    const char *reason = dlerror();
+    return error(ITX_CORRUPT, "%s: cannot load its code: %s", name_.c_str(), reason ? reason : "unknown reason");
+  }
+  descriptor_ = static_cast<const itx_module_descriptor *>(dlsym(library_, ITX_MODULE_SYMBOL));
+  if (!descriptor_)
+    return error(ITX_CORRUPT, "%s: does not export '%s'", name_.c_str(), ITX_MODULE_SYMBOL);
+  if (descriptor_->abi_version != ITX_MODULE_ABI_VERSION)
+    return error(ITX_VERSION_MISMATCH, "%s: has module ABI %u, this runtime has %u: compile the model again",
+                 name_.c_str(), descriptor_->abi_version, ITX_MODULE_ABI_VERSION);
+  if (descriptor_->variant_count != manifest_.variants.size() ||
+      descriptor_->kernel_count != manifest_.kernels.size() ||
+      descriptor_->function_count != manifest_.functions.size())
+    return error(ITX_CORRUPT, "%s: has %u variants, %u kernels and %u functions, its manifest lists %zu, %zu and %zu",
+                 name_.c_str(), descriptor_->variant_count, descriptor_->kernel_count, descriptor_->function_count,
+                 manifest_.variants.size(), manifest_.kernels.size(), manifest_.functions.size());
+  kernels_ = descriptor_->kernels + variant_ * descriptor_->kernel_count;
+  return Status::success();
+}
+
+Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options) {
+  const WeightsInfo &info = manifest_.weights;
+  if (!info.present)
+    return Status::success();
+  bool embedded = info.file.empty();
+  if (embedded && offset == 0)
+    return error(ITX_CORRUPT, "%s: its manifest says that weights are inside it, but there are none", name_.c_str());
+  std::string path = options.weights;
+  if (path.empty() && !embedded)
+    path = folderOf(source.name) + "/" + info.file;
+  if (!path.empty()) {
+    Status status = SafetensorsFile::open(path, archive_);
+    if (status.code() == ITX_NOT_FOUND)
+      return error(ITX_NOT_FOUND, "%s: the weights of '%s' are missing: they belong beside it", path.c_str(),
+                   name_.c_str());
+    ITX_RETURN_IF_ERROR(status);
+  } else if (!source.path.empty()) {
+    ITX_RETURN_IF_ERROR(
+        SafetensorsFile::openPart(source.path, source.offset + offset, bytes, name_ + " (embedded weights)", archive_));
+  } else {
+    weightsCopy_.resize(bytes + ITX_BUFFER_ALIGNMENT);
+    auto address = reinterpret_cast<uintptr_t>(weightsCopy_.data());
+    uint8_t *aligned = weightsCopy_.data() + (ITX_BUFFER_ALIGNMENT - address % ITX_BUFFER_ALIGNMENT);
+    std::memcpy(aligned, source.data + offset, bytes);
+    ITX_RETURN_IF_ERROR(SafetensorsFile::parse(aligned, bytes, name_ + " (embedded weights)", archive_));
+  }
+  const char *where = archive_->name().c_str();
+  if (archive_->size() != info.bytes)
+    return error(ITX_CORRUPT, "%s: has %llu bytes, '%s' was compiled with %llu", where,
+                 (unsigned long long)archive_->size(), name_.c_str(), (unsigned long long)info.bytes);
+  if (archive_->headerHash() != info.headerHash)
+    return error(ITX_CORRUPT, "%s: its header is not the one that '%s' was compiled with: is it from another model?",
+                 where, name_.c_str());
+  if (options.verify && hashTextOf(archive_->data(), archive_->size()) != info.hash)
+    return error(ITX_CORRUPT, "%s: is damaged: its contents do not have the hash that '%s' says", where, name_.c_str());
+  for (const std::string &name : info.tensors) {
+    const SafetensorsEntry *entry = archive_->find(name);
+    if (!entry)
+      return error(ITX_CORRUPT, "%s: has no tensor '%s', which '%s' needs", where, name.c_str(), name_.c_str());
+    if (reinterpret_cast<uintptr_t>(entry->data) % ITX_BUFFER_ALIGNMENT != 0 && entry->bytes() != 0)
+      return error(ITX_CORRUPT, "%s: tensor '%s' begins at byte %llu, which is not a multiple of %d", where,
+                   name.c_str(), (unsigned long long)entry->begin, ITX_BUFFER_ALIGNMENT);
+    weightPointers_.push_back(const_cast<void *>(entry->data));
+  }
+  return Status::success();
+}
+
+std::unique_ptr<::itx_call> Module::takeCall() {
+  // Only tried: a child of a fork may find the lock held for ever.
+  if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && !freeCalls_.empty()) {
+    std::unique_ptr<::itx_call> call = std::move(freeCalls_.back());
+    freeCalls_.pop_back();
+    return call;
+  }
+  return std::make_unique<::itx_call>();
+}
+
+void Module::giveCall(std::unique_ptr<::itx_call> call) {
+  call->inputOwners.clear(); // the caller's memory; what stays is the call's own
+  call->outputs.clear();
+  if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && freeCalls_.size() < 64)
+    freeCalls_.push_back(std::move(call));
+}
+
+} // namespace intarsia::runtime

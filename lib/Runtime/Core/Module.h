@@ -1,0 +1,80 @@
+//===- Module.h - A loaded artifact -------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CORE_MODULE_H
+#define INTARSIA_RUNTIME_CORE_MODULE_H
+
+#include "intarsia/module_abi.h"
+#include "lib/Runtime/Core/Driver.h"
+#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Runtime/Core/Safetensors.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+struct itx_call;
+
+namespace intarsia::runtime {
+
+struct LoadOptions {
+  bool verify = false;
+  std::string variant; // empty: the first that this CPU can run
+  std::string weights; // empty: beside the artifact
+};
+
+class Module {
+public:
+  static Status load(const std::string &path, const LoadOptions &options, std::shared_ptr<Module> &module);
+  static Status loadMemory(const void *data, uint64_t bytes, const std::string &name, const LoadOptions &options,
+                           std::shared_ptr<Module> &module);
+  /// From the end of an executable.
+  static Status loadEmbedded(const std::string &path, const LoadOptions &options, std::shared_ptr<Module> &module);
+  ~Module();
+  Module(const Module &) = delete;
+  Module &operator=(const Module &) = delete;
+
+  const std::string &name() const { return name_; }
+  const Manifest &manifest() const { return manifest_; }
+  const VariantInfo &variant() const { return manifest_.variants[variant_]; }
+  const itx_kernel_entry *kernels() const { return kernels_; }
+  itx_host_fn function(size_t index) const { return descriptor_->functions[index]; }
+  void *const *weights() const { return weightPointers_.data(); }
+  Driver &driver() const { return *driver_; }
+
+  /// State of one call: from earlier calls if one is free, so that a steady state allocates no large memory.
+  std::unique_ptr<::itx_call> takeCall();
+  void giveCall(std::unique_ptr<::itx_call> call);
+
+private:
+  struct Source;
+  Module();
+  static Status loadSource(const Source &source, const LoadOptions &options, std::shared_ptr<Module> &module);
+  Status loadCode(const Source &source, uint64_t bytes);
+  Status chooseVariant(const std::string &wanted);
+  Status bindCode();
+  Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
+
+  std::string name_;
+  Manifest manifest_;
+  Driver *driver_ = nullptr;
+  size_t variant_ = 0;
+  int codeFile_ = -1;
+  void *library_ = nullptr;
+  const itx_module_descriptor *descriptor_ = nullptr;
+  const itx_kernel_entry *kernels_ = nullptr; // of the variant
+  std::unique_ptr<SafetensorsFile> archive_;
+  std::vector<uint8_t> weightsCopy_; // embedded weights of a module that came from memory
+  std::vector<void *> weightPointers_;
+
+  std::mutex callMutex_;
+  std::vector<std::unique_ptr<::itx_call>> freeCalls_;
+};
+
+} // namespace intarsia::runtime
+
+#endif

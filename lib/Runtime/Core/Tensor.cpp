@@ -1,0 +1,54 @@
+//===- Tensor.cpp - Arrays that go into and come out of calls -----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Tensor.h"
+
+#include "lib/Runtime/Core/File.h"
+#include "lib/Runtime/Core/Memory.h"
+#include "lib/Runtime/Core/Npy.h"
+
+#include <cstring>
+
+namespace intarsia::runtime {
+
+Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor) {
+  if (rank > ITX_MAX_RANK)
+    return error(ITX_INVALID_ARGUMENT, "rank %zu is more than %d", rank, ITX_MAX_RANK);
+  ITX_RETURN_IF_ERROR(tensorBytes(dtype, shape, rank, tensor.bytes));
+  tensor.dtype = dtype;
+  tensor.shape.assign(shape, shape + rank);
+  tensor.data = allocateShared(tensor.bytes);
+  if (!tensor.data)
+    return error(ITX_OUT_OF_MEMORY, "no memory for a tensor of %llu bytes", (unsigned long long)tensor.bytes);
+  return Status::success();
+}
+
+Status loadNpy(const std::string &path, Tensor &tensor) {
+  std::unique_ptr<MappedFile> file;
+  ITX_RETURN_IF_ERROR(MappedFile::open(path, file));
+  NpyHeader header;
+  ITX_RETURN_IF_ERROR(parseNpy(file->data(), file->size(), path, header));
+  ITX_RETURN_IF_ERROR(makeTensor(header.dtype, header.shape.data(), header.shape.size(), tensor));
+  const uint8_t *from = file->data() + header.dataOffset;
+  if (tensor.bytes == 0)
+    return Status::success();
+  if (header.fortranOrder && header.shape.size() > 1)
+    fortranToRowMajor(header, from, static_cast<uint8_t *>(tensor.data.get()));
+  else
+    std::memcpy(tensor.data.get(), from, tensor.bytes);
+  return Status::success();
+}
+
+Status saveNpy(const Tensor &tensor, const std::string &path) {
+  std::unique_ptr<AtomicFile> file;
+  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file));
+  std::string header = npyHeaderText(tensor.dtype, tensor.shape);
+  ITX_RETURN_IF_ERROR(file->write(header.data(), header.size()));
+  ITX_RETURN_IF_ERROR(file->write(tensor.data.get(), tensor.bytes));
+  return file->commit();
+}
+
+} // namespace intarsia::runtime

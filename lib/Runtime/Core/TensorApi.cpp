@@ -1,0 +1,254 @@
+//===- TensorApi.cpp - The C interface of tensors -----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Api.h"
+#include "lib/Runtime/Core/DLPack.h"
+#include "lib/Runtime/Core/Tensor.h"
+
+#include "intarsia/module_abi.h"
+
+#include <cstring>
+
+using namespace intarsia::runtime;
+
+/// What an empty tensor points to: buffers are never null.
+alignas(ITX_BUFFER_ALIGNMENT) static char nothing[ITX_BUFFER_ALIGNMENT];
+
+static itx_tensor *handleOf(Tensor tensor) { return new itx_tensor(std::move(tensor)); }
+
+const char *itx_dtype_name(itx_dtype dtype) {
+  const DtypeInfo *info = dtypeInfo(dtype);
+  return info ? info->name : nullptr;
+}
+
+size_t itx_dtype_bytes(itx_dtype dtype) {
+  const DtypeInfo *info = dtypeInfo(dtype);
+  return info ? info->bytes : 0;
+}
+
+static Status checkShapeArgument(uint32_t rank, const int64_t *shape) {
+  if (rank > ITX_MAX_RANK)
+    return error(ITX_INVALID_ARGUMENT, "rank %u is more than %d", rank, ITX_MAX_RANK);
+  if (rank != 0 && !shape)
+    return error(ITX_INVALID_ARGUMENT, "the shape is null");
+  return Status::success();
+}
+
+itx_status itx_tensor_create(itx_dtype dtype, uint32_t rank, const int64_t *shape, const void *data,
+                             itx_tensor **tensor) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_RETURN_IF_ERROR(checkShapeArgument(rank, shape));
+    Tensor result;
+    ITX_RETURN_IF_ERROR(makeTensor(dtype, shape, rank, result));
+    if (data && result.bytes)
+      std::memcpy(result.data.get(), data, result.bytes);
+    *tensor = handleOf(std::move(result));
+    return Status::success();
+  });
+}
+
+itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, const int64_t *shape,
+                           void (*release)(void *context), void *context, itx_tensor **tensor) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_RETURN_IF_ERROR(checkShapeArgument(rank, shape));
+    Tensor result;
+    ITX_RETURN_IF_ERROR(tensorBytes(dtype, shape, rank, result.bytes));
+    if (!data && result.bytes)
+      return error(ITX_INVALID_ARGUMENT, "the data of a tensor of %llu bytes is null",
+                   (unsigned long long)result.bytes);
+    result.dtype = dtype;
+    result.shape.assign(shape, shape + rank);
+    // The handle first: once the memory has an owner, an exception would release what the caller still has.
+    std::unique_ptr<itx_tensor> handle(new itx_tensor(std::move(result)));
+    void *address = data ? const_cast<void *>(data) : nothing;
+    handle->data = std::shared_ptr<void>(address, [](void *) {});
+    if (release)
+      handle->data = std::shared_ptr<void>(address, [release, context](void *) { release(context); });
+    *tensor = handle.release();
+    return Status::success();
+  });
+}
+
+void itx_tensor_free(itx_tensor *tensor) { delete tensor; }
+itx_dtype itx_tensor_dtype(const itx_tensor *tensor) { return tensor->dtype; }
+uint32_t itx_tensor_rank(const itx_tensor *tensor) { return uint32_t(tensor->shape.size()); }
+const int64_t *itx_tensor_shape(const itx_tensor *tensor) { return tensor->shape.data(); }
+size_t itx_tensor_bytes(const itx_tensor *tensor) { return tensor->bytes; }
+void *itx_tensor_data(const itx_tensor *tensor) { return tensor->data.get(); }
+int64_t itx_tensor_elements(const itx_tensor *tensor) {
+  return int64_t(tensor->bytes / dtypeInfo(tensor->dtype)->bytes);
+}
+
+// ---- DLPack -----------------------------------------------------------------------------------------------
+
+static Status checkDlpack(const DLTensor &source, Tensor &result) {
+  if (source.device.device_type != kDLCPU && source.device.device_type != kDLCUDAHost &&
+      source.device.device_type != kDLROCMHost)
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor is on device type %d, host memory is wanted: copy it first",
+                 source.device.device_type);
+  const DtypeInfo *info = dtypeInfoOfDlpack(source.dtype.code, source.dtype.bits, source.dtype.lanes);
+  if (!info)
+    return error(ITX_INVALID_ARGUMENT,
+                 "the DLPack tensor has type code %d with %d bits and %d lanes, which is not one of ours",
+                 source.dtype.code, source.dtype.bits, source.dtype.lanes);
+  if (source.ndim < 0 || source.ndim > ITX_MAX_RANK)
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has rank %d; 0 to %d are taken", source.ndim, ITX_MAX_RANK);
+  result.dtype = info->dtype;
+  ITX_RETURN_IF_ERROR(tensorBytes(result.dtype, source.shape, source.ndim, result.bytes));
+  if (!source.data && result.bytes)
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has no data");
+  result.shape.assign(source.shape, source.shape + source.ndim);
+  return Status::success();
+}
+
+static bool isDense(const DLTensor &source) {
+  if (!source.strides)
+    return true;
+  int64_t stride = 1;
+  for (int32_t i = source.ndim; i-- > 0;) {
+    if (source.shape[i] == 0)
+      return true;
+    if (source.shape[i] != 1 && source.strides[i] != stride)
+      return false;
+    stride *= source.shape[i];
+  }
+  return true;
+}
+
+static void copyStrided(const DLTensor &source, const char *from, size_t element, char *to) {
+  std::vector<int64_t> position(source.ndim, 0);
+  int64_t elements = 1, offset = 0;
+  for (int32_t i = 0; i < source.ndim; ++i)
+    elements *= source.shape[i];
+  for (int64_t i = 0; i < elements; ++i, to += element) {
+    std::memcpy(to, from + offset * int64_t(element), element);
+    for (int32_t d = source.ndim; d-- > 0;) {
+      offset += source.strides[d];
+      if (++position[d] < source.shape[d])
+        break;
+      offset -= source.strides[d] * source.shape[d];
+      position[d] = 0;
+    }
+  }
+}
+
+template <typename Managed> static Status fromDlpack(Managed *managed, itx_tensor **tensor) {
+  const DLTensor &source = managed->dl_tensor;
+  auto release = [](Managed *owner) {
+    if (owner->deleter)
+      owner->deleter(owner);
+  };
+  auto handle = std::make_unique<itx_tensor>();
+  ITX_RETURN_IF_ERROR(checkDlpack(source, *handle));
+  char *data = static_cast<char *>(source.data) + source.byte_offset;
+  if (handle->bytes == 0) {
+    handle->data = std::shared_ptr<void>(nothing, [](void *) {});
+    release(managed);
+  } else if (!isDense(source)) {
+    ITX_RETURN_IF_ERROR(makeTensor(handle->dtype, source.shape, source.ndim, *handle));
+    copyStrided(source, data, itx_dtype_bytes(handle->dtype), static_cast<char *>(handle->data.get()));
+    release(managed);
+  } else {
+    // In two steps, so that running out of memory does not call the deleter of what the caller still owns.
+    auto owner = std::make_shared<Managed *>(nullptr);
+    handle->data = std::shared_ptr<void>(data, [owner, release](void *) {
+      if (*owner)
+        release(*owner);
+    });
+    *owner = managed;
+  }
+  *tensor = handle.release();
+  return Status::success();
+}
+
+template <typename Managed> struct Export {
+  Managed managed = {};
+  Tensor tensor;
+  std::vector<int64_t> strides;
+};
+
+template <typename Managed> static Managed *toDlpack(const itx_tensor *tensor) {
+  auto state = std::make_unique<Export<Managed>>();
+  state->tensor = *tensor;
+  state->strides.resize(tensor->shape.size());
+  int64_t stride = 1;
+  for (size_t i = tensor->shape.size(); i-- > 0;) {
+    state->strides[i] = stride;
+    stride *= tensor->shape[i];
+  }
+  const DtypeInfo &info = *dtypeInfo(tensor->dtype);
+  DLTensor &view = state->managed.dl_tensor;
+  view.data = tensor->data.get();
+  view.device = {kDLCPU, 0};
+  view.ndim = int32_t(tensor->shape.size());
+  view.dtype = {info.dlpackCode, uint8_t(info.bytes * 8), 1};
+  view.shape = state->tensor.shape.data();
+  view.strides = state->strides.data();
+  state->managed.manager_ctx = state.get();
+  state->managed.deleter = [](Managed *self) { delete static_cast<Export<Managed> *>(self->manager_ctx); };
+  return &state.release()->managed;
+}
+
+itx_status itx_tensor_from_dlpack(DLManagedTensor *managed, itx_tensor **tensor) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(managed);
+    ITX_REQUIRE(tensor);
+    return fromDlpack(managed, tensor);
+  });
+}
+
+itx_status itx_tensor_from_dlpack_versioned(DLManagedTensorVersioned *managed, itx_tensor **tensor) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(managed);
+    ITX_REQUIRE(tensor);
+    if (managed->version.major != 1)
+      return error(ITX_INVALID_ARGUMENT, "the tensor is of DLPack %u.%u; 1.x is read", managed->version.major,
+                   managed->version.minor);
+    return fromDlpack(managed, tensor);
+  });
+}
+
+itx_status itx_tensor_to_dlpack(const itx_tensor *tensor, DLManagedTensor **managed) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_REQUIRE(managed);
+    *managed = toDlpack<DLManagedTensor>(tensor);
+    return Status::success();
+  });
+}
+
+itx_status itx_tensor_to_dlpack_versioned(const itx_tensor *tensor, DLManagedTensorVersioned **managed) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_REQUIRE(managed);
+    *managed = toDlpack<DLManagedTensorVersioned>(tensor);
+    (*managed)->version = {1, 0};
+    return Status::success();
+  });
+}
+
+// ---- NumPy files ------------------------------------------------------------------------------------------
+
+itx_status itx_tensor_load_npy(const char *path, itx_tensor **tensor) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(path);
+    ITX_REQUIRE(tensor);
+    Tensor result;
+    ITX_RETURN_IF_ERROR(loadNpy(path, result));
+    *tensor = handleOf(std::move(result));
+    return Status::success();
+  });
+}
+
+itx_status itx_tensor_save_npy(const itx_tensor *tensor, const char *path) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_REQUIRE(path);
+    return saveNpy(*tensor, path);
+  });
+}

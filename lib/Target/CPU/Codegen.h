@@ -1,0 +1,21 @@
+//===- Codegen.h - From kernels to objects ------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_CODEGEN_H
+#define INTARSIA_LIB_TARGET_CPU_CODEGEN_H
+
+#include "lib/Target/CPU/CpuTarget.h"
+
+namespace intarsia::cpu {
+
+/// Compiles every rt.kernel of the module for every variant, in parallel on the threads of the MLIR context; objects
+/// come in the order of variants, then kernels. Messages go to the context's diagnostics.
+llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<CpuVariant> variants,
+                           std::vector<target::CompiledObject> &objects);
+
+} // namespace intarsia::cpu
+
+#endif

@@ -1,0 +1,182 @@
+//===- CpuTarget.cpp - Variants of processors ---------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/CpuTarget.h"
+
+#include "lib/Target/CPU/Codegen.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/AArch64TargetParser.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/X86TargetParser.h"
+
+using namespace llvm;
+
+namespace intarsia::cpu {
+
+namespace {
+/// Features that change the code of kernels. Others of a processor are left off: an artifact then asks for no more
+/// than it uses.
+constexpr StringRef x86Features[] = {"sse3",     "ssse3",    "sse4.1",   "sse4.2",   "popcnt",     "avx",
+                                     "avx2",     "fma",      "f16c",     "bmi",      "bmi2",       "lzcnt",
+                                     "movbe",    "avx512f",  "avx512bw", "avx512cd", "avx512dq",   "avx512vl",
+                                     "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"};
+constexpr StringRef aarch64Features[] = {"neon", "fullfp16", "dotprod", "bf16", "i8mm"};
+
+std::string defaultTriple(bool aarch64) {
+  return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
+}
+
+Expected<CpuVariant> parseVariant(StringRef spec) {
+  SmallVector<StringRef> parts;
+  spec.split(parts, '+');
+  StringRef name = parts.front();
+  bool host = name.empty();
+  bool hostIsAArch64 = Triple(sys::getProcessTriple()).isAArch64();
+  StringRef processor = host ? sys::getHostCPUName() : name;
+
+  CpuVariant variant;
+  llvm::StringSet<> features;
+  bool aarch64 = false;
+  // Lists of levels leave out what other features imply: avx512bw without avx512f.
+  auto insertX86 = [&](StringRef feature) {
+    StringMap<bool> implied;
+    X86::updateImpliedFeatures(feature, true, implied);
+    for (const auto &entry : implied)
+      features.insert(entry.getKey());
+    features.insert(feature);
+  };
+  if (host) {
+    aarch64 = hostIsAArch64;
+    for (const auto &feature : sys::getHostCPUFeatures())
+      if (feature.getValue())
+        features.insert(feature.getKey());
+  } else if (name == "aarch64") {
+    aarch64 = true;
+    features.insert("neon");
+    processor = "generic";
+  } else if (X86::parseArchX86(name, /*Only64Bit=*/true) != X86::CK_None) {
+    SmallVector<StringRef> list;
+    X86::getFeaturesForCPU(name, list);
+    for (StringRef feature : list)
+      insertX86(feature);
+  } else if (std::optional<AArch64::CpuInfo> info = AArch64::parseCpu(name)) {
+    aarch64 = true;
+    std::vector<StringRef> list;
+    AArch64::getExtensionFeatures(info->getImpliedExtensions(), list);
+    for (StringRef feature : list) {
+      feature.consume_front("+");
+      features.insert(feature);
+    }
+  } else {
+    return createStringError("unknown processor '" + name +
+                             "': give a level (x86-64-v2, x86-64-v3, x86-64-v4, aarch64) or a processor that LLVM "
+                             "knows (sapphirerapids, znver5, neoverse-v2, …)");
+  }
+  ArrayRef<StringRef> known = aarch64 ? ArrayRef(aarch64Features) : ArrayRef(x86Features);
+  for (StringRef extra : ArrayRef(parts).drop_front()) {
+    if (!is_contained(known, extra))
+      return createStringError("unknown feature '" + extra + "' in target 'cpu:" + spec + "': the features are " +
+                               join(known, ", "));
+    if (aarch64)
+      features.insert(extra);
+    else
+      insertX86(extra);
+  }
+  for (StringRef feature : known)
+    if (features.contains(feature))
+      variant.features.push_back(feature.str());
+  variant.triple = defaultTriple(aarch64);
+  variant.cpu = variant.tune = processor.str();
+  variant.name = host ? processor.str() : spec.str();
+  variant.tiles = chooseTiles(Triple(variant.triple), variant.features);
+  variant.fusedMultiplyAdd = aarch64 || features.contains("fma");
+  return variant;
+}
+
+void initializeTargets() {
+  static bool done = [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    return true;
+  }();
+  (void)done;
+}
+
+std::unique_ptr<TargetMachine> makeMachine(StringRef tripleName, StringRef cpu, StringRef features) {
+  initializeTargets();
+  std::string error;
+  Triple triple(tripleName);
+  const llvm::Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    report_fatal_error(Twine("LLVM was built without ") + tripleName);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Fast;
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_,
+                                                                    std::nullopt, CodeGenOptLevel::Default));
+}
+
+class CpuTarget : public target::Target {
+public:
+  explicit CpuTarget(std::vector<CpuVariant> variants) : list(std::move(variants)) {}
+
+  std::string triple() const override { return list.front().triple; }
+  std::vector<target::Variant> variants() const override { return {list.begin(), list.end()}; }
+  std::unique_ptr<TargetMachine> hostMachine() const override {
+    return makeMachine(triple(), Triple(triple()).isAArch64() ? "generic" : "x86-64", "");
+  }
+  std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
+  Error compileKernels(mlir::ModuleOp module, unsigned threads,
+                       std::vector<target::CompiledObject> &objects) override {
+    return cpu::compileKernels(module, list, objects);
+  }
+
+private:
+  std::vector<CpuVariant> list;
+};
+} // namespace
+
+std::unique_ptr<TargetMachine> CpuVariant::machine() const {
+  std::string list;
+  for (const std::string &feature : features)
+    list += (list.empty() ? "+" : ",+") + feature;
+  return makeMachine(triple, Triple(triple).isAArch64() ? "generic" : "x86-64", list);
+}
+
+Expected<std::vector<CpuVariant>> parseVariants(StringRef spec) {
+  std::vector<CpuVariant> variants;
+  SmallVector<StringRef> parts;
+  spec.split(parts, ',');
+  for (StringRef part : parts) {
+    Expected<CpuVariant> variant = parseVariant(part.trim());
+    if (!variant)
+      return variant.takeError();
+    if (!variants.empty() && variants.front().triple != variant->triple)
+      return createStringError("target 'cpu:" + spec + "' mixes x86-64 and AArch64: an artifact is for one of them");
+    variants.push_back(std::move(*variant));
+  }
+  // The runtime takes the first variant that it can run: the one that asks for most comes first.
+  llvm::stable_sort(variants, [](const CpuVariant &a, const CpuVariant &b) {
+    return a.features.size() > b.features.size();
+  });
+  return variants;
+}
+
+Expected<std::unique_ptr<target::Target>> createCpuTarget(StringRef spec) {
+  Expected<std::vector<CpuVariant>> variants = parseVariants(spec);
+  if (!variants)
+    return variants.takeError();
+  return std::make_unique<CpuTarget>(std::move(*variants));
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,36 @@
+//===- CpuTarget.h - Kernels for x86-64 and AArch64 processors ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_CPUTARGET_H
+#define INTARSIA_LIB_TARGET_CPU_CPUTARGET_H
+
+#include "lib/Target/CPU/TileConfig.h"
+#include "lib/Target/Target.h"
+
+namespace intarsia::cpu {
+
+/// A variant with all that code generation needs to know of it.
+struct CpuVariant : target::Variant {
+  std::string triple;
+  std::string tune; ///< processor that instructions are scheduled for
+  TileConfig tiles;
+  bool fusedMultiplyAdd = true;
+
+  std::unique_ptr<llvm::TargetMachine> machine() const;
+};
+
+/// Variants of a target's part behind "cpu:": processors or levels, each with "+feature"s, separated by commas; empty
+/// means this machine. Best first.
+llvm::Expected<std::vector<CpuVariant>> parseVariants(llvm::StringRef spec);
+
+/// Tile shapes for a set of features (LLVM's names).
+TileConfig chooseTiles(const llvm::Triple &triple, llvm::ArrayRef<std::string> features);
+
+llvm::Expected<std::unique_ptr<target::Target>> createCpuTarget(llvm::StringRef spec);
+
+} // namespace intarsia::cpu
+
+#endif

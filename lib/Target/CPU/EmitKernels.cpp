@@ -1,0 +1,50 @@
+//===- EmitKernels.cpp - The pass that shows what is emitted ------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Target.h"
+#include "lib/Target/CPU/CpuTarget.h"
+#include "lib/Target/CPU/KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace intarsia::target {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_TARGETCPUEMITKERNELS
+#include "lib/Target/Passes.h.inc"
+
+namespace {
+struct TargetCpuEmitKernels : impl::TargetCpuEmitKernelsBase<TargetCpuEmitKernels> {
+  using TargetCpuEmitKernelsBase::TargetCpuEmitKernelsBase;
+
+  void runOnOperation() override {
+    llvm::Expected<std::vector<cpu::CpuVariant>> variants = cpu::parseVariants(spec);
+    if (!variants) {
+      getOperation().emitError() << llvm::toString(variants.takeError());
+      return signalPassFailure();
+    }
+    for (rt::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<rt::KernelOp>())) {
+      std::string name = kernel.getSymName().str();
+      cpu::KernelEmitter emitter(kernel, variants->front().tiles);
+      if (failed(emitter.emit(getOperation(), name + "_plan", name + "_run")))
+        return signalPassFailure();
+      kernel.erase();
+    }
+  }
+};
+} // namespace
+
+#define GEN_PASS_REGISTRATION
+#include "lib/Target/Passes.h.inc"
+
+} // namespace intarsia::target
+
+void intarsia::registerTargetPasses() { target::registerTargetPasses(); }

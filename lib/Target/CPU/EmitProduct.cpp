@@ -1,0 +1,487 @@
+//===- EmitProduct.cpp - Register tiles, linear layers, batched products ------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelEmitter.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+// Slots of the plan of a linear layer.
+enum { kRowBlock = ITX_PLAN_PRIVATE, kRowBlocks, kPanelsPerTile, kPanelGroups };
+/// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
+constexpr int64_t kSumsInFlight = 8;
+/// Counters of finished tiles lie a cache line apart.
+constexpr int64_t kCounterBytes = ITX_BUFFER_ALIGNMENT;
+} // namespace
+
+//===-- Register tile -----------------------------------------------------------------------------------------===//
+
+void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
+  int64_t lanes = config.lanes;
+  for (int64_t first = 0; first < columns; first += config.tileColumns()) {
+    int64_t vectors = std::min(config.columnVectors, (columns - first) / lanes);
+    int64_t sums = rows * vectors;
+    int64_t chains = std::max<int64_t>(1, kSumsInFlight / sums);
+    Type f32 = b.getF32Type();
+    SmallVector<Value> initial;
+    for (int64_t chain = 0; chain < chains; ++chain)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t v = 0; v < vectors; ++v) {
+          if (t.accumulate && chain == 0)
+            initial.push_back(
+                loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
+          else
+            initial.push_back(floatConstant(0.0, f32, lanes));
+        }
+    Value start = offsetPointer(t.b, constant(first), t.bType);
+    auto step = [&](Value k, int64_t chain, ValueRange running, SmallVector<Value> &next) {
+      SmallVector<Value> right;
+      for (int64_t v = 0; v < vectors; ++v)
+        right.push_back(loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
+      for (int64_t r = 0; r < rows; ++r) {
+        Value left = loadAt(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
+        left = splat(left, lanes);
+        for (int64_t v = 0; v < vectors; ++v) {
+          int64_t sum = (chain * rows + r) * vectors + v;
+          next[sum] = vector::FMAOp::create(b, loc, left, right[v], running[sum]);
+        }
+      }
+    };
+    Value whole = mul(div(t.depth, constant(chains)), constant(chains));
+    SmallVector<Value> result =
+        forLoop(constant(0), whole, constant(chains), initial, [&](Value k, ValueRange running) {
+          SmallVector<Value> next(running);
+          for (int64_t chain = 0; chain < chains; ++chain)
+            step(add(k, constant(chain)), chain, running, next);
+          return next;
+        });
+    if (chains > 1 && whole != t.depth)
+      result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+        SmallVector<Value> next(running);
+        step(k, 0, running, next);
+        return next;
+      });
+    for (int64_t sum = 0; sum < sums; ++sum) {
+      Value total = result[sum];
+      for (int64_t chain = 1; chain < chains; ++chain)
+        total = arith::AddFOp::create(b, loc, total, result[chain * sums + sum]);
+      int64_t r = sum / vectors, v = sum % vectors;
+      storeAt(total, t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
+    }
+  }
+}
+
+void KernelEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t columns) {
+  std::function<void(int64_t)> choose = [&](int64_t count) {
+    if (count == 1) {
+      emitTile(operands, 1, columns);
+      return;
+    }
+    Value equal = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rows, constant(count));
+    ifThen(equal, [&] { emitTile(operands, count, columns); }, [&] { choose(count - 1); });
+  };
+  choose(config.rows);
+}
+
+//===-- Packing at run time -----------------------------------------------------------------------------------===//
+
+SmallVector<Value> KernelEmitter::transpose(ArrayRef<Value> rows) {
+  int64_t n = rows.size();
+  SmallVector<Value> result(rows);
+  // Swaps off-diagonal blocks of half the size, then of a quarter, …: log2(n) rounds of n two-operand shuffles.
+  for (int64_t s = n / 2; s >= 1; s /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t j = 0; j < n; ++j) {
+      low.push_back((j & s) ? n + j - s : j);
+      high.push_back((j & s) ? n + j : j + s);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      if (i & s)
+        continue;
+      Value x = result[i], y = result[i + s];
+      result[i] = vector::ShuffleOp::create(b, loc, x, y, low);
+      result[i + s] = vector::ShuffleOp::create(b, loc, x, y, high);
+    }
+  }
+  return result;
+}
+
+void KernelEmitter::packTransposed(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
+                                   Value scale) {
+  int64_t lanes = config.lanes;
+  Type f32 = b.getF32Type();
+  Value width = constant(kPanelWidth);
+  Value wholeDepth = mul(div(depth, constant(lanes)), constant(lanes));
+  auto scaled = [&](Value value, int64_t w) -> Value {
+    return scale ? arith::MulFOp::create(b, loc, value, splat(scale, w)).getResult() : value;
+  };
+  forLoop(constant(0), width, constant(lanes), [&](Value c) {
+    ifThen(
+        less(add(c, constant(lanes - 1)), columns),
+        [&] {
+          forLoop(constant(0), wholeDepth, constant(lanes), [&](Value k) {
+            SmallVector<Value> rows;
+            for (int64_t i = 0; i < lanes; ++i)
+              rows.push_back(
+                  scaled(loadAt(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
+            rows = transpose(rows);
+            for (int64_t i = 0; i < lanes; ++i)
+              storeAt(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
+          });
+          if (wholeDepth != depth)
+            forLoop(wholeDepth, depth, constant(1), [&](Value k) {
+              forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
+                Value column = add(c, i);
+                Value value = scaled(loadAt(source, add(mul(column, stride), k), type, 1), 1);
+                storeAt(value, panel, add(mul(k, width), column), f32, 1);
+              });
+            });
+        },
+        [&] {
+          forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
+            Value column = add(c, i);
+            // Beyond the last column the value of the last one is read, so as to stay inside, and zero is stored.
+            Value inside = less(column, columns);
+            Value from = mul(min(column, sub(columns, constant(1))), stride);
+            forLoop(constant(0), depth, constant(1), [&](Value k) {
+              Value value = scaled(loadAt(source, add(from, k), type, 1), 1);
+              value = arith::SelectOp::create(b, loc, inside, value, floatConstant(0.0, f32, 1));
+              storeAt(value, panel, add(mul(k, width), column), f32, 1);
+            });
+          });
+        });
+  });
+}
+
+void KernelEmitter::packRows(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
+                             int64_t panelWidth) {
+  int64_t lanes = config.lanes;
+  Type f32 = b.getF32Type();
+  forLoop(constant(0), depth, constant(1), [&](Value k) {
+    Value from = mul(k, stride), to = mul(k, constant(panelWidth));
+    Value whole = mul(div(columns, constant(lanes)), constant(lanes));
+    forLoop(constant(0), whole, constant(lanes), [&](Value c) {
+      storeAt(loadAt(source, add(from, c), type, lanes), panel, add(to, c), f32, lanes);
+    });
+    forLoop(whole, columns, constant(1), [&](Value c) {
+      storeAt(loadAt(source, add(from, c), type, 1), panel, add(to, c), f32, 1);
+    });
+    forLoop(columns, constant(panelWidth), constant(1),
+            [&](Value c) { storeAt(floatConstant(0.0, f32, 1), panel, add(to, c), f32, 1); });
+  });
+}
+
+//===-- Linear layers -----------------------------------------------------------------------------------------===//
+
+void KernelEmitter::emitLinear(nn::LinearOp root) {
+  Value result = root.getResult();
+  ArrayRef<AffineExpr> extents = sizes.of(result);
+  ArrayRef<AffineExpr> leading = extents.drop_back();
+  auto weightType = cast<RankedTensorType>(root.getWeight().getType());
+  int64_t features = weightType.getDimSize(0), depth = weightType.getDimSize(1);
+  if (ShapedType::isDynamic(features) || ShapedType::isDynamic(depth)) {
+    unsupported(root, "its weight has dynamic sizes");
+    return;
+  }
+  int64_t panels = llvm::divideCeil(features, kPanelWidth);
+  Value rows = product(leading);
+  // Rows whose left operand stays in the private cache while the panels pass by.
+  int64_t maximalRows = std::clamp<int64_t>(config.blockBytes / (depth * 4), 2 * config.rows, 16 * config.rows);
+  maximalRows = maximalRows / config.rows * config.rows;
+
+  // Outputs that need the whole row (a norm at the end) are computed when the row's last tile is done.
+  Operation *norm = nullptr;
+  SmallVector<unsigned> early, late;
+  unsigned outputCount = kernel.getResultTypes().size();
+  for (unsigned i = 0; i < outputCount; ++i) {
+    bool waits = false;
+    SmallVector<Value> worklist{yielded(i)};
+    DenseSet<Operation *> seen;
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val().getDefiningOp();
+      if (!op || !seen.insert(op).second)
+        continue;
+      if (isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
+        if (norm && norm != op)
+          unsupported(op, "a linear layer takes one norm after it");
+        norm = op;
+        waits = true;
+      }
+      llvm::append_range(worklist, op->getOperands());
+    }
+    (waits ? late : early).push_back(i);
+    if (sizes.of(yielded(i)) != extents)
+      unsupported(root, "a result of its kernel is of another shape");
+  }
+  if (failedAny)
+    return;
+
+  if (planning) {
+    // Row blocks as equal as whole register tiles allow; with a norm at the end they are smaller, so that one block's
+    // norm runs beside another's product.
+    int64_t limit = norm ? std::min<int64_t>(maximalRows, 4 * config.rows) : maximalRows;
+    Value blocks = max(ceilDiv(rows, constant(limit)), constant(1));
+    Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
+    rowBlock = max(rowBlock, constant(config.rows));
+    blocks = ceilDiv(rows, rowBlock);
+    // Panels a tile: the least time of the slowest thread, where a tile costs its panels and an eighth of one more.
+    Value best = constant(1), bestCost = constant(INT64_MAX);
+    int64_t most = std::max<int64_t>(1, std::min<int64_t>(panels, 16));
+    for (int64_t candidate = 1; candidate <= most; ++candidate) {
+      Value tiles = mul(blocks, constant(llvm::divideCeil(panels, candidate)));
+      Value turns = ceilDiv(tiles, threads);
+      Value cost = mul(turns, constant(8 * candidate + 1));
+      Value better = less(cost, bestCost);
+      best = arith::SelectOp::create(b, loc, better, constant(candidate), best);
+      bestCost = arith::SelectOp::create(b, loc, better, cost, bestCost);
+    }
+    Value groups = ceilDiv(constant(panels), best);
+    setPlan(ITX_PLAN_TILES, mul(blocks, groups));
+    setPlan(kRowBlock, rowBlock);
+    setPlan(kRowBlocks, blocks);
+    setPlan(kPanelsPerTile, best);
+    setPlan(kPanelGroups, groups);
+    if (norm)
+      setPlan(ITX_PLAN_SHARED_BYTES, mul(blocks, constant(kCounterBytes)));
+    return;
+  }
+
+  Type f32 = b.getF32Type();
+  Value sums = scratch(config.rows * kPanelWidth * 4);
+  Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
+
+  // The left operand: rows at a fixed distance in memory, or packed as f32 a block at a time.
+  std::optional<Storage> input = view(root.getInput());
+  unsigned inputRank = sizes.of(root.getInput()).size();
+  bool packInput = !input || !input->elementType.isF32() || (inputRank > 2 && !input->dense);
+  Value packedInput = packInput ? scratch(maximalRows * depth * 4) : Value();
+  Value inputStride = packInput || inputRank == 1 ? constant(depth) : input->strides[inputRank - 2];
+
+  // The right operand: packed ahead of time, or a panel at a time.
+  auto weightArgument = dyn_cast<BlockArgument>(root.getWeight());
+  rt::LayoutAttr layout;
+  if (weightArgument)
+    layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weightArgument.getArgNumber(), "rt.layout");
+  bool packed = layout && layout.getKind() == rt::LayoutKind::Panels;
+  std::optional<Storage> weight = view(root.getWeight());
+  if (!weight || (packed && layout.getWidth() != kPanelWidth)) {
+    unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
+    return;
+  }
+  Value packedPanel = packed ? Value() : scratch(kPanelWidth * depth * 4);
+
+  // Where the row that a norm reads is kept: its own output, or the place of the norm's result.
+  std::optional<Storage> rowStorage;
+  Value normInput = norm ? norm->getOperand(0) : Value();
+  if (norm) {
+    unsigned place = late.front();
+    for (unsigned i : early)
+      if (yielded(i) == normInput)
+        place = i;
+    rowStorage = outputs[place];
+  }
+
+  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+    Value block = div(tile, groups), group = rem(tile, groups);
+    Value firstRow = mul(block, rowBlock);
+    Value endRow = min(add(firstRow, rowBlock), rows);
+    Value firstPanel = mul(group, panelsPerTile);
+    Value endPanel = min(add(firstPanel, panelsPerTile), constant(panels));
+
+    if (packInput)
+      forLoop(firstRow, endRow, constant(1), [&](Value flat) {
+        RowScope row = makeRow(flat, leading);
+        currentRow = &row;
+        Value to = mul(sub(flat, firstRow), constant(depth));
+        vectorLoop(constant(depth), [&](Value k, int64_t width) {
+          Indices at;
+          for (Value prefix : row.prefix)
+            at.push_back({prefix});
+          at.push_back({k, true});
+          storeAt(evaluate(root.getInput(), at, width), packedInput, add(to, k), f32, width);
+        });
+        currentRow = nullptr;
+      });
+
+    forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
+      Value column = mul(panel, constant(kPanelWidth));
+      Value right;
+      if (packed) {
+        right = offsetPointer(weight->pointer, mul(column, constant(depth)), weight->elementType);
+      } else {
+        right = packedPanel;
+        packTransposed(packedPanel, offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
+                       weight->strides[0], weight->elementType, constant(depth),
+                       min(sub(constant(features), column), constant(kPanelWidth)), Value());
+      }
+      forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
+        Value count = min(sub(endRow, m), constant(config.rows));
+        TileOperands operands;
+        operands.a = packInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
+                               : offsetPointer(input->pointer, mul(m, inputStride), f32);
+        operands.aRow = inputStride;
+        operands.aColumn = constant(1);
+        operands.aType = f32;
+        operands.b = right;
+        operands.bRow = constant(kPanelWidth);
+        operands.bType = packed ? weight->elementType : f32;
+        operands.depth = constant(depth);
+        operands.out = sums;
+        operands.outRow = constant(kPanelWidth);
+        emitTileRows(operands, count, kPanelWidth);
+
+        // The rest of the group's ops, while the tile is in the first-level cache.
+        forLoop(constant(0), count, constant(1), [&](Value r) {
+          RowScope row = makeRow(add(m, r), leading);
+          currentRow = &row;
+          auto savedBound = bound;
+          Value sumRow = mul(r, constant(kPanelWidth));
+          bound[result] = [&](ArrayRef<Index> at, int64_t width) -> Value {
+            Value x = loadAt(sums, add(sumRow, sub(at.back().base, column)), f32, width);
+            if (root.getBias())
+              x = arith::AddFOp::create(b, loc, x, evaluate(root.getBias(), {Index{at.back().base, true}}, width));
+            return x;
+          };
+          auto storeColumn = [&](Value c, int64_t width) {
+            memo.emplace_back();
+            Indices at;
+            for (Value prefix : row.prefix)
+              at.push_back({prefix});
+            at.push_back({c, true});
+            for (unsigned i : early)
+              store(evaluate(yielded(i), at, width), outputs[i], at, width);
+            if (norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; }))
+              store(evaluate(normInput, at, width), *rowStorage, at, width);
+            memo.pop_back();
+          };
+          auto wholePanel = [&] {
+            for (int64_t v = 0; v < kPanelWidth; v += config.lanes)
+              storeColumn(add(column, constant(v)), config.lanes);
+          };
+          if (features % kPanelWidth == 0) {
+            wholePanel();
+          } else {
+            Value columns = min(sub(constant(features), column), constant(kPanelWidth));
+            Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
+            ifThen(isWhole, wholePanel,
+                   [&] { vectorLoop(columns, [&](Value c, int64_t w) { storeColumn(add(column, c), w); }); });
+          }
+          bound = savedBound;
+          currentRow = nullptr;
+        });
+      });
+    });
+
+    if (!norm)
+      return;
+    // The thread that finishes the last tile of a row block normalises its rows; nobody waits.
+    Value counter = offsetPointer(sharedPointer, mul(block, constant(kCounterBytes)), b.getI8Type());
+    Value before = LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, counter, constant(1),
+                                             LLVM::AtomicOrdering::acq_rel);
+    Value last = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(before, constant(1)), groups);
+    ifThen(last, [&] {
+      storage[normInput] = *rowStorage;
+      forLoop(firstRow, endRow, constant(1), [&](Value flat) { emitRow(makeRow(flat, leading), late); });
+      storage.erase(normInput);
+    });
+  });
+}
+
+//===-- Batched products --------------------------------------------------------------------------------------===//
+
+void KernelEmitter::emitMatmul(nn::MatmulOp root) {
+  Value result = root.getResult();
+  ArrayRef<AffineExpr> extents = sizes.of(result);
+  ArrayRef<AffineExpr> batch = extents.drop_back(2);
+  AffineExpr rowSize = extents[extents.size() - 2], columnSize = extents.back();
+  ArrayRef<AffineExpr> leftSizes = sizes.of(root.getLhs());
+  AffineExpr depthSize = root.getTransposeLhs() ? leftSizes[leftSizes.size() - 2] : leftSizes.back();
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+    if (sizes.of(yielded(i)) != extents)
+      unsupported(root, "a result of its kernel is of another shape");
+  if (failedAny)
+    return;
+  Value panels = ceilDiv(size(columnSize), constant(kPanelWidth));
+  if (planning) {
+    setPlan(ITX_PLAN_TILES, mul(product(batch), panels));
+    return;
+  }
+  std::optional<Storage> left = view(root.getLhs()), right = view(root.getRhs());
+  if (!left || !right) {
+    unsupported(root, "an operand is computed in the same kernel");
+    return;
+  }
+  Type f32 = b.getF32Type();
+  Value rows = size(rowSize), columns = size(columnSize), depth = size(depthSize);
+  Value sums = scratch(config.rows * kPanelWidth * 4);
+  Value panelScratch = scratch(depthSize * (kPanelWidth * 4));
+  int64_t rank = extents.size();
+  auto strideOf = [&](const Storage &operand, int64_t fromEnd) { return operand.strides[rank - fromEnd]; };
+
+  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+    Value panel = rem(tile, panels);
+    SmallVector<Value> batchIndices = delinearize(div(tile, panels), batch);
+    Value leftOffset = constant(0), rightOffset = constant(0);
+    for (auto [d, index] : llvm::enumerate(batchIndices)) {
+      leftOffset = add(leftOffset, mul(index, left->strides[d]));
+      rightOffset = add(rightOffset, mul(index, right->strides[d]));
+    }
+    Value column = mul(panel, constant(kPanelWidth));
+    Value panelColumns = min(sub(columns, column), constant(kPanelWidth));
+    bool transposed = root.getTransposeRhs();
+    Value source = offsetPointer(right->pointer, add(rightOffset, mul(column, strideOf(*right, transposed ? 2 : 1))),
+                                 right->elementType);
+    if (transposed)
+      packTransposed(panelScratch, source, strideOf(*right, 2), right->elementType, depth, panelColumns, Value());
+    else
+      packRows(panelScratch, source, strideOf(*right, 2), right->elementType, depth, panelColumns, kPanelWidth);
+
+    forLoop(constant(0), rows, constant(config.rows), [&](Value m) {
+      Value count = min(sub(rows, m), constant(config.rows));
+      TileOperands operands;
+      operands.aRow = strideOf(*left, root.getTransposeLhs() ? 1 : 2);
+      operands.aColumn = strideOf(*left, root.getTransposeLhs() ? 2 : 1);
+      operands.a = offsetPointer(left->pointer, add(leftOffset, mul(m, operands.aRow)), left->elementType);
+      operands.aType = left->elementType;
+      operands.b = panelScratch;
+      operands.bRow = constant(kPanelWidth);
+      operands.bType = f32;
+      operands.depth = depth;
+      operands.out = sums;
+      operands.outRow = constant(kPanelWidth);
+      emitTileRows(operands, count, kPanelWidth);
+      forLoop(constant(0), count, constant(1), [&](Value r) {
+        auto savedBound = bound;
+        Value sumRow = mul(r, constant(kPanelWidth));
+        bound[result] = [&](ArrayRef<Index> at, int64_t width) -> Value {
+          return loadAt(sums, add(sumRow, sub(at.back().base, column)), f32, width);
+        };
+        Indices prefix;
+        for (Value index : batchIndices)
+          prefix.push_back({index});
+        prefix.push_back({add(m, r)});
+        vectorLoop(panelColumns, [&](Value c, int64_t width) {
+          memo.emplace_back();
+          Indices at(prefix);
+          at.push_back({add(column, c), true});
+          for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+            store(evaluate(yielded(i), at, width), outputs[i], at, width);
+          memo.pop_back();
+        });
+        bound = savedBound;
+      });
+    });
+  });
+}
+
+} // namespace intarsia::cpu

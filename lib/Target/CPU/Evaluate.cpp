@@ -1,0 +1,635 @@
+//===- Evaluate.cpp - Elements of tensors on demand ---------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/VectorMath.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+static bool anyLane(ArrayRef<Index> at) {
+  return llvm::any_of(at, [](const Index &index) { return index.lane; });
+}
+
+Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {
+  // The lanes are equal: one scalar for all.
+  if (width > 1 && !anyLane(indices))
+    return splat(evaluate(tensor, indices, 1), width);
+  // A scalar has no lanes; what it is made of may have lanes of its own (a sum along a dimension).
+  Indices at(indices.begin(), indices.end());
+  if (width == 1)
+    for (Index &index : at)
+      index.lane = false;
+
+  MemoKey key{tensor.getAsOpaquePointer(), {}};
+  for (const Index &index : at)
+    key.second.push_back({index.base.getAsOpaquePointer(), index.lane});
+  key.second.push_back({nullptr, width});
+  for (auto &level : llvm::reverse(memo))
+    if (auto it = level.find(key); it != level.end())
+      return it->second;
+
+  Value result;
+  if (auto it = bound.find(tensor); it != bound.end()) {
+    ElementFn element = it->second;
+    result = element(at, width);
+  } else if (auto it = storage.find(tensor); it != storage.end()) {
+    Storage source = it->second;
+    // Neighbouring lanes must be neighbours in memory.
+    bool contiguous = width == 1 || llvm::none_of(ArrayRef<Index>(at).drop_back(), [](const Index &index) { return index.lane; });
+    result = contiguous ? load(source, at, width) : evaluatePerLane(tensor, at, width);
+  } else if (Operation *op = tensor.getDefiningOp()) {
+    result = evaluateOp(op, tensor, at, width);
+  } else {
+    unsupported(kernel, "a value without a source");
+  }
+  if (!result) {
+    Type type = computeType(cast<RankedTensorType>(tensor.getType()).getElementType());
+    result = arith::ConstantOp::create(b, loc, b.getZeroAttr(vectorOf(type, width)));
+  }
+  memo.back()[key] = result;
+  return result;
+}
+
+Value KernelEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t width) {
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0; lane < width; ++lane) {
+    Indices scalar;
+    for (const Index &index : at)
+      scalar.push_back({index.lane ? add(index.base, constant(lane)) : index.base, false});
+    lanes.push_back(evaluate(tensor, scalar, 1));
+  }
+  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes);
+}
+
+Value KernelEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {
+  uint64_t dim = op.getDim();
+  if (at[dim].lane && width > 1)
+    return evaluatePerLane(op.getResult(), at, width);
+  Type type = vectorOf(computeType(op.getResultType().getElementType()), width);
+  // A chain of scf.if: below the end of this operand, it is it; else the rest, with the index moved down.
+  std::function<Value(unsigned, Value)> select = [&](unsigned operand, Value index) -> Value {
+    Indices inner(at.begin(), at.end());
+    inner[dim].base = index;
+    if (operand + 1 == op.getInputs().size())
+      return evaluate(op.getInputs()[operand], inner, width);
+    Value extent = size(sizes.of(op.getInputs()[operand])[dim]);
+    auto branch = scf::IfOp::create(b, loc, TypeRange{type}, less(index, extent), /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    memo.emplace_back();
+    Value here = evaluate(op.getInputs()[operand], inner, width);
+    memo.pop_back();
+    scf::YieldOp::create(b, loc, here);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    memo.emplace_back();
+    Value rest = select(operand + 1, sub(index, extent));
+    memo.pop_back();
+    scf::YieldOp::create(b, loc, rest);
+    return branch.getResult(0);
+  };
+  return select(0, at[dim].base);
+}
+
+Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
+  auto resultType = cast<RankedTensorType>(tensor.getType());
+  Type type = computeType(resultType.getElementType());
+
+  if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
+    auto elements = dyn_cast<DenseElementsAttr>(constantOp.getValue());
+    if (!elements || !elements.isSplat()) {
+      unsupported(op, "a table inside a kernel");
+      return nullptr;
+    }
+    if (isa<FloatType>(type))
+      return floatConstant(elements.getSplatValue<APFloat>().convertToDouble(), type, width);
+    int64_t value = elements.getSplatValue<APInt>().getSExtValue();
+    Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value));
+    return splat(scalar, width);
+  }
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    return evaluateLinalg(linalgOp, tensor, at, width);
+  if (isa<nn::GeluOp, nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp>(op)) {
+    Value x = evaluate(op->getOperand(0), at, width);
+    return TypeSwitch<Operation *, Value>(op)
+        .Case([&](nn::GeluOp gelu) { return emitGelu(b, loc, x, gelu.getForm()); })
+        .Case([&](nn::SiluOp) { return emitSilu(b, loc, x); })
+        .Case([&](nn::TanhOp) { return emitTanh(b, loc, x); })
+        .Case([&](nn::SigmoidOp) { return emitSigmoid(b, loc, x); })
+        // maximumf keeps NaN, as the op says.
+        .Case([&](nn::ReluOp) -> Value {
+          return arith::MaximumFOp::create(b, loc, x, floatConstant(0.0, type, width));
+        });
+  }
+  if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
+    if (llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; }) && width > 1)
+      return evaluatePerLane(tensor, at, width);
+    Value row = evaluate(embedding.getIndices(), at.drop_back(), 1);
+    if (row.getType() != b.getI64Type())
+      row = arith::ExtSIOp::create(b, loc, b.getI64Type(), row);
+    return evaluate(embedding.getTable(), {Index{row}, at.back()}, width);
+  }
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    Indices source;
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    unsigned next = 0;
+    for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
+      Value offset = indexValue(slice.getMixedOffsets()[d]);
+      if (dropped[d]) {
+        source.push_back({offset});
+        continue;
+      }
+      const Index &index = at[next++];
+      Value stride = indexValue(slice.getMixedStrides()[d]);
+      if (index.lane && width > 1 && !matchPattern(stride, m_One()))
+        return evaluatePerLane(tensor, at, width);
+      source.push_back({add(offset, mul(index.base, stride)), index.lane});
+    }
+    return evaluate(slice.getSource(), source, width);
+  }
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    Indices source;
+    ArrayRef<AffineExpr> extents = sizes.of(tensor);
+    for (auto &group : expand.getReassociationIndices()) {
+      Index index{constant(0)};
+      for (int64_t d : group) {
+        if (at[d].lane && width > 1 && d != group.back() && extents[d] != getAffineConstantExpr(1, b.getContext()))
+          return evaluatePerLane(tensor, at, width);
+        index.base = add(d == group.front() ? index.base : mul(index.base, size(extents[d])), at[d].base);
+        index.lane |= at[d].lane;
+      }
+      source.push_back(index);
+    }
+    return evaluate(expand.getSrc(), source, width);
+  }
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    Indices source;
+    ArrayRef<AffineExpr> extents = sizes.of(collapse.getSrc());
+    for (auto [d, group] : llvm::enumerate(collapse.getReassociationIndices())) {
+      const Index &index = at[d];
+      ArrayRef<AffineExpr> groupExtents = extents.slice(group.front(), group.size());
+      bool lane = index.lane && width > 1;
+      if (lane && group.size() > 1) {
+        // The lanes stay in one innermost row if it is a whole number of vectors, and vectors start at multiples.
+        auto inner = dyn_cast<AffineConstantExpr>(groupExtents.back());
+        if (!inner || inner.getValue() % width != 0)
+          return evaluatePerLane(tensor, at, width);
+      }
+      for (auto [i, part] : llvm::enumerate(delinearize(index.base, groupExtents)))
+        source.push_back({part, lane && i + 1 == group.size()});
+    }
+    return evaluate(collapse.getSrc(), source, width);
+  }
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return evaluate(cast.getSource(), at, width);
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+    return evaluateConcat(concat, at, width);
+  if (auto splatOp = dyn_cast<tensor::SplatOp>(op)) {
+    if (auto value = splatOp.getInput().getDefiningOp<arith::ConstantOp>()) {
+      if (isa<FloatType>(type))
+        return floatConstant(cast<FloatAttr>(value.getValue()).getValueAsDouble(), type, width);
+      Value scalar =
+          arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, cast<IntegerAttr>(value.getValue()).getInt()));
+      return splat(scalar, width);
+    }
+  }
+  if (isa<tensor::EmptyOp>(op))
+    return nullptr; // whatever is read there does not matter: zero
+  if (OpTrait::hasElementwiseMappableTraits(op)) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(isa<RankedTensorType>(operand.getType()) ? evaluate(operand, at, width) : operand);
+    return emitElementwise(op, operands, width);
+  }
+  unsupported(op, "no kernel shape computes it");
+  return nullptr;
+}
+
+//===-- Elementwise -------------------------------------------------------------------------------------------===//
+
+Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
+  Type type = vectorOf(computeType(element), width);
+  Value x = operands.empty() ? Value() : operands[0];
+
+  if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
+    if (auto value = dyn_cast<FloatAttr>(constantOp.getValue()))
+      return floatConstant(value.getValueAsDouble(), computeType(element), width);
+    Value scalar = arith::ConstantOp::create(
+        b, loc, b.getIntegerAttr(computeType(element), cast<IntegerAttr>(constantOp.getValue()).getInt()));
+    return splat(scalar, width);
+  }
+  // What upstream would send to libm, and casts whose types differ once everything narrow is computed in f32.
+  if (isa<math::ExpOp>(op))
+    return emitExp(b, loc, x);
+  if (isa<math::ErfOp>(op))
+    return emitErf(b, loc, x);
+  if (isa<math::TanhOp>(op))
+    return emitTanh(b, loc, x);
+  if (isa<math::LogOp>(op))
+    return emitLog(b, loc, x);
+  if (isa<math::SinOp>(op))
+    return emitSin(b, loc, x);
+  if (isa<math::CosOp>(op))
+    return emitCos(b, loc, x);
+  if (isa<math::RsqrtOp>(op))
+    return emitRsqrt(b, loc, x);
+  if (isa<math::MathDialect>(op->getDialect()) &&
+      !isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
+           math::TruncOp, math::CopySignOp>(op)) {
+    unsupported(op, "the cpu target has no polynomial for it");
+    return nullptr;
+  }
+  if (isa<arith::ExtFOp>(op))
+    return x.getType() == type ? x : arith::ExtFOp::create(b, loc, type, x).getResult();
+  if (isa<arith::TruncFOp>(op)) {
+    if (element != computeType(element)) {
+      Value narrow = arith::TruncFOp::create(b, loc, vectorOf(element, width), x);
+      return arith::ExtFOp::create(b, loc, type, narrow);
+    }
+    return x.getType() == type ? x : arith::TruncFOp::create(b, loc, type, x).getResult();
+  }
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+    unsigned from = getElementTypeOrSelf(x.getType()).getIntOrFloatBitWidth();
+    unsigned to = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+    if (from == to)
+      return x;
+    if (from > to)
+      return arith::TruncIOp::create(b, loc, type, x);
+    if (isa<arith::IndexCastOp>(op))
+      return arith::ExtSIOp::create(b, loc, type, x);
+    return arith::ExtUIOp::create(b, loc, type, x);
+  }
+
+  SmallVector<Value> arguments(operands);
+  OperationState state(loc, op->getName());
+  if (isa<arith::SelectOp>(op) && width > 1)
+    for (Value &argument : arguments)
+      if (!isa<VectorType>(argument.getType()))
+        argument = splat(argument, width);
+  state.addOperands(arguments);
+  state.addTypes(type);
+  state.attributes = op->getDiscardableAttrDictionary();
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *created = b.create(state);
+  return created->getResult(0);
+}
+
+SmallVector<Value> KernelEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> arguments, ArrayRef<Index> iteration,
+                                           int64_t width) {
+  DenseMap<Value, Value> values;
+  for (auto [argument, value] : llvm::zip(op.getBlock()->getArguments(), arguments))
+    values[argument] = value;
+  auto lookup = [&](Value value) -> Value {
+    if (auto it = values.find(value); it != values.end())
+      return it->second;
+    // A scalar from outside the body: a constant, or an index that is a function of sizes.
+    if (Operation *definition = value.getDefiningOp()) {
+      if (isa<arith::ConstantOp>(definition))
+        return values[value] = emitElementwise(definition, {}, width);
+      if (AffineExpr expression = value.getType().isIndex() ? sizes.ofIndex(value) : AffineExpr())
+        return values[value] = splat(size(expression), width);
+      unsupported(definition, "a scalar that is no constant");
+    }
+    return values[value] = arith::ConstantOp::create(
+               b, loc, b.getZeroAttr(vectorOf(computeType(getElementTypeOrSelf(value.getType())), width)));
+  };
+  for (Operation &inner : op.getBlock()->without_terminator()) {
+    if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
+      const Index &at = iteration[index.getDim()];
+      Value value = splat(at.base, width);
+      if (at.lane && width > 1) {
+        SmallVector<int64_t> lanes = llvm::to_vector(llvm::seq<int64_t>(0, width));
+        Value iota = arith::ConstantOp::create(b, loc, b.getI64VectorAttr(lanes));
+        value = arith::AddIOp::create(b, loc, value, iota);
+      }
+      values[index.getResult()] = value;
+      continue;
+    }
+    if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      SmallVector<Value> indices;
+      for (Value index : extract.getIndices())
+        indices.push_back(lookup(index));
+      SmallVector<Value> lanes;
+      for (int64_t lane = 0; lane < width; ++lane) {
+        Indices at;
+        for (Value index : indices)
+          at.push_back({width == 1 ? index : vector::ExtractOp::create(b, loc, index, lane).getResult()});
+        lanes.push_back(evaluate(extract.getTensor(), at, 1));
+      }
+      values[extract.getResult()] =
+          width == 1 ? lanes[0]
+                     : vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes)
+                           .getResult();
+      continue;
+    }
+    if (inner.getNumResults() != 1 || inner.getNumRegions() != 0) {
+      unsupported(&inner, "it stands in the body of a linalg op");
+      return SmallVector<Value>(op.getBlock()->getTerminator()->getNumOperands());
+    }
+    SmallVector<Value> operands;
+    for (Value operand : inner.getOperands())
+      operands.push_back(lookup(operand));
+    values[inner.getResult(0)] = emitElementwise(&inner, operands, width);
+  }
+  SmallVector<Value> results;
+  for (Value value : op.getBlock()->getTerminator()->getOperands())
+    results.push_back(lookup(value));
+  return results;
+}
+
+/// The op that combines the running value with the rest, if the body is `running = op(running, f(inputs))`.
+static Operation *reductionCombiner(linalg::LinalgOp op, unsigned result) {
+  Value yielded = op.getBlock()->getTerminator()->getOperand(result);
+  Operation *combiner = yielded.getDefiningOp();
+  BlockArgument running = op.getRegionOutputArgs()[result];
+  if (!combiner || combiner->getNumOperands() != 2 || !running.hasOneUse() || *running.getUsers().begin() != combiner)
+    return nullptr;
+  return isa<arith::AddFOp, arith::MaximumFOp, arith::MaxNumFOp>(combiner) ? combiner : nullptr;
+}
+
+Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
+  unsigned result = cast<OpResult>(tensor).getResultNumber();
+  OpOperand *init = op.getDpsInitOperand(result);
+  AffineMap outputMap = op.getMatchingIndexingMap(init);
+  if (!outputMap.isProjectedPermutation()) {
+    unsupported(op, "its result is written through a map that is no permutation");
+    return nullptr;
+  }
+  Indices iteration(op.getNumLoops(), Index{constant(0)});
+  for (auto [d, expression] : llvm::enumerate(outputMap.getResults()))
+    iteration[cast<AffineDimExpr>(expression).getPosition()] = at[d];
+
+  // Sizes of the loops that are summed over.
+  SmallVector<unsigned> reductions;
+  for (auto [d, type] : llvm::enumerate(op.getIteratorTypesArray()))
+    if (type == utils::IteratorType::reduction)
+      reductions.push_back(d);
+  auto loopSize = [&](unsigned loop) -> AffineExpr {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<RankedTensorType>(operand.get().getType()))
+        continue;
+      AffineMap map = op.getMatchingIndexingMap(&operand);
+      for (auto [d, expression] : llvm::enumerate(map.getResults()))
+        if (expression == getAffineDimExpr(loop, b.getContext()))
+          return sizes.of(operand.get())[d];
+    }
+    unsupported(op, "a loop whose size no operand gives");
+    return getAffineConstantExpr(1, b.getContext());
+  };
+
+  auto operandAt = [&](OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) -> Value {
+    if (!isa<RankedTensorType>(operand.get().getType())) {
+      if (Operation *definition = operand.get().getDefiningOp(); definition && isa<arith::ConstantOp>(definition))
+        return emitElementwise(definition, {}, lanes);
+      unsupported(op, "a scalar operand that is no constant");
+      return nullptr;
+    }
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    Indices indices;
+    for (AffineExpr expression : map.getResults()) {
+      if (auto dim = dyn_cast<AffineDimExpr>(expression)) {
+        indices.push_back(loops[dim.getPosition()]);
+      } else if (auto value = dyn_cast<AffineConstantExpr>(expression)) {
+        indices.push_back({constant(value.getValue())});
+      } else {
+        unsupported(op, "an indexing map with arithmetic");
+        indices.push_back({constant(0)});
+      }
+    }
+    return evaluate(operand.get(), indices, lanes);
+  };
+  auto bodyAt = [&](ArrayRef<Index> loops, ValueRange running, int64_t lanes) {
+    SmallVector<Value> arguments;
+    for (OpOperand *operand : op.getDpsInputOperands())
+      arguments.push_back(operandAt(*operand, loops, lanes));
+    for (unsigned i = 0; i < static_cast<unsigned>(op.getNumDpsInits()); ++i) {
+      OpOperand *other = op.getDpsInitOperand(i);
+      if (i == result && !running.empty())
+        arguments.push_back(running[0]);
+      else if (!op.payloadUsesValueFromOperand(other))
+        arguments.push_back(Value());
+      else
+        arguments.push_back(operandAt(*other, loops, lanes));
+    }
+    return emitBody(op, arguments, loops, lanes)[result];
+  };
+
+  if (reductions.empty())
+    return bodyAt(iteration, {}, width);
+  if (op.getNumDpsInits() != 1) {
+    unsupported(op, "a reduction with several results");
+    return nullptr;
+  }
+  Value start = operandAt(*init, iteration, width);
+
+  // One scalar along one dimension: the lanes run along what is reduced.
+  if (Operation *combiner = reductionCombiner(op, result); combiner && width == 1 && reductions.size() == 1) {
+    bool maximum = !isa<arith::AddFOp>(combiner);
+    Type type = start.getType();
+    Value partial = reduce(size(loopSize(reductions[0])), maximum, type, [&](Value i, int64_t lanes) {
+      Indices loops(iteration);
+      loops[reductions[0]] = {i, true};
+      Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, lanes);
+      return bodyAt(loops, neutral, lanes);
+    });
+    if (maximum)
+      return arith::MaximumFOp::create(b, loc, start, partial);
+    return arith::AddFOp::create(b, loc, start, partial);
+  }
+
+  std::function<Value(unsigned, Value, Indices)> nest = [&](unsigned depth, Value running, Indices loops) -> Value {
+    if (depth == reductions.size())
+      return bodyAt(loops, running, width);
+    return forLoop(constant(0), size(loopSize(reductions[depth])), constant(1), running,
+                   [&](Value iv, ValueRange carried) {
+                     Indices inner(loops);
+                     inner[reductions[depth]] = {iv};
+                     return SmallVector<Value>{nest(depth + 1, carried[0], inner)};
+                   })[0];
+  };
+  return nest(0, start, iteration);
+}
+
+//===-- Rows --------------------------------------------------------------------------------------------------===//
+
+Value KernelEmitter::reduce(Value count, bool maximum, Type type,
+                            function_ref<Value(Value i, int64_t width)> element) {
+  int64_t lanes = config.lanes;
+  // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
+  constexpr int64_t kChains = 4;
+  auto combine = [&](Value a, Value c) -> Value {
+    if (maximum)
+      return arith::MaximumFOp::create(b, loc, a, c);
+    return arith::AddFOp::create(b, loc, a, c);
+  };
+  double neutral = maximum ? -std::numeric_limits<double>::infinity() : 0.0;
+  Value chainStep = constant(kChains * lanes);
+  Value chainEnd = mul(div(count, chainStep), chainStep);
+  Value vectorEnd = mul(div(count, constant(lanes)), constant(lanes));
+  SmallVector<Value> sums(kChains, floatConstant(neutral, type, lanes));
+  auto isZero = [&](Value begin, Value end) {
+    APInt x, y;
+    return begin == end || (matchPattern(begin, m_ConstantInt(&x)) && matchPattern(end, m_ConstantInt(&y)) && x == y);
+  };
+  if (!isZero(constant(0), chainEnd))
+    sums = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) {
+      SmallVector<Value> next;
+      for (int64_t chain = 0; chain < kChains; ++chain)
+        next.push_back(combine(running[chain], element(add(i, constant(chain * lanes)), lanes)));
+      return next;
+    });
+  Value sum = combine(combine(sums[0], sums[1]), combine(sums[2], sums[3]));
+  if (!isZero(chainEnd, vectorEnd))
+    sum = forLoop(chainEnd, vectorEnd, constant(lanes), sum, [&](Value i, ValueRange running) {
+      return SmallVector<Value>{combine(running[0], element(i, lanes))};
+    })[0];
+  Value scalar = vector::ReductionOp::create(
+      b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, sum,
+      maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
+  if (!isZero(vectorEnd, count))
+    scalar = forLoop(vectorEnd, count, constant(1), scalar, [&](Value i, ValueRange running) {
+      return SmallVector<Value>{combine(running[0], element(i, 1))};
+    })[0];
+  return scalar;
+}
+
+void KernelEmitter::prepareNorm(Operation *op, const RowScope &row) {
+  Value input = op->getOperand(0);
+  AffineExpr featureSize = sizes.of(input).back();
+  Value features = size(featureSize);
+  Type f32 = b.getF32Type();
+  auto at = [&](Value i) {
+    Indices indices;
+    for (Value prefix : row.prefix)
+      indices.push_back({prefix});
+    indices.push_back({i, true});
+    return indices;
+  };
+  // The row is read several times: computed once into scratch, unless it lies in memory as f32 already.
+  auto inMemory = storage.find(input);
+  bool direct = inMemory != storage.end() && inMemory->second.elementType.isF32();
+  Value scratchRow;
+  if (!direct)
+    scratchRow = scratch(featureSize * 4);
+  auto element = [&](Value i, int64_t width) -> Value {
+    if (direct)
+      return evaluate(input, at(i), width);
+    return loadAt(scratchRow, i, f32, width);
+  };
+  auto first = [&](Value i, int64_t width) -> Value {
+    Value x = evaluate(input, at(i), width);
+    if (!direct)
+      storeAt(x, scratchRow, i, f32, width);
+    return x;
+  };
+  Value scalarFeatures = arith::UIToFPOp::create(b, loc, f32, features);
+
+  if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
+    if (direct)
+      scratchRow = scratch(featureSize * 4);
+    Value largest = reduce(features, true, f32, first);
+    // A row of -inf: exp(-inf - 0) gives zeros, and so does their quotient by a sum that is kept from zero.
+    Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
+    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest, lowest);
+    largest = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), largest);
+    Value sum = reduce(features, false, f32, [&](Value i, int64_t width) -> Value {
+      Value shifted = arith::SubFOp::create(b, loc, element(i, width), splat(largest, width));
+      Value e = emitExpNonPositive(b, loc, shifted);
+      storeAt(e, scratchRow, i, f32, width);
+      return e;
+    });
+    Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, floatConstant(0.0, f32, 1));
+    sum = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), sum);
+    Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), sum);
+    bound[softmax.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
+      return arith::MulFOp::create(b, loc, loadAt(scratchRow, indices.back().base, b.getF32Type(), width),
+                                   splat(inverse, width));
+    };
+    return;
+  }
+
+  auto layerNorm = dyn_cast<nn::LayerNormOp>(op);
+  Value mean;
+  if (layerNorm) {
+    Value sum = reduce(features, false, f32, first);
+    mean = arith::DivFOp::create(b, loc, sum, scalarFeatures);
+  }
+  Value squares = reduce(features, false, f32, [&](Value i, int64_t width) -> Value {
+    Value x = layerNorm ? element(i, width) : first(i, width);
+    if (mean)
+      x = arith::SubFOp::create(b, loc, x, splat(mean, width));
+    return arith::MulFOp::create(b, loc, x, x);
+  });
+  Value epsilon = floatConstant(
+      (layerNorm ? layerNorm.getEpsilon() : cast<nn::RmsNormOp>(op).getEpsilon()).convertToDouble(), f32, 1);
+  Value variance = arith::AddFOp::create(b, loc, arith::DivFOp::create(b, loc, squares, scalarFeatures), epsilon);
+  Value inverse = emitRsqrt(b, loc, variance);
+  Value scale = op->getOperand(1);
+  Value bias = layerNorm ? layerNorm.getBias() : Value();
+  SmallVector<Value> prefix(row.prefix);
+  bound[op->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
+    Value x = direct ? evaluate(input, indices, width)
+                     : loadAt(scratchRow, indices.back().base, b.getF32Type(), width);
+    if (mean)
+      x = arith::SubFOp::create(b, loc, x, splat(mean, width));
+    x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
+    Indices feature{{indices.back().base, true}};
+    x = arith::MulFOp::create(b, loc, x, evaluate(scale, feature, width));
+    if (bias)
+      x = arith::AddFOp::create(b, loc, x, evaluate(bias, feature, width));
+    return x;
+  };
+}
+
+void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
+  // What the roots need, found backwards; prepared in the order of the kernel's body.
+  DenseSet<Operation *> needed;
+  SmallVector<Value> worklist(roots);
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || bound.count(value) || storage.count(value) || !needed.insert(op).second)
+      continue;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  for (Operation &op : kernel.getBody().front()) {
+    if (!needed.count(&op))
+      continue;
+    if (isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
+      ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
+      if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes)) {
+        unsupported(&op, "its rows are not the rows of the kernel's result");
+        return;
+      }
+      prepareNorm(&op, row);
+      continue;
+    }
+    // A reduction that is the same for the whole row is computed once.
+    auto reduction = dyn_cast<linalg::LinalgOp>(op);
+    if (!reduction || reduction.getNumReductionLoops() == 0 || op.getNumResults() != 1)
+      continue;
+    ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
+    if (extents.size() > row.sizes.size() ||
+        extents != ArrayRef<AffineExpr>(row.sizes).take_front(extents.size()))
+      continue;
+    Indices at;
+    for (Value prefix : ArrayRef(row.prefix).take_front(extents.size()))
+      at.push_back({prefix});
+    evaluate(op.getResult(0), at, 1); // remembered for the row
+  }
+}
+
+} // namespace intarsia::cpu

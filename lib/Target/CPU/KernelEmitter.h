@@ -1,0 +1,196 @@
+//===- KernelEmitter.h - From an rt.kernel to loops over vectors --------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_KERNELEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_KERNELEMITTER_H
+
+#include "dialects/Nn/Nn.h"
+#include "dialects/Rt/Rt.h"
+#include "intarsia/SymbolicSizes.h"
+#include "lib/Target/CPU/TileConfig.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include <functional>
+#include <map>
+
+namespace intarsia::cpu {
+
+/// One index of a tensor element while code for `width` neighbouring elements is emitted: lane l has the index
+/// base + l where `lane` is set, base otherwise. base is an i64.
+struct Index {
+  mlir::Value base;
+  bool lane = false;
+};
+using Indices = llvm::SmallVector<Index>;
+
+/// Where a tensor lies in memory.
+struct Storage {
+  mlir::Value pointer;
+  llvm::SmallVector<mlir::Value> strides; ///< elements, i64
+  Sizes sizes;
+  mlir::Type elementType; ///< as stored; i1 takes a byte
+  bool dense = true;      ///< row-major without gaps
+};
+
+/// Emits the two functions of a kernel (include/intarsia/module_abi.h): the plan and the run function.
+///
+/// Elements are computed on demand: evaluate(value, indices, width) emits what one vector of a tensor needs, looking
+/// through elementwise ops, reshapes, slices, gathers and reductions. Drivers (Emit*.cpp) choose the loops around it
+/// for each kind of root. All floating-point values are computed in f32 (f64 stays f64), whatever is stored.
+class KernelEmitter {
+public:
+  KernelEmitter(rt::KernelOp kernel, const TileConfig &config);
+
+  /// Appends the functions `planName` and `runName` to the module. Fails with a message at the op that the CPU target
+  /// cannot compile.
+  mlir::LogicalResult emit(mlir::ModuleOp module, llvm::StringRef planName, llvm::StringRef runName);
+
+private:
+  using ElementFn = std::function<mlir::Value(llvm::ArrayRef<Index>, int64_t width)>;
+  using Body = std::function<void(mlir::Value iv)>;
+
+  /// A row of the iteration space: all dimensions but the last.
+  struct RowScope {
+    llvm::SmallVector<mlir::Value> prefix; ///< index of each leading dimension
+    mlir::Value flat;                      ///< their row-major number
+    Sizes sizes;                           ///< sizes of the leading dimensions
+  };
+
+  // Drivers: each fills the plan function and the body of the run function.
+  void emitLinear(nn::LinearOp root); // `planning` says which of the two functions is being emitted.
+  void emitMatmul(nn::MatmulOp root);
+  void emitAttention(nn::AttentionOp root);
+  void emitRows();
+
+  //===-- Elements (Evaluate.cpp) ------------------------------------------------------------------------------===//
+  mlir::Value evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
+  /// Emits one scalar op (of a linalg body, or an elementwise op on tensors) on vectors of `width`.
+  mlir::Value emitElementwise(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
+  /// Emits the body of a linalg op for block arguments that have their values; returns the yielded values.
+  llvm::SmallVector<mlir::Value> emitBody(mlir::linalg::LinalgOp op, llvm::ArrayRef<mlir::Value> arguments,
+                                          llvm::ArrayRef<Index> iteration, int64_t width);
+  /// Sum or maximum of element(i, width) for i in [0, size): several vector accumulators, then a scalar tail.
+  mlir::Value reduce(mlir::Value size, bool maximum, mlir::Type type,
+                     llvm::function_ref<mlir::Value(mlir::Value i, int64_t width)> element);
+  /// Emits, at the start of a row, what its elements share: statistics of norms and softmax, reductions.
+  void prepareRow(const RowScope &row, llvm::ArrayRef<mlir::Value> roots);
+  void prepareNorm(mlir::Operation *op, const RowScope &row);
+
+  //===-- Memory (KernelEmitter.cpp) ---------------------------------------------------------------------------===//
+  mlir::Value load(const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
+  void store(mlir::Value value, const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value address(const Storage &storage, llvm::ArrayRef<Index> at);
+  mlir::Value loadAt(mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  void storeAt(mlir::Value value, mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
+  /// A tensor as strides over memory, if it is an argument seen through slices and reshapes.
+  std::optional<Storage> view(mlir::Value tensor);
+  /// Scratch of this thread: `bytes` (rounded up to a cache line) of the workspace, whose size the plan then states.
+  mlir::Value scratch(mlir::AffineExpr bytes);
+  mlir::Value scratch(int64_t bytes);
+
+  //===-- Small pieces -----------------------------------------------------------------------------------------===//
+  mlir::Value constant(int64_t value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value div(mlir::Value a, mlir::Value b);
+  mlir::Value rem(mlir::Value a, mlir::Value b);
+  mlir::Value ceilDiv(mlir::Value a, mlir::Value b);
+  mlir::Value min(mlir::Value a, mlir::Value b);
+  mlir::Value max(mlir::Value a, mlir::Value b);
+  mlir::Value less(mlir::Value a, mlir::Value b);
+  mlir::Value floatConstant(double value, mlir::Type type, int64_t width);
+  mlir::Value splat(mlir::Value scalar, int64_t width);
+  mlir::Type vectorOf(mlir::Type element, int64_t width);
+  static mlir::Type computeType(mlir::Type element);
+  static mlir::Type storedType(mlir::Type element);
+  void forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, const Body &body);
+  llvm::SmallVector<mlir::Value>
+  forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, mlir::ValueRange inits,
+          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise = nullptr);
+  /// Calls body(i, width) for [0, size) in steps of whole vectors, then element by element.
+  void vectorLoop(mlir::Value size, llvm::function_ref<void(mlir::Value i, int64_t width)> body);
+  /// Row-major number → one index for each size.
+  llvm::SmallVector<mlir::Value> delinearize(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> sizes);
+  /// The value of a size expression, computed once at the start of the function.
+  mlir::Value size(mlir::AffineExpr expression);
+  mlir::Value product(llvm::ArrayRef<mlir::AffineExpr> sizes);
+  mlir::AffineExpr productExpression(llvm::ArrayRef<mlir::AffineExpr> sizes);
+  mlir::Value indexValue(mlir::OpFoldResult value);
+  void unsupported(mlir::Operation *op, const llvm::Twine &reason);
+
+  //===-- Products (EmitProduct.cpp) ---------------------------------------------------------------------------===//
+  /// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at
+  /// b + k * bRow + c. The sums are stored to `out` (f32, rows of kPanelWidth). Strides in elements.
+  struct TileOperands {
+    mlir::Value a, aRow, aColumn;
+    mlir::Type aType;
+    mlir::Value b, bRow;
+    mlir::Type bType;
+    mlir::Value depth;
+    mlir::Value out, outRow;
+    bool accumulate = false; ///< start from what `out` holds
+  };
+  void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
+  /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
+  void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
+  /// Writes b(k, c) for k < depth, c < panelWidth as a dense f32 panel, zero where c >= columns; the element is at
+  /// source + k * stride + c.
+  void packRows(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
+                mlir::Value columns, int64_t panelWidth);
+  /// A panel whose element (k, c) is at source + c * stride + k (stride in elements).
+  void packTransposed(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
+                      mlir::Value columns, mlir::Value scale);
+  llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
+
+  //===-- Function skeletons -----------------------------------------------------------------------------------===//
+  void beginPlan(mlir::ModuleOp module, llvm::StringRef name);
+  void setPlan(int64_t slot, mlir::Value value);
+  void beginRun(mlir::ModuleOp module, llvm::StringRef name);
+  mlir::Value planValue(int64_t slot);
+
+  /// Outputs, stored element by element along the last dimension. Rows of an output whose elements are computed in place: used by rows kernels and the last step of a linear.
+  void emitRow(const RowScope &row, llvm::ArrayRef<unsigned> outputs);
+  RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
+  /// What an output holds: reshapes before the yield do not move data, so the value behind them is what is computed.
+  mlir::Value yielded(unsigned output);
+  static mlir::Value stripReshapes(mlir::Value value);
+
+  rt::KernelOp kernel;
+  const TileConfig &config;
+  SymbolicSizes sizes;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  bool failedAny = false;
+
+  // State of the function that is being emitted.
+  mlir::func::FuncOp function;
+  mlir::Operation *prologueEnd = nullptr;
+  mlir::Value sizesPointer, planPointer, threads, sharedPointer, tileBegin, tileEnd, workspace;
+  mlir::AffineExpr workspaceBytes;
+  bool planning = false; ///< the plan function is being emitted, not the run function
+  std::map<int64_t, mlir::Value> constants;
+  llvm::DenseMap<mlir::AffineExpr, mlir::Value> sizeValues;
+  llvm::DenseMap<mlir::Value, Storage> storage;   ///< arguments
+  llvm::SmallVector<Storage> outputs;
+  llvm::DenseMap<mlir::Value, ElementFn> bound;   ///< values that a driver has computed
+  const RowScope *currentRow = nullptr;
+
+  /// Elements already emitted in this block or one that encloses it.
+  using MemoKey = std::pair<void *, std::vector<std::pair<void *, int64_t>>>;
+  llvm::SmallVector<std::map<MemoKey, mlir::Value>> memo;
+};
+
+} // namespace intarsia::cpu
+
+#endif

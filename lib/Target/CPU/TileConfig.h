@@ -1,0 +1,30 @@
+//===- TileConfig.h - Tile shapes of a microarchitecture ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
+#define INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
+
+#include <cstdint>
+
+namespace intarsia::cpu {
+
+/// Width in columns of a packed weight panel, the same for every variant of an artifact: two 512-bit vectors of f32.
+inline constexpr int64_t kPanelWidth = 32;
+
+/// How loops are cut on one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
+struct TileConfig {
+  int64_t lanes;         ///< f32 elements of a vector register
+  int64_t rows;          ///< rows of the register tile of a matrix product
+  int64_t columnVectors; ///< vectors in a row of that tile; columnVectors * lanes divides kPanelWidth
+  int64_t blockBytes;    ///< how much of the left operand a task keeps in the core's private cache
+  int64_t keyBlock;      ///< keys that attention handles before it rescales its sums
+
+  int64_t tileColumns() const { return columnVectors * lanes; }
+};
+
+} // namespace intarsia::cpu
+
+#endif

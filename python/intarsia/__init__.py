@@ -1,0 +1,37 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Load and call models that Intarsia has compiled, and compile them.
+
+>>> import intarsia
+>>> module = intarsia.compile("path/of/a/model", output="model.itx")
+>>> result = module.main(input_ids=[[101, 7592, 102]])
+"""
+
+from ._compile import compile
+from ._errors import CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
+from ._module import Function, Module, Signature, TensorType, devices, load, profile, set_threads, threads
+from ._runtime import version as _version
+
+__version__ = _version().split()[0]
+
+__all__ = [
+    "CompileError",
+    "CorruptError",
+    "Error",
+    "Function",
+    "InvalidArgumentError",
+    "Module",
+    "NotFoundError",
+    "Signature",
+    "TensorType",
+    "compile",
+    "devices",
+    "load",
+    "profile",
+    "set_threads",
+    "threads",
+]
+
+# Users see the public names, in messages and in help().
+for _class in (CompileError, CorruptError, Error, Function, InvalidArgumentError, Module, NotFoundError, Signature):
+    _class.__module__ = __name__

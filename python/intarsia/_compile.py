@@ -1,0 +1,91 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the compiler, intarsia-compile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ._errors import CompileError, NotFoundError
+from ._module import Module, load
+
+
+def find_tool(name: str) -> Path:
+    """Return the path of a tool of Intarsia.
+
+    Looked for in this order: the environment variable (``INTARSIA_COMPILE`` for intarsia-compile), the package, the
+    build tree that the package lies in, ``PATH``.
+    """
+    variable = name.upper().replace("-", "_")
+    if variable in os.environ:
+        return Path(os.environ[variable])
+    package = Path(__file__).parent  # not resolved: in a build tree the Python files are links
+    for folder in (package / "bin", package.parent.parent / "bin"):
+        if os.access(folder / name, os.X_OK):
+            return folder / name
+    found = shutil.which(name)
+    if found is None:
+        raise NotFoundError(
+            f"{name} is neither beside the package ({package}) nor in PATH; set {variable} to its path", "not found"
+        )
+    return Path(found)
+
+
+def compile(
+    path: str | os.PathLike[str],
+    target: str = "cpu",
+    output: str | os.PathLike[str] | None = None,
+    *,
+    options: Sequence[str] = (),
+) -> Module:
+    """Compile a model ahead of time and load the result.
+
+    Parameters
+    ----------
+    path : path
+        A Hugging Face directory (config.json and safetensors), or a file ``.mlir`` or ``.mlirbc``.
+    target : str
+        What to generate code for: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
+    output : path, optional
+        The artifact to write (``.itx``; its weights lie beside it). Without it, the artifact is kept in a temporary
+        folder for as long as the module lives.
+    options : sequence of str
+        More flags for intarsia-compile.
+
+    Returns
+    -------
+    Module
+        The loaded module. Code for another architecture cannot be loaded: run intarsia-compile for that.
+
+    Raises
+    ------
+    CompileError
+        The compiler refused the model; the message is what it printed.
+    """
+    if output is not None:
+        _run([os.fspath(path), "-o", os.fspath(output), f"--target={target}", *options])
+        return load(output)
+    folder = tempfile.TemporaryDirectory(prefix="intarsia-")
+    artifact = Path(folder.name) / "module.itx"
+    _run([os.fspath(path), "-o", str(artifact), f"--target={target}", *options])
+    module = load(artifact)
+    module._keep_alive = folder
+    return module
+
+
+def _run(arguments: Sequence[str]) -> None:
+    command = [str(find_tool("intarsia-compile")), *arguments]
+    try:
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise NotFoundError(f"cannot run {command[0]}: {error.strerror}", "not found") from error
+    if result.returncode != 0:
+        message = result.stderr.strip() or f"{command[0]} ended with code {result.returncode} and no message"
+        raise CompileError(message, "invalid argument")

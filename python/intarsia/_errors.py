@@ -1,0 +1,47 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Exceptions of the package; their messages are those of the runtime and the compiler."""
+
+from __future__ import annotations
+
+
+class Error(RuntimeError):
+    """What the runtime or the compiler refused, with its message.
+
+    Attributes
+    ----------
+    status : str
+        The kind of error, as the C interface names it: ``"invalid argument"``, ``"corrupt"``, …
+    """
+
+    def __init__(self, message: str, status: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class InvalidArgumentError(Error, ValueError):
+    """An input does not fit: name, rank, dtype, size or value."""
+
+
+class NotFoundError(Error, LookupError):
+    """There is no such file, function, input or device."""
+
+
+class CorruptError(Error):
+    """A file is truncated, changed, or not what it claims to be."""
+
+
+class CompileError(Error):
+    """The compiler refused the model; the message is what it printed."""
+
+
+_BY_STATUS: dict[str, type[Error]] = {
+    "invalid argument": InvalidArgumentError,
+    "not found": NotFoundError,
+    "corrupt": CorruptError,
+}
+
+
+def from_status(status: str, message: str) -> Error:
+    """Return the exception for a status of the C interface."""
+    return _BY_STATUS.get(status, Error)(message, status)

@@ -1,0 +1,317 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Modules, their functions and signatures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import namedtuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from . import _runtime
+from ._errors import InvalidArgumentError
+
+#: NumPy's type for each element type; bf16 needs ml_dtypes and is handled apart.
+_NUMPY_TYPES: dict[str, type] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "f64": np.float64,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "bool": np.bool_,
+}
+
+
+def _bfloat16() -> Any:
+    """Return ml_dtypes' bfloat16, or None when that package is not installed."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes.bfloat16
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Name, element type and shape of an input or output.
+
+    Attributes
+    ----------
+    name : str
+        Name of the value.
+    dtype : str
+        Element type: ``"f32"``, ``"i64"``, …
+    shape : tuple of int or str
+        Sizes; a name stands for a size that the call decides. The same name is the same size everywhere.
+    maxima : tuple of int or None
+        The largest size allowed of each dimension, None where there is no limit.
+    default : float or None
+        What an input is filled with when the call leaves it out; None: it must be given.
+    value_range : tuple of int, or None
+        Values must be in ``[low, high)``.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    maxima: tuple[int | None, ...]
+    default: float | None = None
+    value_range: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        """Read like ``input_ids: i64[batch, sequence≤512]``."""
+        sizes = ", ".join(
+            str(size) if maximum is None or not isinstance(size, str) else f"{size}≤{maximum}"
+            for size, maximum in zip(self.shape, self.maxima, strict=True)
+        )
+        default = "" if self.default is None else f" = {self.default:g}"
+        return f"{self.name}: {self.dtype}[{sizes}]{default}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes and gives.
+
+    Attributes
+    ----------
+    function : str
+        Name of the function.
+    inputs, outputs : tuple of TensorType
+        In the order of positional arguments and of the results.
+    metadata : dict
+        What the importer kept about the model: labels of classes and the like.
+    """
+
+    function: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    metadata: dict[str, Any]
+
+    def __str__(self) -> str:
+        """Read like a function definition."""
+        inputs = ", ".join(str(value) for value in self.inputs)
+        outputs = ", ".join(str(value) for value in self.outputs)
+        return f"{self.function}({inputs}) -> ({outputs})"
+
+
+class Function:
+    """A function of a module, called with arrays.
+
+    Arguments are given by position or by name and may be anything with DLPack (NumPy, PyTorch, JAX, …), which is read
+    in place, or nested lists of numbers. One output comes back as a NumPy array, several as a named tuple of arrays.
+    """
+
+    def __init__(self, module: Module, signature: Signature) -> None:
+        # Not the module itself: it holds its functions, and a cycle would keep both until the next garbage collection.
+        self._runtime = module._runtime
+        self._keep_alive = module._keep_alive
+        self.signature = signature
+        self._outputs: Any = None
+        if len(signature.outputs) > 1:
+            names = [value.name for value in signature.outputs]
+            self._outputs = namedtuple(f"{signature.function}_outputs", names, rename=True)  # noqa: PYI024
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.signature.function
+
+    def __repr__(self) -> str:
+        """Show the signature."""
+        return f"<intarsia function {self.signature}>"
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Run the function.
+
+        Returns
+        -------
+        numpy.ndarray or named tuple of numpy.ndarray
+            The outputs. They own their memory.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A name, rank, dtype, size or value does not fit.
+        """
+        inputs = self.signature.inputs
+        if len(arguments) > len(inputs):
+            raise InvalidArgumentError(
+                f"{self.name} has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}), "
+                f"{len(arguments)} were given",
+                "invalid argument",
+            )
+        values: list[Any] = list(arguments) + [None] * (len(inputs) - len(arguments))
+        runtime = self._runtime
+        for name, value in named.items():
+            index = runtime.input_index(self.name, name)
+            if index < len(arguments):
+                raise InvalidArgumentError(
+                    f"{self.name}: input '{name}' is given by position and by name", "invalid argument"
+                )
+            values[index] = value
+        arrays = [None if value is None else _to_array(value, info) for value, info in zip(values, inputs, strict=True)]
+        results = [
+            _from_array(array, info)
+            for array, info in zip(runtime.invoke(self.name, arrays), self.signature.outputs, strict=True)
+        ]
+        return self._outputs(*results) if self._outputs is not None else results[0]
+
+
+def _to_array(value: Any, info: TensorType) -> tuple[Any, bool]:
+    """Return an array that the runtime can read, and whether it is bfloat16 given as 16-bit integers."""
+    if not hasattr(value, "__dlpack__"):
+        try:
+            value = np.asarray(value, dtype=_NUMPY_TYPES.get(info.dtype) or _bfloat16() or np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"input '{info.name}': {error}", "invalid argument") from error
+    if isinstance(value, np.ndarray):
+        if value.dtype.name == "bfloat16":
+            return np.ascontiguousarray(value).view(np.uint16), True
+        # ascontiguousarray would turn a scalar into a vector.
+        if not value.flags.c_contiguous:
+            value = value.copy(order="C")
+        if not value.dtype.isnative or value.dtype.kind not in "fiub":
+            raise InvalidArgumentError(
+                f"input '{info.name}' has dtype {value.dtype}, expected {info.dtype}", "invalid argument"
+            )
+    return value, False
+
+
+def _from_array(array: np.ndarray, info: TensorType) -> np.ndarray:
+    """Give a bfloat16 output its type, where ml_dtypes is installed."""
+    if info.dtype == "bf16" and _bfloat16() is not None:
+        return array.view(_bfloat16())
+    return array
+
+
+class Module:
+    """A loaded artifact. Its functions are attributes: ``module.main(…)``, ``module.embed(…)``.
+
+    Parameters
+    ----------
+    path : path
+        The artifact, ``.itx``.
+    verify : bool
+        Read all weights and check their hash as well. Without it, code and manifest are checked in full, weights by
+        their size and the hash of their header.
+    variant : str, optional
+        Name of the target variant to run; without it, the first that this CPU can run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, verify: bool = False, variant: str | None = None) -> None:
+        self._path = os.fspath(path)
+        self._runtime = _runtime.Module(self._path, verify, variant)
+        self._keep_alive: Any = None  # a temporary folder that holds the files
+        self._functions: dict[str, Function] = {}
+
+    @cached_property
+    def functions(self) -> tuple[str, ...]:
+        """Names of the functions."""
+        return tuple(self._runtime.functions)
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest: producer, flags, targets, kernels, weights and functions."""
+        return json.loads(self._runtime.manifest)
+
+    @property
+    def variant(self) -> str:
+        """Name of the target variant that runs, such as ``"x86-64-v4"``."""
+        return self._runtime.variant
+
+    @property
+    def path(self) -> str:
+        """Path of the artifact."""
+        return self._path
+
+    def signature(self, function: str = "main") -> Signature:
+        """Return what a function takes and gives."""
+        description = self._runtime.signature(function)
+        return Signature(
+            function,
+            tuple(TensorType(**value) for value in description["inputs"]),
+            tuple(TensorType(**value) for value in description["outputs"]),
+            json.loads(description["metadata"] or "{}"),
+        )
+
+    def __getitem__(self, name: str) -> Function:
+        """Return a function by name; needed for names that are no Python identifiers."""
+        if name not in self._functions:
+            self._functions[name] = Function(self, self.signature(name))
+        return self._functions[name]
+
+    def __getattr__(self, name: str) -> Function:
+        """Return a function by name."""
+        # Python asks for many special names, and for attributes that __init__ did not come to set.
+        if name.startswith("_") or name not in self.functions:
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+        return self[name]
+
+    def __dir__(self) -> list[str]:
+        """List the functions too."""
+        return [*super().__dir__(), *self.functions]
+
+    def __repr__(self) -> str:
+        """Show the file, the variant and the functions."""
+        return f"<intarsia module '{self._path}' for {self.variant}: {', '.join(self.functions)}>"
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = False, variant: str | None = None) -> Module:
+    """Load an artifact; see `Module` for the parameters.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    CorruptError
+        The file is truncated, changed, or no artifact.
+    Error
+        It is of another version, or needs what this CPU lacks.
+    """
+    return Module(path, verify=verify, variant=variant)
+
+
+def set_threads(threads: int) -> None:
+    """Set the number of threads that a call uses, its caller included; 0 goes back to the default.
+
+    The default is the environment variable ``ITX_THREADS``, or else what the affinity mask and the cgroup allow.
+    """
+    _runtime.set_threads(threads)
+
+
+def threads() -> int:
+    """Return the number of threads that a call uses."""
+    return _runtime.threads()
+
+
+def devices() -> list[dict[str, Any]]:
+    """Return a description of each device: name, features, threads, memory."""
+    return [json.loads(text) for text in _runtime.devices()]
+
+
+@contextlib.contextmanager
+def profile(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Record every kernel launch of the block into a Chrome-trace JSON file.
+
+    Parameters
+    ----------
+    path : path
+        The file to write; open it in chrome://tracing or Perfetto.
+    """
+    _runtime.profile_start()
+    try:
+        yield
+    except BaseException:
+        _runtime.profile_stop(None)
+        raise
+    _runtime.profile_stop(os.fspath(path))

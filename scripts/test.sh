@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# test.sh PRESET: runs every test of a built preset (GoogleTest through CTest, lit, pytest) and prints the sums.
+# The reports are JUnit XML files in build/PRESET/reports.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=${1:?usage: test.sh PRESET}
+build=$PWD/build/$preset
+reports=$build/reports
+rm -rf "$reports"
+mkdir -p "$reports"
+jobs=${JOBS:-$(nproc)}
+status=0
+
+echo "==> Unit tests (GoogleTest)"
+GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "$jobs" --output-on-failure -E "^lit$" --no-tests=error --output-junit "$reports/unit.xml" \
+  </dev/null >"$reports/unit.log" 2>&1 || status=1
+tail -n 40 "$reports/unit.log" | sed -n '/tests passed/,$p;/No tests/p'
+
+expected=(unit)
+if [ -f "$build/test/lit.site.cfg.py" ]; then
+  echo "==> IR and driver tests (lit)"
+  expected+=(lit)
+  .venv/bin/lit -s -v -j "$jobs" --xunit-xml-output "$reports/lit.xml" "$build/test" </dev/null || status=1
+fi
+if [ -d "$build/python/intarsia" ]; then
+  echo "==> Python and end-to-end tests (pytest)"
+  expected+=(pytest)
+  INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \
+    .venv/bin/python -m pytest -q -rs -p no:cacheprovider --junit-xml "$reports/pytest.xml" test </dev/null || status=1
+fi
+
+.venv/bin/python scripts/summary.py "${expected[@]/#/$reports/}" || status=1
+exit "$status"

@@ -1,0 +1,345 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every nn op through the whole compiler and the CPU kernels, against NumPy in float64.
+
+Sizes are odd on purpose: remainders of register tiles, of panels and of vectors, one row, no row, several threads.
+Tolerances are relative to the magnitude of the sums; each is some units in the last place of float32 (or bfloat16).
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+RNG = np.random.default_rng(7)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def build(tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu"):
+    """Compile the text of a module; its archive @weights holds the given tensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if weights:
+        save_file({name: np.ascontiguousarray(value) for name, value in weights.items()}, folder / "w.safetensors")
+        text = 'nn.archive @weights {file = "w.safetensors"}\n' + text
+    (folder / "m.mlir").write_text(text)
+    tools.compile(folder / "m.mlir", "-o", folder / "m.itx", f"--target={target}")
+    return intarsia.load(folder / "m.itx")
+
+
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    assert actual.shape == expected.shape
+    error = np.abs(actual.astype(np.float64) - expected)
+    assert np.isfinite(actual).all()
+    assert error.size == 0 or error.max() <= tolerance, f"off by {error.max():.3e}, at most {tolerance:.1e}"
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+UNARY = {
+    "nn.gelu %r {form = #nn.gelu_form<erf>}": gelu,
+    "nn.gelu %r {form = #nn.gelu_form<tanh>}": lambda x: (
+        0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    ),
+    "nn.silu %r": lambda x: x / (1 + np.exp(-x)),
+    "nn.relu %r": lambda x: np.maximum(x, 0),
+    "nn.tanh %r": np.tanh,
+    "nn.sigmoid %r": lambda x: 1 / (1 + np.exp(-x)),
+    "math.exp %r": np.exp,
+    "math.erf %r": np.vectorize(math.erf),
+}
+
+VARIANTS = ["cpu", "cpu:x86-64-v3", "cpu:x86-64-v2"]
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_unary(tools, tmp_path, op):
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%r: tensor<?x?xf32> {{nn.name = "x", nn.sizes = ["a", "b"]}})
+          -> (tensor<?x?xf32> {{nn.name = "y", nn.sizes = ["a", "b"]}}) {{
+          %y = {op} : tensor<?x?xf32>
+          return %y : tensor<?x?xf32> }}""",
+    )
+    for shape in ((1, 1), (3, 37), (5, 64), (0, 4)):
+        x = normal(*shape) * 3
+        expected = UNARY[op](x.astype(np.float64)) if x.size else x
+        close(module.main(x), expected, 4e-7 * max(1.0, np.abs(expected).max(initial=0)))
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize(("outputs", "inputs"), [(96, 64), (100, 33), (1, 7), (33, 513), (31, 5)])
+def test_linear(tools, tmp_path, outputs, inputs, target):
+    weight, bias = normal(outputs, inputs), normal(outputs)
+    types = (
+        f"(tensor<?x{inputs}xf32>, tensor<{outputs}x{inputs}xf32>, tensor<{outputs}xf32>) -> tensor<?x{outputs}xf32>"
+    )
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%x: tensor<?x{inputs}xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}})
+          -> (tensor<?x{outputs}xf32> {{nn.name = "y", nn.sizes = ["rows", ""]}}) {{
+          %w = nn.weight @weights["w"] : tensor<{outputs}x{inputs}xf32>
+          %b = nn.weight @weights["b"] : tensor<{outputs}xf32>
+          %y = nn.linear %x, %w, %b : {types}
+          %z = nn.silu %y : tensor<?x{outputs}xf32>
+          return %z : tensor<?x{outputs}xf32> }}""",
+        {"w": weight, "b": bias},
+        target,
+    )
+    for rows in (0, 1, 2, 3, 5, 7, 8, 9, 17, 37, 130):
+        x = normal(rows, inputs)
+        y = x.astype(np.float64) @ weight.T.astype(np.float64) + bias
+        close(module.main(x), y / (1 + np.exp(-y)), 2e-7 * inputs)
+
+
+def test_linear_without_rows_before_it(tools, tmp_path):
+    """A layer whose input is one vector, and a weight that is computed rather than stored."""
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<3x48xf32> {nn.name = "x"}, %w: tensor<40x48xf32> {nn.name = "w"})
+          -> (tensor<3x40xf32> {nn.name = "y"}) {
+          %y = nn.linear %x, %w : (tensor<3x48xf32>, tensor<40x48xf32>) -> tensor<3x40xf32>
+          return %y : tensor<3x40xf32> }""",
+    )
+    x, w = normal(3, 48), normal(40, 48)
+    close(module.main(x, w), x.astype(np.float64) @ w.T.astype(np.float64), 1e-5)
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+@pytest.mark.parametrize("features", [64, 100])
+def test_linear_residual_norm(tools, tmp_path, norm, features, target):
+    weight, scale, bias = normal(features, 48), normal(features), normal(features)
+    row = f"tensor<?x{features}xf32>"
+    vector = f"tensor<{features}xf32>"
+    call = (
+        f"nn.layer_norm %s, %g, %b {{epsilon = 1.0e-5 : f32}} : ({row}, {vector}, {vector}) -> {row}"
+        if norm == "layer_norm"
+        else f"nn.rms_norm %s, %g {{epsilon = 1.0e-5 : f32}} : ({row}, {vector}) -> {row}"
+    )
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%x: tensor<?x48xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}},
+                           %r: {row} {{nn.name = "r", nn.sizes = ["rows", ""]}})
+          -> ({row} {{nn.name = "y", nn.sizes = ["rows", ""]}}, {row} {{nn.name = "sum", nn.sizes = ["rows", ""]}}) {{
+          %w = nn.weight @weights["w"] : tensor<{features}x48xf32>
+          %g = nn.weight @weights["g"] : {vector}
+          %b = nn.weight @weights["b"] : {vector}
+          %y = nn.linear %x, %w : (tensor<?x48xf32>, tensor<{features}x48xf32>) -> {row}
+          %s = arith.addf %y, %r : {row}
+          %n = {call}
+          return %n, %s : {row}, {row} }}""",
+        {"w": weight, "g": scale, "b": bias},
+        target,
+    )
+    for rows in (1, 6, 33, 100):
+        x, r = normal(rows, 48), normal(rows, features)
+        s = x.astype(np.float64) @ weight.T.astype(np.float64) + r
+        if norm == "layer_norm":
+            n = (s - s.mean(1, keepdims=True)) / np.sqrt(s.var(1, keepdims=True) + 1e-5) * scale + bias
+        else:
+            n = s / np.sqrt((s**2).mean(1, keepdims=True) + 1e-5) * scale
+        actual, total = module.main(x, r)
+        close(total, s, 1e-5)
+        close(actual, n, 1e-5)
+
+
+def test_softmax(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["a", "b"]})
+          -> (tensor<?x?xf32> {nn.name = "y", nn.sizes = ["a", "b"]}) {
+          %y = nn.softmax %x : tensor<?x?xf32>
+          return %y : tensor<?x?xf32> }""",
+    )
+    for shape in ((1, 1), (4, 15), (3, 64), (2, 1000)):
+        x = normal(*shape) * 10
+        close(module.main(x), softmax(x.astype(np.float64)), 3e-7)
+    x = np.full((2, 20), -np.inf, np.float32)
+    x[1, 3] = 2.0
+    expected = np.zeros((2, 20))
+    expected[1, 3] = 1.0
+    close(module.main(x), expected, 0.0)
+
+
+def attention(q, k, v, scale, mask=None, causal=False):
+    """Queries [b, i, h, d], keys and values [b, j, g, d]; float64."""
+    q, k, v = (t.astype(np.float64) for t in (q, k, v))
+    repeat = q.shape[2] // k.shape[2]
+    k, v = np.repeat(k, repeat, 2), np.repeat(v, repeat, 2)
+    scores = np.einsum("bihd,bjhd->bhij", q, k) * scale
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    if causal:
+        i, j = np.indices(scores.shape[2:])
+        scores = np.where(j <= i + scores.shape[3] - scores.shape[2], scores, -np.inf)
+    top = scores.max(-1, keepdims=True)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    return np.einsum("bhij,bjhd->bihd", e / np.where(total == 0, 1, total), v)
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize(("heads", "groups", "dim"), [(4, 4, 32), (6, 2, 64), (2, 1, 20), (1, 1, 8)])
+@pytest.mark.parametrize("kind", ["none", "boolean", "additive", "full", "causal"])
+def test_attention(tools, tmp_path, heads, groups, dim, kind, target):
+    q_type, k_type = f"tensor<?x?x{heads}x{dim}xf32>", f"tensor<?x?x{groups}x{dim}xf32>"
+    mask_type = {"boolean": "tensor<?x1x1x?xi1>", "additive": "tensor<?x1x1x?xf32>", "full": "tensor<?x1x?x?xf32>"}
+    argument, operand, mask_operand = "", "", ""
+    if kind in mask_type:
+        sizes = '["batch", "", "queries", "keys"]' if kind == "full" else '["batch", "", "", "keys"]'
+        argument = f', %m: {mask_type[kind]} {{nn.name = "m", nn.sizes = {sizes}}}'
+        operand, mask_operand = " mask %m", f", {mask_type[kind]}"
+    attributes = f"scale = {dim**-0.5} : f32" + (", causal" if kind == "causal" else "")
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%q: {q_type} {{nn.name = "q", nn.sizes = ["batch", "queries", "", ""]}},
+                           %k: {k_type} {{nn.name = "k", nn.sizes = ["batch", "keys", "", ""]}},
+                           %v: {k_type} {{nn.name = "v", nn.sizes = ["batch", "keys", "", ""]}}{argument})
+          -> ({q_type} {{nn.name = "y", nn.sizes = ["batch", "queries", "", ""]}}) {{
+          %y = nn.attention %q, %k, %v{operand} {{{attributes}}} : ({q_type}, {k_type}, {k_type}{mask_operand}) -> {q_type}
+          return %y : {q_type} }}""",
+        target=target,
+    )
+    for batch, queries, keys in ((1, 1, 1), (2, 5, 9), (1, 33, 40), (2, 64, 300), (1, 40, 33)):
+        q, k, v = normal(batch, queries, heads, dim), normal(batch, keys, groups, dim), normal(batch, keys, groups, dim)
+        mask = None
+        if kind == "boolean":
+            mask = RNG.random((batch, 1, 1, keys)) < 0.7
+        elif kind == "additive":
+            mask = normal(batch, 1, 1, keys)
+            mask[..., keys // 2 :] = -np.inf if keys > 1 else 0
+        elif kind == "full":
+            mask = normal(batch, 1, queries, keys)
+            mask[:, :, 0] = -np.inf  # a query that may see nothing
+        inputs = [q, k, v] + ([mask] if mask is not None else [])
+        close(module.main(*inputs), attention(q, k, v, dim**-0.5, mask, kind == "causal"), 3e-6)
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("lhs", [False, True])
+@pytest.mark.parametrize("rhs", [False, True])
+def test_matmul(tools, tmp_path, lhs, rhs, target):
+    flags = ", ".join(name for name, on in (("transpose_lhs", lhs), ("transpose_rhs", rhs)) if on)
+    left = '["b", "", "k", "m"]' if lhs else '["b", "", "m", "k"]'
+    right = '["b", "", "n", "k"]' if rhs else '["b", "", "k", "n"]'
+    four = "tensor<?x3x?x?xf32>"
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%a: {four} {{nn.name = "a", nn.sizes = {left}}},
+                           %b: {four} {{nn.name = "b", nn.sizes = {right}}})
+          -> ({four} {{nn.name = "c", nn.sizes = ["b", "", "m", "n"]}}) {{
+          %c = nn.matmul %a, %b {{{flags}}} : ({four}, {four}) -> {four}
+          %d = nn.relu %c : {four}
+          return %d : {four} }}""",
+        target=target,
+    )
+    for batch, m, n, k in ((1, 1, 1, 1), (2, 7, 33, 20), (1, 40, 64, 37), (2, 9, 5, 64)):
+        a, b = normal(batch, 3, m, k), normal(batch, 3, k, n)
+        expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64), 0)
+        actual = module.main(
+            np.ascontiguousarray(a.swapaxes(2, 3)) if lhs else a, np.ascontiguousarray(b.swapaxes(2, 3)) if rhs else b
+        )
+        close(actual, expected, 2e-7 * (k + 8))
+
+
+def test_embedding_and_norm(tools, tmp_path):
+    table, scale, bias = normal(50, 40), normal(40), normal(40)
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%i: tensor<?x?xi64> {nn.name = "ids", nn.sizes = ["b", "s"], nn.range = array<i64: 0, 50>})
+          -> (tensor<?x?x40xf32> {nn.name = "y", nn.sizes = ["b", "s", ""]}) {
+          %t = nn.weight @weights["t"] : tensor<50x40xf32>
+          %g = nn.weight @weights["g"] : tensor<40xf32>
+          %b = nn.weight @weights["b"] : tensor<40xf32>
+          %e = nn.embedding %t, %i : (tensor<50x40xf32>, tensor<?x?xi64>) -> tensor<?x?x40xf32>
+          %y = nn.layer_norm %e, %g, %b {epsilon = 1.0e-6 : f32} : (tensor<?x?x40xf32>, tensor<40xf32>, tensor<40xf32>) -> tensor<?x?x40xf32>
+          return %y : tensor<?x?x40xf32> }""",
+        {"t": table, "g": scale, "b": bias},
+    )
+    ids = RNG.integers(0, 50, (3, 11))
+    e = table[ids].astype(np.float64)
+    close(
+        module.main(ids),
+        (e - e.mean(-1, keepdims=True)) / np.sqrt(e.var(-1, keepdims=True) + 1e-6) * scale + bias,
+        5e-6,
+    )
+    with pytest.raises(intarsia.Error, match="50"):
+        module.main(np.full((1, 2), 50))
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_narrow_data(tools, tmp_path, kind):
+    """Weights and activations of two bytes: products and sums in float32, one rounding where a kernel stores."""
+    import ml_dtypes
+
+    dtype = ml_dtypes.bfloat16 if kind == "bf16" else np.float16
+    weight = normal(70, 48).astype(dtype)
+    row = f"tensor<?x70x{kind}>"
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%x: tensor<?x48xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}})
+          -> (tensor<?x70xf32> {{nn.name = "y", nn.sizes = ["rows", ""]}}) {{
+          %w = nn.weight @weights["w"] : tensor<70x48x{kind}>
+          %n = arith.truncf %x : tensor<?x48xf32> to tensor<?x48x{kind}>
+          %y = nn.linear %n, %w : (tensor<?x48x{kind}>, tensor<70x48x{kind}>) -> {row}
+          %z = arith.extf %y : {row} to tensor<?x70xf32>
+          return %z : tensor<?x70xf32> }}""",
+        {"w": weight},
+    )
+    for rows in (1, 9, 40):
+        x = normal(rows, 48)
+        expected = x.astype(dtype).astype(np.float64) @ weight.astype(np.float64).T
+        unit = 2.0**-8 if kind == "bf16" else 2.0**-11
+        close(module.main(x), expected, unit * np.abs(expected).max())
+
+
+def test_reductions_and_shapes_stay_upstream(tools, tmp_path):
+    """Mean over the middle dimension, then a transpose: linalg ops that no nn op stands for."""
+    module = build(
+        tools,
+        tmp_path,
+        """#in = affine_map<(b, h, s) -> (b, s, h)>
+        #out = affine_map<(b, h, s) -> (b, h)>
+        func.func @main(%x: tensor<?x?x24xf32> {nn.name = "x", nn.sizes = ["b", "s", ""]})
+          -> (tensor<24x?xf32> {nn.name = "y", nn.sizes = ["", "b"]}) {
+          %c0 = arith.constant 0 : index
+          %zero = arith.constant 0.0 : f32
+          %b = tensor.dim %x, %c0 : tensor<?x?x24xf32>
+          %e = tensor.empty(%b) : tensor<?x24xf32>
+          %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x24xf32>) -> tensor<?x24xf32>
+          %s = linalg.generic {indexing_maps = [#in, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+            ins(%x : tensor<?x?x24xf32>) outs(%f : tensor<?x24xf32>) {
+            ^bb0(%i: f32, %o: f32):
+              %a = arith.addf %o, %i : f32
+              linalg.yield %a : f32 } -> tensor<?x24xf32>
+          %te = tensor.empty(%b) : tensor<24x?xf32>
+          %t = linalg.transpose ins(%s : tensor<?x24xf32>) outs(%te : tensor<24x?xf32>) permutation = [1, 0]
+          return %t : tensor<24x?xf32> }""",
+    )
+    for shape in ((1, 1, 24), (3, 17, 24)):
+        x = normal(*shape)
+        close(module.main(x), x.astype(np.float64).sum(1).T, 1e-5)

@@ -1,0 +1,62 @@
+// RUN: intarsia-opt %s --fuse-attention --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --fuse-attention="flip=*extract_slice" --split-input-file | FileCheck %s --check-prefix=FLIPPED
+
+// CHECK-LABEL: func.func @joined_heads
+// CHECK-SAME: (%[[H:.*]]: tensor<?x?x96xf32> {{.*}}, %[[MASK:.*]]: tensor<?x1x1x?xi1>
+func.func @joined_heads(%h: tensor<?x?x96xf32> {nn.sizes = ["batch", "sequence", ""]},
+                        %mask: tensor<?x1x1x?xi1> {nn.sizes = ["batch", "", "", "sequence"]}) -> tensor<?x?x32xf32> {
+  // CHECK: %[[A:.*]] = nn.group "attention"(%[[HEADS:.*]] = %[[H]], %[[M:.*]] = %[[MASK]])
+  // CHECK-SAME: why = "attention: scores stay inside; tensor.extract_slice: {{.*}} us inside, {{.*}} apart"
+  // CHECK-DAG: tensor.dim %[[HEADS]]
+  // CHECK-COUNT-3: tensor.extract_slice %[[HEADS]]
+  // CHECK-COUNT-3: tensor.expand_shape
+  // CHECK: %[[R:.*]] = nn.attention {{.*}} mask %[[M]]
+  // CHECK: tensor.collapse_shape %[[R]]
+  // CHECK: nn.yield {{.*}} : tensor<?x?x32xf32>
+  // CHECK: return %[[A]]
+
+  // Forced apart, the slices stay outside, to be copied by kernels of their own.
+  // FLIPPED-LABEL: func.func @joined_heads
+  // FLIPPED-COUNT-3: tensor.extract_slice
+  // FLIPPED: nn.group "attention"
+  // FLIPPED-NOT: tensor.extract_slice
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %h, %c0 : tensor<?x?x96xf32>
+  %s = tensor.dim %h, %c1 : tensor<?x?x96xf32>
+  %q = tensor.extract_slice %h[0, 0, 0] [%n, %s, 32] [1, 1, 1] : tensor<?x?x96xf32> to tensor<?x?x32xf32>
+  %k = tensor.extract_slice %h[0, 0, 32] [%n, %s, 32] [1, 1, 1] : tensor<?x?x96xf32> to tensor<?x?x32xf32>
+  %v = tensor.extract_slice %h[0, 0, 64] [%n, %s, 32] [1, 1, 1] : tensor<?x?x96xf32> to tensor<?x?x32xf32>
+  %qh = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [%n, %s, 4, 8] : tensor<?x?x32xf32> into tensor<?x?x4x8xf32>
+  %kh = tensor.expand_shape %k [[0], [1], [2, 3]] output_shape [%n, %s, 4, 8] : tensor<?x?x32xf32> into tensor<?x?x4x8xf32>
+  %vh = tensor.expand_shape %v [[0], [1], [2, 3]] output_shape [%n, %s, 4, 8] : tensor<?x?x32xf32> into tensor<?x?x4x8xf32>
+  %a = nn.attention %qh, %kh, %vh mask %mask {scale = 0.35 : f32} : (tensor<?x?x4x8xf32>, tensor<?x?x4x8xf32>, tensor<?x?x4x8xf32>, tensor<?x1x1x?xi1>) -> tensor<?x?x4x8xf32>
+  %r = tensor.collapse_shape %a [[0], [1], [2, 3]] : tensor<?x?x4x8xf32> into tensor<?x?x32xf32>
+  return %r : tensor<?x?x32xf32>
+}
+
+// -----
+
+// The mask is made outside: all layers read the same one.
+// CHECK-LABEL: func.func @mask_stays_outside
+func.func @mask_stays_outside(%q: tensor<1x8x4x8xf32>, %ids: tensor<1x1x1x8xi64>) -> tensor<1x8x4x8xf32> {
+  // CHECK: %[[M:.*]] = arith.cmpi
+  // CHECK: nn.group "attention"(%{{.*}} = %{{.*}}, %{{.*}} = %[[M]])
+  %zero = arith.constant dense<0> : tensor<1x1x1x8xi64>
+  %m = arith.cmpi ne, %ids, %zero : tensor<1x1x1x8xi64>
+  %a = nn.attention %q, %q, %q mask %m {scale = 0.35 : f32} : (tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>, tensor<1x1x1x8xi1>) -> tensor<1x8x4x8xf32>
+  return %a : tensor<1x8x4x8xf32>
+}
+
+// -----
+
+// Two read the result with its heads: it must leave the group as it is.
+// CHECK-LABEL: func.func @heads_are_read_too
+func.func @heads_are_read_too(%q: tensor<1x8x4x8xf32>) -> (tensor<1x8x4x8xf32>, tensor<1x8x32xf32>) {
+  // CHECK: nn.group "attention"
+  // CHECK: nn.yield %{{.*}} : tensor<1x8x4x8xf32>
+  // CHECK: tensor.collapse_shape
+  %a = nn.attention %q, %q, %q {scale = 0.35 : f32} : (tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>) -> tensor<1x8x4x8xf32>
+  %r = tensor.collapse_shape %a [[0], [1], [2, 3]] : tensor<1x8x4x8xf32> into tensor<1x8x32xf32>
+  return %a, %r : tensor<1x8x4x8xf32>, tensor<1x8x32xf32>
+}

@@ -1,0 +1,46 @@
+// RUN: intarsia-opt %s --fuse-canonicalize --split-input-file | FileCheck %s
+
+// Sizes are asked of arguments, so that no result is kept for its sizes alone.
+// CHECK-LABEL: func.func @sizes_of_arguments
+// CHECK-SAME: (%[[X:.*]]: tensor<?x?x8xf32>
+func.func @sizes_of_arguments(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]},
+                              %w: tensor<4x8xf32>) -> (tensor<?x?x4xf32>, tensor<?xf32>) {
+  // CHECK-DAG: %[[BATCH:.*]] = tensor.dim %[[X]], %{{.*}}
+  // CHECK-DAG: %[[SEQUENCE:.*]] = tensor.dim %[[X]], %{{.*}}
+  // CHECK: %[[TOKENS:.*]] = arith.muli %[[BATCH]], %[[SEQUENCE]]
+  // CHECK: tensor.empty(%[[TOKENS]])
+  // CHECK-NOT: tensor.dim
+  %h = nn.linear %x, %w : (tensor<?x?x8xf32>, tensor<4x8xf32>) -> tensor<?x?x4xf32>
+  %flat = tensor.collapse_shape %h [[0, 1], [2]] : tensor<?x?x4xf32> into tensor<?x4xf32>
+  %c0 = arith.constant 0 : index
+  %tokens = tensor.dim %flat, %c0 : tensor<?x4xf32>
+  %e = tensor.empty(%tokens) : tensor<?xf32>
+  return %h, %e : tensor<?x?x4xf32>, tensor<?xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @named_ops_become_generic
+func.func @named_ops_become_generic(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  // CHECK-NOT: linalg.transpose
+  // CHECK: linalg.generic
+  // CHECK-SAME: iterator_types = ["parallel", "parallel"]
+  %e = tensor.empty() : tensor<3x2xf32>
+  %t = linalg.transpose ins(%x : tensor<2x3xf32>) outs(%e : tensor<3x2xf32>) permutation = [1, 0]
+  return %t : tensor<3x2xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// A weight is transposed when it is packed: it must stay an expression of weights.
+// CHECK-LABEL: func.func @transposed_weight_stays
+func.func @transposed_weight_stays(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
+  // CHECK: linalg.transpose
+  %w = nn.weight @weights["w"] : tensor<2x3xf32>
+  %e = tensor.empty() : tensor<3x2xf32>
+  %t = linalg.transpose ins(%w : tensor<2x3xf32>) outs(%e : tensor<3x2xf32>) permutation = [1, 0]
+  %h = nn.linear %x, %t : (tensor<?x2xf32>, tensor<3x2xf32>) -> tensor<?x3xf32>
+  return %h : tensor<?x3xf32>
+}

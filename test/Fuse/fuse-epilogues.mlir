@@ -1,0 +1,156 @@
+// RUN: intarsia-opt %s --fuse-epilogues --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --fuse-epilogues="flip=fuse-epilogues:activation:intermediate.dense:nn.gelu" --split-input-file | FileCheck %s --check-prefix=FLIPPED
+
+nn.archive @weights {file = "model.safetensors"}
+
+// CHECK-LABEL: func.func @activation
+// FLIPPED-LABEL: func.func @activation
+func.func @activation(%x: tensor<?x384xf32>) -> tensor<?x1536xf32> {
+  // CHECK: nn.group "linear"(%[[X:.*]] = %{{.*}}, %[[W:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) {why = "nn.gelu: {{.*}} us inside, {{.*}} apart"}
+  // CHECK-NEXT: %[[H:.*]] = nn.linear %[[X]], %[[W]], %[[B]]
+  // CHECK-NEXT: %[[G:.*]] = nn.gelu %[[H]]
+  // CHECK-NEXT: nn.yield %[[G]]
+  // FLIPPED: nn.group "linear"
+  // FLIPPED: nn.yield %{{.*}} : tensor<?x1536xf32>
+  // FLIPPED-NEXT: }
+  // FLIPPED: nn.gelu
+  %w = nn.weight @weights["w"] : tensor<1536x384xf32>
+  %b = nn.weight @weights["b"] : tensor<1536xf32>
+  %h = nn.linear %x, %w, %b : (tensor<?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x1536xf32> loc("intermediate.dense")
+  %g = nn.gelu %h {form = #nn.gelu_form<erf>} : tensor<?x1536xf32>
+  return %g : tensor<?x1536xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// Before a layer with a norm in front, the sum is read twice: by the norm and by the next residual.
+// CHECK-LABEL: func.func @residual_and_norm
+func.func @residual_and_norm(%x: tensor<?x384xf32>, %r: tensor<?x384xf32>) -> (tensor<?x384xf32>, tensor<?x384xf32>) {
+  // CHECK: %[[G:.*]]:2 = nn.group "linear"
+  // CHECK: %[[H:.*]] = nn.linear
+  // CHECK-NEXT: %[[S:.*]] = arith.addf %[[H]], %{{.*}}
+  // CHECK-NEXT: %[[N:.*]] = nn.layer_norm %[[S]]
+  // CHECK-NEXT: nn.yield %[[S]], %[[N]]
+  // CHECK: return %[[G]]#0, %[[G]]#1
+  %w = nn.weight @weights["w"] : tensor<384x384xf32>
+  %g = nn.weight @weights["g"] : tensor<384xf32>
+  %h = nn.linear %x, %w : (tensor<?x384xf32>, tensor<384x384xf32>) -> tensor<?x384xf32>
+  %s = arith.addf %h, %r : tensor<?x384xf32>
+  %n = nn.layer_norm %s, %g {epsilon = 1.0e-12 : f32} : (tensor<?x384xf32>, tensor<384xf32>) -> tensor<?x384xf32>
+  return %s, %n : tensor<?x384xf32>, tensor<?x384xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// x * sigmoid(1.702 x): the product's result is read twice, both inside. The constant is cloned.
+// CHECK-LABEL: func.func @diamond
+func.func @diamond(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x16xf32> {
+  // CHECK: nn.group "linear"(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) {
+  // CHECK-NOT: nn.group
+  // CHECK: nn.linear
+  // CHECK: linalg.generic
+  // CHECK: arith.mulf %{{.*}}, %[[C:.*]] : f32
+  // CHECK: nn.sigmoid
+  // CHECK: arith.mulf
+  // CHECK: nn.yield %{{[^,]*}} :
+  %factor = arith.constant 1.702 : f32
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x16xf32>
+  %w = nn.weight @weights["w"] : tensor<16x16xf32>
+  %h = nn.linear %x, %w : (tensor<?x16xf32>, tensor<16x16xf32>) -> tensor<?x16xf32>
+  %e = tensor.empty(%n) : tensor<?x16xf32>
+  %scaled = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%h : tensor<?x16xf32>) outs(%e : tensor<?x16xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %p = arith.mulf %in, %factor : f32
+    linalg.yield %p : f32
+  } -> tensor<?x16xf32>
+  %s = nn.sigmoid %scaled : tensor<?x16xf32>
+  %r = arith.mulf %h, %s : tensor<?x16xf32>
+  return %r : tensor<?x16xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// The first token of each sequence is read where it is.
+// CHECK-LABEL: func.func @first_token
+// CHECK-SAME: (%[[X:.*]]: tensor<?x?x16xf32>
+func.func @first_token(%x: tensor<?x?x16xf32> {nn.sizes = ["batch", "sequence", ""]}) -> tensor<?x16xf32> {
+  // CHECK: nn.group "linear"(%[[IN:.*]] = %[[X]], %{{.*}} = %{{.*}})
+  // CHECK: %[[N:.*]] = tensor.dim %[[IN]]
+  // CHECK: %[[FIRST:.*]] = tensor.extract_slice %[[IN]][0, 0, 0] [%[[N]], 1, 16]
+  // CHECK: %[[H:.*]] = nn.linear %[[FIRST]]
+  // CHECK: nn.tanh %[[H]]
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x?x16xf32>
+  %first = tensor.extract_slice %x[0, 0, 0] [%n, 1, 16] [1, 1, 1] : tensor<?x?x16xf32> to tensor<?x16xf32>
+  %w = nn.weight @weights["w"] : tensor<16x16xf32>
+  %h = nn.linear %first, %w : (tensor<?x16xf32>, tensor<16x16xf32>) -> tensor<?x16xf32>
+  %t = nn.tanh %h : tensor<?x16xf32>
+  return %t : tensor<?x16xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// A table over positions is broadcast along the batch: an epilogue reads whole results or features, not that.
+// CHECK-LABEL: func.func @broadcast_over_batch
+func.func @broadcast_over_batch(%x: tensor<2x8x16xf32>, %table: tensor<8x16xf32>) -> tensor<2x8x16xf32> {
+  // CHECK: nn.group "linear"
+  // CHECK: nn.yield
+  // CHECK: linalg.generic
+  %w = nn.weight @weights["w"] : tensor<16x16xf32>
+  %h = nn.linear %x, %w : (tensor<2x8x16xf32>, tensor<16x16xf32>) -> tensor<2x8x16xf32>
+  %e = tensor.empty() : tensor<2x8x16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (b, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%h, %table : tensor<2x8x16xf32>, tensor<8x16xf32>) outs(%e : tensor<2x8x16xf32>) {
+  ^bb0(%in: f32, %t: f32, %out: f32):
+    %p = arith.addf %in, %t : f32
+    linalg.yield %p : f32
+  } -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// The residual depends on the result: joining it would make the group wait for itself.
+// CHECK-LABEL: func.func @no_way_out_and_in
+func.func @no_way_out_and_in(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  // CHECK: %[[FIRST:.*]] = nn.group "linear"
+  // CHECK: nn.yield
+  // CHECK: nn.group "linear"(%{{.*}} = %[[FIRST]]
+  // CHECK: nn.linear
+  // CHECK: arith.addf
+  // CHECK: nn.yield
+  %w = nn.weight @weights["w"] : tensor<16x16xf32>
+  %v = nn.weight @weights["v"] : tensor<16x16xf32>
+  %h = nn.linear %x, %w : (tensor<?x16xf32>, tensor<16x16xf32>) -> tensor<?x16xf32>
+  %g = nn.linear %h, %v : (tensor<?x16xf32>, tensor<16x16xf32>) -> tensor<?x16xf32>
+  %r = arith.addf %h, %g : tensor<?x16xf32>
+  return %r : tensor<?x16xf32>
+}
+
+// -----
+
+// A matmul takes elementwise ops, but no norm: its tiles are not whole rows.
+// CHECK-LABEL: func.func @matmul
+func.func @matmul(%a: tensor<?x4x8xf32>, %b: tensor<?x8x16xf32>, %g: tensor<16xf32>) -> tensor<?x4x16xf32> {
+  // CHECK: nn.group "matmul"
+  // CHECK-NEXT: nn.matmul
+  // CHECK-NEXT: nn.relu
+  // CHECK-NEXT: nn.yield
+  // CHECK: nn.rms_norm
+  %m = nn.matmul %a, %b : (tensor<?x4x8xf32>, tensor<?x8x16xf32>) -> tensor<?x4x16xf32>
+  %r = nn.relu %m : tensor<?x4x16xf32>
+  %n = nn.rms_norm %r, %g {epsilon = 1.0e-6 : f32} : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<?x4x16xf32>
+  return %n : tensor<?x4x16xf32>
+}

@@ -1,0 +1,197 @@
+// RUN: intarsia-opt %s --lower-groups-to-kernels --split-input-file | FileCheck %s
+
+// A group becomes a kernel, its function a host program. Weights of a linear get panels, other weights rows; the label
+// is the place in the user's model.
+
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "sequence", ""]}) -> (tensor<?x?x1536xf32> {nn.name = "y"}) {
+  %w = nn.weight @weights["dense.weight"] : tensor<1536x384xf32>
+  %b = nn.weight @weights["dense.bias"] : tensor<1536xf32>
+  %r = nn.group "linear"(%x0 = %x, %w0 = %w, %b0 = %b) : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32> {
+    %0 = nn.linear %x0, %w0, %b0 : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32> loc("encoder.dense")
+    %1 = nn.gelu %0 {form = #nn.gelu_form<erf>} : tensor<?x?x1536xf32>
+    nn.yield %1 : tensor<?x?x1536xf32>
+  }
+  return %r : tensor<?x?x1536xf32>
+}
+// CHECK-LABEL: module {
+// CHECK-DAG: rt.constant @dense.weight.panels {archives = [@weights], keys = ["dense.weight"], layout = #rt.layout<panels, 32>, type = tensor<1536x384xf32>}
+// CHECK-DAG: rt.constant @dense.bias {archives = [@weights], keys = ["dense.bias"], layout = #rt.layout<row_major>, type = tensor<1536xf32>}
+// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {root = "linear", sizes = ["s0", "s1"]}
+// CHECK: nn.linear
+// CHECK: nn.gelu
+// CHECK: rt.yield
+// CHECK: func.func @main(%[[X:.*]]: memref<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "sequence", ""]})
+// CHECK-SAME: rt.results = [{nn.name = "y", nn.sizes = ["batch", "sequence", ""], type = tensor<?x?x1536xf32>}]
+// CHECK-SAME: rt.symbols = ["batch", "sequence"]
+// CHECK-DAG: %[[B:.*]] = rt.symbol "batch"
+// CHECK-DAG: %[[S:.*]] = rt.symbol "sequence"
+// CHECK: %[[Q:.*]] = rt.get_queue 0
+// CHECK: %[[OUT:.*]] = rt.output 0(%[[B]], %[[S]]) : memref<?x?x1536xf32>
+// CHECK: %[[W:.*]] = rt.constant_data @dense.weight.panels : memref<1536x384xf32>
+// CHECK: %[[BIAS:.*]] = rt.constant_data @dense.bias : memref<1536xf32>
+// CHECK-NOT: rt.alloc
+// CHECK: %[[E:.*]] = rt.dispatch @linear_gelu_384x1536 on %[[Q]] sizes(%[[B]], %[[S]]) ins(%[[X]], %[[W]], %[[BIAS]] : {{.*}}) outs(%[[OUT]] : {{.*}}) {label = "encoder.dense"}
+// CHECK: rt.wait %[[E]]
+// CHECK-NEXT: return
+// CHECK-NOT: nn.group
+
+// -----
+
+// Groups of the same structure share a kernel, whatever their weights, labels and constant names are; another epsilon
+// or another equality of sizes is another kernel.
+
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %y: tensor<?x64xf32> {nn.sizes = ["others", ""]}) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+  %a = nn.weight @weights["a"] : tensor<64xf32>
+  %b = nn.weight @weights["b"] : tensor<64xf32>
+  %1 = nn.group "rows"(%x0 = %x, %s = %a) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
+    %n = nn.rms_norm %x0, %s {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> loc("first")
+    nn.yield %n : tensor<?x64xf32>
+  }
+  %2 = nn.group "rows"(%x0 = %1, %s = %b) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
+    %n = nn.rms_norm %x0, %s {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> loc("second")
+    nn.yield %n : tensor<?x64xf32>
+  }
+  %3 = nn.group "rows"(%x0 = %y, %s = %b) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
+    %n = nn.rms_norm %x0, %s {epsilon = 1.0e-5 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> loc("third")
+    nn.yield %n : tensor<?x64xf32>
+  }
+  return %2, %3 : tensor<?x64xf32>, tensor<?x64xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.kernel @[[K:rows_rms_norm_64]](
+// CHECK: rt.kernel @[[L:rows_rms_norm_64_0]](
+// CHECK-NOT: rt.kernel
+// CHECK: func.func @main
+// CHECK: %[[T:.*]] = rt.alloc(%[[R:.*]]) : memref<?x64xf32>
+// CHECK: %[[E1:.*]] = rt.dispatch @[[K]] on %{{.*}} sizes(%[[R]]) {{.*}} outs(%[[T]] : memref<?x64xf32>) {label = "first"}
+// CHECK: %[[E2:.*]] = rt.dispatch @[[K]] on %{{.*}} after(%[[E1]]) {{.*}}{label = "second"}
+// CHECK: %[[E3:.*]] = rt.dispatch @[[L]] on %{{[a-z0-9_]+}} sizes({{.*}}{label = "third"}
+// CHECK: rt.wait %[[E2]], %[[E3]]
+
+// -----
+
+// A weight that is the weight of a linear and a table of rows elsewhere is packed twice.
+
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%ids: tensor<?xi64> {nn.sizes = ["tokens"]}) -> (tensor<?x100xf32>) {
+  %t = nn.weight @weights["table"] : tensor<100x64xf32>
+  %e = nn.group "rows"(%t0 = %t, %i0 = %ids) : (tensor<100x64xf32>, tensor<?xi64>) -> tensor<?x64xf32> {
+    %n = nn.embedding %t0, %i0 : (tensor<100x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
+    nn.yield %n : tensor<?x64xf32>
+  }
+  %l = nn.group "linear"(%x0 = %e, %w0 = %t) : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32> {
+    %n = nn.linear %x0, %w0 : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32>
+    nn.yield %n : tensor<?x100xf32>
+  }
+  return %l : tensor<?x100xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.constant @table {{.*}}layout = #rt.layout<row_major>
+// CHECK: rt.constant @table.panels {{.*}}layout = #rt.layout<panels, 32>
+// CHECK: rt.kernel @rows_embedding_64
+// CHECK: rt.kernel @linear_64x100
+
+// -----
+
+// Weights are joined, reshaped and transposed ahead of time.
+
+nn.archive @weights {file = "model.safetensors"}
+nn.archive @more {file = "model-2.safetensors"}
+func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64xf32>, tensor<?x8xf32>) {
+  %a = nn.weight @weights["a"] : tensor<32x16xf32>
+  %b = nn.weight @more["b"] : tensor<32x4x4xf32>
+  %flat = tensor.collapse_shape %b [[0], [1, 2]] : tensor<32x4x4xf32> into tensor<32x16xf32>
+  %ab = tensor.concat dim(0) %a, %flat : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<64x16xf32>
+  %c = nn.weight @weights["c"] : tensor<16x8xf32>
+  %empty = tensor.empty() : tensor<8x16xf32>
+  %ct = linalg.transpose ins(%c : tensor<16x8xf32>) outs(%empty : tensor<8x16xf32>) permutation = [1, 0]
+  %1 = nn.group "linear"(%x0 = %x, %w0 = %ab) : (tensor<?x16xf32>, tensor<64x16xf32>) -> tensor<?x64xf32> {
+    %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<64x16xf32>) -> tensor<?x64xf32>
+    nn.yield %n : tensor<?x64xf32>
+  }
+  %2 = nn.group "linear"(%x0 = %x, %w0 = %ct) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
+    %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
+    nn.yield %n : tensor<?x8xf32>
+  }
+  return %1, %2 : tensor<?x64xf32>, tensor<?x8xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.constant @a.joined.panels {archives = [@weights, @more], keys = ["a", "b"], layout = #rt.layout<panels, 32>, type = tensor<64x16xf32>}
+// CHECK: rt.constant @c.panels {archives = [@weights], keys = ["c"], layout = #rt.layout<panels, 32>, transposed, type = tensor<8x16xf32>}
+// CHECK: func.func @main
+// CHECK-NOT: tensor.
+// CHECK-NOT: linalg.
+
+// -----
+
+// Views between groups are views of buffers; a result behind a view is written in place all the same.
+
+func.func @main(%x: tensor<?x?x64xf32> {nn.sizes = ["batch", "sequence", ""]}) -> tensor<?x?x4x16xf32> {
+  %flat = tensor.collapse_shape %x [[0, 1], [2]] : tensor<?x?x64xf32> into tensor<?x64xf32>
+  %r = nn.group "rows"(%f0 = %flat) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %n = nn.relu %f0 : tensor<?x64xf32>
+    nn.yield %n : tensor<?x64xf32>
+  }
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x64xf32>
+  %s = tensor.dim %x, %c1 : tensor<?x?x64xf32>
+  %heads = tensor.expand_shape %r [[0, 1], [2, 3]] output_shape [%b, %s, 4, 16] : tensor<?x64xf32> into tensor<?x?x4x16xf32>
+  return %heads : tensor<?x?x4x16xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.kernel @rows_relu_64(%{{.*}}: tensor<?x64xf32> {nn.sizes = ["s0", ""]})
+// CHECK: func.func @main(%[[X:.*]]: memref<?x?x64xf32>
+// CHECK-DAG: %[[B:.*]] = rt.symbol "batch"
+// CHECK-DAG: %[[S:.*]] = rt.symbol "sequence"
+// CHECK: %[[N:.*]] = arith.muli
+// CHECK: %[[OUT:.*]] = rt.output 0(%[[B]], %[[S]]) : memref<?x?x4x16xf32>
+// CHECK: %[[ROWS:.*]] = memref.collapse_shape %[[OUT]] {{\[\[}}0, 1], [2, 3]] : memref<?x?x4x16xf32> into memref<?x64xf32>
+// CHECK: %[[FLAT:.*]] = memref.collapse_shape %[[X]] {{\[\[}}0, 1], [2]] : memref<?x?x64xf32> into memref<?x64xf32>
+// CHECK: rt.dispatch @rows_relu_64 on %{{.*}} sizes(%[[N]]) ins(%[[FLAT]] : memref<?x64xf32>) outs(%[[ROWS]] : memref<?x64xf32>)
+// CHECK-NOT: rt.copy
+
+// -----
+
+// What no kernel writes into a result is copied: an input, a weight, the second of two equal results.
+
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xf32>, tensor<8xf32>) {
+  %w = nn.weight @weights["w"] : tensor<8xf32>
+  %r = nn.group "rows"(%x0 = %x) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %n = nn.relu %x0 : tensor<?x64xf32>
+    nn.yield %n : tensor<?x64xf32>
+  }
+  return %r, %x, %r, %w : tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xf32>, tensor<8xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: func.func @main(%[[X:.*]]: memref<?x64xf32> {
+// CHECK-DAG: %[[O0:.*]] = rt.output 0
+// CHECK-DAG: %[[O1:.*]] = rt.output 1
+// CHECK-DAG: %[[O2:.*]] = rt.output 2
+// CHECK-DAG: %[[O3:.*]] = rt.output 3
+// CHECK: %[[E:.*]] = rt.dispatch @rows_relu_64 {{.*}} outs(%[[O0]] : memref<?x64xf32>)
+// CHECK: %[[C1:.*]] = rt.copy %[[X]] to %[[O1]] on %{{[a-z0-9_]+}} sizes
+// CHECK: %[[C2:.*]] = rt.copy %[[O0]] to %[[O2]] on %{{.*}} after(%[[E]]) sizes
+// CHECK: %[[W:.*]] = rt.constant_data @w
+// CHECK: %[[C3:.*]] = rt.copy %[[W]] to %[[O3]] on %{{[a-z0-9_]+}} :
+// CHECK: rt.wait %[[C1]], %[[C2]], %[[C3]]
+
+// -----
+
+// Sizes without a name get one; tables that the model computes are constants.
+
+func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
+  %t = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %r = nn.group "rows"(%x0 = %x, %t0 = %t) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32> {
+    %n = nn.rms_norm %x0, %t0 {epsilon = 1.0e-6 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+    nn.yield %n : tensor<?x2xf32>
+  }
+  return %r : tensor<?x2xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.constant @constant {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
+// CHECK: func.func @main(%{{.*}}: memref<?x2xf32> {nn.sizes = ["arg0.0", ""]})
+// CHECK-SAME: rt.symbols = ["arg0.0"]

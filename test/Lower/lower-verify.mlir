@@ -1,0 +1,76 @@
+// RUN: intarsia-opt %s --lower-verify --split-input-file --verify-diagnostics
+
+// What may leave the phase: no message.
+nn.archive @weights {file = "model.safetensors"}
+rt.constant @w {archives = [@weights], keys = ["w"], layout = #rt.layout<row_major>, type = tensor<8xf32>}
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+  %r = nn.relu %x : tensor<?xf32>
+  rt.yield %r : tensor<?xf32>
+}
+func.func @main(%x: memref<?xf32>) attributes {rt.symbols = ["n"], rt.results = [{type = tensor<?xf32>}]} {
+  %n = rt.symbol "n"
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?xf32>
+  %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e
+  return
+}
+
+// -----
+
+func.func @main(%x: memref<?xf32>) attributes {rt.symbols = ["n"], rt.results = []} {
+  %n = rt.symbol "n"
+  // expected-error@+1 {{has no place in the workspace; run lower-plan-buffers}}
+  %o = rt.alloc (%n) : memref<?xf32>
+  return
+}
+
+// -----
+
+func.func @main() attributes {rt.symbols = ["n"], rt.results = []} {
+  // expected-error@+1 {{names 'm', which is no size of this function}}
+  %n = rt.symbol "m"
+  return
+}
+
+// -----
+
+// expected-error@+1 {{has no buffer for result 0}}
+func.func @main() attributes {rt.symbols = [], rt.results = [{type = tensor<8xf32>}]} {
+  return
+}
+
+// -----
+
+func.func @main(%x: memref<8xf32>) attributes {rt.symbols = [], rt.results = [{type = tensor<8xf32>}, {type = tensor<8xf32>}]} {
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 () : memref<8xf32>
+  %e = rt.copy %x to %o on %q : memref<8xf32> to memref<8xf32>
+  // expected-error@+1 {{comes after work was started; buffers are made first}}
+  %p = rt.output 1 () : memref<8xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{returns values; results of host programs are rt.output}}
+func.func @main(%x: memref<8xf32>) -> memref<8xf32> attributes {rt.symbols = [], rt.results = []} {
+  return %x : memref<8xf32>
+}
+
+// -----
+
+func.func @main(%x: memref<8xf32>) attributes {rt.symbols = [], rt.results = []} {
+  // expected-error@+1 {{does not belong into a host program}}
+  %y = memref.alloc() : memref<8xf32>
+  return
+}
+
+// -----
+
+rt.kernel @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {root = "rows", sizes = []} {
+  // expected-error@+1 {{holds data; kernels get tables as operands}}
+  %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %r = arith.addf %x, %c : tensor<2xf32>
+  rt.yield %r : tensor<2xf32>
+}

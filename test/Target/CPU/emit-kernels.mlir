@@ -1,0 +1,49 @@
+// RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels="spec=x86-64-v4" | FileCheck %s
+// RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels="spec=x86-64-v3" | FileCheck %s --check-prefix=V3
+
+// A register tile of 8 rows by two vectors, weights read as panels of 32 columns; the activation works on the tile.
+// CHECK-LABEL: func.func @linear_run
+// CHECK: iter_args({{.*}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>)
+// CHECK-COUNT-16: vector.fma
+// CHECK: arith.maximumf
+// CHECK-LABEL: func.func @linear_plan
+// V3-LABEL: func.func @linear_run
+// V3: vector.fma {{.*}} : vector<8xf32>
+rt.kernel @linear(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %b: tensor<96xf32>)
+    -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+  %0 = nn.linear %x, %w, %b : (tensor<?x64xf32>, tensor<96x64xf32>, tensor<96xf32>) -> tensor<?x96xf32>
+  %1 = nn.relu %0 : tensor<?x96xf32>
+  rt.yield %1 : tensor<?x96xf32>
+}
+
+// -----
+
+// The norm runs where the last tile of a block of rows is done: a counter, no waiting.
+// CHECK-LABEL: func.func @linear_norm_run
+// CHECK: llvm.atomicrmw add {{.*}} acq_rel
+// CHECK: scf.if
+// CHECK: vector.reduction <add>
+rt.kernel @linear_norm(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %g: tensor<96xf32>)
+    -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+  %0 = nn.linear %x, %w : (tensor<?x64xf32>, tensor<96x64xf32>) -> tensor<?x96xf32>
+  %1 = nn.rms_norm %0, %g {epsilon = 1.0e-6 : f32} : (tensor<?x96xf32>, tensor<96xf32>) -> tensor<?x96xf32>
+  rt.yield %1 : tensor<?x96xf32>
+}
+
+// -----
+
+// Elementwise: whole vectors, then one by one; nothing is stored in between.
+// CHECK-LABEL: func.func @rows_run
+// CHECK: llvm.load {{.*}} vector<16xf32>
+// CHECK-NOT: llvm.store
+// CHECK: llvm.load {{.*}} vector<16xf32>
+// CHECK: arith.addf {{.*}} : vector<16xf32>
+// CHECK: llvm.store {{.*}} vector<16xf32>
+// CHECK: llvm.load {{.*}} -> f32
+// CHECK-LABEL: func.func @rows_plan
+rt.kernel @rows(%x: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}, %y: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]})
+    -> (tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+  %0 = nn.relu %x : tensor<?x?xf32>
+  %1 = arith.addf %0, %y : tensor<?x?xf32>
+  rt.yield %1 : tensor<?x?xf32>
+}

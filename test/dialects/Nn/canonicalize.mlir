@@ -1,0 +1,101 @@
+// RUN: intarsia-opt %s --canonicalize | FileCheck %s
+
+// CHECK-LABEL: func.func @relu
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>
+func.func @relu(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-DAG: %[[C:.*]] = arith.constant dense<[0.000000e+00, 0.000000e+00, 2.000000e+00, 0x7FC00000]> : tensor<4xf32>
+  // CHECK-DAG: %[[R:.*]] = nn.relu %[[X]]
+  // CHECK-DAG: %[[S:.*]] = nn.sigmoid %[[X]]
+  %0 = nn.relu %x : tensor<4xf32>
+  %1 = nn.relu %0 : tensor<4xf32>
+  %2 = nn.sigmoid %x : tensor<4xf32>
+  %3 = nn.relu %2 : tensor<4xf32>
+  %c = arith.constant dense<[-1.0, -0.0, 2.0, 0x7FC00000]> : tensor<4xf32>
+  %4 = nn.relu %c : tensor<4xf32>
+  // CHECK: return %[[R]], %[[S]], %[[C]]
+  return %1, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// A tanh may be negative.
+// CHECK-LABEL: func.func @relu_of_tanh
+func.func @relu_of_tanh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: nn.tanh
+  // CHECK-NEXT: nn.relu
+  %0 = nn.tanh %x : tensor<4xf32>
+  %1 = nn.relu %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @zeros
+func.func @zeros() -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-DAG: %[[H:.*]] = arith.constant dense<5.000000e-01>
+  // CHECK-DAG: %[[Z:.*]] = arith.constant dense<-0.000000e+00>
+  %z = arith.constant dense<-0.0> : tensor<4xf32>
+  %0 = nn.gelu %z {form = #nn.gelu_form<tanh>} : tensor<4xf32>
+  %1 = nn.silu %z : tensor<4xf32>
+  %2 = nn.tanh %z : tensor<4xf32>
+  %3 = nn.sigmoid %z : tensor<4xf32>
+  // CHECK: return %[[Z]], %[[Z]], %[[Z]], %[[H]]
+  return %0, %1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @biases
+func.func @biases(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>, %g: tensor<4xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
+  %z = arith.constant dense<0.0> : tensor<4xf32>
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  // CHECK: %[[L:.*]] = nn.linear %{{.*}}, %{{.*}} : (tensor<?x8xf32>, tensor<4x8xf32>)
+  %0 = nn.linear %x, %w, %z : (tensor<?x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  // CHECK: nn.layer_norm %[[L]], %{{.*}} {
+  %1 = nn.layer_norm %0, %g, %z {epsilon = 1.0e-5 : f32} : (tensor<?x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  // CHECK: nn.linear %{{.*}}, %{{.*}}, %{{.*}} :
+  %2 = nn.linear %x, %w, %c : (tensor<?x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  return %1, %2 : tensor<?x4xf32>, tensor<?x4xf32>
+}
+
+// CHECK-LABEL: func.func @masks
+func.func @masks(%q: tensor<1x8x12x64xf32>) -> (tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>) {
+  %open = arith.constant dense<true> : tensor<1x1x1x8xi1>
+  %shut = arith.constant dense<false> : tensor<1x1x1x8xi1>
+  %zero = arith.constant dense<0.0> : tensor<1x1x8x8xf32>
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} {scale
+  %0 = nn.attention %q, %q, %q mask %open {scale = 1.0 : f32} : (tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x1x1x8xi1>) -> tensor<1x8x12x64xf32>
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} {scale
+  %1 = nn.attention %q, %q, %q mask %shut {scale = 2.0 : f32} : (tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x1x1x8xi1>) -> tensor<1x8x12x64xf32>
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} {scale
+  %2 = nn.attention %q, %q, %q mask %zero {scale = 3.0 : f32} : (tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x1x8x8xf32>) -> tensor<1x8x12x64xf32>
+  return %0, %1, %2 : tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>
+}
+
+// Codes 0 … 15 of E2M1 with scales 2^0 and NaN, then NVFP4 with a tensor scale of 2.
+// CHECK-LABEL: func.func @dequantize
+func.func @dequantize() -> (tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>) {
+  // CHECK-DAG: dense<{{\[\[}}0.000000e+00, 5.000000e-01, 1.000000e+00, 1.500000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00, 6.000000e+00, -0.000000e+00, -5.000000e-01, -1.000000e+00, -1.500000e+00, -2.000000e+00, -3.000000e+00, -4.000000e+00, -6.000000e+00], [0x7FC00000, 0x7FC00000,
+  %c = arith.constant dense<[[0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1], [0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1]]> : tensor<2x16xi4>
+  %s = arith.constant dense<[[127], [255]]> : tensor<2x1xi8>
+  %0 = nn.dequantize %c, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<2x16xi4>, tensor<2x1xi8>) -> tensor<2x16xf32>
+  // CHECK-DAG: dense<3.000000e+00> : tensor<16xf32>
+  %c1 = arith.constant dense<1> : tensor<16xi4>
+  %s1 = arith.constant dense<0x44> : tensor<1xi8>
+  %t1 = arith.constant dense<2.0> : tensor<f32>
+  %1 = nn.dequantize %c1, %s1 tensor_scale %t1 {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<16xi4>, tensor<1xi8>, tensor<f32>) -> tensor<16xf32>
+  // CHECK-DAG: dense<[2.000000e+00, -1.000000e+00]> : tensor<2xf16>
+  %c2 = arith.constant dense<[15, 9]> : tensor<2xi4>
+  %s2 = arith.constant dense<0.5> : tensor<1xf16>
+  %z2 = arith.constant dense<11> : tensor<1xi4>
+  %2 = nn.dequantize %c2, %s2 zero_points %z2 {format = #nn.block_format<u4, f16, 32, axis = 0>} : (tensor<2xi4>, tensor<1xf16>, tensor<1xi4>) -> tensor<2xf16>
+  // CHECK-NOT: nn.dequantize
+  return %0, %1, %2 : tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>
+}
+
+// CHECK-LABEL: func.func @group
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>
+func.func @group(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: nn.group "rows"(%[[A:.*]] = %[[X]]) {why = "kept"} : (tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: %[[S:.*]] = arith.addf %[[A]], %[[A]]
+  // CHECK-NEXT: nn.yield %[[S]] : tensor<4xf32>
+  %r:2 = nn.group "rows"(%a = %x, %b = %y, %c = %x) {why = "kept"} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %s = arith.addf %a, %c : tensor<4xf32>
+    nn.yield %s, %b : tensor<4xf32>, tensor<4xf32>
+  }
+  return %r#0 : tensor<4xf32>
+}

@@ -1,0 +1,491 @@
+// RUN: intarsia-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{'nn.archive' op file is empty, must name an archive}}
+nn.archive @w {file = ""}
+
+// -----
+
+func.func @f() {
+  // expected-error@+1 {{'nn.weight' op archive @w is not defined}}
+  %0 = nn.weight @w["a"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error@+1 {{'nn.weight' op archive @f is a 'func.func', must be an 'nn.archive'}}
+  %0 = nn.weight @f["a"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+nn.archive @w {file = "a"}
+func.func @f() {
+  // expected-error@+1 {{'nn.weight' op key is empty, must name a tensor of the archive}}
+  %0 = nn.weight @w[""] : tensor<4xf32>
+  return
+}
+
+// -----
+
+nn.archive @w {file = "a"}
+func.func @f() {
+  // expected-error@+1 {{'nn.weight' op has type 'tensor<?xf32>', a weight has a static shape}}
+  %0 = nn.weight @w["a"] : tensor<?xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{nn.name of argument 0 is "", must be a string that is not empty}}
+func.func @f(%x: tensor<?xf32> {nn.name = ""}) { return }
+
+// -----
+
+// expected-error@+1 {{arguments 0 and 1 are both named "x"}}
+func.func @f(%x: tensor<?xf32> {nn.name = "x"}, %y: tensor<?xf32> {nn.name = "x"}) { return }
+
+// -----
+
+// expected-error@+1 {{results 0 and 1 are both named "x"}}
+func.func private @f() -> (tensor<?xf32> {nn.name = "x"}, tensor<?xf32> {nn.name = "x"})
+
+// -----
+
+// expected-error@+1 {{nn.sizes of argument 0 is [1], must be a list of strings}}
+func.func @f(%x: tensor<?xf32> {nn.sizes = [1]}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.sizes of argument 0 stands on 'f32', which has no dimensions}}
+func.func @f(%x: f32 {nn.sizes = ["a"]}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.sizes of argument 0 has 1 names, 'tensor<?x4xf32>' has 2 dimensions}}
+func.func @f(%x: tensor<?x4xf32> {nn.sizes = ["a"]}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.sizes of result 0 names dimension 1 'b', the type says 4}}
+func.func private @f() -> (tensor<?x4xf32> {nn.sizes = ["a", "b"]})
+
+// -----
+
+// expected-error@+1 {{nn.default of argument 0 is "one", must be an integer}}
+func.func @f(%x: tensor<?xi64> {nn.default = "one"}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.default of argument 0 stands on 'tensor<?xindex>', which holds no numbers}}
+func.func @f(%x: tensor<?xindex> {nn.default = 1 : i64}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.range of argument 0 is array<i64: 4, 4>, must be array<i64: low, high> with low < high}}
+func.func @f(%x: tensor<?xi64> {nn.range = array<i64: 4, 4>}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.range of argument 0 stands on 'tensor<?xf32>', which holds no integers}}
+func.func @f(%x: tensor<?xf32> {nn.range = array<i64: 0, 4>}) { return }
+
+// -----
+
+// expected-error@+1 {{argument attribute nn.nmae of argument 0 is unknown; known are nn.name, nn.sizes, nn.default, nn.range}}
+func.func @f(%x: tensor<?xf32> {nn.nmae = "x"}) { return }
+
+// -----
+
+// expected-error@+1 {{result attribute nn.range of result 0 is unknown; known are nn.name, nn.sizes}}
+func.func private @f() -> (tensor<?xi64> {nn.range = array<i64: 0, 4>})
+
+// -----
+
+// expected-error@+1 {{nn.metadata is 1 : i64, must be a dictionary}}
+func.func private @f() attributes {nn.metadata = 1 : i64}
+
+// -----
+
+// expected-error@+1 {{nn.size_limits is 1 : i64, must be a dictionary}}
+func.func private @f() attributes {nn.size_limits = 1 : i64}
+
+// -----
+
+// expected-error@+1 {{nn.size_limits gives sequence = 0 : i64, must be a positive integer}}
+func.func private @f() attributes {nn.size_limits = {sequence = 0 : i64}}
+
+// -----
+
+// expected-error@+1 {{nn.size_limits stands on an op that is no function}}
+module attributes {nn.size_limits = {sequence = 4 : i64}} {}
+
+// -----
+
+func.func @linear(%x: tensor<f32>, %w: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.linear' op input has rank 0, must have at least rank 1}}
+  %0 = nn.linear %x, %w : (tensor<f32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8x1xf32>) {
+  // expected-error@+1 {{'nn.linear' op weight has rank 3, must have rank 2}}
+  %0 = nn.linear %x, %w : (tensor<?x8xf32>, tensor<4x8x1xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @linear(%x: tensor<?x768xf32>, %w: tensor<4x384xf32>) {
+  // expected-error@+1 {{'nn.linear' op weight has 384 input features, input has 768}}
+  %0 = nn.linear %x, %w : (tensor<?x768xf32>, tensor<4x384xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8xbf16>) {
+  // expected-error@+1 {{'nn.linear' op weight holds 'bf16', input holds 'f32'}}
+  %0 = nn.linear %x, %w : (tensor<?x8xf32>, tensor<4x8xbf16>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>, %b: tensor<5xf32>) {
+  // expected-error@+1 {{'nn.linear' op bias has 5 output features, weight has 4}}
+  %0 = nn.linear %x, %w, %b : (tensor<?x8xf32>, tensor<4x8xf32>, tensor<5xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>) {
+  // expected-error@+2 {{'nn.linear' op failed to infer returned types}}
+  // expected-error@+1 {{'nn.linear' op inferred type(s) 'tensor<?x4xf32>' are incompatible with return type(s) of operation 'tensor<?x5xf32>'}}
+  %0 = nn.linear %x, %w : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x5xf32>
+  return
+}
+
+// -----
+
+func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<1x8x4xf32>) {
+  // expected-error@+1 {{'nn.matmul' op lhs has rank 2, rhs has rank 3}}
+  %0 = nn.matmul %a, %b : (tensor<4x8xf32>, tensor<1x8x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @matmul(%a: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.matmul' op lhs has rank 1, must have at least rank 2}}
+  %0 = nn.matmul %a, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @matmul(%a: tensor<2x4x8xf32>, %b: tensor<3x8x4xf32>) {
+  // expected-error@+1 {{'nn.matmul' op batch dimension 0 of lhs is 2, of rhs is 3}}
+  %0 = nn.matmul %a, %b : (tensor<2x4x8xf32>, tensor<3x8x4xf32>) -> tensor<2x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<9x4xf32>) {
+  // expected-error@+1 {{'nn.matmul' op sums over 8 elements of lhs, 9 of rhs}}
+  %0 = nn.matmul %a, %b : (tensor<4x8xf32>, tensor<9x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %k: tensor<?x?x768xf32>) {
+  // expected-error@+1 {{'nn.attention' op key has rank 3, must have rank 4}}
+  %0 = nn.attention %q, %k, %q {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x768xf32>, tensor<?x?x12x64xf32>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %k: tensor<?x?x12x32xf32>) {
+  // expected-error@+1 {{'nn.attention' op key has 32 features a head, query has 64}}
+  %0 = nn.attention %q, %k, %q {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x32xf32>, tensor<?x?x12x64xf32>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<2x?x12x64xf32>, %k: tensor<3x?x12x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op key has 3 batch entries, query has 2}}
+  %0 = nn.attention %q, %k, %k {scale = 1.0 : f32} : (tensor<2x?x12x64xf32>, tensor<3x?x12x64xf32>, tensor<3x?x12x64xf32>) -> tensor<2x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %k: tensor<?x7x12x64xf32>, %v: tensor<?x9x12x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op value has 9 positions, key has 7}}
+  %0 = nn.attention %q, %k, %v {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x7x12x64xf32>, tensor<?x9x12x64xf32>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %k: tensor<?x?x5x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op query has 12 heads, no multiple of the 5 heads of key}}
+  %0 = nn.attention %q, %k, %k {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x5x64xf32>, tensor<?x?x5x64xf32>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x?x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op number of heads is dynamic, must be static}}
+  %0 = nn.attention %q, %q, %q {scale = 1.0 : f32} : (tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>) -> tensor<?x?x?x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %m: tensor<?x3x1x?xi1>) {
+  // expected-error@+1 {{'nn.attention' op mask has size 3 in dimension 1 (heads), the scores have 12}}
+  %0 = nn.attention %q, %q, %q mask %m {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x3x1x?xi1>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x8x12x64xf32>, %m: tensor<?x1x1x1xi1>) {
+  // expected-error@+1 {{'nn.attention' op mask has size 1 in dimension 3 (keys), the scores have 8}}
+  %0 = nn.attention %q, %q, %q mask %m {scale = 1.0 : f32} : (tensor<?x8x12x64xf32>, tensor<?x8x12x64xf32>, tensor<?x8x12x64xf32>, tensor<?x1x1x1xi1>) -> tensor<?x8x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @norm(%x: tensor<?x8xf32>, %g: tensor<9xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' op scale has 9 features, input has 8}}
+  %0 = nn.layer_norm %x, %g {epsilon = 1.0e-5 : f32} : (tensor<?x8xf32>, tensor<9xf32>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %b: tensor<8xf16>) {
+  // expected-error@+1 {{'nn.layer_norm' op bias holds 'f16', input holds 'f32'}}
+  %0 = nn.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f32} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf16>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.rms_norm' op epsilon is -1.000000e+00, must be finite and not negative}}
+  %0 = nn.rms_norm %x, %g {epsilon = -1.0 : f32} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @softmax(%x: tensor<f32>) {
+  // expected-error@+1 {{'nn.softmax' op input has rank 0, must have at least rank 1}}
+  %0 = nn.softmax %x : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @embedding(%t: tensor<10x2x4xf32>, %i: tensor<?xi64>) {
+  // expected-error@+1 {{'nn.embedding' op table has rank 3, must have rank 2}}
+  %0 = nn.embedding %t, %i : (tensor<10x2x4xf32>, tensor<?xi64>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @rope(%x: tensor<?x?x8x64xf32>, %p: tensor<?x?xi64>, %f: tensor<33xf32>) {
+  // expected-error@+1 {{'nn.rope' op rotates 66 features, input has 64 a head}}
+  %0 = nn.rope %x, %p, %f : (tensor<?x?x8x64xf32>, tensor<?x?xi64>, tensor<33xf32>) -> tensor<?x?x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @rope(%x: tensor<?x5x8x64xf32>, %p: tensor<?x4xi64>, %f: tensor<32xf32>) {
+  // expected-error@+1 {{'nn.rope' op positions has 4 positions, input has 5}}
+  %0 = nn.rope %x, %p, %f : (tensor<?x5x8x64xf32>, tensor<?x4xi64>, tensor<32xf32>) -> tensor<?x5x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @rope(%x: tensor<?x5x8x?xf32>, %p: tensor<?x5xi64>, %f: tensor<32xf32>) {
+  // expected-error@+1 {{'nn.rope' op number of features a head and of frequencies must be static}}
+  %0 = nn.rope %x, %p, %f : (tensor<?x5x8x?xf32>, tensor<?x5xi64>, tensor<32xf32>) -> tensor<?x5x8x?xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{block format has elements nf4 and scales e8m0, no known format combines them}}
+func.func private @f() attributes {nn.metadata = {a = #nn.block_format<nf4, e8m0, 32, axis = 0>}}
+
+// -----
+
+// expected-error@+1 {{block format of e2m1 with e8m0 scales has blocks of 16, must be one of 32}}
+func.func private @f() attributes {nn.metadata = {a = #nn.block_format<e2m1, e8m0, 16, axis = 0>}}
+
+// -----
+
+// expected-error@+1 {{block format has axis -1, must not be negative}}
+func.func private @f() attributes {nn.metadata = {a = #nn.block_format<i4, f32, 32, axis = -1>}}
+
+// -----
+
+func.func @quantize(%x: tensor<64xf32>) {
+  // expected-error@+1 {{needs an attribute format = #nn.block_format<…>}}
+  %c, %s = nn.quantize %x : (tensor<64xf32>) -> (tensor<64xi4>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @quantize(%x: tensor<64xf32>) {
+  // expected-error@+1 {{has 1 results, the format implies 2, or one more for zero points}}
+  %c = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xf32>) -> (tensor<64xi4>)
+  return
+}
+
+// -----
+
+func.func @quantize(%x: tensor<64xf32>) {
+  // expected-error@+1 {{'nn.quantize' op format has axis 1, the tensor has rank 1}}
+  %c, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 1>} : (tensor<64xf32>) -> (tensor<64xi4>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @quantize(%x: tensor<64xf32>) {
+  // expected-error@+1 {{'nn.quantize' op codes hold 'i8', the format says 'i4'}}
+  %c, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xf32>) -> (tensor<64xi8>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @quantize(%x: tensor<64xf32>) {
+  // expected-error@+1 {{'nn.quantize' op scales have type 'tensor<3xf32>', the format implies 'tensor<2xf32>'}}
+  %c, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xf32>) -> (tensor<64xi4>, tensor<3xf32>)
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<64xi4>, %s: tensor<1xf32>, %z: tensor<1xi4>) {
+  // expected-error@+1 {{'nn.dequantize' op has zero points, elements nf4 have none}}
+  %0 = nn.dequantize %c, %s zero_points %z {format = #nn.block_format<nf4, f32, 64, axis = 0>} : (tensor<64xi4>, tensor<1xf32>, tensor<1xi4>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<64xi4>, %s: tensor<1xf32>, %t: tensor<f32>) {
+  // expected-error@+1 {{'nn.dequantize' op has a tensor scale, the format has none}}
+  %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<nf4, f32, 64, axis = 0>} : (tensor<64xi4>, tensor<1xf32>, tensor<f32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>) {
+  // expected-error@+1 {{'nn.dequantize' op has no tensor scale, the format needs one}}
+  %0 = nn.dequantize %c, %s {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<64xi4>, tensor<4xi8>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.dequantize' op tensor scale have type 'tensor<4xf32>', the format implies 'tensor<f32>'}}
+  %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<64xi4>, tensor<4xi8>, tensor<4xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.group' op root is 'conv', must be linear, matmul, attention, rows or generic}}
+  %0 = nn.group "conv"(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  // expected-error@+1 {{group has 1 inputs, its type 2}}
+  %0 = nn.group "rows"(%a = %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.group' op body has 0 arguments, the group has 1 inputs}}
+  %0 = "nn.group"(%x) ({
+    %1 = tensor.empty() : tensor<4xf32>
+    nn.yield %1 : tensor<4xf32>
+  }) {root = "rows"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.group' op argument 0 of the body is 'tensor<5xf32>', the input is 'tensor<4xf32>'}}
+  %0 = "nn.group"(%x) ({
+  ^bb0(%a: tensor<5xf32>):
+    nn.yield %a : tensor<5xf32>
+  }) {root = "rows"} : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.group' op body ends with 'func.return', must end with 'nn.yield'}}
+  nn.group "rows"(%a = %x) : (tensor<4xf32>) -> () {
+    func.return
+  }
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  %0:2 = nn.group "rows"(%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    // expected-error@+1 {{'nn.yield' op gives 1 values, the group has 2 results}}
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group(%x: tensor<4xf32>) {
+  %0 = nn.group "rows"(%a = %x) : (tensor<4xf32>) -> tensor<?xf32> {
+    // expected-error@+1 {{'nn.yield' op value 0 is 'tensor<4xf32>', the group's result is 'tensor<?xf32>'}}
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}

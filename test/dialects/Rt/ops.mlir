@@ -1,0 +1,42 @@
+// RUN: intarsia-opt %s | intarsia-opt | FileCheck %s
+// RUN: intarsia-opt %s --mlir-print-op-generic | intarsia-opt | FileCheck %s
+// RUN: intarsia-opt %s --emit-bytecode | intarsia-opt | FileCheck %s
+
+nn.archive @weights {file = "model.safetensors"}
+
+// CHECK: rt.kernel @linear(%{{.*}}: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %{{.*}}: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>}) -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+rt.kernel @linear(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]},
+                  %w: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>})
+    -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+  %r = nn.linear %x, %w : (tensor<?x384xf32>, tensor<768x384xf32>) -> tensor<?x768xf32>
+  // CHECK: rt.yield %{{.*}} : tensor<?x768xf32>
+  rt.yield %r : tensor<?x768xf32>
+}
+
+// CHECK: rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
+rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
+// CHECK: rt.constant @c1 {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
+rt.constant @c1 {value = dense<[1.0, 2.0]> : tensor<2xf32>, layout = #rt.layout<row_major>, type = tensor<2xf32>}
+
+// CHECK-LABEL: func.func @main
+func.func @main(%x: memref<?x384xf32>) {
+  // CHECK: %[[N:.*]] = rt.symbol "sequence"
+  %n = rt.symbol "sequence"
+  // CHECK: %[[W:.*]] = rt.constant_data @c0 : memref<768x384xf32>
+  %w = rt.constant_data @c0 : memref<768x384xf32>
+  // CHECK: %[[B:.*]] = rt.alloc(%[[N]]) : memref<?x768xf32>
+  %b = rt.alloc (%n) : memref<?x768xf32>
+  // CHECK: rt.output 0(%[[N]]) : memref<?x768xf32>
+  %o = rt.output 0 (%n) : memref<?x768xf32>
+  // CHECK: rt.workspace %[[N]] : memref<?xi8>
+  %s = rt.workspace %n : memref<?xi8>
+  // CHECK: %[[Q:.*]] = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue
+  // CHECK: %[[E0:.*]] = rt.dispatch @linear on %[[Q]] sizes(%[[N]]) ins(%{{.*}}, %[[W]] : memref<?x384xf32>, memref<768x384xf32>) outs(%[[B]] : memref<?x768xf32>) {label = "encoder.dense"}
+  %e0 = rt.dispatch @linear on %q sizes(%n) ins(%x, %w : memref<?x384xf32>, memref<768x384xf32>) outs(%b : memref<?x768xf32>) {label = "encoder.dense"}
+  // CHECK: %[[E1:.*]] = rt.copy %[[B]] to %{{.*}} on %[[Q]] after(%[[E0]]) sizes(%[[N]]) : memref<?x768xf32> to memref<?x768xf32>
+  %e1 = rt.copy %b to %o on %q after(%e0) sizes(%n) : memref<?x768xf32> to memref<?x768xf32>
+  // CHECK: rt.wait %[[E1]]
+  rt.wait %e1
+  return
+}

@@ -1,0 +1,39 @@
+//===- artifact.cpp - Fuzz the checks before an .itx is loaded ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The hash would stop nearly every input at once: the target puts the right one in, as an attacker would.
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Artifact.h"
+#include "lib/Runtime/Core/ElfReader.h"
+
+#include <cstddef>
+#include <cstring>
+
+using namespace intarsia::runtime;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  ArtifactExtent payload, extent;
+  if (findPayload(data, bytes, "fuzz", payload).ok()) {
+    volatile uint8_t last = payload.bytes ? data[payload.offset + payload.bytes - 1] : 0;
+    (void)last;
+  }
+  if (!findArtifact(data, bytes, "fuzz", extent).ok())
+    return 0;
+  data += extent.offset;
+  bytes = extent.bytes;
+  ArtifactHeader header;
+  if (!checkArtifactHeader(data, bytes, "fuzz", header).ok())
+    return 0;
+  std::vector<uint8_t> copy(data, data + header.fileBytes);
+  ElfReader elf;
+  if (ElfReader::parse(copy.data(), copy.size(), "fuzz", elf).ok())
+    if (const ElfSection *section = elf.find(artifactHeaderSection); section && section->bytes == sizeof(header)) {
+      artifactHash(copy.data(), copy.size(), section->offset, header.hash);
+      std::memcpy(copy.data() + section->offset + offsetof(ArtifactHeader, hash), header.hash, sizeof(header.hash));
+    }
+  Manifest manifest;
+  (void)checkArtifactContents(copy.data(), copy.size(), "fuzz", manifest);
+  return 0;
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes the seeds of the fuzz targets: small valid files, and some that are nearly valid."""
+
+import json
+import pathlib
+import struct
+
+ROOT = pathlib.Path(__file__).parent / "corpus"
+PAGE = 65536
+
+MANIFEST = {
+    "format": 1,
+    "producer": "seed",
+    "flags": [],
+    "target": {"triple": "t", "variants": [{"name": "v", "cpu": "c", "features": ["avx2"]}]},
+    "kernels": ["k"],
+    "labels": ["l"],
+    "weights": {"file": "m.safetensors", "bytes": 9, "header_hash": "00", "hash": "00", "tensors": ["w"]},
+    "functions": [
+        {
+            "name": "main",
+            "sizes": [{"name": "n"}, {"name": "s", "maximum": 512}],
+            "inputs": [
+                {"name": "x", "dtype": "i64", "shape": ["n", "s"], "range": [0, 9]},
+                {"name": "y", "dtype": "f32", "shape": ["n", 4], "default": 1},
+            ],
+            "outputs": [{"name": "z", "dtype": "bf16", "shape": ["n", 4]}],
+            "metadata": {"labels": ["a"]},
+        }
+    ],
+}
+
+
+def safetensors(header: dict, data: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def npy(header: str, data: bytes, major: int = 1) -> bytes:
+    length = struct.pack("<H" if major == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([major, 0]) + length + header.encode() + data
+
+
+def elf(machine: int, manifest: bytes, weights: bytes = b"") -> bytes:
+    """An ELF file with nothing but .itx.header and .itx.manifest; its hash field is zero."""
+    names = b"\0.itx.header\0.itx.manifest\0.shstrtab\0"
+    header_at, manifest_at = 64, 128
+    names_at = manifest_at + len(manifest)
+    table_at = (names_at + len(names) + 7) // 8 * 8
+    size = table_at + 4 * 64
+    weights_at = (size + PAGE - 1) // PAGE * PAGE if weights else 0
+    section = struct.Struct("<IIQQQQIIQQ")
+    table = bytes(64)
+    for name, offset, length in ((1, header_at, 64), (13, manifest_at, len(manifest)), (27, names_at, len(names))):
+        table += section.pack(name, 1, 0, 0, offset, length, 0, 0, 1, 0)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 0, table_at, 0, 64, 56, 0, 64, 4, 3)
+    itx = b"ITXMOD\0\1" + struct.pack("<IIQ16sQQQ", 1, 0, size, bytes(16), weights_at, len(weights), 0)
+    body = (head + itx + manifest + names).ljust(table_at, b"\0") + table
+    return body.ljust(weights_at, b"\0") + weights if weights else body
+
+
+def write(folder: str, name: str, data: bytes) -> None:
+    path = ROOT / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def main() -> None:
+    two = {
+        "__metadata__": {"format": "pt"},
+        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "BF16", "shape": [0], "data_offsets": [24, 24]},
+    }
+    write("safetensors", "two", safetensors(two, bytes(24)))
+    write("safetensors", "none", safetensors({}, b""))
+    overlap = {n: {"dtype": "U8", "shape": [4], "data_offsets": [o, o + 4]} for n, o in (("a", 0), ("b", 2))}
+    write("safetensors", "overlap", safetensors(overlap, bytes(6)))
+    write("safetensors", "length", struct.pack("<Q", 1 << 60) + b"{}")
+
+    text = json.dumps(MANIFEST).encode()
+    write("manifest", "full", text)
+    write(
+        "manifest",
+        "bare",
+        b'{"format":1,"producer":"","target":{"triple":"","variants":[{"name":""}]},"kernels":[],"functions":[]}',
+    )
+
+    write("npy", "c", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", bytes(24)))
+    write("npy", "fortran", npy("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2), }\n", bytes(32), 2))
+    write("npy", "scalar", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", b"\1", 3))
+
+    module = elf(62, text)
+    write("artifact", "x86-64", module)
+    write("artifact", "aarch64", elf(183, text))
+    write("artifact", "truncated", module[: len(module) // 2])
+    entry = struct.pack("<IIQQ", 62, 0, PAGE, len(module))
+    write("artifact", "bundle", (b"ITXBND\0\1" + struct.pack("<II", 1, 1) + entry)[:40])
+    write("artifact", "executable", struct.pack("<QQQ", 0, 8, 0) + b"ITXEXE\0\1")
+
+
+if __name__ == "__main__":
+    main()

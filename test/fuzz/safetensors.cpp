@@ -1,0 +1,31 @@
+//===- safetensors.cpp - Fuzz the reader of weight archives -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Safetensors.h"
+
+#include <cstdlib>
+
+using namespace intarsia::runtime;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  std::unique_ptr<SafetensorsFile> file;
+  if (!SafetensorsFile::parse(data, bytes, "fuzz", file).ok())
+    return 0;
+  // What it accepted must be readable, and not overlap.
+  uint64_t end = 0;
+  for (const SafetensorsEntry &entry : file->tensors()) {
+    if (entry.bytes() == 0)
+      continue;
+    if (entry.begin < end || entry.end > bytes)
+      std::abort();
+    end = entry.end;
+    volatile uint8_t last = static_cast<const uint8_t *>(entry.data)[entry.bytes() - 1];
+    (void)last;
+    if (file->find(entry.name) == nullptr)
+      std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,37 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How lit runs the .mlir tests; the build tree's lit.site.cfg.py loads it with the paths of that build."""
+
+import os
+import platform
+
+import lit.formats
+
+# lit puts these names into the file's scope.
+config = globals()["config"]
+
+config.name = "intarsia"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["EndToEnd", "docs", "fuzz", "python", "unit", "Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.build_dir, "test")
+
+# Ours first, then FileCheck, not, mlir-opt and the rest of LLVM's.
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.build_dir, "bin"), config.llvm_tools_dir, os.environ.get("PATH", "")]
+)
+config.environment["FILECHECK_OPTS"] = "--enable-var-scope --allow-unused-prefixes=false"
+for variable in ("HOME", "CCACHE_DIR", "ITX_THREADS", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]
+
+config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%source_dir", config.source_dir))
+
+config.available_features.add(platform.machine())
+with open("/proc/cpuinfo") as file:
+    for line in file:
+        if line.startswith("flags"):
+            config.available_features.update(flag for flag in line.split() if flag.startswith(("avx", "amx", "fma")))
+            break

@@ -1,0 +1,106 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""intarsia.compile: the compiler run from Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+from intarsia._compile import find_tool
+
+MODULE = """
+func.func @main(%a: tensor<?xf32> {nn.name = "a", nn.sizes = ["n"]},
+                %b: tensor<?xf32> {nn.name = "b", nn.sizes = ["n"]})
+    -> (tensor<?xf32> {nn.name = "sum", nn.sizes = ["n"]}, tensor<?xf32> {nn.name = "product", nn.sizes = ["n"]}) {
+  %0 = arith.addf %a, %b : tensor<?xf32>
+  %1 = arith.mulf %a, %b : tensor<?xf32>
+  return %0, %1 : tensor<?xf32>, tensor<?xf32>
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    path = tmp_path / "two.mlir"
+    path.write_text(MODULE)
+    return path
+
+
+def test_several_outputs(source, tmp_path):
+    module = intarsia.compile(source, output=tmp_path / "two.itx")
+    assert (tmp_path / "two.itx").exists()
+    a = np.arange(5, dtype=np.float32)
+    b = np.full(5, 0.5, dtype=np.float32)
+    result = module.main(a, b)
+    np.testing.assert_array_equal(result.sum, a + b)
+    total, product = result
+    np.testing.assert_array_equal(total, a + b)
+    np.testing.assert_array_equal(product, a * b)
+
+
+def test_without_output_the_artifact_lives_with_the_module(source):
+    module = intarsia.compile(source)
+    folder = Path(module.path).parent
+    assert folder.exists()
+    x = np.ones(3, dtype=np.float32)
+    np.testing.assert_array_equal(module.main(x, x).product, x)
+    del module
+    assert not folder.exists()
+
+
+def test_the_compilers_message_is_the_exceptions(tmp_path):
+    with pytest.raises(intarsia.CompileError) as caught:
+        intarsia.compile(tmp_path)
+    assert "config.json" in str(caught.value)
+
+
+def test_unknown_target(source):
+    with pytest.raises(intarsia.CompileError, match="quantum"):
+        intarsia.compile(source, target="cpu:quantum")
+
+
+def test_tool_from_the_environment(source, monkeypatch, tmp_path):
+    monkeypatch.setenv("INTARSIA_COMPILE", str(tmp_path / "elsewhere"))
+    with pytest.raises(intarsia.NotFoundError, match="elsewhere"):
+        intarsia.compile(source)
+
+
+def test_tool_of_the_build_tree(tools, monkeypatch):
+    monkeypatch.delenv("INTARSIA_COMPILE", raising=False)
+    assert find_tool("intarsia-compile").samefile(tools.path("intarsia-compile"))
+
+
+def test_fork(minilm_artifact):
+    """A child made by fork goes on using what its parent loaded."""
+    program = f"""
+import os, sys
+import numpy as np
+import intarsia
+module = intarsia.load({str(minilm_artifact)!r})
+expected = module.embed([[101, 7592, 102]])
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(module.embed([[101, 7592, 102]]), expected) else 3)
+_, status = os.waitpid(child, 0)
+again = module.embed([[101, 7592, 102]])
+sys.exit(os.waitstatus_to_exitcode(status) or (0 if np.array_equal(again, expected) else 4))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+
+
+def test_clean_end_with_results_alive(minilm_artifact):
+    """Arrays that live until the interpreter ends do no harm."""
+    program = f"""
+import intarsia
+module = intarsia.load({str(minilm_artifact)!r})
+result = module.main([[101, 7592, 102]])
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""

@@ -1,0 +1,233 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The package's interface to loaded modules: signatures, arguments, results, errors."""
+
+from __future__ import annotations
+
+import threading
+
+import intarsia
+import ml_dtypes
+import numpy as np
+import pytest
+
+IDS = [[101, 7592, 2088, 102]]
+
+
+class Producer:
+    """A DLPack producer that is no NumPy array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def test_functions_and_signature(minilm):
+    assert set(minilm.functions) == {"main", "embed"}
+    signature = minilm.signature("main")
+    names = [value.name for value in signature.inputs]
+    assert names[0] == "input_ids"
+    assert {"attention_mask", "token_type_ids"} <= set(names)
+    ids = signature.inputs[0]
+    assert (ids.dtype, ids.shape, ids.default, ids.value_range) == ("i64", ("batch", "sequence"), None, (0, 30522))
+    assert ids.maxima[1] == 512
+    defaults = {value.name: value.default for value in signature.inputs}
+    assert defaults["attention_mask"] == 1
+    assert defaults["token_type_ids"] == 0
+    hidden = signature.outputs[0]
+    assert (hidden.name, hidden.dtype, hidden.shape) == ("last_hidden_state", "f32", ("batch", "sequence", 384))
+    assert str(signature).startswith("main(input_ids: i64[batch, sequence≤512]")
+
+
+def test_manifest_and_repr(minilm):
+    assert minilm.manifest["format"] == 1
+    assert minilm.manifest["producer"].startswith("intarsia ")
+    assert minilm.variant in {variant["name"] for variant in minilm.manifest["target"]["variants"]}
+    assert "embed" in repr(minilm)
+    assert "input_ids" in repr(minilm.main)
+    assert {"main", "embed"} <= set(dir(minilm))
+
+
+def outputs(result) -> np.ndarray:
+    """Give last_hidden_state, whether or not the model has more outputs."""
+    return result if isinstance(result, np.ndarray) else result.last_hidden_state
+
+
+def test_positional_named_and_lists_agree(minilm):
+    ids = np.array(IDS, dtype=np.int64)
+    mask = np.ones_like(ids)
+    named = outputs(minilm.main(input_ids=ids, attention_mask=mask))
+    assert named.shape == (1, 4, 384)
+    assert named.dtype == np.float32
+    np.testing.assert_array_equal(outputs(minilm.main(ids, mask)), named)
+    np.testing.assert_array_equal(outputs(minilm.main(IDS)), named)
+    np.testing.assert_array_equal(outputs(minilm["main"](input_ids=IDS)), named)
+
+
+def test_any_dlpack_producer(minilm):
+    ids = np.array(IDS, dtype=np.int64)
+    expected = outputs(minilm.main(ids))
+    np.testing.assert_array_equal(outputs(minilm.main(Producer(ids))), expected)
+
+
+def test_strided_and_readonly_arrays(minilm):
+    ids = np.array(IDS, dtype=np.int64)
+    expected = outputs(minilm.main(ids))
+    wide = np.zeros((1, 8), dtype=np.int64)
+    wide[:, ::2] = ids
+    np.testing.assert_array_equal(outputs(minilm.main(wide[:, ::2])), expected)
+    ids.flags.writeable = False
+    np.testing.assert_array_equal(outputs(minilm.main(ids)), expected)
+
+
+def test_results_own_their_memory(minilm_artifact):
+    module = intarsia.load(minilm_artifact)
+    result = outputs(module.main(IDS))
+    kept = result.copy()
+    for _ in range(3):
+        outputs(module.main([[101, 2054, 102, 102]]))
+    del module
+    np.testing.assert_array_equal(result, kept)
+    result += 1  # writable: nobody else reads it
+
+
+def test_inputs_are_released(minilm):
+    import gc
+    import weakref
+
+    class Array(np.ndarray):
+        """Weakly referable."""
+
+    ids = np.array(IDS, dtype=np.int64).view(Array)
+    alive = weakref.ref(ids)
+    minilm.main(ids)
+    del ids
+    gc.collect()
+    assert alive() is None
+
+
+def test_calls_from_several_threads(minilm):
+    rows = [np.array([[101, 2000 + row, 102]], dtype=np.int64) for row in range(4)]
+    expected = [minilm.embed(row) for row in rows]
+    failures = []
+
+    def work(index: int) -> None:
+        for _ in range(20):
+            if not np.array_equal(minilm.embed(rows[index]), expected[index]):
+                failures.append(index)
+
+    workers = [threading.Thread(target=work, args=(index,)) for index in range(len(rows))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+def test_set_threads(minilm):
+    before = intarsia.threads()
+    try:
+        intarsia.set_threads(1)
+        assert intarsia.threads() == 1
+        one = minilm.embed(IDS)
+        intarsia.set_threads(2)
+        np.testing.assert_array_equal(minilm.embed(IDS), one)
+        with pytest.raises(intarsia.InvalidArgumentError):
+            intarsia.set_threads(-1)
+    finally:
+        intarsia.set_threads(0)
+    assert intarsia.threads() == before
+
+
+def test_devices():
+    assert [device["name"] for device in intarsia.devices()] == ["cpu"]
+
+
+def test_profile(minilm, tmp_path):
+    import json
+
+    with intarsia.profile(tmp_path / "trace.json"):
+        minilm.main(IDS)
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    names = " ".join(event["name"] for event in events)
+    assert "attention" in names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "parts"),
+    [
+        ((), {}, ["input_ids"]),
+        ((), {"input_idz": IDS}, ["input_idz", "input_ids", "attention_mask"]),
+        ((np.array(IDS, dtype=np.int32),), {}, ["input_ids", "i32", "i64"]),
+        ((np.array(IDS[0], dtype=np.int64),), {}, ["input_ids", "1", "2"]),
+        (([[101, 30522, 102]],), {}, ["input_ids", "30522"]),
+        (([[101, -3, 102]],), {}, ["input_ids", "-3"]),
+        ((np.zeros((1, 513), dtype=np.int64),), {}, ["513", "512"]),
+        ((IDS, np.ones((1, 5), dtype=np.int64)), {}, ["sequence", "4", "5"]),
+        ((IDS, np.ones((2, 4), dtype=np.int64)), {}, ["batch", "1", "2"]),
+        ((IDS, None, None, None), {}, ["3", "4"]),
+        ((IDS,), {"input_ids": IDS}, ["input_ids", "position"]),
+        ((["words"],), {}, ["input_ids"]),
+        ((np.array(IDS, dtype=np.complex64),), {}, ["input_ids", "complex64"]),
+    ],
+)
+def test_bad_arguments(minilm, arguments, named, parts):
+    with pytest.raises(intarsia.NotFoundError if named.get("input_idz") else intarsia.InvalidArgumentError) as caught:
+        minilm.main(*arguments, **named)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_unknown_function(minilm):
+    with pytest.raises(intarsia.NotFoundError) as caught:
+        minilm["encode"]
+    for part in ("encode", "main", "embed"):
+        assert part in str(caught.value)
+    with pytest.raises(AttributeError, match="encode"):
+        minilm.encode  # noqa: B018
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(intarsia.NotFoundError, match=r"none\.itx"):
+        intarsia.load(tmp_path / "none.itx")
+
+
+def test_damaged_file(minilm_artifact, tmp_path):
+    data = bytearray(minilm_artifact.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.itx").write_bytes(data)
+    with pytest.raises(intarsia.Error, match=r"bad\.itx"):
+        intarsia.load(tmp_path / "bad.itx")
+
+
+def test_verify_reads_all_weights(minilm_artifact):
+    intarsia.load(minilm_artifact, verify=True)
+
+
+def test_errors_are_ordinary_exceptions():
+    assert issubclass(intarsia.InvalidArgumentError, ValueError)
+    assert issubclass(intarsia.NotFoundError, LookupError)
+    assert issubclass(intarsia.CompileError, intarsia.Error)
+
+
+def test_bfloat16_arrays(tools, scratch):
+    """A function over bfloat16 takes and gives ml_dtypes' arrays."""
+    source = scratch / "double.mlir"
+    source.write_text("""
+func.func @main(%x: tensor<?x8xbf16> {nn.name = "x", nn.sizes = ["rows", ""]})
+    -> (tensor<?x8xbf16> {nn.name = "y", nn.sizes = ["rows", ""]}) {
+  %0 = arith.addf %x, %x : tensor<?x8xbf16>
+  return %0 : tensor<?x8xbf16>
+}
+""")
+    module = intarsia.compile(source, output=scratch / "double.itx")
+    x = np.linspace(-3, 3, 24, dtype=np.float32).reshape(3, 8).astype(ml_dtypes.bfloat16)
+    y = module.main(x)
+    assert y.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(y, x + x)

@@ -1,0 +1,112 @@
+//===- Options.cpp - The command line of intarsia-compile
+//------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Options.h"
+
+#include "intarsia/Version.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+namespace cl = llvm::cl;
+
+namespace intarsia {
+namespace {
+
+/// The flags. They are made when they are parsed and not as globals: LLVM's code generator has some of the same name,
+/// which must be gone by then.
+struct Flags {
+  cl::OptionCategory category{"Options of intarsia-compile"};
+
+  cl::opt<std::string> model{cl::Positional, cl::Required, cl::value_desc("MODEL"),
+                             cl::desc("<model: Hugging Face directory, .mlir or .mlirbc>"), cl::cat(category)};
+  cl::opt<std::string> output{
+      "o", cl::value_desc("file"), cl::cat(category),
+      cl::desc("Where the result goes (default: the model's name with .itx; IR: standard output)")};
+  cl::list<std::string> targets{
+      "target", cl::CommaSeparated, cl::value_desc("name"), cl::cat(category),
+      cl::desc("What to compile for: cpu (this machine, the default), cpu:znver5, cpu:x86-64-v3, "
+               "cpu:x86-64-v4+avx512vnni, cpu:aarch64; several with --emit=bundle")};
+  cl::opt<Emit> emit{
+      "emit", cl::init(Emit::Shared), cl::cat(category), cl::desc("What to write:"),
+      cl::values(clEnumValN(Emit::Shared, "shared", "artifact for the runtime, weights beside it (default)"),
+                 clEnumValN(Emit::Exe, "exe", "program with model and weights inside, as intarsia-run"),
+                 clEnumValN(Emit::Obj, "obj", "relocatable object for a linker, weights beside it"),
+                 clEnumValN(Emit::Bundle, "bundle", "artifacts for several targets in one file"))};
+  cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
+  cl::opt<Phase> stopAfter{"stop-after", cl::init(Phase::Assemble), cl::cat(category),
+                           cl::desc("Print the IR after this phase instead of an artifact:"),
+                           cl::values(clEnumValN(Phase::Import, "import", "functions of nn ops"),
+                                      clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
+                                      clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
+                                      clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
+  cl::opt<Phase> startFrom{"start-from", cl::init(Phase::Fuse), cl::cat(category),
+                           cl::desc("The phase that IR enters (default: fuse):"),
+                           cl::values(clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=import prints it"),
+                                      clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
+                                      clEnumValN(Phase::Assemble, "assemble", "IR as --stop-after=lower prints it"))};
+  cl::opt<std::string> dumpAfterEach{"dump-after-each", cl::value_desc("directory"), cl::cat(category),
+                                     cl::desc("Write the IR after each pass to numbered files in this directory")};
+  cl::opt<std::string> explain{"explain", cl::value_desc("file.json"), cl::cat(category),
+                               cl::desc("Write what was fused and why, with the cost of the alternatives")};
+  cl::list<std::string> flip{"flip", cl::value_desc("decision"), cl::cat(category),
+                             cl::desc("Take a decision of --explain the other way, by its id; may be repeated")};
+  cl::opt<std::string> archives{"archives", cl::value_desc("directory"), cl::cat(category),
+                                cl::desc("Where the weight archives that IR names are (default: the folder of MODEL)")};
+  cl::opt<unsigned> threads{"threads", cl::init(0), cl::value_desc("N"), cl::cat(category),
+                            cl::desc("Threads to compile with (default: all that this process may use)")};
+  cl::opt<std::string> runner{
+      "runner", cl::value_desc("file"), cl::cat(category),
+      cl::desc("intarsia-run of the target, for --emit=exe (default: the one beside this program)")};
+  cl::opt<bool> verbose{"verbose", cl::cat(category),
+                        cl::desc("Print each step with its time, also when not on a terminal")};
+  cl::alias verboseShort{"v", cl::aliasopt(verbose), cl::desc("Alias for --verbose"), cl::cat(category)};
+};
+
+std::string runnerBesideThis(const char *program) {
+  static int anchor;
+  llvm::SmallString<128> path(llvm::sys::path::parent_path(llvm::sys::fs::getMainExecutable(program, &anchor)));
+  llvm::sys::path::append(path, "intarsia-run");
+  return path.str().str();
+}
+
+} // namespace
+
+CompileOptions parseCompileOptions(int argc, char **argv) {
+  cl::ResetCommandLineParser();
+  static Flags flags;
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &stream) { stream << "intarsia-compile " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "Compiles a model with its weights into one artifact that runs without Python or a compiler.\n\n"
+      "  intarsia-compile ./all-MiniLM-L6-v2 -o minilm.itx\n"
+      "  intarsia-run minilm.itx --list\n\n"
+      "To look inside, stop after a phase and go on from there:\n\n"
+      "  intarsia-compile ./all-MiniLM-L6-v2 --stop-after=fuse -o fused.mlir\n"
+      "  intarsia-compile fused.mlir --start-from=lower --archives=./all-MiniLM-L6-v2 -o minilm.itx\n");
+  CompileOptions options;
+  options.model = flags.model;
+  options.output = flags.output;
+  options.stopAfter = flags.stopAfter;
+  if (flags.startFrom.getNumOccurrences())
+    options.startFrom = flags.startFrom;
+  options.dumpDirectory = flags.dumpAfterEach;
+  options.explainFile = flags.explain;
+  options.flip.assign(flags.flip.begin(), flags.flip.end());
+  options.archiveDirectory = flags.archives;
+  if (!flags.targets.empty())
+    options.targets.assign(flags.targets.begin(), flags.targets.end());
+  options.emit = flags.emit;
+  options.embedWeights = flags.embedWeights;
+  options.threads = flags.threads;
+  options.runner = flags.runner.empty() ? runnerBesideThis(argv[0]) : flags.runner;
+  options.verbose = flags.verbose;
+  return options;
+}
+
+} // namespace intarsia

@@ -1,0 +1,20 @@
+//===- Options.h - The command line of intarsia-compile
+//--------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_TOOLS_COMPILE_OPTIONS_H
+#define INTARSIA_TOOLS_COMPILE_OPTIONS_H
+
+#include "intarsia/Driver.h"
+
+namespace intarsia {
+
+/// Parses the command line; ends the process after --help, --version or an unknown flag.
+CompileOptions parseCompileOptions(int argc, char **argv);
+
+} // namespace intarsia
+
+#endif

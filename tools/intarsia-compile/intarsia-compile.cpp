@@ -1,0 +1,15 @@
+//===- intarsia-compile.cpp - Compiles a model into an artifact
+//------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Options.h"
+
+#include "llvm/Support/InitLLVM.h"
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  return intarsia::compile(intarsia::parseCompileOptions(argc, argv)) ? 0 : 1;
+}

@@ -1,0 +1,29 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Registration.h"
+#include "intarsia/Version.h"
+
+#include "mlir/InitAllPasses.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+int main(int argc, char **argv) {
+  llvm::cl::AddExtraVersionPrinter(
+      [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  mlir::registerAllPasses();
+  intarsia::registerIntarsiaPasses();
+  mlir::DialectRegistry registry;
+  intarsia::registerAllIntarsia(registry);
+  return mlir::asMainReturnCode(mlir::MlirOptMain(
+      argc, argv,
+      "Runs passes of Intarsia and of MLIR on a file.\n\n"
+      "  intarsia-opt model.mlir --canonicalize --intarsia-fuse --mlir-print-debuginfo\n\n"
+      "Reads standard input without a file, writes standard output without -o. The passes of a phase start with its\n"
+      "name (fuse-…, lower-…); --intarsia-<phase> runs the whole phase",
+      registry));
+}

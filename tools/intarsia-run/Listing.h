@@ -1,0 +1,24 @@
+//===- Listing.h - What --list prints -----------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_TOOLS_RUN_LISTING_H
+#define INTARSIA_TOOLS_RUN_LISTING_H
+
+#include "intarsia/runtime.h"
+
+#include <string>
+
+namespace intarsia::run {
+
+/// Functions with their inputs and outputs, target variants, kernels and weights of a module, for people.
+std::string listing(const itx_module *module);
+
+/// "name  f32 [2, 3]  0.5 1.25 …": one output in a line.
+std::string summary(const char *name, const itx_tensor *tensor);
+
+} // namespace intarsia::run
+
+#endif

@@ -1,0 +1,79 @@
+//===- Options.cpp - Command line of intarsia-run -----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "tools/intarsia-run/Options.h"
+
+#include "intarsia/runtime.h"
+
+#include <CLI/CLI.hpp>
+
+namespace intarsia::run {
+
+static const char description[] =
+    "Run a model that intarsia-compile made.\n"
+    "\n"
+    "Arrays are NumPy .npy files. Inputs that the model has a default for may be left out; without --output a short\n"
+    "summary of each result is printed.\n"
+    "\n"
+    "  intarsia-run m.itx --list\n"
+    "  intarsia-run m.itx --input=input_ids=@ids.npy --output=@hidden.npy\n"
+    "  intarsia-run m.itx --input=input_ids=@ids.npy --benchmark --threads=2\n";
+
+/// "NAME=@FILE", or "@FILE" where a name is not required.
+static NamedFile parseNamedFile(const std::string &option, const std::string &text, bool nameRequired) {
+  size_t at = text.find('@');
+  bool good =
+      at != std::string::npos && at + 1 < text.size() && (at == 0 ? !nameRequired : at >= 2 && text[at - 1] == '=');
+  if (!good)
+    throw CLI::ValidationError(option, "'" + text + "' is not of the form " +
+                                           (nameRequired ? "NAME=@FILE.npy" : "@FILE.npy or NAME=@FILE.npy"));
+  return {at == 0 ? "" : text.substr(0, at - 1), text.substr(at + 1)};
+}
+
+bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, int &exitCode) {
+  CLI::App app(description, carriesModule ? "" : "intarsia-run");
+  app.set_version_flag("--version", std::string("intarsia-run ") + itx_version());
+  std::vector<std::string> inputs, outputs;
+  if (!carriesModule)
+    app.add_option("MODULE", options.module, "The compiled model (.itx)")->required();
+  app.add_option("--function", options.function, "Function to call")->capture_default_str();
+  app.add_option("--input", inputs, "NAME=@FILE.npy: array for the input NAME; repeat it for each input")
+      ->allow_extra_args(false);
+  app.add_option("--output", outputs,
+                 "@FILE.npy: where to write the first, second, … output; or NAME=@FILE.npy for one by name")
+      ->allow_extra_args(false);
+  app.add_option("--benchmark", options.benchmark, "Time N calls after a warm-up (100 when N is left out)")
+      ->type_name("[=N]")
+      ->check(CLI::Range(1, 1000000000));
+  app.add_option("--profile", options.profile,
+                 "Write a Chrome trace of the call to this file (https://ui.perfetto.dev)");
+  app.add_flag("--list", options.list, "Show functions, inputs, outputs, targets and weights, and end");
+  app.add_option("--threads", options.threads, "Threads of a call (default: ITX_THREADS, or what this process may use)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--variant", options.variant, "Target variant to run (default: the first that this CPU can run)");
+  app.add_flag("--verify", options.verify, "Check the hash of all weights before running");
+  try {
+    // A bare --benchmark must not take the next argument as its number.
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) // CLI11 wants them in reverse
+      arguments.push_back(std::string(argv[i]) == "--benchmark" ? "--benchmark=100" : argv[i]);
+    app.parse(arguments);
+    for (const std::string &text : inputs)
+      options.inputs.push_back(parseNamedFile("--input", text, /*nameRequired=*/true));
+    for (const std::string &text : outputs)
+      options.outputs.push_back(parseNamedFile("--output", text, /*nameRequired=*/false));
+    return true;
+  } catch (const CLI::Success &success) {
+    app.exit(success);
+    exitCode = 0;
+  } catch (const CLI::ParseError &problem) {
+    std::fprintf(stderr, "error: %s\n%s --help shows what there is\n", problem.what(), argc ? argv[0] : "intarsia-run");
+    exitCode = 2;
+  }
+  return false;
+}
+
+} // namespace intarsia::run

@@ -1,0 +1,40 @@
+//===- Options.h - Command line of intarsia-run -------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_TOOLS_RUN_OPTIONS_H
+#define INTARSIA_TOOLS_RUN_OPTIONS_H
+
+#include <string>
+#include <vector>
+
+namespace intarsia::run {
+
+/// NAME=@FILE; the name may be empty where the option says so.
+struct NamedFile {
+  std::string name;
+  std::string path;
+};
+
+struct Options {
+  std::string module; // empty: the one that this executable carries
+  std::string function = "main";
+  std::vector<NamedFile> inputs;
+  std::vector<NamedFile> outputs;
+  int benchmark = 0; // timed calls; 0: none
+  std::string profile;
+  std::string variant;
+  bool list = false;
+  bool verify = false;
+  int threads = 0; // 0: default
+};
+
+/// Parses the command line. Returns false when the program should end with `exitCode`: after --help, --version or an
+/// error, which it has printed. `carriesModule`: no artifact is named on the command line.
+bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, int &exitCode);
+
+} // namespace intarsia::run
+
+#endif

@@ -1,0 +1,185 @@
+//===- Session.cpp - One run: load, call, write -------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "tools/intarsia-run/Session.h"
+
+#include "intarsia/runtime.h"
+#include "lib/Runtime/Core/Artifact.h"
+#include "lib/Runtime/Core/File.h"
+#include "tools/intarsia-run/Listing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+namespace intarsia::run {
+
+namespace {
+
+/// Carries a failure of the C interface to runSession.
+struct Failure {
+  std::string message;
+};
+
+void check(itx_status status) {
+  if (status != ITX_OK)
+    throw Failure{itx_last_error()};
+}
+
+void check(const runtime::Status &status) {
+  if (!status.ok())
+    throw Failure{status.message()};
+}
+
+struct FreeTensor {
+  void operator()(itx_tensor *tensor) const { itx_tensor_free(tensor); }
+};
+struct FreeModule {
+  void operator()(itx_module *module) const { itx_module_free(module); }
+};
+using TensorHandle = std::unique_ptr<itx_tensor, FreeTensor>;
+using ModuleHandle = std::unique_ptr<itx_module, FreeModule>;
+
+} // namespace
+
+bool carriesModule() {
+  std::unique_ptr<runtime::MappedFile> file;
+  runtime::ArtifactExtent extent;
+  return runtime::MappedFile::open("/proc/self/exe", file).ok() &&
+         runtime::findPayload(file->data(), file->size(), "", extent).code() != ITX_NOT_FOUND;
+}
+
+static ModuleHandle load(const Options &options) {
+  itx_load_options given = {};
+  given.struct_bytes = sizeof(given);
+  given.verify = options.verify;
+  given.variant = options.variant.empty() ? nullptr : options.variant.c_str();
+  itx_module *module = nullptr;
+  check(options.module.empty() ? itx_module_load_embedded(nullptr, &given, &module)
+                               : itx_module_load(options.module.c_str(), &given, &module));
+  return ModuleHandle(module);
+}
+
+static std::vector<TensorHandle> readInputs(const itx_function *function, const Options &options) {
+  std::vector<TensorHandle> inputs(itx_function_input_count(function));
+  for (const NamedFile &file : options.inputs) {
+    size_t index = 0;
+    check(itx_function_input_index(function, file.name.c_str(), &index));
+    if (inputs[index])
+      throw Failure{"input '" + file.name + "' is given twice"};
+    itx_tensor *tensor = nullptr;
+    check(itx_tensor_load_npy(file.path.c_str(), &tensor));
+    inputs[index].reset(tensor);
+  }
+  return inputs;
+}
+
+/// The file of each output ("" where none is wanted), checked to be writable before the model runs.
+static std::vector<std::string> outputFiles(const itx_function *function, const Options &options) {
+  std::vector<std::string> files(itx_function_output_count(function));
+  size_t next = 0;
+  for (const NamedFile &file : options.outputs) {
+    size_t index = next;
+    if (!file.name.empty())
+      check(itx_function_output_index(function, file.name.c_str(), &index));
+    else
+      ++next;
+    if (index >= files.size())
+      throw Failure{runtime::format("function '%s' has %zu outputs, --output was given more often",
+                                    itx_function_name(function), files.size())};
+    if (!files[index].empty())
+      throw Failure{std::string("output '") + itx_function_output(function, index)->name + "' is written twice"};
+    check(runtime::checkWritable(file.path));
+    files[index] = file.path;
+  }
+  return files;
+}
+
+static std::vector<TensorHandle> call(const itx_function *function, const std::vector<TensorHandle> &inputs) {
+  std::vector<itx_tensor *> given, made(itx_function_output_count(function));
+  for (const TensorHandle &input : inputs)
+    given.push_back(input.get());
+  check(itx_invoke(function, given.data(), given.size(), made.data(), made.size()));
+  return std::vector<TensorHandle>(made.begin(), made.end());
+}
+
+/// Kilobytes of a line of /proc/self/status, e.g. "VmHWM".
+static double statusKilobytes(const std::string &key) {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  double value = 0;
+  while (file >> word)
+    if (word == key + ":" && file >> value)
+      return value;
+  return 0;
+}
+
+static void benchmark(const itx_function *function, const std::vector<TensorHandle> &inputs, int count) {
+  using Clock = std::chrono::steady_clock;
+  auto milliseconds = [](Clock::time_point from) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+  };
+  // Warm-up: at least 3 calls and 0.3 s, so that clocks and caches have settled.
+  auto start = Clock::now();
+  for (int i = 0; i < 3 || (milliseconds(start) < 300 && i < count); ++i)
+    call(function, inputs);
+  std::vector<double> times(count);
+  for (double &time : times) {
+    auto from = Clock::now();
+    call(function, inputs);
+    time = milliseconds(from);
+  }
+  std::sort(times.begin(), times.end());
+  auto quantile = [&](double q) { return times[size_t(q * double(times.size() - 1) + 0.5)]; };
+  std::printf("%s: median %.3f ms, p10 %.3f ms, p90 %.3f ms (%d calls, %d threads, peak memory %.1f MB)\n",
+              itx_function_name(function), quantile(0.5), quantile(0.1), quantile(0.9), count, itx_threads(),
+              statusKilobytes("VmHWM") / 1024);
+}
+
+static void run(const Options &options) {
+  if (!options.profile.empty())
+    check(runtime::checkWritable(options.profile));
+  if (options.threads)
+    check(itx_set_threads(options.threads));
+  ModuleHandle module = load(options);
+  if (options.list) {
+    std::fputs(listing(module.get()).c_str(), stdout);
+    return;
+  }
+  const itx_function *function = nullptr;
+  check(itx_module_function(module.get(), options.function.c_str(), &function));
+  std::vector<std::string> files = outputFiles(function, options);
+  std::vector<TensorHandle> inputs = readInputs(function, options);
+  if (options.benchmark)
+    benchmark(function, inputs, options.benchmark);
+  if (!options.profile.empty())
+    check(itx_profile_start());
+  std::vector<TensorHandle> outputs = call(function, inputs);
+  if (!options.profile.empty())
+    check(itx_profile_stop(options.profile.c_str()));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!files[i].empty())
+      check(itx_tensor_save_npy(outputs[i].get(), files[i].c_str()));
+    else if (options.outputs.empty() && !options.benchmark)
+      std::printf("%s\n", summary(itx_function_output(function, i)->name, outputs[i].get()).c_str());
+  }
+}
+
+int runSession(const Options &options) {
+  try {
+    run(options);
+    return 0;
+  } catch (const Failure &failure) {
+    std::fprintf(stderr, "error: %s\n", failure.message.c_str());
+  } catch (const std::exception &exception) {
+    std::fprintf(stderr, "error: %s\n", exception.what());
+  }
+  return 1;
+}
+
+} // namespace intarsia::run

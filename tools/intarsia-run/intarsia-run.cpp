@@ -1,0 +1,16 @@
+//===- intarsia-run.cpp - Run a compiled model --------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "tools/intarsia-run/Options.h"
+#include "tools/intarsia-run/Session.h"
+
+int main(int argc, char **argv) {
+  intarsia::run::Options options;
+  int exitCode = 0;
+  if (!intarsia::run::parseOptions(argc, argv, intarsia::run::carriesModule(), options, exitCode))
+    return exitCode;
+  return intarsia::run::runSession(options);
+}
