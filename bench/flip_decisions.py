@@ -109,7 +109,9 @@ def main() -> int:
         decisions = json.loads((folder / "chosen.json").read_text())["decisions"]
         base = loaded(folder / "chosen.itx")
         flips = [flip for flip in flips_of(decisions, options.together) if options.only in flip.pattern]
-        print(f"| decision | chosen | expected inside, apart (us) | flipped / chosen ({options.pairs} pairs) |\n|---|---|---|---|")
+        print(
+            f"| decision | chosen | expected inside, apart (us) | flipped / chosen ({options.pairs} pairs) |\n|---|---|---|---|"
+        )
         for flip in flips:
             artifact = folder / "flipped.itx"
             compile_model(options, model, artifact, f"--flip={flip.pattern}")

@@ -18,12 +18,14 @@ SOURCE = Path(__file__).resolve().parent.parent
 
 
 class Tools:
-    """The programs of a build tree."""
+    """The programs of a build tree; INTARSIA_RUN names another intarsia-run, one with sanitizers for example."""
 
     def __init__(self, build: Path) -> None:
         self.build = build
 
     def path(self, name: str) -> Path:
+        if name == "intarsia-run" and "INTARSIA_RUN" in os.environ:
+            return Path(os.environ["INTARSIA_RUN"])
         return self.build / "bin" / name
 
     def run(

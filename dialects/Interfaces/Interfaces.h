@@ -22,7 +22,7 @@ struct Work {
   mlir::AffineExpr transcendentals; ///< evaluations of exp, erf, tanh, …
   mlir::AffineExpr bytesRead;
   mlir::AffineExpr bytesWritten;
-  mlir::Type elementType;           ///< what the flops are computed in
+  mlir::Type elementType; ///< what the flops are computed in
 };
 
 /// Number of elements of a tensor with these sizes.
@@ -32,7 +32,7 @@ mlir::AffineExpr byteCount(mlir::ShapedType type, llvm::ArrayRef<mlir::AffineExp
 
 } // namespace intarsia
 
-#include "dialects/Interfaces/SizeOpInterface.h.inc"
 #include "dialects/Interfaces/CostOpInterface.h.inc"
+#include "dialects/Interfaces/SizeOpInterface.h.inc"
 
 #endif

@@ -24,11 +24,22 @@ static constexpr FloatElement float_e4m3 = {3, -6, 0x7E, 448.0f, 0x7F, 8};
 static constexpr FloatElement float_e5m2 = {2, -14, 0x7B, 57344.0f, 0x7E, 8};
 
 // arXiv 2305.14314, appendix E.
-static constexpr float nf4Values[16] = {
-    -1.0f,                -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
-    -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0.0f,
-    0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
-    0.44070982933044434f, 0.5626170039176941f,  0.7229568362236023f,  1.0f};
+static constexpr float nf4Values[16] = {-1.0f,
+                                        -0.6961928009986877f,
+                                        -0.5250730514526367f,
+                                        -0.39491748809814453f,
+                                        -0.28444138169288635f,
+                                        -0.18477343022823334f,
+                                        -0.09105003625154495f,
+                                        0.0f,
+                                        0.07958029955625534f,
+                                        0.16093020141124725f,
+                                        0.24611230194568634f,
+                                        0.33791524171829224f,
+                                        0.44070982933044434f,
+                                        0.5626170039176941f,
+                                        0.7229568362236023f,
+                                        1.0f};
 
 const FloatElement *nn::getFloatElement(BlockElement element) {
   switch (element) {
@@ -123,7 +134,7 @@ float nn::decodeScale(BlockScale scale, unsigned code) {
 //===-- The attribute ------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The table of formats that DESIGN and docs name; the verifier accepts these rows and no others.
+/// One line of the table in NnAttrs.td.
 struct FormatRow {
   std::initializer_list<BlockElement> elements;
   std::initializer_list<BlockScale> scales;

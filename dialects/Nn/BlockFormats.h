@@ -18,8 +18,8 @@ struct FloatElement {
   int smallestExponent; ///< of normal numbers
   unsigned largestCode; ///< without the sign
   float largest;
-  int nan;              ///< code of NaN without the sign, -1 if the format has none
-  unsigned bits;        ///< sign included
+  int nan;       ///< code of NaN without the sign, -1 if the format has none
+  unsigned bits; ///< sign included
 };
 
 /// Integer codes: their range as quantization uses it.

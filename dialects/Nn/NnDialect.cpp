@@ -44,14 +44,16 @@ Operation *NnDialect::materializeConstant(OpBuilder &builder, Attribute value, T
 static LogicalResult verifyName(Operation *op, const Twine &where, NamedAttribute attribute) {
   auto name = dyn_cast<StringAttr>(attribute.getValue());
   if (!name || name.empty())
-    return op->emitOpError() << "nn.name of " << where << " is " << attribute.getValue() << ", must be a string that is not empty";
+    return op->emitOpError() << "nn.name of " << where << " is " << attribute.getValue()
+                             << ", must be a string that is not empty";
   return success();
 }
 
 static LogicalResult verifySizes(Operation *op, const Twine &where, Type type, NamedAttribute attribute) {
   auto names = dyn_cast<ArrayAttr>(attribute.getValue());
   if (!names || !llvm::all_of(names, [](Attribute name) { return isa<StringAttr>(name); }))
-    return op->emitOpError() << "nn.sizes of " << where << " is " << attribute.getValue() << ", must be a list of strings";
+    return op->emitOpError() << "nn.sizes of " << where << " is " << attribute.getValue()
+                             << ", must be a list of strings";
   auto shaped = dyn_cast<ShapedType>(type);
   if (!shaped || !shaped.hasRank())
     return op->emitOpError() << "nn.sizes of " << where << " stands on " << type << ", which has no dimensions";
@@ -77,10 +79,8 @@ static LogicalResult verifyUniqueName(FunctionOpInterface function, unsigned ind
 
 LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex, unsigned argIndex,
                                                   NamedAttribute attribute) {
-  auto function = dyn_cast<FunctionOpInterface>(op);
+  auto function = cast<FunctionOpInterface>(op);
   std::string where = "argument " + std::to_string(argIndex);
-  if (!function)
-    return op->emitOpError() << attribute.getName() << " of " << where << " stands on an op that is no function";
   Type type = function.getArgumentTypes()[argIndex];
   auto shaped = dyn_cast<ShapedType>(type);
   Type element = shaped ? shaped.getElementType() : type;
@@ -114,10 +114,8 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
 
 LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned regionIndex, unsigned resultIndex,
                                                      NamedAttribute attribute) {
-  auto function = dyn_cast<FunctionOpInterface>(op);
+  auto function = cast<FunctionOpInterface>(op);
   std::string where = "result " + std::to_string(resultIndex);
-  if (!function)
-    return op->emitOpError() << attribute.getName() << " of " << where << " stands on an op that is no function";
   StringRef name = attribute.getName();
   if (name == "nn.name") {
     if (failed(verifyName(op, where, attribute)))
@@ -126,7 +124,8 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
   }
   if (name == "nn.sizes")
     return verifySizes(op, where, function.getResultTypes()[resultIndex], attribute);
-  return op->emitOpError() << "result attribute " << name << " of " << where << " is unknown; known are nn.name, nn.sizes";
+  return op->emitOpError() << "result attribute " << name << " of " << where
+                           << " is unknown; known are nn.name, nn.sizes";
 }
 
 LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {

@@ -48,9 +48,15 @@ OpFoldResult ReluOp::fold(FoldAdaptor adaptor) {
 }
 
 // f(0) = 0, sign included.
-OpFoldResult GeluOp::fold(FoldAdaptor adaptor) { return isSplatZero(adaptor.getInput()) ? adaptor.getInput() : Attribute(); }
-OpFoldResult SiluOp::fold(FoldAdaptor adaptor) { return isSplatZero(adaptor.getInput()) ? adaptor.getInput() : Attribute(); }
-OpFoldResult TanhOp::fold(FoldAdaptor adaptor) { return isSplatZero(adaptor.getInput()) ? adaptor.getInput() : Attribute(); }
+OpFoldResult GeluOp::fold(FoldAdaptor adaptor) {
+  return isSplatZero(adaptor.getInput()) ? adaptor.getInput() : Attribute();
+}
+OpFoldResult SiluOp::fold(FoldAdaptor adaptor) {
+  return isSplatZero(adaptor.getInput()) ? adaptor.getInput() : Attribute();
+}
+OpFoldResult TanhOp::fold(FoldAdaptor adaptor) {
+  return isSplatZero(adaptor.getInput()) ? adaptor.getInput() : Attribute();
+}
 
 OpFoldResult SigmoidOp::fold(FoldAdaptor adaptor) {
   if (!isSplatZero(adaptor.getInput()))
@@ -62,8 +68,7 @@ OpFoldResult SigmoidOp::fold(FoldAdaptor adaptor) {
 //===-- Terms that add nothing --------------------------------------------------------------------------------===//
 
 namespace {
-template <typename Op>
-struct DropZeroBias : OpRewritePattern<Op> {
+template <typename Op> struct DropZeroBias : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {

@@ -40,7 +40,8 @@ ParseResult GroupOp::parse(OpAsmParser &parser, OperationState &result) {
       parser.parseColonType(type))
     return failure();
   if (type.getNumInputs() != arguments.size())
-    return parser.emitError(location) << "group has " << arguments.size() << " inputs, its type " << type.getNumInputs();
+    return parser.emitError(location) << "group has " << arguments.size() << " inputs, its type "
+                                      << type.getNumInputs();
   if (parser.resolveOperands(operands, type.getInputs(), location, result.operands))
     return failure();
   for (auto [argument, input] : llvm::zip_equal(arguments, type.getInputs()))

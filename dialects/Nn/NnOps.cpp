@@ -96,7 +96,8 @@ LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (!symbol)
     return emitOpError() << "archive " << getArchiveAttr() << " is not defined";
   if (!isa<ArchiveOp>(symbol))
-    return emitOpError() << "archive " << getArchiveAttr() << " is a '" << symbol->getName() << "', must be an 'nn.archive'";
+    return emitOpError() << "archive " << getArchiveAttr() << " is a '" << symbol->getName()
+                         << "', must be an 'nn.archive'";
   return success();
 }
 
@@ -112,11 +113,13 @@ LogicalResult LinearOp::verify() {
   if (failed(verifyRank(*this, "bias", getBias(), 1)) ||
       failed(verifySameElement(*this, "bias", getBias(), "input", getInput())))
     return failure();
-  return verifyCount(*this, "bias", lastSize(getBias()), "output features", "weight", typeOf(getWeight()).getDimSize(0));
+  return verifyCount(*this, "bias", lastSize(getBias()), "output features", "weight",
+                     typeOf(getWeight()).getDimSize(0));
 }
 
 LogicalResult LinearOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                         DictionaryAttr, OpaqueProperties, RegionRange, SmallVectorImpl<Type> &results) {
+                                         DictionaryAttr, OpaqueProperties, RegionRange,
+                                         SmallVectorImpl<Type> &results) {
   auto input = dyn_cast<RankedTensorType>(operands[0].getType());
   auto weight = operands.size() > 1 ? dyn_cast<RankedTensorType>(operands[1].getType()) : RankedTensorType();
   if (!input || !weight || weight.getRank() != 2)
@@ -180,9 +183,9 @@ static LogicalResult verifyMask(AttentionOp op, RankedTensorType query, RankedTe
 }
 
 LogicalResult AttentionOp::verify() {
-  for (auto [name, value] : {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()}, {"value", getValue()}})
-    if (failed(verifyRank(*this, name, value, 4)) ||
-        failed(verifySameElement(*this, name, value, "query", getQuery())))
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()}, {"value", getValue()}})
+    if (failed(verifyRank(*this, name, value, 4)) || failed(verifySameElement(*this, name, value, "query", getQuery())))
       return failure();
   RankedTensorType query = typeOf(getQuery()), key = typeOf(getKey()), value = typeOf(getValue());
   if (failed(verifyCount(*this, "key", key.getDimSize(0), "batch entries", "query", query.getDimSize(0))) ||
@@ -306,12 +309,13 @@ static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format, RankedT
   auto verifyElement = [&](StringRef name, Value value, Type expected) -> LogicalResult {
     if (typeOf(value).getElementType() == expected)
       return success();
-    return op->emitOpError() << name << " hold " << typeOf(value).getElementType() << ", the format says " << expected;
+    return op->emitOpError() << "element of " << name << " is " << typeOf(value).getElementType()
+                             << ", the format says " << expected;
   };
   auto verifyShape = [&](StringRef name, Value value, ArrayRef<int64_t> expected) -> LogicalResult {
     if (succeeded(verifyCompatibleShape(typeOf(value).getShape(), expected)))
       return success();
-    return op->emitOpError() << name << " have type " << value.getType() << ", the format implies "
+    return op->emitOpError() << "type of " << name << " is " << value.getType() << ", the format implies "
                              << RankedTensorType::get(expected, typeOf(value).getElementType());
   };
   SmallVector<int64_t> scaleShape(whole.getShape());
@@ -368,7 +372,8 @@ void QuantizeOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult QuantizeOp::verify() {
-  return verifyBlocks(*this, getFormat(), typeOf(getInput()), getCodes(), getScales(), getZeroPoints(), getTensorScale());
+  return verifyBlocks(*this, getFormat(), typeOf(getInput()), getCodes(), getScales(), getZeroPoints(),
+                      getTensorScale());
 }
 
 LogicalResult DequantizeOp::verify() {

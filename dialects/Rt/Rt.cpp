@@ -66,7 +66,8 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
                              << " is unknown; known is rt.layout";
   auto kernel = dyn_cast<KernelOp>(op);
   if (!kernel)
-    return op->emitOpError() << "rt.layout of " << where << " stands on a '" << op->getName() << "', must be on an 'rt.kernel'";
+    return op->emitOpError() << "rt.layout of " << where << " stands on a '" << op->getName()
+                             << "', must be on an 'rt.kernel'";
   auto layout = dyn_cast<LayoutAttr>(attribute.getValue());
   if (!layout)
     return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue() << ", must be #rt.layout<…>";
@@ -77,9 +78,8 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                      function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
                                                   getFunctionTypeAttrName(result.name), buildType,
                                                   getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
@@ -91,6 +91,11 @@ void KernelOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult KernelOp::verify() {
+  Block &body = getBody().front();
+  if (body.empty())
+    return emitOpError("body is empty, must end with 'rt.yield'");
+  if (!isa<YieldOp>(body.back()))
+    return emitOpError() << "body ends with '" << body.back().getName() << "', must end with 'rt.yield'";
   llvm::StringSet<> known;
   for (StringRef name : getSizes().getAsValueRange<StringAttr>())
     if (!known.insert(name).second)
@@ -171,23 +176,22 @@ LogicalResult OutputOp::verify() {
 
 LogicalResult CopyOp::verify() {
   auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
-  if (source.getElementType() != destination.getElementType() ||
-      failed(verifyCompatibleShape(source, destination)))
+  if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(source, destination)))
     return emitOpError() << "source is " << source << ", destination " << destination;
   return verifySizeCount(*this, source, getSizes().size());
 }
 
 static LogicalResult verifyBuffers(DispatchOp op, StringRef what, ValueRange buffers, ArrayRef<Type> expected) {
   if (buffers.size() != expected.size())
-    return op.emitOpError() << "is given " << buffers.size() << " " << what << "s, kernel " << op.getKernelAttr() << " has "
-                            << expected.size();
+    return op.emitOpError() << "is given " << buffers.size() << " " << what << "s, kernel " << op.getKernelAttr()
+                            << " has " << expected.size();
   for (auto [index, buffer, type] : llvm::enumerate(buffers, expected)) {
     auto memref = cast<MemRefType>(buffer.getType());
     auto shaped = dyn_cast<ShapedType>(type);
     if (!shaped || memref.getElementType() != shaped.getElementType() ||
         failed(verifyCompatibleShape(memref.getShape(), shaped.getShape())))
-      return op.emitOpError() << what << " " << index << " is " << memref << ", kernel " << op.getKernelAttr() << " takes "
-                              << type;
+      return op.emitOpError() << what << " " << index << " is " << memref << ", kernel " << op.getKernelAttr()
+                              << " takes " << type;
   }
   return success();
 }

@@ -21,8 +21,8 @@ namespace intarsia {
 
 /// What one kernel asks of a device.
 struct KernelWork {
-  std::string root;          ///< what the kernel is built around: linear, matmul, attention, rows, generic
-  double flops = 0;          ///< multiply and add counted apart
+  std::string root; ///< what the kernel is built around: linear, matmul, attention, rows, generic
+  double flops = 0; ///< multiply and add counted apart
   double transcendentals = 0;
   double weightBytes = 0;     ///< weights and constants: read once a call, from memory or the last cache
   double activationBytes = 0; ///< read from and written to other kernels

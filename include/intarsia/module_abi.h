@@ -26,8 +26,9 @@ enum {
   ITX_PLAN_TILES = 0,           /* independent tiles; any thread may run any of them, in any order */
   ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned */
   ITX_PLAN_SHARED_BYTES = 2,    /* scratch of the launch, seen by all its threads, zero at its start */
-  ITX_PLAN_PRIVATE = 3,         /* from here on the kernel's own: block sizes and the like */
-  ITX_PLAN_LENGTH = 12
+  ITX_PLAN_FINISH_TILES = 3,    /* tiles that start when all others are done; numbered on from them */
+  ITX_PLAN_PRIVATE = 4,         /* from here on the kernel's own: block sizes and the like */
+  ITX_PLAN_LENGTH = 16
 };
 
 /* Fills plan[ITX_PLAN_LENGTH]. `sizes` are the values of the kernel's symbolic dimensions, in its order. */

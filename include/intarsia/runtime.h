@@ -172,7 +172,8 @@ typedef struct itx_value_info {
   itx_dtype dtype;
   uint32_t rank;
   const int64_t *shape;       /* [rank]; -1 where the size is known at the call only */
-  const char *const *symbols; /* [rank]; name of the size ("batch"), null for a static one. Same name, same size */
+  const char *const *symbols; /* [rank]; name of the size ("batch"; of outputs also "batch * sequence"), null for a
+                                 static one. Same name, same size */
   const int64_t *maxima;      /* [rank]; the largest size allowed, -1 where there is no limit */
   int32_t optional;           /* not 0: may be left out, and is filled with default_value */
   double default_value;

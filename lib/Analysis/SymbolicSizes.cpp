@@ -119,8 +119,8 @@ static Polynomial toPolynomial(AffineExpr expression) {
   }
   if (std::optional<Polynomial> quotient = divideExactly(left, right))
     return expression.getKind() == AffineExprKind::Mod ? Polynomial() : *quotient;
-  AffineExpr division = getAffineBinaryOpExpr(expression.getKind(), toExpression(left, context),
-                                              toExpression(right, context));
+  AffineExpr division =
+      getAffineBinaryOpExpr(expression.getKind(), toExpression(left, context), toExpression(right, context));
   // Building it may have simplified it to something else; one more round then ends.
   if (division != expression && !isa<AffineBinaryOpExpr>(division))
     return toPolynomial(division);
@@ -162,8 +162,11 @@ static std::string print(AffineExpr expression, ArrayRef<std::string> names, boo
   auto binary = cast<AffineBinaryOpExpr>(expression);
   AffineExprKind kind = expression.getKind();
   bool isSum = kind == AffineExprKind::Add, isProduct = kind == AffineExprKind::Mul;
-  StringRef sign = isSum ? " + " : isProduct ? " * " : kind == AffineExprKind::Mod ? " mod "
-                 : kind == AffineExprKind::FloorDiv ? " floordiv " : " ceildiv ";
+  StringRef sign = isSum                              ? " + "
+                   : isProduct                        ? " * "
+                   : kind == AffineExprKind::Mod      ? " mod "
+                   : kind == AffineExprKind::FloorDiv ? " floordiv "
+                                                      : " ceildiv ";
   auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
   if (isSum && constant && constant.getValue() < 0) {
     std::string text = print(binary.getLHS(), names, false) + " - " + std::to_string(-constant.getValue());

@@ -15,6 +15,7 @@
 #include "lib/Assemble/TemporaryFiles.h"
 #include "lib/Runtime/Core/File.h"
 #include "lib/Target/Target.h"
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <future>
@@ -38,6 +39,24 @@ std::string weightsPath(const AssembleOptions &options) {
   SmallString<128> path(options.output);
   llvm::sys::path::replace_extension(path, "safetensors");
   return path.str().str();
+}
+
+/// A runner of another machine would make a program that cannot load what it carries.
+llvm::Error checkRunner(const AssembleOptions &options) {
+  if (!llvm::sys::fs::exists(options.runner))
+    return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
+  auto target = target::Target::create(options.targets.front());
+  if (!target)
+    return target.takeError();
+  auto runner = llvm::object::ObjectFile::createObjectFile(options.runner);
+  if (!runner)
+    return createStringError(options.runner + ": is no program: " + llvm::toString(runner.takeError()));
+  llvm::Triple triple((*target)->triple());
+  if (runner->getBinary()->getArch() == triple.getArch())
+    return llvm::Error::success();
+  return createStringError(options.runner + ": is a runner for " +
+                           llvm::Triple::getArchTypeName(runner->getBinary()->getArch()) + ", the target is " +
+                           triple.getArchName() + "; give intarsia-run of that machine with --runner");
 }
 
 /// Writes one artifact (or, for Emit::Obj, one object) to `path`.
@@ -77,12 +96,16 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
 llvm::Error checkOutput(const AssembleOptions &options) {
   if (llvm::Error error = errorOf(runtime::checkWritable(options.output)))
     return error;
-  if (options.emit == Emit::Exe && !llvm::sys::fs::exists(options.runner))
-    return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
+  // Results are renamed into place, which would replace a device or a pipe.
+  if (options.output == "-" ||
+      (llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_regular_file(options.output)))
+    return createStringError(options.output + ": an artifact can only be written to a file");
   if (options.emit == Emit::Obj && options.embedWeights)
     return createStringError("--emit=obj holds code alone; weights cannot be embedded into it");
   if (options.targets.size() > 1 && options.emit != Emit::Bundle)
     return createStringError("several targets need --emit=bundle");
+  if (options.emit == Emit::Exe)
+    return checkRunner(options);
   if (!hasWeightsBeside(options))
     return llvm::Error::success();
   std::string weights = weightsPath(options);

@@ -154,9 +154,8 @@ KernelWork WorkModel::work(StringRef root, ArrayRef<Operation *> ops) const {
       most = std::max(most, bytes);
     }
     for (Value result : op->getResults()) {
-      bool leaves = llvm::any_of(result.getUsers(), [&](Operation *user) {
-        return !inside.contains(user) && !isa<tensor::DimOp>(user);
-      });
+      bool leaves = llvm::any_of(result.getUsers(),
+                                 [&](Operation *user) { return !inside.contains(user) && !isa<tensor::DimOp>(user); });
       if (leaves && isa<RankedTensorType>(result.getType()))
         written += bytes(result);
     }

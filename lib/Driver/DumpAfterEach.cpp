@@ -29,6 +29,16 @@ bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
     printIR(module, path, llvm::outs());
     return true;
   }
+  // A device or a pipe is written in place: a rename would replace it.
+  if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path)) {
+    std::error_code code;
+    llvm::raw_fd_ostream stream(path, code, llvm::sys::fs::CD_OpenExisting);
+    if (!code)
+      printIR(module, path, stream);
+    else
+      problem = path + ": cannot be written: " + code.message();
+    return !code;
+  }
   assemble::TemporaryFiles files;
   auto temporary = files.make(path);
   if (!temporary) {

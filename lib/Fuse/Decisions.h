@@ -19,12 +19,12 @@ std::string locationName(mlir::Location location);
 
 /// Both sides of one choice.
 struct Choice {
-  mlir::Operation *root;  ///< what the kernel is built around
-  std::string rootKind;   ///< linear, matmul, attention, rows, generic
-  std::string subject;    ///< what joins the root or stays apart, such as "nn.gelu"
+  mlir::Operation *root; ///< what the kernel is built around
+  std::string rootKind;  ///< linear, matmul, attention, rows, generic
+  std::string subject;   ///< what joins the root or stays apart, such as "nn.gelu"
   double insideUs;
   double apartUs;
-  std::string reason;     ///< what the cheaper side saves
+  std::string reason; ///< what the cheaper side saves
 };
 
 /// Takes decisions of one pass over one function and records them. They live in the function's attribute

@@ -84,7 +84,8 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
         return llvm::Error::success();
       });
       if (error) {
-        getOperation().emitError() << "cannot write decisions to '" << file << "': " << llvm::toString(std::move(error));
+        getOperation().emitError() << "cannot write decisions to '" << file
+                                   << "': " << llvm::toString(std::move(error));
         return signalPassFailure();
       }
     }

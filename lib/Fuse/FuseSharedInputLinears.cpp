@@ -110,10 +110,11 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     auto narrow = cast<RankedTensorType>(linears.front().getResult().getType());
     SmallVector<int64_t> shape(narrow.getShape());
     shape.back() = features;
-    auto joined = nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input,
-                                       weight, bias);
+    auto joined =
+        nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input, weight, bias);
 
-    SmallVector<OpFoldResult> offsets(shape.size(), builder.getIndexAttr(0)), strides(shape.size(), builder.getIndexAttr(1));
+    SmallVector<OpFoldResult> offsets(shape.size(), builder.getIndexAttr(0)),
+        strides(shape.size(), builder.getIndexAttr(1));
     SmallVector<OpFoldResult> sizes;
     for (auto [position, size] : llvm::enumerate(shape))
       sizes.push_back(ShapedType::isDynamic(size)
@@ -125,8 +126,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       offsets.back() = builder.getIndexAttr(offset);
       sizes.back() = builder.getIndexAttr(type.getShape().back());
       offset += type.getShape().back();
-      Value slice = tensor::ExtractSliceOp::create(builder, linear.getLoc(), type, joined.getResult(), offsets, sizes,
-                                                   strides);
+      Value slice =
+          tensor::ExtractSliceOp::create(builder, linear.getLoc(), type, joined.getResult(), offsets, sizes, strides);
       fuser.replaced(linear.getResult(), slice);
       linear.getResult().replaceAllUsesWith(slice);
     }

@@ -109,8 +109,7 @@ namespace {
 class GroupBuilder {
 public:
   GroupBuilder(func::FuncOp function, const WorkModel &model, const Candidate &candidate)
-      : function(function), model(model), candidate(candidate), ops(allOps(candidate)),
-        builder(function.getContext()) {
+      : function(function), model(model), candidate(candidate), ops(allOps(candidate)), builder(function.getContext()) {
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   }
 
@@ -119,8 +118,8 @@ public:
     for (Value result : results)
       types.push_back(result.getType());
     builder.setInsertionPointAfter(ops.back());
-    group = nn::GroupOp::create(builder, candidate.root->getLoc(), types, ValueRange(), candidate.rootKind,
-                                candidate.why);
+    group =
+        nn::GroupOp::create(builder, candidate.root->getLoc(), types, ValueRange(), candidate.rootKind, candidate.why);
     builder.setInsertionPointToEnd(&group.getBodyBlock());
     // Operands first: sizes are then asked of those, if they have them.
     for (Operation *op : ops)
@@ -209,10 +208,25 @@ private:
       if (isa<RankedTensorType>(argument.getType()) && llvm::is_contained(model.sizes(argument), size))
         return dimOf(argument, input(argument), size);
     // A size that no argument has: ask the tensor that it was asked of outside.
-    auto dim = origin.getDefiningOp<tensor::DimOp>();
-    assert(dim && "a size is neither a symbol of an argument nor the dimension of a tensor");
+    tensor::DimOp dim = findDim(origin, size);
+    if (!dim)
+      llvm::report_fatal_error("a size is neither a dimension of an argument nor of a tensor");
     Value source = mapping.contains(dim.getSource()) ? mapping.lookup(dim.getSource()) : input(dim.getSource());
     return tensor::DimOp::create(builder, loc, source, *dim.getConstantIndex());
+  }
+
+  /// The tensor.dim of this size among what an index value is computed from.
+  tensor::DimOp findDim(Value origin, AffineExpr size) {
+    Operation *op = origin.getDefiningOp();
+    if (!op)
+      return nullptr;
+    if (auto dim = dyn_cast<tensor::DimOp>(op))
+      return model.indexSize(origin) == size ? dim : nullptr;
+    for (Value operand : op->getOperands())
+      if (operand.getType().isIndex())
+        if (tensor::DimOp dim = findDim(operand, size))
+          return dim;
+    return nullptr;
   }
 
   Value dimOf(Value outside, Value inside, AffineExpr size) {

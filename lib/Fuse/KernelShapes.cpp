@@ -103,8 +103,7 @@ static bool isCloneableValue(Value value, unsigned depth = 0) {
     return isCloneableValue(op->getOperand(0), depth + 1);
   // Scalars that are computed from scalars.
   return op->getNumResults() == 1 && value.getType().isIntOrIndexOrFloat() && isPure(op) && op->getNumRegions() == 0 &&
-         !isa<tensor::ExtractOp>(op) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) {
+         !isa<tensor::ExtractOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
            return operand.getType().isIndex() || isCloneableValue(operand, depth + 1);
          });
 }

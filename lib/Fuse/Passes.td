@@ -23,8 +23,8 @@ class DecidingPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
 def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
   let summary = "Brings ops into the few forms that the passes of this phase look for";
   let description = [{
-    Named linalg ops (transpose, broadcast, reduce, …) become `linalg.generic`, all but `linalg.fill`. Every `tensor.dim` asks a function
-    argument, so that no computed tensor is kept for its sizes alone. Dead ops go.
+    Named linalg ops (transpose, broadcast, reduce, …) become `linalg.generic`, all but `linalg.fill`. Every
+    `tensor.dim` asks a function argument, so that no computed tensor is kept for its sizes alone. Dead ops go.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
                            "::mlir::linalg::LinalgDialect"];

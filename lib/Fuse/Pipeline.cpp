@@ -54,13 +54,13 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
 
 void intarsia::registerFusePasses() {
   fuse::registerFusePasses();
-  PassPipelineRegistration<PipelineOptions>(
-      "intarsia-fuse", "The fuse phase: nn ops become groups, one for each kernel-to-be",
-      [](OpPassManager &pipeline, const PipelineOptions &given) {
-        FuseOptions options;
-        options.explainFile = given.explain;
-        options.cpu = given.cpu;
-        options.flip.assign(given.flip.begin(), given.flip.end());
-        buildFusePipeline(pipeline, options);
-      });
+  PassPipelineRegistration<PipelineOptions>("intarsia-fuse",
+                                            "The fuse phase: nn ops become groups, one for each kernel-to-be",
+                                            [](OpPassManager &pipeline, const PipelineOptions &given) {
+                                              FuseOptions options;
+                                              options.explainFile = given.explain;
+                                              options.cpu = given.cpu;
+                                              options.flip.assign(given.flip.begin(), given.flip.end());
+                                              buildFusePipeline(pipeline, options);
+                                            });
 }

@@ -17,8 +17,8 @@ inline void takeInputViews(Candidate &candidate) {
   auto linear = llvm::dyn_cast<nn::LinearOp>(candidate.root);
   if (!linear)
     return;
-  for (mlir::Operation *view = linear.getInput().getDefiningOp();
-       view && (isOuterSlice(view) || isOuterReshape(view)); view = view->getOperand(0).getDefiningOp())
+  for (mlir::Operation *view = linear.getInput().getDefiningOp(); view && (isOuterSlice(view) || isOuterReshape(view));
+       view = view->getOperand(0).getDefiningOp())
     candidate.views.insert(view);
 }
 

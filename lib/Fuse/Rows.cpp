@@ -62,9 +62,8 @@ void fuse::growRows(Fuser &fuser, Candidate &candidate) {
         Operation *producer = use.get().getDefiningOp();
         if (!producer || isCloned(use) || isCompileTime(use.get()))
           continue;
-        bool onlyHere = llvm::all_of(producer->getUsers(), [&](Operation *user) {
-          return candidate.has(user) || isa<tensor::DimOp>(user);
-        });
+        bool onlyHere = llvm::all_of(producer->getUsers(),
+                                     [&](Operation *user) { return candidate.has(user) || isa<tensor::DimOp>(user); });
         // A generic reads its operand at the position of its result only if the map says so.
         auto generic = dyn_cast<linalg::GenericOp>(candidate.ops[i]);
         bool samePosition = !generic || generic.getMatchingIndexingMap(&use).isIdentity();

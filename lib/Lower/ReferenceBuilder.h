@@ -46,9 +46,7 @@ public:
   mlir::Value isEqual(mlir::Value a, mlir::Value b) {
     return mlir::arith::CmpFOp::create(*this, mlir::arith::CmpFPredicate::OEQ, a, b);
   }
-  mlir::Value isNan(mlir::Value a) {
-    return mlir::arith::CmpFOp::create(*this, mlir::arith::CmpFPredicate::UNO, a, a);
-  }
+  mlir::Value isNan(mlir::Value a) { return mlir::arith::CmpFOp::create(*this, mlir::arith::CmpFPredicate::UNO, a, a); }
   mlir::Value bits(mlir::Value a) { return mlir::arith::BitcastOp::create(*this, getI32Type(), a); }
   mlir::Value fromBits(mlir::Value a) { return mlir::arith::BitcastOp::create(*this, getF32Type(), a); }
 
@@ -97,8 +95,7 @@ public:
     unsigned rank = outer.size();
     mlir::Value start = mlir::arith::ConstantOp::create(*this, getF32FloatAttr(initial));
     mlir::Value init = mlir::linalg::FillOp::create(*this, start, empty(outer, getF32Type())).getResult(0);
-    return loop(init, leading(rank + reductions, rank), inputs,
-                rank, body);
+    return loop(init, leading(rank + reductions, rank), inputs, rank, body);
   }
 
 private:

@@ -8,21 +8,11 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
+#include "intarsia/Fuse.h"
+#include "intarsia/Lower.h"
+#include "intarsia/Target.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
-
-#ifdef INTARSIA_HAS_FUSE
-#include "intarsia/Fuse.h"
-#endif
-#ifdef INTARSIA_HAS_LOWER
-#include "intarsia/Lower.h"
-#endif
-#ifdef INTARSIA_HAS_TARGET
-#include "intarsia/Target.h"
-#endif
-#ifdef INTARSIA_HAS_ASSEMBLE
-#include "intarsia/Assemble.h"
-#endif
 
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
@@ -31,17 +21,8 @@ void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
 }
 
 void intarsia::registerIntarsiaPasses() {
-  registerAnalysisTestPasses();
-#ifdef INTARSIA_HAS_FUSE
   registerFusePasses();
-#endif
-#ifdef INTARSIA_HAS_LOWER
   registerLowerPasses();
-#endif
-#ifdef INTARSIA_HAS_TARGET
   registerTargetPasses();
-#endif
-#ifdef INTARSIA_HAS_ASSEMBLE
-  registerAssemblePasses();
-#endif
+  registerAnalysisTestPasses();
 }

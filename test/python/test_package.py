@@ -14,10 +14,15 @@ import numpy as np
 SOURCE = Path(__file__).resolve().parents[2]
 
 
-def test_pip_install(minilm_artifact, minilm, tmp_path):
+def test_pip_install(minilm_artifact, minilm, build_dir, tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
-    setting = "--config-settings=cmake.define.INTARSIA_COMPILER=OFF"
-    result = subprocess.run([*command, tmp_path / "site", setting, SOURCE], capture_output=True, text=True, timeout=600)
+    settings = [
+        "--config-settings=cmake.define.INTARSIA_COMPILER=OFF",
+        f"--config-settings=build-dir={build_dir}/python-package",
+    ]
+    result = subprocess.run(
+        [*command, tmp_path / "site", *settings, SOURCE], capture_output=True, text=True, timeout=600
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     program = f"""
 import intarsia, numpy

@@ -38,22 +38,27 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
   app.set_version_flag("--version", std::string("intarsia-run ") + itx_version());
   std::vector<std::string> inputs, outputs;
   if (!carriesModule)
-    app.add_option("MODULE", options.module, "The compiled model (.itx)")->required();
-  app.add_option("--function", options.function, "Function to call")->capture_default_str();
-  app.add_option("--input", inputs, "NAME=@FILE.npy: array for the input NAME; repeat it for each input")
-      ->allow_extra_args(false);
-  app.add_option("--output", outputs,
-                 "@FILE.npy: where to write the first, second, … output; or NAME=@FILE.npy for one by name")
-      ->allow_extra_args(false);
+    app.add_option("MODULE", options.module, "The compiled model (.itx)")->required()->option_text(" ");
+  app.add_option("--function", options.function, "Function to call (default: main)")->type_name("NAME");
+  app.add_option("--input", inputs, "Array for the input NAME; repeat it for each input")
+      ->type_name("NAME=@FILE.npy")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--output", outputs, "Where to write the first, second, … output, or with NAME=@FILE.npy one by name")
+      ->type_name("@FILE.npy")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--benchmark", options.benchmark, "Time N calls after a warm-up (100 when N is left out)")
-      ->type_name("[=N]")
-      ->check(CLI::Range(1, 1000000000));
-  app.add_option("--profile", options.profile,
-                 "Write a Chrome trace of the call to this file (https://ui.perfetto.dev)");
+      ->check(CLI::Range(1, 1000000000))
+      ->option_text("[=N]");
+  app.add_option("--profile", options.profile, "Write a Chrome trace of the call (for https://ui.perfetto.dev)")
+      ->type_name("FILE.json");
   app.add_flag("--list", options.list, "Show functions, inputs, outputs, targets and weights, and end");
   app.add_option("--threads", options.threads, "Threads of a call (default: ITX_THREADS, or what this process may use)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--variant", options.variant, "Target variant to run (default: the first that this CPU can run)");
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  app.add_option("--variant", options.variant, "Target variant to run (default: the first that this CPU can run)")
+      ->type_name("NAME");
   app.add_flag("--verify", options.verify, "Check the hash of all weights before running");
   try {
     // A bare --benchmark must not take the next argument as its number.

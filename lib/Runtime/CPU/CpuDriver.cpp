@@ -23,6 +23,7 @@ struct Tiles {
   itx_kernel_run_fn run;
   itx_kernel_arguments arguments;
   int64_t workspaceBytes;
+  int64_t first; ///< number of tile 0
 };
 
 class CpuDriver final : public Driver {
@@ -60,7 +61,7 @@ static void runTiles(void *context, int64_t begin, int64_t end) {
     if (!memory)
       throw std::bad_alloc();
   }
-  tiles.run(&tiles.arguments, begin, end, memory);
+  tiles.run(&tiles.arguments, tiles.first + begin, tiles.first + end, memory);
 }
 
 Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, uint32_t, itx_event &event) {
@@ -72,9 +73,9 @@ Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, ui
   int32_t threads = pool.threads();
   launch.kernel->plan(launch.sizes, threads, plan);
 
-  Tiles tiles = {launch.kernel->run, {launch.buffers, launch.sizes, plan, nullptr}, plan[ITX_PLAN_WORKSPACE_BYTES]};
+  Tiles tiles = {launch.kernel->run, {launch.buffers, launch.sizes, plan, nullptr}, plan[ITX_PLAN_WORKSPACE_BYTES], 0};
   int64_t sharedBytes = plan[ITX_PLAN_SHARED_BYTES];
-  if (sharedBytes < 0 || tiles.workspaceBytes < 0 || plan[ITX_PLAN_TILES] < 0)
+  if (sharedBytes < 0 || tiles.workspaceBytes < 0 || plan[ITX_PLAN_TILES] < 0 || plan[ITX_PLAN_FINISH_TILES] < 0)
     return error(ITX_INTERNAL, "kernel '%s' made a plan with a negative number", launch.name);
   if (sharedBytes != 0) {
     tiles.arguments.shared = launch.shared->reserve(sharedBytes);
@@ -85,6 +86,8 @@ Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, ui
   }
   try {
     pool.run(plan[ITX_PLAN_TILES], runTiles, &tiles);
+    tiles.first = plan[ITX_PLAN_TILES];
+    pool.run(plan[ITX_PLAN_FINISH_TILES], runTiles, &tiles);
   } catch (const std::bad_alloc &) {
     return error(ITX_OUT_OF_MEMORY, "kernel '%s' needs %lld bytes of scratch memory on each thread", launch.name,
                  (long long)tiles.workspaceBytes);

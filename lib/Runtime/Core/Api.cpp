@@ -106,8 +106,10 @@ static std::vector<ValueView> viewsOf(const FunctionInfo &function, const std::v
   for (size_t i = 0; i < values.size(); ++i) {
     const ValueInfo &value = values[i];
     ValueView &view = views[i];
-    for (int32_t symbol : value.symbols) {
-      view.symbols.push_back(symbol < 0 ? nullptr : function.sizes[symbol].name.c_str());
+    for (size_t d = 0; d < value.symbols.size(); ++d) {
+      int32_t symbol = value.symbols[d];
+      const std::string &text = symbol < 0 ? value.expressions[d] : function.sizes[symbol].name;
+      view.symbols.push_back(text.empty() ? nullptr : text.c_str());
       view.maxima.push_back(symbol < 0 ? -1 : function.sizes[symbol].maximum);
     }
     view.info = {value.name.c_str(), value.dtype,         uint32_t(value.shape.size()),

@@ -88,7 +88,7 @@ private:
 
 } // namespace
 
-static void readValue(Reader &reader, const Json &json, const FunctionInfo &function, ValueInfo &value) {
+static void readValue(Reader &reader, const Json &json, const FunctionInfo &function, bool output, ValueInfo &value) {
   value.name = reader.text(json, "name");
   std::string dtype = reader.text(json, "dtype");
   const DtypeInfo *info = dtypeInfo(dtype);
@@ -98,12 +98,16 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
   for (const Json &size : reader.array(json, "shape")) {
     int64_t number = -1;
     int32_t symbol = -1;
+    std::string expression;
     if (size.is_string()) {
       const std::string &name = size.get_ref<const std::string &>();
       for (size_t i = 0; i < function.sizes.size(); ++i)
         if (function.sizes[i].name == name)
           symbol = int32_t(i);
-      if (symbol < 0)
+      // The module computes the sizes of its outputs; a name that is no size's is an expression in them, for people.
+      if (symbol < 0 && output)
+        expression = name;
+      else if (symbol < 0)
         return reader.fail("'" + value.name + "' has the size '" + name + "', which function '" + function.name +
                            "' does not list");
     } else if (!reader.integer(size, "a size", number) || number < 0) {
@@ -111,6 +115,7 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
     }
     value.shape.push_back(number);
     value.symbols.push_back(symbol);
+    value.expressions.push_back(expression);
   }
   if (value.shape.size() > ITX_MAX_RANK)
     return reader.fail("'" + value.name + "' has more than 16 dimensions");
@@ -149,7 +154,7 @@ static void readFunction(Reader &reader, const Json &json, FunctionInfo &functio
     std::vector<ValueInfo> &values = key[0] == 'i' ? function.inputs : function.outputs;
     for (const Json &value : reader.array(json, key)) {
       values.emplace_back();
-      readValue(reader, value, function, values.back());
+      readValue(reader, value, function, key[0] == 'o', values.back());
       for (size_t i = 0; i + 1 < values.size(); ++i)
         if (values[i].name == values.back().name)
           reader.fail("function '" + function.name + "' has two " + key + " named '" + values[i].name + "'");

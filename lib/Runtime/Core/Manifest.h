@@ -25,8 +25,9 @@ struct SizeInfo {
 struct ValueInfo {
   std::string name;
   itx_dtype dtype = ITX_F32;
-  std::vector<int64_t> shape;   // -1: symbolic
-  std::vector<int32_t> symbols; // index into the function's sizes, -1 for a static size
+  std::vector<int64_t> shape;           // -1: symbolic
+  std::vector<int32_t> symbols;         // index into the function's sizes, -1 for a static size
+  std::vector<std::string> expressions; // of an output's size that is computed from several ("batch*sequence")
   bool optional = false;
   double defaultValue = 0;
   bool hasRange = false;

@@ -21,15 +21,13 @@ namespace intarsia::cpu {
 namespace {
 /// Features that change the code of kernels. Others of a processor are left off: an artifact then asks for no more
 /// than it uses.
-constexpr StringRef x86Features[] = {"sse3",     "ssse3",    "sse4.1",   "sse4.2",   "popcnt",     "avx",
-                                     "avx2",     "fma",      "f16c",     "bmi",      "bmi2",       "lzcnt",
-                                     "movbe",    "avx512f",  "avx512bw", "avx512cd", "avx512dq",   "avx512vl",
+constexpr StringRef x86Features[] = {"sse3",       "ssse3",      "sse4.1",     "sse4.2",   "popcnt",   "avx",
+                                     "avx2",       "fma",        "f16c",       "bmi",      "bmi2",     "lzcnt",
+                                     "movbe",      "avx512f",    "avx512bw",   "avx512cd", "avx512dq", "avx512vl",
                                      "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"};
 constexpr StringRef aarch64Features[] = {"neon", "fullfp16", "dotprod", "bf16", "i8mm"};
 
-std::string defaultTriple(bool aarch64) {
-  return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
-}
+std::string defaultTriple(bool aarch64) { return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"; }
 
 Expected<CpuVariant> parseVariant(StringRef spec) {
   SmallVector<StringRef> parts;
@@ -93,7 +91,7 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   variant.triple = defaultTriple(aarch64);
   variant.cpu = variant.tune = processor.str();
   variant.name = host ? processor.str() : spec.str();
-  variant.tiles = chooseTiles(Triple(variant.triple), variant.features);
+  variant.tiles = chooseTiles(Triple(variant.triple), processor, variant.features);
   variant.fusedMultiplyAdd = aarch64 || features.contains("fma");
   return variant;
 }
@@ -122,8 +120,8 @@ std::unique_ptr<TargetMachine> makeMachine(StringRef tripleName, StringRef cpu, 
     report_fatal_error(Twine("LLVM was built without ") + tripleName);
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Fast;
-  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_,
-                                                                    std::nullopt, CodeGenOptLevel::Default));
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
 }
 
 class CpuTarget : public target::Target {
@@ -136,8 +134,7 @@ public:
     return makeMachine(triple(), Triple(triple()).isAArch64() ? "generic" : "x86-64", "");
   }
   std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
-  Error compileKernels(mlir::ModuleOp module, unsigned threads,
-                       std::vector<target::CompiledObject> &objects) override {
+  Error compileKernels(mlir::ModuleOp module, unsigned threads, std::vector<target::CompiledObject> &objects) override {
     return cpu::compileKernels(module, list, objects);
   }
 
@@ -166,9 +163,8 @@ Expected<std::vector<CpuVariant>> parseVariants(StringRef spec) {
     variants.push_back(std::move(*variant));
   }
   // The runtime takes the first variant that it can run: the one that asks for most comes first.
-  llvm::stable_sort(variants, [](const CpuVariant &a, const CpuVariant &b) {
-    return a.features.size() > b.features.size();
-  });
+  llvm::stable_sort(variants,
+                    [](const CpuVariant &a, const CpuVariant &b) { return a.features.size() > b.features.size(); });
   return variants;
 }
 

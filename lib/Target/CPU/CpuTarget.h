@@ -26,8 +26,8 @@ struct CpuVariant : target::Variant {
 /// means this machine. Best first.
 llvm::Expected<std::vector<CpuVariant>> parseVariants(llvm::StringRef spec);
 
-/// Tile shapes for a set of features (LLVM's names).
-TileConfig chooseTiles(const llvm::Triple &triple, llvm::ArrayRef<std::string> features);
+/// Tile shapes for a processor and a set of features (LLVM's names).
+TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, llvm::ArrayRef<std::string> features);
 
 llvm::Expected<std::unique_ptr<target::Target>> createCpuTarget(llvm::StringRef spec);
 

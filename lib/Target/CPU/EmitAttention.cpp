@@ -68,8 +68,8 @@ void KernelEmitter::emitAttention(nn::AttentionOp root) {
     Value firstQuery = mul(block, width);
     Value queryCount = min(sub(queries, firstQuery), width);
     auto base = [&](const Storage &operand, Value row, Value headIndex) {
-      Value offset = add(add(mul(batch, operand.strides[0]), mul(row, operand.strides[1])),
-                         mul(headIndex, operand.strides[2]));
+      Value offset =
+          add(add(mul(batch, operand.strides[0]), mul(row, operand.strides[1])), mul(headIndex, operand.strides[2]));
       return offsetPointer(operand.pointer, offset, operand.elementType);
     };
     packTransposed(panel, base(*query, firstQuery, head), query->strides[1], query->elementType, constant(headDim),
@@ -107,55 +107,51 @@ void KernelEmitter::emitAttention(nn::AttentionOp root) {
       SmallVector<Value> start;
       for (int64_t v = 0; v < vectors; ++v)
         start.push_back(loadAt(maxima, constant(v * lanes), f32, lanes));
-      SmallVector<Value> largest =
-          forLoop(constant(0), keyCount, constant(1), start, [&](Value j, ValueRange running) {
-            Value keyIndex = add(firstKey, j);
-            SmallVector<Value> next;
-            for (int64_t v = 0; v < vectors; ++v) {
-              Value offset = add(mul(j, width), constant(v * lanes));
-              Value score = loadAt(scores, offset, f32, lanes);
-              Value firstLane = add(firstQuery, constant(v * lanes));
-              if (Value mask = root.getMask()) {
-                ArrayRef<AffineExpr> maskSizes = sizes.of(mask);
-                auto isOne = [&](unsigned d) { return maskSizes[d] == getAffineConstantExpr(1, b.getContext()); };
-                auto at = [&](Value queryIndex) {
-                  return Indices{{isOne(0) ? constant(0) : batch},
-                                 {isOne(1) ? constant(0) : head},
-                                 {isOne(2) ? constant(0) : queryIndex},
-                                 {keyIndex}};
-                };
-                Value allowed;
-                if (isOne(2)) {
-                  allowed = splat(evaluate(mask, at(constant(0)), 1), lanes);
-                } else {
-                  // Lanes beyond the last query read the last query's mask: they are never written out.
-                  SmallVector<Value> values;
-                  for (int64_t lane = 0; lane < lanes; ++lane)
-                    values.push_back(evaluate(
-                        mask, at(min(add(firstLane, constant(lane)), sub(queries, constant(1)))), 1));
-                  allowed = vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, values[0].getType()),
-                                                           values);
-                }
-                if (cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1))
-                  score = arith::SelectOp::create(b, loc, allowed, score, lowest);
-                else
-                  score = arith::AddFOp::create(b, loc, score, allowed);
-              }
-              if (root.getCausal()) {
-                SmallVector<int64_t> iota = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
-                Value queryIndex = arith::AddIOp::create(
-                    b, loc, splat(add(firstLane, ahead), lanes),
-                    arith::ConstantOp::create(b, loc, b.getI64VectorAttr(iota)).getResult());
-                Value seen = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, splat(keyIndex, lanes),
-                                                   queryIndex);
-                score = arith::SelectOp::create(b, loc, seen, score, lowest);
-              }
-              if (root.getMask() || root.getCausal())
-                storeAt(score, scores, offset, f32, lanes);
-              next.push_back(arith::MaximumFOp::create(b, loc, running[v], score));
+      SmallVector<Value> largest = forLoop(constant(0), keyCount, constant(1), start, [&](Value j, ValueRange running) {
+        Value keyIndex = add(firstKey, j);
+        SmallVector<Value> next;
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value offset = add(mul(j, width), constant(v * lanes));
+          Value score = loadAt(scores, offset, f32, lanes);
+          Value firstLane = add(firstQuery, constant(v * lanes));
+          if (Value mask = root.getMask()) {
+            ArrayRef<AffineExpr> maskSizes = sizes.of(mask);
+            auto isOne = [&](unsigned d) { return maskSizes[d] == getAffineConstantExpr(1, b.getContext()); };
+            auto at = [&](Value queryIndex) {
+              return Indices{{isOne(0) ? constant(0) : batch},
+                             {isOne(1) ? constant(0) : head},
+                             {isOne(2) ? constant(0) : queryIndex},
+                             {keyIndex}};
+            };
+            Value allowed;
+            if (isOne(2)) {
+              allowed = splat(evaluate(mask, at(constant(0)), 1), lanes);
+            } else {
+              // Lanes beyond the last query read the last query's mask: they are never written out.
+              SmallVector<Value> values;
+              for (int64_t lane = 0; lane < lanes; ++lane)
+                values.push_back(evaluate(mask, at(min(add(firstLane, constant(lane)), sub(queries, constant(1)))), 1));
+              allowed = vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, values[0].getType()), values);
             }
-            return next;
-          });
+            if (cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1))
+              score = arith::SelectOp::create(b, loc, allowed, score, lowest);
+            else
+              score = arith::AddFOp::create(b, loc, score, allowed);
+          }
+          if (root.getCausal()) {
+            SmallVector<int64_t> iota = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
+            Value queryIndex =
+                arith::AddIOp::create(b, loc, splat(add(firstLane, ahead), lanes),
+                                      arith::ConstantOp::create(b, loc, b.getI64VectorAttr(iota)).getResult());
+            Value seen = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, splat(keyIndex, lanes), queryIndex);
+            score = arith::SelectOp::create(b, loc, seen, score, lowest);
+          }
+          if (root.getMask() || root.getCausal())
+            storeAt(score, scores, offset, f32, lanes);
+          next.push_back(arith::MaximumFOp::create(b, loc, running[v], score));
+        }
+        return next;
+      });
 
       // A query that has seen no key yet keeps -inf; subtracting 0 instead keeps its exponentials at zero.
       SmallVector<Value> shifts, noSums;

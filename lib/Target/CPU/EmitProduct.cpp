@@ -17,11 +17,13 @@ namespace intarsia::cpu {
 
 namespace {
 // Slots of the plan of a linear layer.
-enum { kRowBlock = ITX_PLAN_PRIVATE, kRowBlocks, kPanelsPerTile, kPanelGroups };
+enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 /// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
 constexpr int64_t kSumsInFlight = 8;
-/// Counters of finished tiles lie a cache line apart.
-constexpr int64_t kCounterBytes = ITX_BUFFER_ALIGNMENT;
+/// A finishing tile normalises this many rows: some microseconds of work.
+constexpr int64_t kFinishRows = 16;
+/// The least that is worth prefetching at a step: a cache line every eight steps.
+constexpr int64_t kPrefetchStep = 8;
 } // namespace
 
 //===-- Register tile -----------------------------------------------------------------------------------------===//
@@ -38,13 +40,16 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t v = 0; v < vectors; ++v) {
           if (t.accumulate && chain == 0)
-            initial.push_back(
-                loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
+            initial.push_back(loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
           else
             initial.push_back(floatConstant(0.0, f32, lanes));
         }
     Value start = offsetPointer(t.b, constant(first), t.bType);
+    bool prefetches = t.prefetch && rows == config.rows && first == 0;
     auto step = [&](Value k, int64_t chain, ValueRange running, SmallVector<Value> &next) {
+      if (prefetches)
+        LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+                               /*hint=*/2, /*cache=*/1);
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
         right.push_back(loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
@@ -132,8 +137,7 @@ void KernelEmitter::packTransposed(Value panel, Value source, Value stride, Type
           forLoop(constant(0), wholeDepth, constant(lanes), [&](Value k) {
             SmallVector<Value> rows;
             for (int64_t i = 0; i < lanes; ++i)
-              rows.push_back(
-                  scaled(loadAt(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
+              rows.push_back(scaled(loadAt(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
             rows = transpose(rows);
             for (int64_t i = 0; i < lanes; ++i)
               storeAt(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
@@ -170,12 +174,10 @@ void KernelEmitter::packRows(Value panel, Value source, Value stride, Type type,
   forLoop(constant(0), depth, constant(1), [&](Value k) {
     Value from = mul(k, stride), to = mul(k, constant(panelWidth));
     Value whole = mul(div(columns, constant(lanes)), constant(lanes));
-    forLoop(constant(0), whole, constant(lanes), [&](Value c) {
-      storeAt(loadAt(source, add(from, c), type, lanes), panel, add(to, c), f32, lanes);
-    });
-    forLoop(whole, columns, constant(1), [&](Value c) {
-      storeAt(loadAt(source, add(from, c), type, 1), panel, add(to, c), f32, 1);
-    });
+    forLoop(constant(0), whole, constant(lanes),
+            [&](Value c) { storeAt(loadAt(source, add(from, c), type, lanes), panel, add(to, c), f32, lanes); });
+    forLoop(whole, columns, constant(1),
+            [&](Value c) { storeAt(loadAt(source, add(from, c), type, 1), panel, add(to, c), f32, 1); });
     forLoop(columns, constant(panelWidth), constant(1),
             [&](Value c) { storeAt(floatConstant(0.0, f32, 1), panel, add(to, c), f32, 1); });
   });
@@ -196,7 +198,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
   int64_t panels = llvm::divideCeil(features, kPanelWidth);
   Value rows = product(leading);
   // Rows whose left operand stays in the private cache while the panels pass by.
-  int64_t maximalRows = std::clamp<int64_t>(config.blockBytes / (depth * 4), 2 * config.rows, 16 * config.rows);
+  int64_t maximalRows = std::clamp<int64_t>(config.blockBytes / (depth * 4), 2 * config.rows, 64 * config.rows);
   maximalRows = maximalRows / config.rows * config.rows;
 
   // Outputs that need the whole row (a norm at the end) are computed when the row's last tile is done.
@@ -227,10 +229,8 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     return;
 
   if (planning) {
-    // Row blocks as equal as whole register tiles allow; with a norm at the end they are smaller, so that one block's
-    // norm runs beside another's product.
-    int64_t limit = norm ? std::min<int64_t>(maximalRows, 4 * config.rows) : maximalRows;
-    Value blocks = max(ceilDiv(rows, constant(limit)), constant(1));
+    // Row blocks as equal as whole register tiles allow.
+    Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
     Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
     rowBlock = max(rowBlock, constant(config.rows));
     blocks = ceilDiv(rows, rowBlock);
@@ -248,11 +248,10 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     Value groups = ceilDiv(constant(panels), best);
     setPlan(ITX_PLAN_TILES, mul(blocks, groups));
     setPlan(kRowBlock, rowBlock);
-    setPlan(kRowBlocks, blocks);
     setPlan(kPanelsPerTile, best);
     setPlan(kPanelGroups, groups);
     if (norm)
-      setPlan(ITX_PLAN_SHARED_BYTES, mul(blocks, constant(kCounterBytes)));
+      setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
     return;
   }
 
@@ -291,7 +290,18 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     rowStorage = outputs[place];
   }
 
-  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+  // Norms are computed in tiles of their own, once all products are done.
+  Value tiles = planValue(ITX_PLAN_TILES);
+  if (norm)
+    ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, tileBegin, tiles), [&] {
+      storage[normInput] = *rowStorage;
+      Value firstRow = mul(sub(tileBegin, tiles), constant(kFinishRows));
+      Value endRow = min(mul(sub(tileEnd, tiles), constant(kFinishRows)), rows);
+      forLoop(firstRow, endRow, constant(1), [&](Value flat) { emitRow(makeRow(flat, leading), late); });
+      storage.erase(normInput);
+    });
+
+  forLoop(tileBegin, norm ? min(tileEnd, tiles) : tileEnd, constant(1), [&](Value tile) {
     Value block = div(tile, groups), group = rem(tile, groups);
     Value firstRow = mul(block, rowBlock);
     Value endRow = min(add(firstRow, rowBlock), rows);
@@ -320,13 +330,25 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
         right = offsetPointer(weight->pointer, mul(column, constant(depth)), weight->elementType);
       } else {
         right = packedPanel;
-        packTransposed(packedPanel, offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
+        packTransposed(packedPanel,
+                       offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
                        weight->strides[0], weight->elementType, constant(depth),
                        min(sub(constant(features), column), constant(kPanelWidth)), Value());
       }
+      // Meanwhile the next panel comes into the second-level cache, a part with each register tile: weights of a
+      // whole model pass through once a call and come from far away.
+      Value lines = max(ceilDiv(constant(kPanelWidth * weightType.getElementTypeBitWidth() / 8),
+                                ceilDiv(sub(endRow, firstRow), constant(config.rows))),
+                        constant(kPrefetchStep));
+      Value nextPanel = packed ? offsetPointer(right, constant(depth * kPanelWidth), weight->elementType) : Value();
       forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
         Value count = min(sub(endRow, m), constant(config.rows));
         TileOperands operands;
+        if (packed) {
+          Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
+          operands.prefetch = offsetPointer(nextPanel, part, b.getI8Type());
+          operands.prefetchStep = lines;
+        }
         operands.a = packInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
                                : offsetPointer(input->pointer, mul(m, inputStride), f32);
         operands.aRow = inputStride;
@@ -380,19 +402,6 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
           currentRow = nullptr;
         });
       });
-    });
-
-    if (!norm)
-      return;
-    // The thread that finishes the last tile of a row block normalises its rows; nobody waits.
-    Value counter = offsetPointer(sharedPointer, mul(block, constant(kCounterBytes)), b.getI8Type());
-    Value before = LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, counter, constant(1),
-                                             LLVM::AtomicOrdering::acq_rel);
-    Value last = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(before, constant(1)), groups);
-    ifThen(last, [&] {
-      storage[normInput] = *rowStorage;
-      forLoop(firstRow, endRow, constant(1), [&](Value flat) { emitRow(makeRow(flat, leading), late); });
-      storage.erase(normInput);
     });
   });
 }

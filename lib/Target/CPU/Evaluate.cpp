@@ -48,7 +48,8 @@ Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t wid
   } else if (auto it = storage.find(tensor); it != storage.end()) {
     Storage source = it->second;
     // Neighbouring lanes must be neighbours in memory.
-    bool contiguous = width == 1 || llvm::none_of(ArrayRef<Index>(at).drop_back(), [](const Index &index) { return index.lane; });
+    bool contiguous =
+        width == 1 || llvm::none_of(ArrayRef<Index>(at).drop_back(), [](const Index &index) { return index.lane; });
     result = contiguous ? load(source, at, width) : evaluatePerLane(tensor, at, width);
   } else if (Operation *op = tensor.getDefiningOp()) {
     result = evaluateOp(op, tensor, at, width);
@@ -103,6 +104,64 @@ Value KernelEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int
   return select(0, at[dim].base);
 }
 
+Value KernelEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t width) {
+  int64_t half = cast<RankedTensorType>(op.getFrequencies().getType()).getDimSize(0);
+  const Index &feature = at.back();
+  bool lanesElsewhere = llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; });
+  // A vector lies in one of three parts: first of a pair, second of a pair, not rotated. Otherwise one by one.
+  if (width > 1 && (op.getInterleaved() || lanesElsewhere || half % width != 0))
+    return evaluatePerLane(op.getResult(), at, width);
+  Type f32 = b.getF32Type();
+  auto elementAt = [&](Value index) {
+    Indices indices(at.begin(), at.end());
+    indices.back().base = index;
+    return evaluate(op.getInput(), indices, width);
+  };
+  // x * cos + sign * partner * sin, at the frequency of the pair.
+  auto rotated = [&](Value pair, Value partner, double sign) -> Value {
+    Value position = arith::SIToFPOp::create(b, loc, f32, evaluate(op.getPositions(), {at[0], at[1]}, 1));
+    Value angle = arith::MulFOp::create(b, loc, splat(position, width),
+                                        evaluate(op.getFrequencies(), {Index{pair, feature.lane}}, width));
+    Value factor = floatConstant(op.getAttentionFactor().convertToDouble(), f32, width);
+    Value signedFactor = floatConstant(sign * op.getAttentionFactor().convertToDouble(), f32, width);
+    Value cosine = arith::MulFOp::create(b, loc, emitCos(b, loc, angle), factor);
+    Value sine = arith::MulFOp::create(b, loc, emitSin(b, loc, angle), signedFactor);
+    Value kept = arith::MulFOp::create(b, loc, elementAt(feature.base), cosine);
+    return arith::AddFOp::create(b, loc, kept, arith::MulFOp::create(b, loc, elementAt(partner), sine));
+  };
+  auto choose = [&](Value condition, function_ref<Value()> yes, function_ref<Value()> no) -> Value {
+    auto branch = scf::IfOp::create(b, loc, TypeRange{vectorOf(f32, width)}, condition, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    for (auto [block, emit] : {std::pair(branch.thenBlock(), yes), std::pair(branch.elseBlock(), no)}) {
+      b.setInsertionPointToEnd(block);
+      memo.emplace_back();
+      Value value = emit();
+      memo.pop_back();
+      scf::YieldOp::create(b, loc, value);
+    }
+    return branch.getResult(0);
+  };
+  Value i = feature.base, middle = constant(half), end = constant(2 * half);
+  if (op.getInterleaved()) {
+    Value pair = div(i, constant(2)), even = mul(pair, constant(2));
+    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, i, even);
+    return choose(
+        less(i, end),
+        [&] {
+          return choose(
+              isFirst, [&] { return rotated(pair, add(i, constant(1)), -1.0); },
+              [&] { return rotated(pair, sub(i, constant(1)), 1.0); });
+        },
+        [&] { return elementAt(i); });
+  }
+  return choose(
+      less(i, middle), [&] { return rotated(i, add(i, middle), -1.0); },
+      [&] {
+        return choose(
+            less(i, end), [&] { return rotated(sub(i, middle), sub(i, middle), 1.0); }, [&] { return elementAt(i); });
+      });
+}
+
 Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
   auto resultType = cast<RankedTensorType>(tensor.getType());
   Type type = computeType(resultType.getElementType());
@@ -129,9 +188,8 @@ Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
         .Case([&](nn::TanhOp) { return emitTanh(b, loc, x); })
         .Case([&](nn::SigmoidOp) { return emitSigmoid(b, loc, x); })
         // maximumf keeps NaN, as the op says.
-        .Case([&](nn::ReluOp) -> Value {
-          return arith::MaximumFOp::create(b, loc, x, floatConstant(0.0, type, width));
-        });
+        .Case(
+            [&](nn::ReluOp) -> Value { return arith::MaximumFOp::create(b, loc, x, floatConstant(0.0, type, width)); });
   }
   if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
     if (llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; }) && width > 1)
@@ -141,6 +199,8 @@ Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
       row = arith::ExtSIOp::create(b, loc, b.getI64Type(), row);
     return evaluate(embedding.getTable(), {Index{row}, at.back()}, width);
   }
+  if (auto rope = dyn_cast<nn::RopeOp>(op))
+    return evaluateRope(rope, at, width);
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     Indices source;
     llvm::SmallBitVector dropped = slice.getDroppedDims();
@@ -330,9 +390,9 @@ SmallVector<Value> KernelEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> 
         lanes.push_back(evaluate(extract.getTensor(), at, 1));
       }
       values[extract.getResult()] =
-          width == 1 ? lanes[0]
-                     : vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes)
-                           .getResult();
+          width == 1
+              ? lanes[0]
+              : vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes).getResult();
       continue;
     }
     if (inner.getNumResults() != 1 || inner.getNumRegions() != 0) {
@@ -465,8 +525,7 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
 
 //===-- Rows --------------------------------------------------------------------------------------------------===//
 
-Value KernelEmitter::reduce(Value count, bool maximum, Type type,
-                            function_ref<Value(Value i, int64_t width)> element) {
+Value KernelEmitter::reduce(Value count, bool maximum, Type type, function_ref<Value(Value i, int64_t width)> element) {
   int64_t lanes = config.lanes;
   // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
   constexpr int64_t kChains = 4;
@@ -496,9 +555,9 @@ Value KernelEmitter::reduce(Value count, bool maximum, Type type,
     sum = forLoop(chainEnd, vectorEnd, constant(lanes), sum, [&](Value i, ValueRange running) {
       return SmallVector<Value>{combine(running[0], element(i, lanes))};
     })[0];
-  Value scalar = vector::ReductionOp::create(
-      b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, sum,
-      maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
+  Value scalar =
+      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, sum,
+                                  maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
   if (!isZero(vectorEnd, count))
     scalar = forLoop(vectorEnd, count, constant(1), scalar, [&](Value i, ValueRange running) {
       return SmallVector<Value>{combine(running[0], element(i, 1))};
@@ -581,8 +640,7 @@ void KernelEmitter::prepareNorm(Operation *op, const RowScope &row) {
   Value bias = layerNorm ? layerNorm.getBias() : Value();
   SmallVector<Value> prefix(row.prefix);
   bound[op->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
-    Value x = direct ? evaluate(input, indices, width)
-                     : loadAt(scratchRow, indices.back().base, b.getF32Type(), width);
+    Value x = direct ? evaluate(input, indices, width) : loadAt(scratchRow, indices.back().base, b.getF32Type(), width);
     if (mean)
       x = arith::SubFOp::create(b, loc, x, splat(mean, width));
     x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
@@ -622,8 +680,7 @@ void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
     if (!reduction || reduction.getNumReductionLoops() == 0 || op.getNumResults() != 1)
       continue;
     ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
-    if (extents.size() > row.sizes.size() ||
-        extents != ArrayRef<AffineExpr>(row.sizes).take_front(extents.size()))
+    if (extents.size() > row.sizes.size() || extents != ArrayRef<AffineExpr>(row.sizes).take_front(extents.size()))
       continue;
     Indices at;
     for (Value prefix : ArrayRef(row.prefix).take_front(extents.size()))

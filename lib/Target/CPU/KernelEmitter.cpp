@@ -50,6 +50,7 @@ LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef
   beginPlan(module, planName);
   setPlan(ITX_PLAN_WORKSPACE_BYTES, size(workspaceBytes));
   setPlan(ITX_PLAN_SHARED_BYTES, constant(0));
+  setPlan(ITX_PLAN_FINISH_TILES, constant(0));
   drive();
   b.clearInsertionPoint();
   return failure(failedAny);
@@ -195,8 +196,8 @@ Value KernelEmitter::offsetPointer(Value pointer, Value elements, Type elementTy
 Value KernelEmitter::loadAt(Value pointer, Value offset, Type elementType, int64_t width) {
   Type stored = storedType(elementType);
   unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
-  Value value = LLVM::LoadOp::create(b, loc, vectorOf(stored, width), offsetPointer(pointer, offset, elementType),
-                                     alignment);
+  Value value =
+      LLVM::LoadOp::create(b, loc, vectorOf(stored, width), offsetPointer(pointer, offset, elementType), alignment);
   if (elementType.isInteger(1)) {
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero);
@@ -398,9 +399,7 @@ Value KernelEmitter::max(Value a, Value c) {
     return constant(std::max(*x, *y));
   return arith::MaxSIOp::create(b, loc, a, c);
 }
-Value KernelEmitter::less(Value a, Value c) {
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, a, c);
-}
+Value KernelEmitter::less(Value a, Value c) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, a, c); }
 
 Value KernelEmitter::floatConstant(double value, Type type, int64_t width) {
   Attribute scalar = b.getFloatAttr(type, value);
@@ -496,8 +495,8 @@ Value KernelEmitter::size(AffineExpr expression) {
       unsupported(kernel, "the size '" + name + "' is not one of the kernel's sizes");
       position = 0;
     }
-    result = LLVM::LoadOp::create(b, loc, b.getI64Type(),
-                                  offsetPointer(sizesPointer, constant(position), b.getI64Type()));
+    result =
+        LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, constant(position), b.getI64Type()));
   } else {
     auto binary = cast<AffineBinaryOpExpr>(expression);
     Value lhs = size(binary.getLHS()), rhs = size(binary.getRHS());

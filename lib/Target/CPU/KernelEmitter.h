@@ -71,6 +71,7 @@ private:
   mlir::Value evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateRope(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
   /// Emits one scalar op (of a linalg body, or an elementwise op on tensors) on vectors of `width`.
   mlir::Value emitElementwise(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
@@ -140,6 +141,8 @@ private:
     mlir::Value depth;
     mlir::Value out, outRow;
     bool accumulate = false; ///< start from what `out` holds
+    mlir::Value prefetch;    ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
+    mlir::Value prefetchStep;
   };
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
   /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
@@ -159,7 +162,8 @@ private:
   void beginRun(mlir::ModuleOp module, llvm::StringRef name);
   mlir::Value planValue(int64_t slot);
 
-  /// Outputs, stored element by element along the last dimension. Rows of an output whose elements are computed in place: used by rows kernels and the last step of a linear.
+  /// Outputs, stored element by element along the last dimension. Rows of an output whose elements are computed in
+  /// place: used by rows kernels and the last step of a linear.
   void emitRow(const RowScope &row, llvm::ArrayRef<unsigned> outputs);
   RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
   /// What an output holds: reshapes before the yield do not move data, so the value behind them is what is computed.
@@ -181,9 +185,9 @@ private:
   bool planning = false; ///< the plan function is being emitted, not the run function
   std::map<int64_t, mlir::Value> constants;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> sizeValues;
-  llvm::DenseMap<mlir::Value, Storage> storage;   ///< arguments
+  llvm::DenseMap<mlir::Value, Storage> storage; ///< arguments
   llvm::SmallVector<Storage> outputs;
-  llvm::DenseMap<mlir::Value, ElementFn> bound;   ///< values that a driver has computed
+  llvm::DenseMap<mlir::Value, ElementFn> bound; ///< values that a driver has computed
   const RowScope *currentRow = nullptr;
 
   /// Elements already emitted in this block or one that encloses it.

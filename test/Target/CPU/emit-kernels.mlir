@@ -18,11 +18,12 @@ rt.kernel @linear(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64
 
 // -----
 
-// The norm runs where the last tile of a block of rows is done: a counter, no waiting.
+// The norm has tiles of its own, which run when all products are done; the next panel is prefetched meanwhile.
 // CHECK-LABEL: func.func @linear_norm_run
-// CHECK: llvm.atomicrmw add {{.*}} acq_rel
+// CHECK: arith.cmpi sge
 // CHECK: scf.if
 // CHECK: vector.reduction <add>
+// CHECK: llvm.intr.prefetch
 rt.kernel @linear_norm(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %g: tensor<96xf32>)
     -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x64xf32>, tensor<96x64xf32>) -> tensor<?x96xf32>

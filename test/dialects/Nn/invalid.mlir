@@ -373,7 +373,7 @@ func.func @quantize(%x: tensor<64xf32>) {
 // -----
 
 func.func @quantize(%x: tensor<64xf32>) {
-  // expected-error@+1 {{'nn.quantize' op codes hold 'i8', the format says 'i4'}}
+  // expected-error@+1 {{'nn.quantize' op element of codes is 'i8', the format says 'i4'}}
   %c, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xf32>) -> (tensor<64xi8>, tensor<2xf32>)
   return
 }
@@ -381,7 +381,7 @@ func.func @quantize(%x: tensor<64xf32>) {
 // -----
 
 func.func @quantize(%x: tensor<64xf32>) {
-  // expected-error@+1 {{'nn.quantize' op scales have type 'tensor<3xf32>', the format implies 'tensor<2xf32>'}}
+  // expected-error@+1 {{'nn.quantize' op type of scales is 'tensor<3xf32>', the format implies 'tensor<2xf32>'}}
   %c, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xf32>) -> (tensor<64xi4>, tensor<3xf32>)
   return
 }
@@ -413,7 +413,7 @@ func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>) {
 // -----
 
 func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.dequantize' op tensor scale have type 'tensor<4xf32>', the format implies 'tensor<f32>'}}
+  // expected-error@+1 {{'nn.dequantize' op type of tensor scale is 'tensor<4xf32>', the format implies 'tensor<f32>'}}
   %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<64xi4>, tensor<4xi8>, tensor<4xf32>) -> tensor<64xf32>
   return
 }
@@ -487,5 +487,63 @@ func.func @group(%x: tensor<4xf32>) {
     // expected-error@+1 {{'nn.yield' op value 0 is 'tensor<4xf32>', the group's result is 'tensor<?xf32>'}}
     nn.yield %a : tensor<4xf32>
   }
+  return
+}
+
+// -----
+
+func.func @group() {
+  // expected-error@+1 {{'nn.group' op expects a non-empty block}}
+  "nn.group"() ({
+  ^bb0:
+  }) {root = "rows"} : () -> ()
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %v: tensor<?x?x6x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op value has 6 heads, key has 12}}
+  %0 = nn.attention %q, %q, %v {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x?x6x64xf32>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<2x?x12x64xf32>, %v: tensor<3x?x12x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op value has 3 batch entries, query has 2}}
+  %0 = nn.attention %q, %q, %v {scale = 1.0 : f32} : (tensor<2x?x12x64xf32>, tensor<2x?x12x64xf32>, tensor<3x?x12x64xf32>) -> tensor<2x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>, %m: tensor<?x?xi1>) {
+  // expected-error@+1 {{'nn.attention' op mask has rank 2, must have rank 4}}
+  %0 = nn.attention %q, %q, %q mask %m {scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x?xi1>) -> tensor<?x?x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @rope(%x: tensor<?x?x8x64xf32>, %p: tensor<?xi64>, %f: tensor<32xf32>) {
+  // expected-error@+1 {{'nn.rope' op positions has rank 1, must have rank 2}}
+  %0 = nn.rope %x, %p, %f : (tensor<?x?x8x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x?x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<64xi4>, %s: tensor<2xf32>, %z: tensor<1xi4>) {
+  // expected-error@+1 {{'nn.dequantize' op type of zero points is 'tensor<1xi4>', the format implies 'tensor<2xi4>'}}
+  %0 = nn.dequantize %c, %s zero_points %z {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xi4>, tensor<2xf32>, tensor<1xi4>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<f16>) {
+  // expected-error@+1 {{'nn.dequantize' op element of tensor scale is 'f16', the format says 'f32'}}
+  %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<64xi4>, tensor<4xi8>, tensor<f16>) -> tensor<64xf32>
   return
 }

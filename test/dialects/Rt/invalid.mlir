@@ -187,3 +187,17 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>, %b: memref<4xf16>) {
   %0 = rt.dispatch @k on %q ins(%a : memref<4xf32>) outs(%b : memref<4xf16>)
   return
 }
+
+// -----
+
+// expected-error@+1 {{'rt.kernel' op body is empty, must end with 'rt.yield'}}
+"rt.kernel"() ({
+^bb0:
+}) {sym_name = "k", function_type = () -> (), sizes = [], root = "rows"} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'rt.kernel' op body ends with 'llvm.unreachable', must end with 'rt.yield'}}
+rt.kernel @k() attributes {root = "rows", sizes = []} {
+  llvm.unreachable
+}
