@@ -9,10 +9,10 @@ PRESET ?= dev
 BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 
-.PHONY: help setup build demo test bench docs format lint asan tsan fuzz clean
+.PHONY: help setup build demo test test-slow bench docs format lint asan tsan fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, the Python environment with the MiniLM model
 	@scripts/setup-packages.sh
@@ -26,6 +26,9 @@ demo: build ## compile the MiniLM sentence encoder and compare a few sentences w
 
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
+
+test-slow: build ## the exhaustive tests: every f32 argument of the vector math (20 minutes)
+	@ctest --test-dir $(BUILD) -L slow --output-on-failure
 
 bench: setup ## measure against other runtimes (they get an environment of their own)
 	@scripts/setup-packages.sh scripts/packages-bench.txt

@@ -17,7 +17,7 @@ echo "==> Unit tests ($preset)"
 export ASAN_OPTIONS=exitcode=199:strict_string_checks=1 UBSAN_OPTIONS=exitcode=199:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=exitcode=199:halt_on_error=1:second_deadlock_stack=1
 GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "${JOBS:-$(nproc)}" --output-on-failure \
-  -E '^lit$' --no-tests=error --output-junit "$reports/unit.xml" </dev/null >"$reports/unit.log" 2>&1 ||
+  -E '^lit$' -LE slow --no-tests=error --output-junit "$reports/unit.xml" </dev/null >"$reports/unit.log" 2>&1 ||
   { status=1; cat "$reports/unit.log"; }
 sed -n '/tests passed/p' "$reports/unit.log"
 

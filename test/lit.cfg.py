@@ -4,6 +4,7 @@
 
 import os
 import platform
+import sys
 
 import lit.formats
 
@@ -26,7 +27,8 @@ for variable in ("HOME", "CCACHE_DIR", "ITX_THREADS", "ASAN_OPTIONS", "UBSAN_OPT
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
 
-config.substitutions.append(("%python", config.python))
+# lit runs in the environment that has what the tests import.
+config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%source_dir", config.source_dir))
 
 config.available_features.add(platform.machine())

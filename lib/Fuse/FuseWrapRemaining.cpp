@@ -25,8 +25,8 @@ StringRef kindOf(Operation *op) {
     return "matmul";
   if (isa<nn::AttentionOp>(op))
     return "attention";
-  if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp>(op) || isRowWise(op) || isElementwise(op) ||
-      isParallelGeneric(op))
+  if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp>(op) || isRowWise(op) ||
+      isElementwise(op) || isParallelGeneric(op))
     return "rows";
   if (isa<linalg::GenericOp>(op))
     return "generic";

@@ -75,21 +75,21 @@ double geluTanh(double x) {
 }
 
 const MathFunction functions[] = {
-    {"exp", cpu::emitExp, [](double x) { return std::exp(x); }, 1.0, smallestNormal, 0x1p-126},
-    {"exp_non_positive", cpu::emitExpNonPositive, [](double x) { return std::exp(x); }, 2.0, smallestNormal, 0x1p-126,
+    {"exp", cpu::emitExp, [](double x) { return std::exp(x); }, 0.99, smallestNormal, 8.4e-39},
+    {"exp_non_positive", cpu::emitExpNonPositive, [](double x) { return std::exp(x); }, 1.93, smallestNormal, 8.4e-39,
      -std::numeric_limits<float>::infinity(), 0.0f},
-    {"erf", cpu::emitErf, [](double x) { return std::erf(x); }, 2.0, smallestNormal, 0x1p-149},
-    {"tanh", cpu::emitTanh, [](double x) { return std::tanh(x); }, 3.0, smallestNormal, 0x1p-148},
-    {"sigmoid", cpu::emitSigmoid, sigmoid, 3.0, smallestNormal, 0x1p-126},
-    {"silu", cpu::emitSilu, silu, 4.0, 5e-37, 5e-37},
-    {"gelu_erf", [](OpBuilder &b, Location l, Value x) { return cpu::emitGelu(b, l, x, GeluForm::Erf); }, geluErf, 20.0,
-     1e-6, 1e-11},
+    {"erf", cpu::emitErf, [](double x) { return std::erf(x); }, 1.35, smallestNormal, 0x1p-149},
+    {"tanh", cpu::emitTanh, [](double x) { return std::tanh(x); }, 2.52, smallestNormal, 0x1p-149},
+    {"sigmoid", cpu::emitSigmoid, sigmoid, 2.49, smallestNormal, 4.2e-39},
+    {"silu", cpu::emitSilu, silu, 2.46, 5e-37, 3.7e-37},
+    {"gelu_erf", [](OpBuilder &b, Location l, Value x) { return cpu::emitGelu(b, l, x, GeluForm::Erf); }, geluErf, 31.2,
+     1e-6, 1.8e-12},
     {"gelu_tanh", [](OpBuilder &b, Location l, Value x) { return cpu::emitGelu(b, l, x, GeluForm::Tanh); }, geluTanh,
-     20.0, 1e-6, 1e-11},
-    {"log", cpu::emitLog, [](double x) { return std::log(x); }, 1.0, smallestNormal, 0x1p-149},
-    {"sin", cpu::emitSin, [](double x) { return std::sin(x); }, 2.0, smallestNormal, 0x1p-149},
-    {"cos", cpu::emitCos, [](double x) { return std::cos(x); }, 2.0, smallestNormal, 0x1p-149},
-    {"rsqrt", cpu::emitRsqrt, [](double x) { return 1.0 / std::sqrt(x); }, 1.0, smallestNormal, 0x1p-149},
+     20.3, 1e-6, 1.3e-12},
+    {"log", cpu::emitLog, [](double x) { return std::log(x); }, 0.93, smallestNormal, 0x1p-149},
+    {"sin", cpu::emitSin, [](double x) { return std::sin(x); }, 2.12, smallestNormal, 0x1p-149},
+    {"cos", cpu::emitCos, [](double x) { return std::cos(x); }, 3.09, smallestNormal, 0x1p-149},
+    {"rsqrt", cpu::emitRsqrt, [](double x) { return 1.0 / std::sqrt(x); }, 1.5, smallestNormal, 0x1p-149},
 };
 
 /// A function `void NAME(const float *in, float *out, int64_t count)` for every math function and width, in LLVM

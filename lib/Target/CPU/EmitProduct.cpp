@@ -22,18 +22,25 @@ enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 constexpr int64_t kSumsInFlight = 8;
 /// A finishing tile normalises this many rows: some microseconds of work.
 constexpr int64_t kFinishRows = 16;
+/// How many rows of a panel ahead a tile of few rows prefetches: 4 KB of f32.
+constexpr int64_t kRowsAhead = 32;
 /// The least that is worth prefetching at a step: a cache line every eight steps.
 constexpr int64_t kPrefetchStep = 8;
 } // namespace
 
 //===-- Register tile -----------------------------------------------------------------------------------------===//
 
+bool KernelEmitter::usesBf16Dot(const TileOperands &t) {
+  return config.bf16Dot && t.aType.isBF16() && t.bType.isBF16() && matchPattern(t.aColumn, m_One());
+}
+
 void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
   int64_t lanes = config.lanes;
   for (int64_t first = 0; first < columns; first += config.tileColumns()) {
     int64_t vectors = std::min(config.columnVectors, (columns - first) / lanes);
     int64_t sums = rows * vectors;
-    int64_t chains = std::max<int64_t>(1, kSumsInFlight / sums);
+    bool dot = usesBf16Dot(t);
+    int64_t chains = dot ? 1 : std::max<int64_t>(1, kSumsInFlight / sums);
     Type f32 = b.getF32Type();
     SmallVector<Value> initial;
     for (int64_t chain = 0; chain < chains; ++chain)
@@ -50,6 +57,12 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
       if (prefetches)
         LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
                                /*hint=*/2, /*cache=*/1);
+      // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
+      if (t.prefetch && chains > 1 && first == 0)
+        for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
+          LLVM::Prefetch::create(
+              b, loc, offsetPointer(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
+              /*rw=*/0, /*hint=*/3, /*cache=*/1);
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
         right.push_back(loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
@@ -62,20 +75,65 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
         }
       }
     };
-    Value whole = mul(div(t.depth, constant(chains)), constant(chains));
-    SmallVector<Value> result =
-        forLoop(constant(0), whole, constant(chains), initial, [&](Value k, ValueRange running) {
-          SmallVector<Value> next(running);
-          for (int64_t chain = 0; chain < chains; ++chain)
-            step(add(k, constant(chain)), chain, running, next);
-          return next;
-        });
-    if (chains > 1 && whole != t.depth)
-      result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+    // Two k at a time: the left pair is one 32-bit broadcast, the two right rows are interleaved. Both rows' elements
+    // of one column are then neighbours, as the instruction wants them, and the packed layout is the one of all
+    // variants.
+    auto dotStep = [&](Value k, bool pair, ValueRange running) {
+      if (prefetches && pair)
+        LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+                               /*hint=*/2, /*cache=*/1);
+      Type bf16 = b.getBF16Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
+      auto narrow = VectorType::get({lanes}, bf16), wide = VectorType::get({2 * lanes}, bf16);
+      auto loadRaw = [&](Value pointer, Value offset, Type type) -> Value {
+        return LLVM::LoadOp::create(b, loc, type, offsetPointer(pointer, offset, bf16), /*alignment=*/2);
+      };
+      SmallVector<int64_t> interleave;
+      for (int64_t i = 0; i < lanes; ++i)
+        llvm::append_values(interleave, i, lanes + i);
+      SmallVector<Value> right, next(running);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value upper = loadRaw(start, add(mul(k, t.bRow), constant(v * lanes)), narrow);
+        Value lower = pair ? loadRaw(start, add(mul(add(k, constant(1)), t.bRow), constant(v * lanes)), narrow)
+                           : arith::ConstantOp::create(b, loc, b.getZeroAttr(narrow)).getResult();
+        right.push_back(vector::ShuffleOp::create(b, loc, upper, lower, interleave));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        Value left = loadRaw(t.a, add(k, mul(constant(r), t.aRow)), pair ? i32 : i16);
+        if (!pair)
+          left = arith::ExtUIOp::create(b, loc, i32, left);
+        left = vector::BitCastOp::create(b, loc, wide, splat(left, lanes));
+        for (int64_t v = 0; v < vectors; ++v) {
+          int64_t sum = r * vectors + v;
+          next[sum] = LLVM::CallIntrinsicOp::create(b, loc, running[sum].getType(),
+                                                    b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                                    ValueRange{running[sum], left, right[v]})
+                          .getResults();
+        }
+      }
+      return next;
+    };
+    Value whole = mul(div(t.depth, constant(dot ? 2 : chains)), constant(dot ? 2 : chains));
+    SmallVector<Value> result;
+    if (dot) {
+      result = forLoop(constant(0), whole, constant(2), initial,
+                       [&](Value k, ValueRange running) { return dotStep(k, true, running); });
+      if (whole != t.depth)
+        result = forLoop(whole, t.depth, constant(1), result,
+                         [&](Value k, ValueRange running) { return dotStep(k, false, running); });
+    } else {
+      result = forLoop(constant(0), whole, constant(chains), initial, [&](Value k, ValueRange running) {
         SmallVector<Value> next(running);
-        step(k, 0, running, next);
+        for (int64_t chain = 0; chain < chains; ++chain)
+          step(add(k, constant(chain)), chain, running, next);
         return next;
       });
+      if (chains > 1 && whole != t.depth)
+        result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+          SmallVector<Value> next(running);
+          step(k, 0, running, next);
+          return next;
+        });
+    }
     for (int64_t sum = 0; sum < sums; ++sum) {
       Value total = result[sum];
       for (int64_t chain = 1; chain < chains; ++chain)
@@ -262,16 +320,18 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
   // The left operand: rows at a fixed distance in memory, or packed as f32 a block at a time.
   std::optional<Storage> input = view(root.getInput());
   unsigned inputRank = sizes.of(root.getInput()).size();
-  bool packInput = !input || !input->elementType.isF32() || (inputRank > 2 && !input->dense);
-  Value packedInput = packInput ? scratch(maximalRows * depth * 4) : Value();
-  Value inputStride = packInput || inputRank == 1 ? constant(depth) : input->strides[inputRank - 2];
-
-  // The right operand: packed ahead of time, or a panel at a time.
   auto weightArgument = dyn_cast<BlockArgument>(root.getWeight());
   rt::LayoutAttr layout;
   if (weightArgument)
     layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weightArgument.getArgNumber(), "rt.layout");
   bool packed = layout && layout.getKind() == rt::LayoutKind::Panels;
+  bool bf16Dot = config.bf16Dot && packed && weightType.getElementType().isBF16();
+  bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
+  bool packInput = !readable || (inputRank > 2 && !input->dense);
+  Value packedInput = packInput ? scratch(maximalRows * depth * 4) : Value();
+  Value inputStride = packInput || inputRank == 1 ? constant(depth) : input->strides[inputRank - 2];
+
+  // The right operand: packed ahead of time, or a panel at a time.
   std::optional<Storage> weight = view(root.getWeight());
   if (!weight || (packed && layout.getWidth() != kPanelWidth)) {
     unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
@@ -350,10 +410,10 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
           operands.prefetchStep = lines;
         }
         operands.a = packInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
-                               : offsetPointer(input->pointer, mul(m, inputStride), f32);
+                               : offsetPointer(input->pointer, mul(m, inputStride), input->elementType);
         operands.aRow = inputStride;
         operands.aColumn = constant(1);
-        operands.aType = f32;
+        operands.aType = packInput ? Type(f32) : input->elementType;
         operands.b = right;
         operands.bRow = constant(kPanelWidth);
         operands.bType = packed ? weight->elementType : f32;

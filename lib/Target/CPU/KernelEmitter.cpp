@@ -204,7 +204,7 @@ Value KernelEmitter::loadAt(Value pointer, Value offset, Type elementType, int64
   }
   Type compute = computeType(elementType);
   if (compute != stored)
-    value = arith::ExtFOp::create(b, loc, vectorOf(compute, width), value);
+    value = widen(value, compute, width);
   return value;
 }
 
@@ -213,7 +213,7 @@ void KernelEmitter::storeAt(Value value, Value pointer, Value offset, Type eleme
   if (elementType.isInteger(1))
     value = arith::ExtUIOp::create(b, loc, vectorOf(stored, width), value);
   else if (stored != computeType(elementType))
-    value = arith::TruncFOp::create(b, loc, vectorOf(stored, width), value);
+    value = narrow(value, stored, width);
   unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
   LLVM::StoreOp::create(b, loc, value, offsetPointer(pointer, offset, elementType), alignment);
 }

@@ -78,6 +78,8 @@ private:
   /// Emits the body of a linalg op for block arguments that have their values; returns the yielded values.
   llvm::SmallVector<mlir::Value> emitBody(mlir::linalg::LinalgOp op, llvm::ArrayRef<mlir::Value> arguments,
                                           llvm::ArrayRef<Index> iteration, int64_t width);
+
+  //===-- Rows (EmitRowStatistics.cpp) -------------------------------------------------------------------------===//
   /// Sum or maximum of element(i, width) for i in [0, size): several vector accumulators, then a scalar tail.
   mlir::Value reduce(mlir::Value size, bool maximum, mlir::Type type,
                      llvm::function_ref<mlir::Value(mlir::Value i, int64_t width)> element);
@@ -91,6 +93,9 @@ private:
   mlir::Value address(const Storage &storage, llvm::ArrayRef<Index> at);
   mlir::Value loadAt(mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
   void storeAt(mlir::Value value, mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  /// Stored → computed and back, rounding to nearest even, by instructions or (NarrowFloat.cpp) by integer arithmetic.
+  mlir::Value widen(mlir::Value value, mlir::Type compute, int64_t width);
+  mlir::Value narrow(mlir::Value value, mlir::Type stored, int64_t width);
   mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
   /// A tensor as strides over memory, if it is an argument seen through slices and reshapes.
   std::optional<Storage> view(mlir::Value tensor);
@@ -145,6 +150,7 @@ private:
     mlir::Value prefetchStep;
   };
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
+  bool usesBf16Dot(const TileOperands &operands);
   /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
   void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
   /// Writes b(k, c) for k < depth, c < panelWidth as a dense f32 panel, zero where c >= columns; the element is at

@@ -10,21 +10,29 @@
 
 namespace intarsia::cpu {
 
-// blockBytes: the larger part of the private second-level cache (2 MB from Sapphire Rapids on, 1 MB Zen 4 and 5,
-// Skylake-X and Neoverse V, 256 KB the least of x86-64-v3's), the rest is for a panel. keyBlock: 32 queries by 128 keys
-// of scores are 16 KB, half of a first-level cache. rows x columnVectors: what the register file holds beside the
-// operands; 8x2 and 6x2 reach 94 to 98 % of the multiply-add peak with AVX-512 and AVX2 (bench/gemm).
+// bf16Dot: vdpbf16ps does twice the flops of f32 multiply-adds on Zen 5, half of them on Sapphire and Emerald Rapids
+// (measured, bench/peak): bf16 is widened there. blockBytes: the larger part of the private second-level cache (2 MB
+// from Sapphire Rapids on, 1 MB Zen 4 and 5, Skylake-X and Neoverse V, 256 KB the least of x86-64-v3's), the rest is
+// for a panel. keyBlock: 32 queries by 128 keys of scores are 16 KB, half of a first-level cache. rows x columnVectors:
+// what the register file holds beside the operands; 8x2 and 6x2 reach 94 to 98 % of the multiply-add peak with AVX-512
+// and AVX2 (bench/gemm).
 TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, llvm::ArrayRef<std::string> features) {
   auto has = [&](llvm::StringRef feature) { return llvm::is_contained(features, feature); };
+  TileConfig tiles;
   if (triple.isAArch64())
-    return {/*lanes=*/4, /*rows=*/6, /*columnVectors=*/4, /*blockBytes=*/512 << 10, /*keyBlock=*/128};
-  bool largeCache = processor.ends_with("rapids");
-  if (has("avx512f"))
-    return {/*lanes=*/16, /*rows=*/8, /*columnVectors=*/2, /*blockBytes=*/(largeCache ? 1536 : 640) << 10,
-            /*keyBlock=*/128};
-  if (has("avx2"))
-    return {/*lanes=*/8, /*rows=*/6, /*columnVectors=*/2, /*blockBytes=*/128 << 10, /*keyBlock=*/128};
-  return {/*lanes=*/4, /*rows=*/4, /*columnVectors=*/2, /*blockBytes=*/128 << 10, /*keyBlock=*/128};
+    tiles = {.lanes = 4, .rows = 6, .columnVectors = 4, .blockBytes = 512 << 10, .keyBlock = 128};
+  else if (has("avx512f"))
+    tiles = {.lanes = 16, .rows = 8, .columnVectors = 2, .blockBytes = 640 << 10, .keyBlock = 128};
+  else if (has("avx2"))
+    tiles = {.lanes = 8, .rows = 6, .columnVectors = 2, .blockBytes = 128 << 10, .keyBlock = 128};
+  else
+    tiles = {.lanes = 4, .rows = 4, .columnVectors = 2, .blockBytes = 128 << 10, .keyBlock = 128};
+  if (processor.ends_with("rapids"))
+    tiles.blockBytes = 1536 << 10;
+  tiles.convertsF16 = triple.isAArch64() || has("f16c");
+  tiles.convertsBf16 = triple.isAArch64() ? has("bf16") : has("avx512bf16");
+  tiles.bf16Dot = has("avx512bf16") && processor.starts_with("znver");
+  return tiles;
 }
 
 } // namespace intarsia::cpu

@@ -16,11 +16,14 @@ inline constexpr int64_t kPanelWidth = 32;
 
 /// How loops are cut on one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
 struct TileConfig {
-  int64_t lanes;         ///< f32 elements of a vector register
-  int64_t rows;          ///< rows of the register tile of a matrix product
-  int64_t columnVectors; ///< vectors in a row of that tile; columnVectors * lanes divides kPanelWidth
-  int64_t blockBytes;    ///< how much of the left operand a task keeps in the core's private cache
-  int64_t keyBlock;      ///< keys that attention handles before it rescales its sums
+  int64_t lanes;             ///< f32 elements of a vector register
+  int64_t rows;              ///< rows of the register tile of a matrix product
+  int64_t columnVectors;     ///< vectors in a row of that tile; columnVectors * lanes divides kPanelWidth
+  int64_t blockBytes;        ///< how much of the left operand a task keeps in the core's private cache
+  int64_t keyBlock;          ///< keys that attention handles before it rescales its sums
+  bool convertsF16 = true;   ///< has instructions between f16 and f32
+  bool convertsBf16 = false; ///< has instructions from f32 to bf16
+  bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
 
   int64_t tileColumns() const { return columnVectors * lanes; }
 };

@@ -1,0 +1,181 @@
+//===- EmitRowStatistics.cpp - What the elements of a row share: norms, softmax, reductions -----------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/VectorMath.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+Value KernelEmitter::reduce(Value count, bool maximum, Type type, function_ref<Value(Value i, int64_t width)> element) {
+  int64_t lanes = config.lanes;
+  // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
+  constexpr int64_t kChains = 4;
+  auto combine = [&](Value a, Value c) -> Value {
+    if (maximum)
+      return arith::MaximumFOp::create(b, loc, a, c);
+    return arith::AddFOp::create(b, loc, a, c);
+  };
+  double neutral = maximum ? -std::numeric_limits<double>::infinity() : 0.0;
+  Value chainStep = constant(kChains * lanes);
+  Value chainEnd = mul(div(count, chainStep), chainStep);
+  Value vectorEnd = mul(div(count, constant(lanes)), constant(lanes));
+  SmallVector<Value> sums(kChains, floatConstant(neutral, type, lanes));
+  auto isZero = [&](Value begin, Value end) {
+    APInt x, y;
+    return begin == end || (matchPattern(begin, m_ConstantInt(&x)) && matchPattern(end, m_ConstantInt(&y)) && x == y);
+  };
+  if (!isZero(constant(0), chainEnd))
+    sums = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) {
+      SmallVector<Value> next;
+      for (int64_t chain = 0; chain < kChains; ++chain)
+        next.push_back(combine(running[chain], element(add(i, constant(chain * lanes)), lanes)));
+      return next;
+    });
+  Value sum = combine(combine(sums[0], sums[1]), combine(sums[2], sums[3]));
+  if (!isZero(chainEnd, vectorEnd))
+    sum = forLoop(chainEnd, vectorEnd, constant(lanes), sum, [&](Value i, ValueRange running) {
+      return SmallVector<Value>{combine(running[0], element(i, lanes))};
+    })[0];
+  Value scalar =
+      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, sum,
+                                  maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
+  if (!isZero(vectorEnd, count))
+    scalar = forLoop(vectorEnd, count, constant(1), scalar, [&](Value i, ValueRange running) {
+      return SmallVector<Value>{combine(running[0], element(i, 1))};
+    })[0];
+  return scalar;
+}
+
+void KernelEmitter::prepareNorm(Operation *op, const RowScope &row) {
+  Value input = op->getOperand(0);
+  AffineExpr featureSize = sizes.of(input).back();
+  Value features = size(featureSize);
+  Type f32 = b.getF32Type();
+  auto at = [&](Value i) {
+    Indices indices;
+    for (Value prefix : row.prefix)
+      indices.push_back({prefix});
+    indices.push_back({i, true});
+    return indices;
+  };
+  // The row is read several times: computed once into scratch, unless it lies in memory as f32 already.
+  auto inMemory = storage.find(input);
+  bool direct = inMemory != storage.end() && inMemory->second.elementType.isF32();
+  Value scratchRow;
+  if (!direct)
+    scratchRow = scratch(featureSize * 4);
+  auto element = [&](Value i, int64_t width) -> Value {
+    if (direct)
+      return evaluate(input, at(i), width);
+    return loadAt(scratchRow, i, f32, width);
+  };
+  auto first = [&](Value i, int64_t width) -> Value {
+    Value x = evaluate(input, at(i), width);
+    if (!direct)
+      storeAt(x, scratchRow, i, f32, width);
+    return x;
+  };
+  Value scalarFeatures = arith::UIToFPOp::create(b, loc, f32, features);
+
+  if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
+    if (direct)
+      scratchRow = scratch(featureSize * 4);
+    Value largest = reduce(features, true, f32, first);
+    // A row of -inf: exp(-inf - 0) gives zeros, and so does their quotient by a sum that is kept from zero.
+    Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
+    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest, lowest);
+    largest = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), largest);
+    Value sum = reduce(features, false, f32, [&](Value i, int64_t width) -> Value {
+      Value shifted = arith::SubFOp::create(b, loc, element(i, width), splat(largest, width));
+      Value e = emitExpNonPositive(b, loc, shifted);
+      storeAt(e, scratchRow, i, f32, width);
+      return e;
+    });
+    Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, floatConstant(0.0, f32, 1));
+    sum = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), sum);
+    Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), sum);
+    bound[softmax.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
+      return arith::MulFOp::create(b, loc, loadAt(scratchRow, indices.back().base, b.getF32Type(), width),
+                                   splat(inverse, width));
+    };
+    return;
+  }
+
+  auto layerNorm = dyn_cast<nn::LayerNormOp>(op);
+  Value mean;
+  if (layerNorm) {
+    Value sum = reduce(features, false, f32, first);
+    mean = arith::DivFOp::create(b, loc, sum, scalarFeatures);
+  }
+  Value squares = reduce(features, false, f32, [&](Value i, int64_t width) -> Value {
+    Value x = layerNorm ? element(i, width) : first(i, width);
+    if (mean)
+      x = arith::SubFOp::create(b, loc, x, splat(mean, width));
+    return arith::MulFOp::create(b, loc, x, x);
+  });
+  Value epsilon = floatConstant(
+      (layerNorm ? layerNorm.getEpsilon() : cast<nn::RmsNormOp>(op).getEpsilon()).convertToDouble(), f32, 1);
+  Value variance = arith::AddFOp::create(b, loc, arith::DivFOp::create(b, loc, squares, scalarFeatures), epsilon);
+  Value inverse = emitRsqrt(b, loc, variance);
+  Value scale = op->getOperand(1);
+  Value bias = layerNorm ? layerNorm.getBias() : Value();
+  SmallVector<Value> prefix(row.prefix);
+  bound[op->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
+    Value x = direct ? evaluate(input, indices, width) : loadAt(scratchRow, indices.back().base, b.getF32Type(), width);
+    if (mean)
+      x = arith::SubFOp::create(b, loc, x, splat(mean, width));
+    x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
+    Indices feature{{indices.back().base, true}};
+    x = arith::MulFOp::create(b, loc, x, evaluate(scale, feature, width));
+    if (bias)
+      x = arith::AddFOp::create(b, loc, x, evaluate(bias, feature, width));
+    return x;
+  };
+}
+
+void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
+  // What the roots need, found backwards; prepared in the order of the kernel's body.
+  DenseSet<Operation *> needed;
+  SmallVector<Value> worklist(roots);
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || bound.count(value) || storage.count(value) || !needed.insert(op).second)
+      continue;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  for (Operation &op : kernel.getBody().front()) {
+    if (!needed.count(&op))
+      continue;
+    if (isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
+      ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
+      if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes)) {
+        unsupported(&op, "its rows are not the rows of the kernel's result");
+        return;
+      }
+      prepareNorm(&op, row);
+      continue;
+    }
+    // A reduction that is the same for the whole row is computed once.
+    auto reduction = dyn_cast<linalg::LinalgOp>(op);
+    if (!reduction || reduction.getNumReductionLoops() == 0 || op.getNumResults() != 1)
+      continue;
+    ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
+    if (extents.size() > row.sizes.size() || extents != ArrayRef<AffineExpr>(row.sizes).take_front(extents.size()))
+      continue;
+    Indices at;
+    for (Value prefix : ArrayRef(row.prefix).take_front(extents.size()))
+      at.push_back({prefix});
+    evaluate(op.getResult(0), at, 1); // remembered for the row
+  }
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,93 @@
+//===- NarrowFloat.cpp - Two-byte floats on processors without instructions for them ------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// Arithmetic on the bits of f32, for scalars and vectors alike.
+struct Bits {
+  OpBuilder &b;
+  Location loc;
+  int64_t width;
+
+  Type shaped(Type element) const { return width == 1 ? element : Type(VectorType::get({width}, element)); }
+  Value constant(uint32_t value) const {
+    auto type = shaped(b.getI32Type());
+    Attribute scalar = b.getI32IntegerAttr(static_cast<int32_t>(value));
+    if (auto vector = dyn_cast<VectorType>(type))
+      scalar = DenseElementsAttr::get(vector, scalar);
+    return arith::ConstantOp::create(b, loc, cast<TypedAttr>(scalar));
+  }
+  Value of(Value f32) const { return arith::BitcastOp::create(b, loc, shaped(b.getI32Type()), f32); }
+  Value asFloat(Value bits) const { return arith::BitcastOp::create(b, loc, shaped(b.getF32Type()), bits); }
+  Value add(Value x, Value y) const { return arith::AddIOp::create(b, loc, x, y); }
+  Value conjunction(Value x, Value y) const { return arith::AndIOp::create(b, loc, x, y); }
+  Value disjunction(Value x, Value y) const { return arith::OrIOp::create(b, loc, x, y); }
+  Value left(Value x, uint32_t by) const { return arith::ShLIOp::create(b, loc, x, constant(by)); }
+  Value right(Value x, uint32_t by) const { return arith::ShRUIOp::create(b, loc, x, constant(by)); }
+  Value above(Value x, uint32_t limit) const {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, x, constant(limit));
+  }
+  Value select(Value condition, Value yes, Value no) const {
+    return arith::SelectOp::create(b, loc, condition, yes, no);
+  }
+  Value store(Value bits, Type type) const {
+    Value narrow = arith::TruncIOp::create(b, loc, shaped(b.getI16Type()), bits);
+    return arith::BitcastOp::create(b, loc, shaped(type), narrow);
+  }
+};
+} // namespace
+
+Value KernelEmitter::widen(Value value, Type compute, int64_t width) {
+  Type stored = getElementTypeOrSelf(value.getType());
+  if (!stored.isF16() || config.convertsF16)
+    return arith::ExtFOp::create(b, loc, vectorOf(compute, width), value);
+  // Exponent and mantissa moved into place are 2^-112 times the value, subnormals included.
+  Bits bits{b, loc, width};
+  Value raw = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), value);
+  raw = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), raw);
+  Value magnitude = bits.left(bits.conjunction(raw, bits.constant(0x7fff)), 13);
+  Value finite =
+      bits.of(arith::MulFOp::create(b, loc, bits.asFloat(magnitude), floatConstant(0x1p112, compute, width)));
+  Value special = bits.disjunction(magnitude, bits.constant(0x7f800000));
+  Value result = bits.select(bits.above(magnitude, (0x7c00u << 13) - 1), special, finite);
+  return bits.asFloat(bits.disjunction(result, bits.left(bits.conjunction(raw, bits.constant(0x8000)), 16)));
+}
+
+Value KernelEmitter::narrow(Value value, Type stored, int64_t width) {
+  bool software = (stored.isBF16() && !config.convertsBf16) || (stored.isF16() && !config.convertsF16);
+  if (!software)
+    return arith::TruncFOp::create(b, loc, vectorOf(stored, width), value);
+  Bits bits{b, loc, width};
+  Value x = bits.of(value);
+  Value magnitude = bits.conjunction(x, bits.constant(0x7fffffff));
+  Value isNaN = bits.above(magnitude, 0x7f800000);
+  if (stored.isBF16()) {
+    // Ties to even: half of the last kept place less one, and one more if that place is odd. A NaN stays one.
+    Value odd = bits.conjunction(bits.right(x, 16), bits.constant(1));
+    Value rounded = bits.right(bits.add(bits.add(x, bits.constant(0x7fff)), odd), 16);
+    Value quiet = bits.disjunction(bits.right(x, 16), bits.constant(0x40));
+    return bits.store(bits.select(isNaN, quiet, rounded), stored);
+  }
+  Value odd = bits.conjunction(bits.right(magnitude, 13), bits.constant(1));
+  Value normal = bits.right(bits.add(bits.add(magnitude, bits.constant(0xc8000fff)), odd), 13);
+  // Below 2^-14 the unit is 2^-24: adding 0.5 as f32 rounds to it, ties to even.
+  Value shifted = arith::AddFOp::create(b, loc, bits.asFloat(magnitude), floatConstant(0.5, b.getF32Type(), width));
+  Value subnormal = arith::SubIOp::create(b, loc, bits.of(shifted), bits.constant(0x3f000000));
+  Value large = bits.select(isNaN, bits.constant(0x7e00), bits.constant(0x7c00));
+  Value result = bits.select(bits.above(magnitude, 0x387fffff), normal, subnormal);
+  result = bits.select(bits.above(magnitude, 0x477fffff), large, result);
+  Value sign = bits.right(bits.conjunction(x, bits.constant(0x80000000)), 16);
+  return bits.store(bits.disjunction(result, sign), stored);
+}
+
+} // namespace intarsia::cpu
