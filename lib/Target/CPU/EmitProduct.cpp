@@ -20,6 +20,8 @@ namespace {
 enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 /// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
 constexpr int64_t kSumsInFlight = 8;
+/// A tile does at least this much: about 10 us of one core, twenty times what claiming a tile costs.
+constexpr int64_t kTileFlops = int64_t(1) << 21;
 /// A finishing tile normalises this many rows: some microseconds of work.
 constexpr int64_t kFinishRows = 16;
 /// How many rows of a panel ahead a tile of few rows prefetches: 4 KB of f32.
@@ -292,21 +294,16 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
     rowBlock = max(rowBlock, constant(config.rows));
     blocks = ceilDiv(rows, rowBlock);
-    // Panels a tile: the least time of the slowest thread, where a tile costs its panels and an eighth of one more.
-    Value best = constant(1), bestCost = constant(INT64_MAX);
-    int64_t most = std::max<int64_t>(1, std::min<int64_t>(panels, 16));
-    for (int64_t candidate = 1; candidate <= most; ++candidate) {
-      Value tiles = mul(blocks, constant(llvm::divideCeil(panels, candidate)));
-      Value turns = ceilDiv(tiles, threads);
-      Value cost = mul(turns, constant(8 * candidate + 1));
-      Value better = less(cost, bestCost);
-      best = arith::SelectOp::create(b, loc, better, constant(candidate), best);
-      bestCost = arith::SelectOp::create(b, loc, better, cost, bestCost);
-    }
-    Value groups = ceilDiv(constant(panels), best);
+    // Tiles are as small as pays: a thread that is held up then leaves its work to the others. A left operand that is
+    // packed for each tile pays for two tiles a thread only.
+    bool packs = !cast<RankedTensorType>(root.getInput().getType()).getElementType().isF32();
+    Value evenly = max(ceilDiv(constant(panels), packs ? mul(threads, constant(2)) : threads), constant(1));
+    Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * depth));
+    Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
+    Value groups = ceilDiv(constant(panels), panelsPerTile);
     setPlan(ITX_PLAN_TILES, mul(blocks, groups));
     setPlan(kRowBlock, rowBlock);
-    setPlan(kPanelsPerTile, best);
+    setPlan(kPanelsPerTile, panelsPerTile);
     setPlan(kPanelGroups, groups);
     if (norm)
       setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
