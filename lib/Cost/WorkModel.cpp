@@ -134,9 +134,13 @@ KernelWork WorkModel::work(StringRef root, ArrayRef<Operation *> ops) const {
   for (Operation *op : ops)
     hasProduct |= isa<nn::LinearOp, nn::MatmulOp>(op);
   for (Operation *op : ops) {
+    double productFlops = work.flops;
     add(op, work);
-    if (hasProduct && isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op))
+    // The finish is computed in tiles of its own, at its own rate: its operations are not the product's.
+    if (hasProduct && isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
       work.finishElements += double(elements(op->getResult(0)));
+      work.flops = productFlops;
+    }
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();
       if (!isa<RankedTensorType>(value.getType()) || isa<tensor::DimOp>(op) || value.getDefiningOp<tensor::EmptyOp>() ||
