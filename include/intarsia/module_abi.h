@@ -41,7 +41,8 @@ typedef struct itx_kernel_arguments {
   void *shared;         /* plan[ITX_PLAN_SHARED_BYTES] bytes */
 } itx_kernel_arguments;
 
-/* Runs tiles tile_begin … tile_end - 1. Allocates nothing, calls nothing but other kernel code. */
+/* Runs tiles tile_begin … tile_end - 1: either some of the first ITX_PLAN_TILES or some of the finishing ones, never
+ * both in one call. Allocates nothing, calls nothing but other kernel code. */
 typedef void (*itx_kernel_run_fn)(const itx_kernel_arguments *arguments, int64_t tile_begin, int64_t tile_end,
                                   void *workspace);
 

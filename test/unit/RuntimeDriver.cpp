@@ -37,7 +37,7 @@ protected:
   ScratchBuffer shared;
 };
 
-// Every kernel has sizes[0] tiles.
+// Every kernel has sizes[0] tiles (before any finishing ones).
 void tilesPlan(const int64_t *sizes, int64_t threads, int64_t *plan) {
   plan[ITX_PLAN_TILES] = sizes[0];
   plan[ITX_PLAN_PRIVATE] = threads;
@@ -73,6 +73,25 @@ void scratch(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, 
   }
 }
 constexpr itx_kernel_entry scratchKernel = {scratchPlan, scratch};
+
+void finishPlan(const int64_t *sizes, int64_t, int64_t *plan) {
+  plan[ITX_PLAN_TILES] = sizes[0];
+  plan[ITX_PLAN_FINISH_TILES] = sizes[1];
+  plan[ITX_PLAN_SHARED_BYTES] = 64;
+}
+/// Counts tiles in shared memory; a finishing tile writes 1 to its place if it finds all others done, else -1.
+void finish(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, void *) {
+  auto *result = static_cast<int64_t *>(arguments->buffers[0]), *done = static_cast<int64_t *>(arguments->shared);
+  int64_t tiles = arguments->sizes[0];
+  bool mixed = begin < tiles && end > tiles;
+  for (int64_t i = begin; i < end; ++i)
+    if (i < tiles)
+      __atomic_add_fetch(done, 1, __ATOMIC_RELAXED);
+    else
+      result[i - tiles] = !mixed && __atomic_load_n(done, __ATOMIC_RELAXED) == tiles ? 1 : -1;
+}
+constexpr itx_kernel_entry finishKernel = {finishPlan, finish};
+void negativeFinishPlan(const int64_t *, int64_t, int64_t *plan) { plan[ITX_PLAN_FINISH_TILES] = -1; }
 
 void addPlan(const int64_t *sizes, int64_t, int64_t *plan) { plan[ITX_PLAN_TILES] = sizes[0]; }
 void addOne(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, void *) {
@@ -144,6 +163,20 @@ TEST_P(DriverConformance, WorkspaceIsPrivateAndSharedStartsAtZero) {
   driver().release(result);
 }
 
+TEST_P(DriverConformance, FinishingTilesRunWhenAllOthersAreDone) {
+  auto *result = static_cast<int64_t *>(driver().allocate(8 * 64));
+  for (int64_t tiles : {0, 1, 2, 7, 1000})
+    for (int64_t finishing : {0, 1, 2, 64}) {
+      std::memset(result, 0, 8 * 64);
+      itx_event event = 0;
+      Status status = launch(finishKernel, {result}, {tiles, finishing}, {}, event);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (int64_t i = 0; i < 64; ++i)
+        EXPECT_EQ(result[i], i < finishing) << tiles << " tiles, finishing tile " << i << " of " << finishing;
+    }
+  driver().release(result);
+}
+
 TEST_P(DriverConformance, EventsOrderLaunchesAndCopies) {
   constexpr int64_t n = 1000;
   auto *a = static_cast<int64_t *>(driver().allocate(8 * n)), *b = static_cast<int64_t *>(driver().allocate(8 * n));
@@ -166,8 +199,10 @@ TEST_P(DriverConformance, EventZeroHasHappened) { EXPECT_TRUE(driver().wait(0).o
 
 TEST_P(DriverConformance, BadPlansAreErrors) {
   itx_kernel_entry negative = {negativePlan, nothingToRun}, greedy = {greedyPlan, nothingToRun};
+  itx_kernel_entry negativeFinish = {negativeFinishPlan, nothingToRun};
   itx_event event = 0;
   EXPECT_EQ(launch(negative, {}, {1}, {}, event).code(), ITX_INTERNAL);
+  EXPECT_EQ(launch(negativeFinish, {}, {1}, {}, event).code(), ITX_INTERNAL);
   EXPECT_EQ(launch(greedy, {}, {1}, {}, event).code(), ITX_OUT_OF_MEMORY);
   EXPECT_TRUE(launch(countKernel, {nullptr}, {0}, {}, event).ok()) << "an error must not stay";
 }

@@ -20,7 +20,7 @@ namespace {
 enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 /// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
 constexpr int64_t kSumsInFlight = 8;
-/// A tile does at least this much: about 10 us of one core, twenty times what claiming a tile costs.
+/// About what a tile does: 10 us of one core, twenty times what claiming a tile costs.
 constexpr int64_t kTileFlops = int64_t(1) << 21;
 /// A finishing tile normalises this many rows: some microseconds of work.
 constexpr int64_t kFinishRows = 16;
