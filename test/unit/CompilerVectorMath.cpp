@@ -158,7 +158,8 @@ using Compiled = void (*)(const float *in, float *out, int64_t count);
 class Compiler {
 public:
   static Compiler &get() {
-    static Compiler compiler;
+    // Never destroyed: the engine's destructor compiles, and at exit LLVM's own tables may be gone before it.
+    static Compiler &compiler = *new Compiler;
     return compiler;
   }
   Compiled lookup(const MathFunction &function, int64_t width) {
