@@ -1,0 +1,40 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Small programs as text: compiled, loaded, and compared with what NumPy computes in float64."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import intarsia
+import numpy as np
+from safetensors.numpy import save_file
+
+RNG = np.random.default_rng(7)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def build(tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu"):
+    """Compile the text of a module; its archive @weights holds the given tensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if weights:
+        save_file({name: np.ascontiguousarray(value) for name, value in weights.items()}, folder / "w.safetensors")
+        text = 'nn.archive @weights {file = "w.safetensors"}\n' + text
+    (folder / "m.mlir").write_text(text)
+    tools.compile(folder / "m.mlir", "-o", folder / "m.itx", f"--target={target}")
+    return intarsia.load(folder / "m.itx")
+
+
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    assert actual.shape == expected.shape
+    error = np.abs(actual.astype(np.float64) - expected)
+    assert np.isfinite(actual).all()
+    assert error.size == 0 or error.max() <= tolerance, f"off by {error.max():.3e}, at most {tolerance:.1e}"
+
+
+def product_error(x: np.ndarray, weight: np.ndarray, slack: int = 8) -> float:
+    """Bound of a float32 product's error: (depth + slack) roundings of the sum of magnitudes (Higham, section 3.5)."""
+    return 2.0**-24 * (x.shape[-1] + slack) * float((np.abs(x) @ np.abs(weight)).max())
