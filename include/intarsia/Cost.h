@@ -95,7 +95,8 @@ private:
   llvm::DenseMap<mlir::Value, Sizes> overrides;
 };
 
-/// True for a tensor that is known ahead of time: a weight, a constant, or those joined, reshaped or transposed.
+/// True for a tensor that is known ahead of time: a weight, a constant, those joined or reshaped, or a stored matrix
+/// transposed.
 bool isCompileTime(mlir::Value value);
 
 } // namespace intarsia

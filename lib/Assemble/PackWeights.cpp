@@ -328,6 +328,10 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.fileShape = {panels, item.columns, item.panelWidth};
     item.bytes = uint64_t(panels) * item.columns * item.panelWidth * item.elementBytes;
   }
+  if (item.transposed && !isMatrix)
+    return createStringError("constant '" + constant.getSymName() + "' is transposed, which needs a matrix, and is " +
+                             typeText(item.dtype, type.getShape()) +
+                             "; reshape the weight where it is used, not where it is stored");
   if ((item.panelWidth || item.transposed) && item.columns) {
     for (const SafetensorsEntry *part : item.parts)
       if (part->bytes() % (item.columns * item.elementBytes) || (item.transposed && part->shape[0] != item.columns))
@@ -424,6 +428,9 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, unsig
       stepBytes = (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
       steps = stepBytes ? item->bytes / stepBytes : 0;
     }
+    if (steps * stepBytes != item->bytes)
+      return createStringError("tensor '" + item->name + "': its panels or rows are " + Twine(steps * stepBytes) +
+                               " bytes, its place in the packed weights is " + Twine(item->bytes));
     uint64_t stride = std::max<uint64_t>(1, unitBytes / std::max<uint64_t>(stepBytes, 1));
     for (uint64_t first = 0; first < steps; first += stride) {
       uint64_t last = std::min(steps, first + stride);

@@ -25,8 +25,9 @@ bool intarsia::isCompileTime(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa<nn::WeightOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;
+  // Packing transposes matrices of archives as they are stored; any other transposition is a kernel.
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
-    return isCompileTime(transpose.getInput());
+    return transpose.getInput().getDefiningOp<nn::WeightOp>() && transpose.getInput().getType().getRank() == 2;
   return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op) &&
          llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
 }

@@ -65,6 +65,11 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   auto shape = dyn_cast<RankedTensorType>(type);
   if (!input || !shape || !shape.hasStaticShape())
     return std::nullopt;
+  if (input->transposed && shape.getShape() != input->type.getShape()) {
+    // The packer transposes rows and columns, which the new shape does not tell. Others see the reshape as a view.
+    reason = "a weight that is transposed ahead of time keeps its shape";
+    return std::nullopt;
+  }
   if (input->value)
     input->value = input->value.reshape(shape);
   input->type = shape;

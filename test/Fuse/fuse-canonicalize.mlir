@@ -44,3 +44,20 @@ func.func @transposed_weight_stays(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
   %h = nn.linear %x, %t : (tensor<?x2xf32>, tensor<3x2xf32>) -> tensor<?x3xf32>
   return %h : tensor<?x3xf32>
 }
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// Packing transposes what an archive holds, and nothing else: the rest is a kernel.
+// CHECK-LABEL: func.func @other_transposition_becomes_generic
+func.func @other_transposition_becomes_generic(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
+  // CHECK-NOT: linalg.transpose
+  // CHECK: linalg.generic
+  %w = nn.weight @weights["w"] : tensor<1x2x3xf32>
+  %m = tensor.collapse_shape %w [[0, 1], [2]] : tensor<1x2x3xf32> into tensor<2x3xf32>
+  %e = tensor.empty() : tensor<3x2xf32>
+  %t = linalg.transpose ins(%m : tensor<2x3xf32>) outs(%e : tensor<3x2xf32>) permutation = [1, 0]
+  %h = nn.linear %x, %t : (tensor<?x2xf32>, tensor<3x2xf32>) -> tensor<?x3xf32>
+  return %h : tensor<?x3xf32>
+}
