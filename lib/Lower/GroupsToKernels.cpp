@@ -104,7 +104,7 @@ private:
   void makeFunction();
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
-  void copyResults(func::ReturnOp returnOp);
+  LogicalResult copyResults(func::ReturnOp returnOp);
   FailureOr<Value> bufferOf(Value value, rt::LayoutAttr layout = nullptr);
   Value viewOf(Value view, Value sourceBuffer);
   Value undoView(Value view, Value viewBuffer);
@@ -265,6 +265,8 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
       buffer = rt::ConstantDataOp::create(builder, value.getLoc(), type, name);
     return buffer;
   }
+    if (isa<tensor::EmptyOp>(value.getDefiningOp()))
+      return value.getDefiningOp()->emitOpError() << "is read, but nothing writes it; fill it with linalg.fill";
   Value source = viewSource(value);
   if (!source) {
     InFlightDiagnostic diagnostic = value.getDefiningOp()->emitOpError()
@@ -327,9 +329,11 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   return success();
 }
 
-void HostProgram::copyResults(func::ReturnOp returnOp) {
+LogicalResult HostProgram::copyResults(func::ReturnOp returnOp) {
   for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
     if (isWritten[number])
+    if (failed(buffer))
+      return failure();
       continue;
     FailureOr<Value> buffer = bufferOf(operand);
     SmallVector<Value> after;
@@ -337,6 +341,7 @@ void HostProgram::copyResults(func::ReturnOp returnOp) {
       after.push_back(event);
     Value event = rt::CopyOp::create(builder, returnOp.getLoc(), rt::EventType::get(builder.getContext()), queue, after,
                                      dynamicSizes(operand), *buffer, outputs[number]);
+  return success();
     order.add(event, after);
   }
 }
@@ -369,8 +374,8 @@ LogicalResult HostProgram::build() {
       return op.emitOpError() << "is outside of a group and not made ahead of time"
                               << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
   }
-  // Views of constants that a result needs are checked by bufferOf; nothing above leaves one unchecked.
-  copyResults(returnOp);
+  if (failed(copyResults(returnOp)))
+    return failure();
   if (SmallVector<Value> last = order.last(); !last.empty())
     rt::WaitOp::create(builder, returnOp.getLoc(), last);
   func::ReturnOp::create(builder, returnOp.getLoc());
