@@ -256,10 +256,11 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     return;
   }
   int64_t panels = llvm::divideCeil(features, kPanelWidth);
+  int64_t rowDepth = std::max<int64_t>(depth, 1); // what is divided by it: without input features rows are empty
   Value rows = product(leading);
   // Rows whose left operand stays in the private cache while the panels pass by. More than 16 register tiles of them
   // cost 4 % at 512 and 1024 cubed and at MiniLM 8x128, for all that the weights then pass fewer times.
-  int64_t maximalRows = std::clamp<int64_t>(config.blockBytes / (depth * 4), 2 * config.rows, 16 * config.rows);
+  int64_t maximalRows = std::clamp<int64_t>(config.blockBytes / (rowDepth * 4), 2 * config.rows, 16 * config.rows);
   maximalRows = maximalRows / config.rows * config.rows;
 
   // Outputs that need the whole row (a norm at the end) are computed when the row's last tile is done.
@@ -299,7 +300,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     // packed for each tile pays for two tiles a thread only.
     bool packs = !cast<RankedTensorType>(root.getInput().getType()).getElementType().isF32();
     Value evenly = max(ceilDiv(constant(panels), packs ? mul(threads, constant(2)) : threads), constant(1));
-    Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * depth));
+    Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth));
     Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
     Value groups = ceilDiv(constant(panels), panelsPerTile);
     setPlan(ITX_PLAN_TILES, mul(blocks, groups));
