@@ -292,6 +292,20 @@ Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, in
     return splat(scalar, width);
   }
   // What upstream would send to libm, and casts whose types differ once everything narrow is computed in f32.
+  if (isa<math::ExpOp, math::ErfOp, math::TanhOp, math::LogOp, math::SinOp, math::CosOp, math::RsqrtOp>(op) &&
+      element.isF64()) {
+    unsupported(op, "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)");
+    return nullptr;
+  }
+  if (isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op) && !config.rounds) {
+    unsupported(op, "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the target or "
+                    "compile for cpu:x86-64-v2 or newer");
+    return nullptr;
+  }
+  if (isa<arith::RemFOp>(op)) {
+    unsupported(op, "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)");
+    return nullptr;
+  }
   if (isa<math::ExpOp>(op))
     return emitExp(b, loc, x);
   if (isa<math::ErfOp>(op))
@@ -315,6 +329,11 @@ Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, in
   if (isa<arith::ExtFOp>(op))
     return x.getType() == type ? x : arith::ExtFOp::create(b, loc, type, x).getResult();
   if (isa<arith::TruncFOp>(op)) {
+    if (element != computeType(element) && getElementTypeOrSelf(op->getOperand(0).getType()).isF64()) {
+      unsupported(op, "processors have no instruction from f64 to floats narrower than f32; cast to f32 first, which "
+                      "rounds a second time");
+      return nullptr;
+    }
     if (element != computeType(element))
       return widen(narrow(x, element, width), computeType(element), width);
     return x.getType() == type ? x : arith::TruncFOp::create(b, loc, type, x).getResult();

@@ -49,12 +49,16 @@ struct Bits {
 
 Value KernelEmitter::widen(Value value, Type compute, int64_t width) {
   Type stored = getElementTypeOrSelf(value.getType());
-  if (!stored.isF16() || config.convertsF16)
+  if (!stored.isBF16() && (!stored.isF16() || config.convertsF16))
     return arith::ExtFOp::create(b, loc, vectorOf(compute, width), value);
-  // Exponent and mantissa moved into place are 2^-112 times the value, subnormals included.
   Bits bits{b, loc, width};
   Value raw = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), value);
   raw = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), raw);
+  // What fpext of bf16 becomes as well; but LLVM moves floor and its like before an fpext, and rounds the result to
+  // bf16 by a library call.
+  if (stored.isBF16())
+    return bits.asFloat(bits.left(raw, 16));
+  // Exponent and mantissa moved into place are 2^-112 times the value, subnormals included.
   Value magnitude = bits.left(bits.conjunction(raw, bits.constant(0x7fff)), 13);
   Value finite =
       bits.of(arith::MulFOp::create(b, loc, bits.asFloat(magnitude), floatConstant(0x1p112, compute, width)));

@@ -24,6 +24,7 @@ struct TileConfig {
   bool convertsF16 = true;   ///< has instructions between f16 and f32
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
   bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
+  bool rounds = true;        ///< has instructions that round a float to an integer
 
   int64_t tileColumns() const { return columnVectors * lanes; }
 };

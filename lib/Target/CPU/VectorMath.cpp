@@ -109,7 +109,14 @@ public:
   Value neg(Value a) { return arith::NegFOp::create(builder, location, a); }
   Value abs(Value a) { return math::AbsFOp::create(builder, location, a); }
   Value fma(Value a, Value b, Value c) { return math::FmaOp::create(builder, location, a, b, c); }
-  Value roundEven(Value a) { return math::RoundEvenOp::create(builder, location, a); }
+  /// An f64 rounded to an integer, ties to even, by additions: not every variant has an instruction for it. 2^52 with
+  /// the sign of a has a unit of 1; numbers of that magnitude are integers.
+  Value roundEvenF64(Value a) {
+    Value magic = f64(0x1p52);
+    Value isSmall = compare(arith::CmpFPredicate::OLT, abs(a), magic);
+    Value signedMagic = withSign(magic, a);
+    return select(isSmall, sub(add(a, signedMagic), signedMagic), a);
+  }
   Value compare(arith::CmpFPredicate predicate, Value a, Value b) {
     return arith::CmpFOp::create(builder, location, predicate, a, b);
   }
@@ -198,7 +205,7 @@ Value reduceHuge(Emitter &e, Value x) {
   for (double piece : inversePi) {
     // Exact: a product has 52 bits, and as long as it is above 1 the sum so far is a multiple of its lowest one.
     sum = sum ? e.fma(wide, e.f64(piece), sum) : e.mul(wide, e.f64(piece));
-    sum = e.fma(e.roundEven(e.mul(sum, e.f64(0.5))), e.f64(-2.0), sum);
+    sum = e.fma(e.roundEvenF64(e.mul(sum, e.f64(0.5))), e.f64(-2.0), sum);
   }
   return sum;
 }

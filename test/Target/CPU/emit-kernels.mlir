@@ -53,7 +53,8 @@ rt.kernel @rows(%x: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}, %y: tensor<?x?xf3
 
 // bf16 is widened, but for processors whose vdpbf16ps is faster (see bf16-dot.mlir).
 // CHECK-LABEL: func.func @narrow_run
-// CHECK: arith.extf {{.*}} : vector<16xbf16> to vector<16xf32>
+// CHECK: arith.shli {{.*}} : vector<16xi32>
+// CHECK: arith.bitcast {{.*}} : vector<16xi32> to vector<16xf32>
 // CHECK-NOT: dpbf16ps
 rt.kernel @narrow(%x: tensor<?x64xbf16> {nn.sizes = ["s0", ""]}, %w: tensor<32x64xbf16> {rt.layout = #rt.layout<panels, 32>})
     -> (tensor<?x32xbf16> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {

@@ -14,3 +14,44 @@ rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf3
   %1 = nn.linear %0, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
   rt.yield %1 : tensor<?x32xf32>
 }
+
+// -----
+
+// Polynomials of vector math are for f32.
+rt.kernel @wide(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows", sizes = []} {
+  // expected-error @below {{the cpu target cannot compile 'math.exp' in kernel 'wide': its polynomials are for f32; cast to f32 before it and back after it}}
+  %0 = math.exp %x : tensor<4xf64>
+  rt.yield %0 : tensor<4xf64>
+}
+
+// -----
+
+rt.kernel @inverse_root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows", sizes = []} {
+  // expected-error @below {{the cpu target cannot compile 'math.rsqrt' in kernel 'inverse_root': its polynomials are for f32}}
+  %0 = math.rsqrt %x : tensor<4xf64>
+  rt.yield %0 : tensor<4xf64>
+}
+
+// -----
+
+rt.kernel @narrow(%x: tensor<4xf64>) -> (tensor<4xf16>) attributes {root = "rows", sizes = []} {
+  // expected-error @below {{the cpu target cannot compile 'arith.truncf' in kernel 'narrow': processors have no instruction from f64 to floats narrower than f32; cast to f32 first, which rounds a second time}}
+  %0 = arith.truncf %x : tensor<4xf64> to tensor<4xf16>
+  rt.yield %0 : tensor<4xf16>
+}
+
+// -----
+
+rt.kernel @remainder(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "rows", sizes = []} {
+  // expected-error @below {{the cpu target cannot compile 'arith.remf' in kernel 'remainder': processors have no instruction for the remainder of floats}}
+  %0 = arith.remf %x, %x : tensor<4xf32>
+  rt.yield %0 : tensor<4xf32>
+}
+
+// -----
+
+// Square roots are an instruction in any precision.
+rt.kernel @root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows", sizes = []} {
+  %0 = math.sqrt %x : tensor<4xf64>
+  rt.yield %0 : tensor<4xf64>
+}
