@@ -39,7 +39,7 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
     for (nn::AttentionOp attention : llvm::to_vector(fuser.body().getOps<nn::AttentionOp>()))
@@ -62,7 +62,7 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
       candidate.views.insert(slices.begin(), slices.end());
     if (attention->hasOneUse())
       if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(*attention->user_begin());
-          collapse && collapse.getReassociationIndices().size() == 3 &&
+          collapse && collapse->getBlock() == attention->getBlock() && collapse.getReassociationIndices().size() == 3 &&
           collapse.getReassociationIndices().back().size() == 2)
         candidate.ops.insert(collapse);
     fuser.makeGroup(candidate);

@@ -82,7 +82,7 @@ bool isNamed(Operation &op) {
 struct FuseCanonicalize : fuse::impl::FuseCanonicalizeBase<FuseCanonicalize> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     IRRewriter rewriter(&getContext());
     SmallVector<linalg::LinalgOp> named;

@@ -21,7 +21,7 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
     llvm::SmallPtrSet<Operation *, 16> done;

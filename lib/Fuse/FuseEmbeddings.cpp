@@ -21,7 +21,7 @@ struct FuseEmbeddings : fuse::impl::FuseEmbeddingsBase<FuseEmbeddings> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
     llvm::SmallPtrSet<Operation *, 8> done;

@@ -25,7 +25,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
     SmallVector<Operation *> products;

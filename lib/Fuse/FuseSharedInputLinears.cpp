@@ -63,7 +63,7 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
     llvm::MapVector<Key, SmallVector<nn::LinearOp>> sharing;

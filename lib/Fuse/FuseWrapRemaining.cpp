@@ -36,7 +36,7 @@ StringRef kindOf(Operation *op) {
 struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), "", {});
     SmallVector<Operation *> remaining;

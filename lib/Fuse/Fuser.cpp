@@ -16,14 +16,20 @@ using namespace intarsia::fuse;
 Fuser::Fuser(func::FuncOp function, StringRef pass, StringRef cpu, ArrayRef<std::string> flip)
     : function(function), model(function), device(DeviceModel::forCpu(cpu)), decisions(function, pass, flip) {}
 
-static bool readsSizesOnly(Operation *user) { return isa<tensor::DimOp>(user); }
+/// Ops of the body that read the value, themselves or in their regions, and not for its sizes alone.
+static llvm::SetVector<Operation *> readersOf(Value value) {
+  llvm::SetVector<Operation *> readers;
+  for (Operation *user : value.getUsers())
+    if (!isa<tensor::DimOp>(user))
+      readers.insert(value.getParentBlock()->findAncestorOpInBlock(*user));
+  return readers;
+}
 
 SmallVector<Value> Fuser::results(const Candidate &candidate) const {
   SmallVector<Value> results;
   for (Operation *op : candidate.ops)
     for (Value result : op->getResults())
-      if (llvm::any_of(result.getUsers(),
-                       [&](Operation *user) { return !readsSizesOnly(user) && !candidate.has(user); }))
+      if (llvm::any_of(readersOf(result), [&](Operation *reader) { return !candidate.has(reader); }))
         results.push_back(result);
   return results;
 }
@@ -31,10 +37,11 @@ SmallVector<Value> Fuser::results(const Candidate &candidate) const {
 SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
   SetVector<Operation *> users;
   for (Operation *op : candidate.ops)
-    for (Operation *user : op->getUsers())
-      if (!readsSizesOnly(user) && !candidate.has(user))
-        users.insert(user);
-  SmallVector<Operation *> ordered = users.takeVector();
+    for (Value result : op->getResults())
+      for (Operation *reader : readersOf(result))
+        if (!candidate.has(reader))
+          outside.insert(reader);
+  SmallVector<Operation *> ordered = outside.takeVector();
   llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return ordered;
 }

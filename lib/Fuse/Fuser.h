@@ -30,6 +30,11 @@ struct Candidate {
   bool computes(mlir::Value value) const { return ops.contains(value.getDefiningOp()); }
 };
 
+/// Whether a function has a body of one block. Passes leave others alone; fuse-verify refuses those that have more.
+inline bool isStraightLine(mlir::func::FuncOp function) {
+  return !function.isExternal() && function.getBody().hasOneBlock();
+}
+
 /// Groups ops of one function's body. The body is one block of ops in a straight line.
 class Fuser {
 public:
@@ -42,7 +47,7 @@ public:
 
   /// Values of the candidate that others read.
   llvm::SmallVector<mlir::Value> results(const Candidate &candidate) const;
-  /// Ops outside that read what the candidate computes, in block order.
+  /// Ops outside that read what the candidate computes, themselves or in their regions, in block order.
   llvm::SmallVector<mlir::Operation *> consumers(const Candidate &candidate) const;
   /// True if the candidate with these ops is still one kernel: no way leads out of it and in again, and others read no
   /// more values than a kernel may yield.
