@@ -35,7 +35,7 @@ SmallVector<Value> Fuser::results(const Candidate &candidate) const {
 }
 
 SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
-  SetVector<Operation *> users;
+  SetVector<Operation *> outside;
   for (Operation *op : candidate.ops)
     for (Value result : op->getResults())
       for (Operation *reader : readersOf(result))
@@ -55,8 +55,10 @@ bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) c
   SmallVector<Operation *> stack;
   llvm::SmallPtrSet<Operation *, 32> seen;
   auto visitOperands = [&](Operation *op, bool fromOutside) -> bool {
-    for (Value operand : op->getOperands()) {
-      Operation *definition = operand.getDefiningOp();
+    SetVector<Value> read = capturedValues(op);
+    read.insert(op->operand_begin(), op->operand_end());
+    for (Value value : read) {
+      Operation *definition = value.getDefiningOp();
       if (!definition)
         continue;
       if (grown.has(definition)) {

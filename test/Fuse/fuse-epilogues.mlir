@@ -154,3 +154,27 @@ func.func @matmul(%a: tensor<?x4x8xf32>, %b: tensor<?x8x16xf32>, %g: tensor<16xf
   %n = nn.rms_norm %r, %g {epsilon = 1.0e-6 : f32} : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<?x4x16xf32>
   return %n : tensor<?x4x16xf32>
 }
+
+// -----
+
+// The sum cannot join: a gather that reads the product at computed positions must be done before it.
+// CHECK-LABEL: func.func @gather_of_the_product
+func.func @gather_of_the_product(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %rows: tensor<4xi64>) -> tensor<4x8xf32> {
+  // CHECK: %[[H:.*]] = nn.group "linear"
+  // CHECK-NEXT: %[[L:.*]] = nn.linear
+  // CHECK-NEXT: nn.yield %[[L]]
+  // CHECK: tensor.extract %[[H]]
+  // CHECK: arith.addf %[[H]]
+  %h = nn.linear %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%rows : tensor<4xi64>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%row: i64, %out: f32):
+    %r = arith.index_cast %row : i64 to index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %h[%r, %c] : tensor<4x8xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x8xf32>
+  %s = arith.addf %h, %g : tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
+}
