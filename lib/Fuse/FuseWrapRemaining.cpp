@@ -25,12 +25,18 @@ StringRef kindOf(Operation *op) {
     return "matmul";
   if (isa<nn::AttentionOp>(op))
     return "attention";
-  if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp>(op) || isRowWise(op) ||
-      isElementwise(op) || isParallelGeneric(op))
+  if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp, linalg::FillOp, tensor::SplatOp>(op) ||
+      isRowWise(op) || isElementwise(op) || isParallelGeneric(op))
     return "rows";
   if (isa<linalg::GenericOp>(op))
     return "generic";
   return "";
+}
+
+/// " of 'encoder.dense'", the op's place in the user's model where it is known.
+std::string placeOf(Operation *op) {
+  std::string name = locationName(op->getLoc());
+  return name.empty() ? name : " of '" + name + "'";
 }
 
 struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> {
@@ -43,30 +49,42 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     for (Operation &op : fuser.body())
       if (!mayStayOutside(&op) && !isClonedIntoGroups(&op) && !isOpTriviallyDead(&op))
         remaining.push_back(&op);
-    bool refused = false;
-    for (Operation *op : remaining) {
-      StringRef kind = kindOf(op);
-      if (kind.empty() || !hasOnlyCloneableScalars(op, fuser.work())) {
-        InFlightDiagnostic error = op->emitError() << "no kernel computes '" << op->getName() << "'";
-        std::string place = locationName(op->getLoc());
-        if (!place.empty())
-          error << " of '" << place << "'";
-        if (kind.empty())
-          error << "; kernels are built around nn.linear, nn.matmul, nn.attention, rows (elementwise ops, norms, "
-                   "softmax, embeddings, slices) and linalg.generic";
-        else
-          error << ": a scalar operand is computed from tensors";
-        refused = true;
+    bool wrapped = true;
+    for (Operation *op : remaining)
+      wrapped &= succeeded(wrap(fuser, op));
+    // What groups have copies of is still read where it leaves the function, directly or through a view.
+    eraseDeadOps(fuser.body());
+    for (Operation &op : llvm::make_early_inc_range(fuser.body())) {
+      auto reader = llvm::find_if(op.getUsers(), [](Operation *user) { return !isClonedIntoGroups(user); });
+      if (reader == op.user_end() || mayStayOutside(&op))
         continue;
+      if (isa<linalg::FillOp, tensor::SplatOp>(op)) {
+        wrapped &= succeeded(wrap(fuser, &op));
+      } else if (isa<tensor::EmptyOp>(op)) {
+        op.emitError() << "'" << (*reader)->getName() << "' reads a 'tensor.empty'" << placeOf(&op)
+                       << ", whose elements nothing has written; fill it with linalg.fill";
+        wrapped = false;
       }
-      Candidate candidate(op, kind);
-      candidate.why = "alone";
-      takeInputViews(candidate);
-      fuser.makeGroup(candidate);
     }
     fuser.finish();
-    if (refused)
+    if (!wrapped)
       signalPassFailure();
+  }
+
+  static LogicalResult wrap(Fuser &fuser, Operation *op) {
+    StringRef kind = kindOf(op);
+    if (kind.empty())
+      return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
+                             << "; kernels are built around nn.linear, nn.matmul, nn.attention, rows (elementwise ops, "
+                                "norms, softmax, embeddings, slices) and linalg.generic";
+    if (!hasOnlyCloneableScalars(op, fuser.work()))
+      return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
+                             << ": a scalar operand is computed from tensors";
+    Candidate candidate(op, kind);
+    candidate.why = "alone";
+    takeInputViews(candidate);
+    fuser.makeGroup(candidate);
+    return success();
   }
 };
 } // namespace

@@ -20,3 +20,21 @@ func.func @scalar_from_tensor(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32
   %r = arith.select %s, %x, %y : tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+func.func @nothing_written(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{'func.return' reads a 'tensor.empty' of 'fuse-wrap-remaining-invalid.mlir:28', whose elements nothing has written; fill it with linalg.fill}}
+  %e = tensor.empty() : tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
+// -----
+
+func.func @filled_with_data(%x: tensor<f32>) -> tensor<4xf32> {
+  // expected-error @below {{no kernel computes 'tensor.extract'}}
+  %v = tensor.extract %x[] : tensor<f32>
+  // expected-error @below {{no kernel computes 'tensor.splat' of 'fuse-wrap-remaining-invalid.mlir:}}
+  %s = tensor.splat %v : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
