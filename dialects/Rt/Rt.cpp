@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Rt/Rt.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -90,6 +92,25 @@ void KernelOp::print(OpAsmPrinter &printer) {
                                            getArgAttrsAttrName(), getResAttrsAttrName());
 }
 
+AffineExpr KernelOp::parseSize(StringRef text) {
+  SmallVector<StringRef> names(getSizes().getAsValueRange<StringAttr>());
+  if (auto found = llvm::find(names, text); found != names.end())
+    return getAffineSymbolExpr(found - names.begin(), getContext());
+  std::string map = ("affine_map<()[" + llvm::join(names, ", ") + "] -> (" + text + ")>").str();
+  auto parsed = dyn_cast_if_present<AffineMapAttr>(parseAttribute(map, getContext()));
+  return parsed && parsed.getValue().getNumResults() == 1 ? parsed.getValue().getResult(0) : AffineExpr();
+}
+
+/// Words of an expression that must be names of sizes.
+static SmallVector<StringRef> namesIn(StringRef text) {
+  SmallVector<StringRef> words, names;
+  llvm::SplitString(text, words, " ()+-*,");
+  llvm::copy_if(words, std::back_inserter(names), [](StringRef word) {
+    return word != "floordiv" && word != "ceildiv" && word != "mod" && !llvm::all_of(word, llvm::isDigit);
+  });
+  return names;
+}
+
 LogicalResult KernelOp::verify() {
   Block &body = getBody().front();
   if (body.empty())
@@ -103,9 +124,15 @@ LogicalResult KernelOp::verify() {
   auto verifyNames = [&](const Twine &where, Attribute attribute) -> LogicalResult {
     auto names = dyn_cast_if_present<ArrayAttr>(attribute);
     for (Attribute element : names ? names.getValue() : ArrayRef<Attribute>()) {
-      auto name = dyn_cast<StringAttr>(element);
-      if (name && !name.empty() && !known.contains(name.getValue()))
-        return emitOpError() << "nn.sizes of " << where << " names '" << name.getValue() << "', sizes does not";
+      auto text = dyn_cast<StringAttr>(element);
+      if (!text || text.empty() || known.contains(text.getValue()))
+        continue;
+      for (StringRef name : namesIn(text))
+        if (!known.contains(name))
+          return emitOpError() << "nn.sizes of " << where << " names '" << name << "', sizes does not";
+      if (!parseSize(text))
+        return emitOpError() << "nn.sizes of " << where << " is '" << text.getValue()
+                             << "', which is no expression in sizes";
     }
     return success();
   };

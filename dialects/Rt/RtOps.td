@@ -63,7 +63,7 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
   let description = [{
     Inputs are the block's arguments, outputs what `rt.yield` gives: tensors, so that the target chooses loops and
     memory. `sizes` names the symbolic dimensions that a launch is given, in order; `nn.sizes` on arguments and results
-    says where they occur. `rt.layout` on an argument says how a weight lies in memory.
+    says where they occur, alone or in an expression such as `s0 * s1`. `rt.layout` on an argument says how a weight lies in memory.
 
     ```mlir
     rt.kernel @relu(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x384xf32> {nn.sizes = ["s0", ""]})
@@ -83,6 +83,8 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The size that a text in `nn.sizes` means: symbol i is the i-th of `sizes`. Null, with an error, if it means none.
+    ::mlir::AffineExpr parseSize(::llvm::StringRef text);
   }];
 }
 

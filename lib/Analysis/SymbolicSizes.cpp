@@ -183,7 +183,8 @@ std::string SymbolicSizes::toString(AffineExpr expression) const { return print(
 
 SymbolicSizes::SymbolicSizes(FunctionOpInterface function) : context(function->getContext()) {
   // A kernel is launched with the values of `sizes`, in that order.
-  if (auto kernel = dyn_cast<rt::KernelOp>(function.getOperation()))
+  auto kernel = dyn_cast<rt::KernelOp>(function.getOperation());
+  if (kernel)
     for (StringRef name : kernel.getSizes().getAsValueRange<StringAttr>())
       symbol(name);
   if (function.isExternal())
@@ -203,7 +204,10 @@ SymbolicSizes::SymbolicSizes(FunctionOpInterface function) : context(function->g
       StringRef name;
       if (names && dimension < names.size())
         name = cast<StringAttr>(names[dimension]).getValue();
-      expressions.push_back(name.empty() ? symbol(llvm::formatv("arg{0}.{1}", index, dimension).str()) : symbol(name));
+      if (name.empty())
+        expressions.push_back(symbol(llvm::formatv("arg{0}.{1}", index, dimension).str()));
+      else
+        expressions.push_back(kernel ? normalize(kernel.parseSize(name)) : symbol(name));
     }
     sizes[argument] = expressions;
   }

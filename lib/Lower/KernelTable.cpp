@@ -78,40 +78,77 @@ void collectNames(Location location, SmallVectorImpl<StringRef> &names) {
   }
 }
 
-/// Names the dynamic sizes of a kernel's values; equal expressions have one name.
+/// Names the dynamic sizes of a kernel's values; equal expressions have one name. What follows from sizes that the
+/// kernel's operands have is written as an expression in them, so that the kernel knows it too: the rows of one operand
+/// are those of another whose outer dimensions it collapses.
 class KernelSizes {
 public:
-  KernelSizes(Builder &builder, const SymbolicSizes &sizes) : builder(builder), sizes(sizes) {}
+  KernelSizes(Builder &builder, const SymbolicSizes &sizes, ValueRange operands) : builder(builder), sizes(sizes) {
+    for (Value operand : operands)
+      for (AffineExpr size : sizes.of(operand))
+        if (isa<AffineSymbolExpr>(size))
+          given.insert(size);
+  }
 
   /// `nn.sizes` of a value, null if all its sizes are static; failure if one is not known.
   FailureOr<ArrayAttr> of(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.hasStaticShape())
       return ArrayAttr();
-    SmallVector<StringRef> texts;
+    SmallVector<Attribute> texts;
     for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(value))) {
       if (!ShapedType::isDynamic(size)) {
-        texts.push_back("");
+        texts.push_back(builder.getStringAttr(""));
         continue;
       }
       if (!sizes.isKnown(expression))
         return failure();
-      auto [entry, isNew] = numbers.try_emplace(expression, names.size());
-      if (isNew) {
-        names.push_back(builder.getStringAttr("s" + Twine(names.size())));
-        expressions.push_back(expression);
-      }
-      texts.push_back(cast<StringAttr>(names[entry->second]).getValue());
+      std::string text;
+      llvm::raw_string_ostream(text) << (follows(expression) ? inKernel(expression) : symbolOf(expression));
+      texts.push_back(builder.getStringAttr(text));
     }
-    return builder.getStrArrayAttr(texts);
+    return builder.getArrayAttr(texts);
   }
 
   SmallVector<Attribute> names;
   SmallVector<AffineExpr> expressions;
 
 private:
+  /// The kernel's symbol for an expression in those of the function. It prints as its name.
+  AffineExpr symbolOf(AffineExpr expression) {
+    auto [entry, isNew] = numbers.try_emplace(expression, names.size());
+    AffineExpr symbol = builder.getAffineSymbolExpr(entry->second);
+    if (isNew) {
+      std::string name;
+      llvm::raw_string_ostream(name) << symbol;
+      names.push_back(builder.getStringAttr(name));
+      expressions.push_back(expression);
+    }
+    return symbol;
+  }
+
+  /// Whether a size is a function of sizes that operands have as they are.
+  bool follows(AffineExpr expression) const {
+    bool hasSymbol = false, hasOther = false;
+    expression.walk([&](AffineExpr part) {
+      if (isa<AffineSymbolExpr>(part))
+        (given.contains(part) ? hasSymbol : hasOther) = true;
+    });
+    return hasSymbol && !hasOther;
+  }
+
+  AffineExpr inKernel(AffineExpr expression) {
+    DenseMap<AffineExpr, AffineExpr> replacements;
+    expression.walk([&](AffineExpr part) {
+      if (isa<AffineSymbolExpr>(part))
+        replacements[part] = symbolOf(part);
+    });
+    return expression.replace(replacements);
+  }
+
   Builder &builder;
   const SymbolicSizes &sizes;
+  DenseSet<AffineExpr> given; // symbols that are the size of a dimension of an operand
   DenseMap<AffineExpr, unsigned> numbers;
 };
 
@@ -133,7 +170,7 @@ std::string labelOf(nn::GroupOp group) {
 
 FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes) {
   OpBuilder builder(group.getContext());
-  KernelSizes names(builder, sizes);
+  KernelSizes names(builder, sizes, group.getInputs());
   auto attributesOf = [&](Value value, rt::LayoutAttr layout) -> FailureOr<DictionaryAttr> {
     FailureOr<ArrayAttr> texts = names.of(value);
     if (failed(texts))

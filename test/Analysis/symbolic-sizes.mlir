@@ -98,6 +98,15 @@ func.func @shapes(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}
   return
 }
 
+// Sizes of a kernel's operands may be expressions in those that it is launched with.
+// CHECK-LABEL: rt.kernel @expressions
+rt.kernel @expressions(%x: tensor<?xf32> {nn.sizes = ["s1 * s0 + 4"]}, %y: tensor<?x?xf32> {nn.sizes = ["s1", "s0"]})
+    -> (tensor<?xf32> {nn.sizes = ["s0 * s1 + 4"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+  // CHECK: nn.relu {{.*}}["[s0 * s1 + 4]"]
+  %r = nn.relu %x : tensor<?xf32>
+  rt.yield %r : tensor<?xf32>
+}
+
 // CHECK-LABEL: rt.kernel @kernel
 rt.kernel @kernel(%x: tensor<?x?xf32> {nn.sizes = ["s1", "s0"]}) -> (tensor<?x?xf32> {nn.sizes = ["s1", "s0"]})
     attributes {root = "rows", sizes = ["s0", "s1"]} {

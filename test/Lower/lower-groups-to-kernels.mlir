@@ -195,3 +195,53 @@ func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
 // CHECK: rt.constant @constant {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
 // CHECK: func.func @main(%{{.*}}: memref<?x2xf32> {nn.sizes = ["arg0.0", ""]})
 // CHECK-SAME: rt.symbols = ["arg0.0"]
+
+// -----
+
+// A transposed weight under another shape is packed in the shape that it was transposed to, and viewed.
+
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %w = nn.weight @weights["w"] : tensor<4x6xf32>
+  %empty = tensor.empty() : tensor<6x4xf32>
+  %t = linalg.transpose ins(%w : tensor<4x6xf32>) outs(%empty : tensor<6x4xf32>) permutation = [1, 0]
+  %v = tensor.expand_shape %t [[0, 1], [2]] output_shape [2, 3, 4] : tensor<6x4xf32> into tensor<2x3x4xf32>
+  %r = nn.group "rows"(%x0 = %x, %v0 = %v) : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+    %s = arith.addf %x0, %v0 : tensor<2x3x4xf32>
+    nn.yield %s : tensor<2x3x4xf32>
+  }
+  return %r : tensor<2x3x4xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.constant @w {archives = [@weights], keys = ["w"], layout = #rt.layout<row_major>, transposed, type = tensor<6x4xf32>}
+// CHECK: %[[T:.*]] = rt.constant_data @w : memref<6x4xf32>
+// CHECK: memref.expand_shape %[[T]] {{.*}} : memref<6x4xf32> into memref<2x3x4xf32>
+
+// -----
+
+// Rows of one operand are those of another whose outer dimensions the kernel collapses: it is told so. What none of the
+// operands has as it is stays a size of its own.
+
+func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y: tensor<?x?x16xf32> {nn.sizes = ["batch", "sequence", ""]},
+                %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
+  %o = tensor.collapse_shape %y [[0, 1], [2]] : tensor<?x?x16xf32> into tensor<?x16xf32>
+  %r = nn.group "linear"(%o0 = %o, %x0 = %x, %w0 = %w) : (tensor<?x16xf32>, tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32> {
+    %c = tensor.collapse_shape %x0 [[0, 1], [2]] : tensor<?x?x8xf32> into tensor<?x8xf32>
+    %h = nn.linear %c, %w0 : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+    %s = arith.addf %o0, %h : tensor<?x16xf32>
+    nn.yield %s : tensor<?x16xf32>
+  }
+  %a = nn.group "rows"(%r0 = %r) : (tensor<?x16xf32>) -> tensor<?x16xf32> {
+    %n = nn.relu %r0 : tensor<?x16xf32>
+    nn.yield %n : tensor<?x16xf32>
+  }
+  return %r, %a : tensor<?x16xf32>, tensor<?x16xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.kernel @linear_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}, %{{.*}}: tensor<?x?x8xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}) -> (tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}) attributes {root = "linear", sizes = ["s0", "s1"]}
+// CHECK: rt.kernel @rows_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x16xf32> {nn.sizes = ["s0", ""]}) attributes {root = "rows", sizes = ["s0"]}
+// CHECK-DAG: %[[B:.*]] = rt.symbol "batch"
+// CHECK-DAG: %[[S:.*]] = rt.symbol "sequence"
+// CHECK: %[[N:.*]] = arith.muli %[[B]], %[[S]]
+// CHECK: rt.dispatch @linear_{{.*}} sizes(%[[B]], %[[S]])
+// CHECK: rt.dispatch @rows_{{.*}} sizes(%[[N]])

@@ -78,6 +78,20 @@ rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["b"]}) attributes {root = "rows", si
 
 // -----
 
+// expected-error@+1 {{'rt.kernel' op nn.sizes of argument 0 names 'b', sizes does not}}
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["a * b floordiv 2"]}) attributes {root = "rows", sizes = ["a"]} {
+  rt.yield
+}
+
+// -----
+
+// expected-error@+1 {{'rt.kernel' op nn.sizes of argument 0 is 'a, a', which is no expression in sizes}}
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["a, a"]}) attributes {root = "rows", sizes = ["a"]} {
+  rt.yield
+}
+
+// -----
+
 rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "rows", sizes = []} {
   // expected-error@+1 {{'rt.yield' op gives 0 values, kernel @k has 1 results}}
   rt.yield

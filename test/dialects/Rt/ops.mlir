@@ -13,6 +13,12 @@ rt.kernel @linear(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]},
   rt.yield %r : tensor<?x768xf32>
 }
 
+// CHECK: rt.kernel @rows(%{{.*}}: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %{{.*}}: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]})
+rt.kernel @rows(%x: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %y: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]})
+    -> (tensor<?xf32> {nn.sizes = ["s0 * s1"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+  rt.yield %x : tensor<?xf32>
+}
+
 // CHECK: rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
 rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
 // CHECK: rt.constant @c1 {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
