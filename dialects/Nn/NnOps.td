@@ -39,13 +39,22 @@ class Nn_TensorOp<string mnemonic, list<Trait> traits = []>
   }];
 }
 
-/// One tensor in, one of the same type out, element by element.
-class Nn_UnaryOp<string mnemonic, string formula> : Nn_TensorOp<mnemonic> {
+/// One tensor in, one of the same type out: the syntax states it once.
+class Nn_SameTypeOp<string mnemonic> : Nn_TensorOp<mnemonic> {
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let extraClassDeclaration = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
+      return inferred == declared;
+    }
+  }];
+}
+
+/// A function of each element.
+class Nn_UnaryOp<string mnemonic, string formula> : Nn_SameTypeOp<mnemonic> {
   let summary = "Elementwise " # mnemonic;
   let description = "`" # formula # "`, for tensors of any shape. Computed in f32.";
   let arguments = (ins Nn_FloatTensor:$input);
   let results = (outs Nn_FloatTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
   let hasVerifier = 0;
   let hasFolder = 1;
 }
@@ -214,7 +223,7 @@ def Nn_RmsNormOp : Nn_TensorOp<"rms_norm"> {
   let assemblyFormat = "$input `,` $scale attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_SoftmaxOp : Nn_TensorOp<"softmax"> {
+def Nn_SoftmaxOp : Nn_SameTypeOp<"softmax"> {
   let summary = "Softmax over the last dimension";
   let description = [{
     `result = exp(input - max) / sum(exp(input - max))` over the last dimension. A row of -inf gives zeros.
@@ -225,7 +234,6 @@ def Nn_SoftmaxOp : Nn_TensorOp<"softmax"> {
   }];
   let arguments = (ins Nn_FloatTensor:$input);
   let results = (outs Nn_FloatTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
 //===-- Elementwise -------------------------------------------------------------------------------------------===//

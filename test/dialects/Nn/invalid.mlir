@@ -547,3 +547,22 @@ func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<f16>) {
   %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<64xi4>, tensor<4xi8>, tensor<f16>) -> tensor<64xf32>
   return
 }
+
+// -----
+
+// Its syntax could not print two types.
+func.func @relu(%x: tensor<4xf32>) {
+  // expected-error@+2 {{'nn.relu' op failed to infer returned types}}
+  // expected-error@+1 {{'nn.relu' op inferred type(s) 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<?xf32>'}}
+  %0 = "nn.relu"(%x) : (tensor<4xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @softmax(%x: tensor<?xf32>) {
+  // expected-error@+2 {{'nn.softmax' op failed to infer returned types}}
+  // expected-error@+1 {{'nn.softmax' op inferred type(s) 'tensor<?xf32>' are incompatible with return type(s) of operation 'tensor<4xf32>'}}
+  %0 = "nn.softmax"(%x) : (tensor<?xf32>) -> tensor<4xf32>
+  return
+}
