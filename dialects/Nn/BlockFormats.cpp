@@ -17,11 +17,11 @@ using namespace intarsia::nn;
 
 // Smallest exponents, mantissa bits and largest values: OCP Microscaling Formats 1.0, tables 2 to 6 and 5.1; E4M3 has
 // one NaN a sign and no infinities, E5M2 is IEEE-like.
-static constexpr FloatElement float_e2m1 = {1, 0, 7, 6.0f, -1, 4};
-static constexpr FloatElement float_e2m3 = {3, 0, 31, 7.5f, -1, 6};
-static constexpr FloatElement float_e3m2 = {2, -2, 31, 28.0f, -1, 6};
-static constexpr FloatElement float_e4m3 = {3, -6, 0x7E, 448.0f, 0x7F, 8};
-static constexpr FloatElement float_e5m2 = {2, -14, 0x7B, 57344.0f, 0x7E, 8};
+static constexpr FloatElement formatE2M1 = {1, 0, 7, 6.0f, -1, 4};
+static constexpr FloatElement formatE2M3 = {3, 0, 31, 7.5f, -1, 6};
+static constexpr FloatElement formatE3M2 = {2, -2, 31, 28.0f, -1, 6};
+static constexpr FloatElement formatE4M3 = {3, -6, 0x7E, 448.0f, 0x7F, 8};
+static constexpr FloatElement formatE5M2 = {2, -14, 0x7B, 57344.0f, 0x7E, 8};
 
 // arXiv 2305.14314, appendix E.
 static constexpr float nf4Values[16] = {-1.0f,
@@ -44,15 +44,15 @@ static constexpr float nf4Values[16] = {-1.0f,
 const FloatElement *nn::getFloatElement(BlockElement element) {
   switch (element) {
   case BlockElement::E2M1:
-    return &float_e2m1;
+    return &formatE2M1;
   case BlockElement::E2M3:
-    return &float_e2m3;
+    return &formatE2M3;
   case BlockElement::E3M2:
-    return &float_e3m2;
+    return &formatE3M2;
   case BlockElement::E4M3:
-    return &float_e4m3;
+    return &formatE4M3;
   case BlockElement::E5M2:
-    return &float_e5m2;
+    return &formatE5M2;
   default:
     return nullptr;
   }
@@ -125,10 +125,57 @@ float nn::decodeScale(BlockScale scale, unsigned code) {
       return std::numeric_limits<float>::quiet_NaN();
     return std::ldexp(1.0f, int(code) - 127);
   case BlockScale::E4M3:
-    return decodeFloat(float_e4m3, code & 0xFF);
+    return decodeFloat(formatE4M3, code & 0xFF);
   default:
     llvm_unreachable("scales stored as floats need no decoding");
   }
+}
+
+//===-- Rounding -----------------------------------------------------------------------------------------------===//
+
+static unsigned encodeFloat(const FloatElement &format, float value) {
+  if (std::isnan(value))
+    return std::max(format.nan, 0);
+  float magnitude = std::min(std::fabs(value), format.largest);
+  // Below the smallest normal number the step between numbers stops shrinking. Scaling by a power of two is exact, and
+  // the count of steps carries into the exponent by itself when rounding does.
+  int exponent = magnitude == 0 ? format.smallestExponent : std::max(std::ilogb(magnitude), format.smallestExponent);
+  auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, int(format.mantissaBits) - exponent)));
+  unsigned code = steps + (unsigned(exponent - format.smallestExponent) << format.mantissaBits);
+  return code | unsigned(std::signbit(value)) << (format.bits - 1);
+}
+
+/// Half way between two values it is the even code; midpoints are rounded to f32 as bitsandbytes has them.
+static unsigned encodeNf4(float value) {
+  if (std::isnan(value))
+    return 7;
+  unsigned code = 0;
+  for (unsigned lower = 0; lower != 15; ++lower) {
+    auto middle = static_cast<float>((double(nf4Values[lower]) + double(nf4Values[lower + 1])) / 2);
+    code += lower % 2 == 0 ? value > middle : value >= middle;
+  }
+  return code;
+}
+
+unsigned nn::encodeElement(BlockElement element, float value) {
+  if (const FloatElement *format = getFloatElement(element))
+    return encodeFloat(*format, value);
+  if (element == BlockElement::NF4)
+    return encodeNf4(value);
+  IntegerElement format = *getIntegerElement(element);
+  float number = std::isnan(value) ? 0.0f : std::nearbyint(value);
+  number = std::clamp(number, static_cast<float>(format.lowest), static_cast<float>(format.highest));
+  return unsigned(static_cast<int>(number)) & ((1u << codeBits(element)) - 1);
+}
+
+unsigned nn::encodeScaleE4M3(float scale) { return encodeFloat(formatE4M3, scale); }
+
+unsigned nn::encodeScaleE8M0(BlockElement element, float largestMagnitude) {
+  if (!std::isfinite(largestMagnitude))
+    return 255;
+  // The exponent field of an f32: 2^-127 and below are all code 0.
+  int exponent = llvm::bit_cast<uint32_t>(largestMagnitude) >> 23;
+  return std::max(exponent - std::ilogb(getFloatElement(element)->largest), 0);
 }
 
 //===-- The attribute ------------------------------------------------------------------------------------------===//

@@ -41,8 +41,15 @@ unsigned codeBits(BlockElement element);
 
 /// The number that a code means, before scaling.
 float decodeElement(BlockElement element, unsigned code);
+/// The code of a number after scaling: the nearest, ties to even, the largest where it is beyond that; of NaN that of
+/// NaN where the element has one, else of zero.
+unsigned encodeElement(BlockElement element, float value);
 /// The number that a stored scale code means (E8M0: 0 is 2^-127, 255 NaN; E4M3).
 float decodeScale(BlockScale scale, unsigned code);
+/// The code of an E4M3 scale.
+unsigned encodeScaleE4M3(float scale);
+/// The code of the E8M0 scale of a block whose largest magnitude this is (OCP Microscaling 1.0, section 6.3).
+unsigned encodeScaleE8M0(BlockElement element, float largestMagnitude);
 
 } // namespace intarsia::nn
 

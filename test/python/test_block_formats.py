@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from reference import Reference
+from reference import Reference, run
 
 # name: (ml_dtypes type, bits of a code, largest number, its exponent)
 FLOATS = {
@@ -304,3 +304,50 @@ def test_encode_ternary(compile_reference) -> None:
     same(scales, expected)
     ratios = values / np.repeat(expected, 64, axis=1)[:, :100]
     same_codes(codes, np.rint(ratios).clip(-1, 1).astype(np.int32), 4)
+
+
+# ---- Folding --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "blocks", "scale_type", "extra"),
+    [(f"{element}, e8m0, 32", 3, "i8", None) for element in FLOATS]
+    + [(f"{element}, {scale}, 32", 3, scale, extra)
+       for element in INTEGERS for scale in SCALES for extra in (None, "zero_points")]
+    + [(f"{element}, f32, 0", 1, "f32", None) for element in ("e4m3", "e5m2")]
+    + [("e2m1, e4m3, 16", 5, "i8", "tensor_scale"), ("nf4, f16, 64", 2, "f16", None), ("ternary, bf16, 32", 3, "bf16", None)],
+)  # fmt: skip
+def test_fold(tools, tmp_path: Path, form: str, blocks: int, scale_type: str, extra: str | None) -> None:
+    """A constant is quantized by the folder to the codes and scales that the reference, tested above, computes."""
+    random = np.random.default_rng(12)
+    values = (random.normal(size=(40, 70)) * np.exp(random.normal(size=(40, 1)) * 4)).astype(np.float32)
+    values[0], values[1, :40], values[2, 3], values[3, 5] = 0, -0.0, 1e-40, -3e38
+    values[4] = np.round(values[4] * 4) / 4  # ties
+    if extra != "tensor_scale":
+        values[5, 8], values[6, 9] = np.nan, np.inf
+    element = form.split(",")[0]
+    folder = tmp_path / "folded"  # a library of its own path: ctypes finds loaded ones by it
+    folder.mkdir()
+
+    def folding(mlir: str) -> Reference:
+        bits = ", ".join("[" + ", ".join(f"0x{word:08X}" for word in row) + "]" for row in values.view(np.uint32))
+        constant = f"%x = arith.constant dense<[{bits}]> : tensor<40x70xf32>\n"
+        mlir = mlir.replace("%x: tensor<40x70xf32>", "").replace("%r0", constant + "%r0", 1)
+        text = run([str(tools.path("intarsia-opt")), "--canonicalize"], mlir)
+        assert "nn.quantize" not in text
+        return WithoutInputs(tools.path("intarsia-opt"), text, folder)
+
+    arguments = (form, values, storage(element), blocks, scale_type, extra)
+    expected = quantize(lambda mlir: Reference(tools.path("intarsia-opt"), mlir, tmp_path), *arguments)
+    actual = quantize(folding, *arguments)
+    bits = 4 if storage(element) == "i4" else 8
+    for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        if one.dtype == np.uint8:
+            same_codes(one, other, 8 if index == 1 else bits)
+        else:
+            same(one, other)
+
+
+class WithoutInputs(Reference):
+    def __call__(self, function: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
+        return super().__call__(function, [], outputs)

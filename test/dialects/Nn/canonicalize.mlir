@@ -87,6 +87,44 @@ func.func @dequantize() -> (tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>) {
   return %0, %1, %2 : tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>
 }
 
+// Integers with and without zero points, MXFP4 (scale 2^(floor(log2 12) - 2) = 2, 12 / 2 = 6, 1.25 a tie to 1 and 5 one
+// to 4, NaN and zero blocks), NF4 and NVFP4 (tensor scale 2688 / 2688, scale 448 = 0x7E).
+// CHECK-LABEL: func.func @quantize
+func.func @quantize() -> (tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf16>, tensor<1xi4>, tensor<3x4xi4>, tensor<3x1xi8>, tensor<4xi4>, tensor<1xf32>, tensor<2xi4>, tensor<1xi8>, tensor<f32>) {
+  // CHECK-DAG: dense<[127, -64, 0, 2]> : tensor<4xi8>
+  // CHECK-DAG: dense<2.000000e+00> : tensor<1xf32>
+  %x = arith.constant dense<[254.0, -127.0, 0.5, 3.0]> : tensor<4xf32>
+  %c0, %s0 = nn.quantize %x {format = #nn.block_format<i8, f32, 0, axis = 0>} : (tensor<4xf32>) -> (tensor<4xi8>, tensor<1xf32>)
+  // CHECK-DAG: dense<[0, -1, 4, 4]> : tensor<4xi4>
+  // CHECK-DAG: dense<5.000000e-01> : tensor<1xf16>
+  // CHECK-DAG: dense<4> : tensor<1xi4>
+  %y = arith.constant dense<[-2.0, 5.5, 0.0, 0.25]> : tensor<4xf32>
+  %c1, %s1, %z1 = nn.quantize %y {format = #nn.block_format<u4, f16, 32, axis = 0>} : (tensor<4xf32>) -> (tensor<4xi4>, tensor<1xf16>, tensor<1xi4>)
+  // CHECK-DAG: dense<{{\[\[}}7, -6, 6, -8], [0, 0, 0, 0], [0, 0, 0, 0]]> : tensor<3x4xi4>
+  // CHECK-DAG: dense<{{\[\[}}-128], [-1], [0]]> : tensor<3x1xi8>
+  %m = arith.constant dense<[[12.0, -2.5, 10.0, -0.0], [0x7FC00000, 1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0]]> : tensor<3x4xf32>
+  %c2, %s2 = nn.quantize %m {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<3x4xf32>) -> (tensor<3x4xi4>, tensor<3x1xi8>)
+  // CHECK-DAG: dense<[-1, 0, 7, -4]> : tensor<4xi4>
+  %n = arith.constant dense<[4.0, -4.0, 0.0, 1.7]> : tensor<4xf32>
+  %c3, %s3 = nn.quantize %n {format = #nn.block_format<nf4, f32, 64, axis = 0>} : (tensor<4xf32>) -> (tensor<4xi4>, tensor<1xf32>)
+  // CHECK-DAG: dense<[7, -3]> : tensor<2xi4>
+  // CHECK-DAG: dense<126> : tensor<1xi8>
+  // CHECK-DAG: dense<1.000000e+00> : tensor<f32>
+  %v = arith.constant dense<[2688.0, -1344.0]> : tensor<2xf32>
+  %c4, %s4, %t4 = nn.quantize %v {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<2xf32>) -> (tensor<2xi4>, tensor<1xi8>, tensor<f32>)
+  // CHECK-NOT: nn.quantize
+  return %c0, %s0, %c1, %s1, %z1, %c2, %s2, %c3, %s3, %c4, %s4, %t4 : tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf16>, tensor<1xi4>, tensor<3x4xi4>, tensor<3x1xi8>, tensor<4xi4>, tensor<1xf32>, tensor<2xi4>, tensor<1xi8>, tensor<f32>
+}
+
+// A weight in all but name is not folded.
+// CHECK-LABEL: func.func @quantize_large
+func.func @quantize_large() -> (tensor<4097xi8>, tensor<1xf32>) {
+  // CHECK: nn.quantize
+  %x = arith.constant dense<1.0> : tensor<4097xf32>
+  %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 0, axis = 0>} : (tensor<4097xf32>) -> (tensor<4097xi8>, tensor<1xf32>)
+  return %c, %s : tensor<4097xi8>, tensor<1xf32>
+}
+
 // CHECK-LABEL: func.func @group
 // CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>
 func.func @group(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
