@@ -12,9 +12,10 @@ include "mlir/IR/OpBase.td"
 def CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::intarsia";
   let description = [{
-    What an op asks of a device, as expressions in the symbols of the enclosing function: floating-point operations,
-    elementwise evaluations of transcendental functions, bytes read and written.
-    The cost model evaluates them at the expected sizes.
+    What an op computes, as expressions in the symbols of the enclosing function: floating-point operations and
+    elementwise evaluations of transcendental functions. The cost model evaluates them at the expected sizes. Bytes are
+    no property of an op: they depend on which of its operands and results cross the border of its kernel, and are
+    counted there.
   }];
   let methods = [
     InterfaceMethod<"Work of the op, given the sizes of its operands and results.",

@@ -16,13 +16,10 @@ namespace intarsia {
 /// Sizes of one tensor: an expression for each dimension, over the symbols of the enclosing function.
 using Sizes = llvm::SmallVector<mlir::AffineExpr>;
 
-/// What an op asks of a device. Expressions in the enclosing function's symbols; null means none.
+/// What an op computes. Expressions in the enclosing function's symbols; null means none.
 struct Work {
   mlir::AffineExpr flops;           ///< multiply and add counted apart
   mlir::AffineExpr transcendentals; ///< evaluations of exp, erf, tanh, …
-  mlir::AffineExpr bytesRead;
-  mlir::AffineExpr bytesWritten;
-  mlir::Type elementType; ///< what the flops are computed in
 };
 
 /// Number of elements of a tensor with these sizes.

@@ -73,31 +73,15 @@ SmallVector<Sizes> QuantizeOp::inferResultSizes(SizesRange sizes) {
 
 //===-- Work ---------------------------------------------------------------------------------------------------===//
 
-/// The bytes that an op reads and writes if every operand and result crosses memory once.
-static Work workOf(Operation *op, SizesRange operandSizes, SizesRange resultSizes) {
-  MLIRContext *context = op->getContext();
-  AffineExpr zero = getAffineConstantExpr(0, context);
-  Work work = {zero, zero, zero, zero, Float32Type::get(context)};
-  for (auto [value, sizes] : llvm::zip_equal(op->getOperands(), operandSizes))
-    work.bytesRead = work.bytesRead + byteCount(cast<ShapedType>(value.getType()), sizes);
-  for (auto [value, sizes] : llvm::zip_equal(op->getResults(), resultSizes))
-    work.bytesWritten = work.bytesWritten + byteCount(cast<ShapedType>(value.getType()), sizes);
-  return work;
-}
-
-/// Work of an op that does so many operations and transcendental evaluations for each element of its first operand.
-static Work workOfElements(Operation *op, SizesRange operandSizes, SizesRange resultSizes, int64_t flops,
-                           int64_t transcendentals) {
-  Work work = workOf(op, operandSizes, resultSizes);
-  AffineExpr count = elementCount(op->getContext(), operandSizes[0]);
-  work.flops = count * flops;
-  work.transcendentals = count * transcendentals;
-  return work;
+/// So many operations and transcendental evaluations for each element of a tensor.
+static Work workOfElements(Operation *op, ArrayRef<AffineExpr> sizes, int64_t flops, int64_t transcendentals) {
+  AffineExpr count = elementCount(op->getContext(), sizes);
+  return {count * flops, count * transcendentals};
 }
 
 #define INTARSIA_WORK_OF_ELEMENTS(Op, flops, transcendentals)                                                          \
-  Work Op::getWork(SizesRange operandSizes, SizesRange resultSizes) {                                                  \
-    return workOfElements(*this, operandSizes, resultSizes, flops, transcendentals);                                   \
+  Work Op::getWork(SizesRange operandSizes, SizesRange) {                                                              \
+    return workOfElements(*this, operandSizes[0], flops, transcendentals);                                             \
   }
 INTARSIA_WORK_OF_ELEMENTS(LayerNormOp, 8, 0)
 INTARSIA_WORK_OF_ELEMENTS(RmsNormOp, 4, 0)
@@ -112,49 +96,31 @@ INTARSIA_WORK_OF_ELEMENTS(DequantizeOp, 2, 0)
 #undef INTARSIA_WORK_OF_ELEMENTS
 
 Work LinearOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
-  Work work = workOf(*this, operandSizes, resultSizes);
   AffineExpr count = elementCount(getContext(), resultSizes[0]);
-  work.flops = count * (operandSizes[0].back() * 2);
-  if (getBias())
-    work.flops = work.flops + count;
-  work.elementType = getInput().getType().getElementType();
-  return work;
+  AffineExpr flops = count * (operandSizes[0].back() * 2);
+  return {getBias() ? flops + count : flops, nullptr};
 }
 
 Work MatmulOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
-  Work work = workOf(*this, operandSizes, resultSizes);
   size_t rank = operandSizes[0].size();
   AffineExpr inner = operandSizes[0][getTransposeLhs() ? rank - 2 : rank - 1];
-  work.flops = elementCount(getContext(), resultSizes[0]) * (inner * 2);
-  work.elementType = getLhs().getType().getElementType();
-  return work;
+  return {elementCount(getContext(), resultSizes[0]) * (inner * 2), nullptr};
 }
 
-Work AttentionOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
-  Work work = workOf(*this, operandSizes, resultSizes);
+Work AttentionOp::getWork(SizesRange operandSizes, SizesRange) {
   const Sizes &query = operandSizes[0], &key = operandSizes[1], &value = operandSizes[2];
   AffineExpr scores = query[0] * query[1] * query[2] * key[1];
   if (getCausal())
     scores = scores.ceilDiv(2);
   // Both products, then scale, maximum, subtraction, sum and division of the softmax.
-  work.flops = scores * (query[3] * 2 + value[3] * 2 + 5);
-  work.transcendentals = scores;
-  work.elementType = getQuery().getType().getElementType();
-  return work;
+  return {scores * (query[3] * 2 + value[3] * 2 + 5), scores};
 }
 
-Work EmbeddingOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
-  Work work = workOf(*this, operandSizes, resultSizes);
-  // Only the rows that are asked for are read.
-  work.bytesRead = work.bytesWritten + byteCount(getIndices().getType(), operandSizes[1]);
-  return work;
-}
+Work EmbeddingOp::getWork(SizesRange, SizesRange) { return {}; }
 
-Work RopeOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
-  Work work = workOf(*this, operandSizes, resultSizes);
-  AffineExpr rotated = operandSizes[0][0] * operandSizes[0][1] * operandSizes[0][2] * (operandSizes[2][0] * 2);
-  work.flops = rotated * 3;
+Work RopeOp::getWork(SizesRange operandSizes, SizesRange) {
+  const Sizes &input = operandSizes[0];
+  AffineExpr rotated = operandSizes[2][0] * 2;
   // Sine and cosine of an angle serve all heads of a position.
-  work.transcendentals = operandSizes[0][0] * operandSizes[0][1] * (operandSizes[2][0] * 2);
-  return work;
+  return {input[0] * input[1] * input[2] * rotated * 3, input[0] * input[1] * rotated};
 }

@@ -78,9 +78,7 @@ int64_t WorkModel::elements(Value value) const {
 }
 
 double WorkModel::bytes(Value value) const {
-  Type element = getElementTypeOrSelf(value.getType());
-  unsigned bits = element.isIndex() ? 64 : std::max(8u, element.getIntOrFloatBitWidth());
-  return double(elements(value)) * bits / 8;
+  return evaluate(byteCount(cast<ShapedType>(value.getType()), sizes(value)));
 }
 
 /// Adds what the op computes; bytes are counted at the kernel's border, not here.

@@ -184,6 +184,19 @@ TEST_F(WorkModelTest, EmbeddingReadsOnlyItsRows) {
   EXPECT_DOUBLE_EQ(work.activationBytes, 2.0 * 16 * 64 * 4 + 2.0 * 16 * 8);
 }
 
+TEST_F(WorkModelTest, FourBitElementsAreHalfAByte) {
+  auto function = parse(R"(
+    func.func @main(%c: tensor<4x64xi4>, %s: tensor<4x2xf16>, %m: tensor<3xi1>) -> tensor<4x64xf32> {
+      %x = nn.dequantize %c, %s {format = #nn.block_format<i4, f16, 32, axis = 1>}
+          : (tensor<4x64xi4>, tensor<4x2xf16>) -> tensor<4x64xf32>
+      return %x : tensor<4x64xf32>
+    })");
+  WorkModel model(function);
+  EXPECT_DOUBLE_EQ(model.bytes(function.getArgument(2)), 3);
+  KernelWork work = model.work("rows", opsOf<nn::DequantizeOp>(function));
+  EXPECT_DOUBLE_EQ(work.activationBytes, 4.0 * 64 / 2 + 4.0 * 2 * 2 + 4.0 * 64 * 4);
+}
+
 TEST_F(WorkModelTest, NormAfterProductIsAFinish) {
   auto function = parse(R"(
     func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x64xf32>, %g: tensor<64xf32>) -> tensor<16x64xf32> {
