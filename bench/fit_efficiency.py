@@ -33,6 +33,12 @@ ROOTS = ("linear", "matmul", "attention", "rows", "generic")
 NORM_FLOPS = 8  # of a layer norm, for one element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp)
 WORK = ("flops", "transcendentals", "weight_bytes", "activation_bytes", "finish_elements")
 CHAIN = "chain"
+# Where the search begins, and its bounds: launch in us, a transcendental function in ns, then efficiencies of
+# computation and bandwidth for each root. Efficiencies of computation are at most 1; caches nearer than the one that
+# bandwidth is of can be faster than it.
+START = np.log(np.array([1.0, 0.1] + [0.5, 1.0] * len(ROOTS)))
+LOWER = np.log(np.array([1e-2, 1e-4] + [1e-3, 1e-3] * len(ROOTS)))
+UPPER = np.log(np.array([100.0, 100.0] + [1.0, 4.0] * len(ROOTS)))
 # Targets that each model stands for; the first is the name in --target.
 CPUS = {
     "cpu-x86-64-v4": "x86-64-v4, skylake-avx512, cascadelake, cooperlake, icelake-client, icelake-server, tigerlake, "
@@ -328,10 +334,7 @@ def fit(rows_of: list[dict[str, str]], ceiling: dict[str, float]) -> tuple[np.nd
     table = {field: np.array([float(row[field]) for row in rows_of]) for field in WORK}
     table["root"] = np.array([ROOTS.index(row["root"]) for row in rows_of])
     measured = np.array([float(row["measured_us"]) for row in rows_of])
-    logs = np.log(np.array([1.0, 0.1] + [0.5, 1.0] * len(ROOTS)))
-    # Efficiencies of computation are at most 1; caches nearer than the one that bandwidth is of can be faster than it.
-    upper = np.log(np.array([100.0, 100.0] + [1.0, 4.0] * len(ROOTS)))
-    lower = np.log(np.array([1e-2, 1e-4] + [1e-3, 1e-3] * len(ROOTS)))
+    logs = START.copy()
 
     def loss(candidate: np.ndarray) -> float:
         return float(np.mean(np.log(predict(candidate, table, ceiling) / measured) ** 2))
@@ -342,12 +345,26 @@ def fit(rows_of: list[dict[str, str]], ceiling: dict[str, float]) -> tuple[np.nd
         for index in range(len(logs)):
             for direction in (step, -step):
                 candidate = logs.copy()
-                candidate[index] = np.clip(candidate[index] + direction, lower[index], upper[index])
+                candidate[index] = np.clip(candidate[index] + direction, LOWER[index], UPPER[index])
                 if (value := loss(candidate)) < best:
                     logs, best, improved = candidate, value, True
         if not improved:
             step /= 2
     return logs, predict(logs, table, ceiling) / measured
+
+
+def undetermined(logs: np.ndarray) -> list[str]:
+    """Say which figures the measurements do not determine: those that stand where the search began or ended."""
+    names = ["launch", "transcendental"] + [f"{root} {kind}" for root in ROOTS for kind in ("compute", "bandwidth")]
+    notes = []
+    for what, places in (
+        ("left where the search began (no measured kernel is limited by it)", [START]),
+        ("at a bound of the search", [LOWER, UPPER]),
+    ):
+        found = [name for name, *values in zip(names, logs, *places, strict=True) if values[0] in values[1:]]
+        if found:
+            notes.append(f"# Not determined, {what}: {', '.join(found)}.")
+    return notes
 
 
 def write_model(
@@ -358,6 +375,7 @@ def write_model(
     lines = [
         f"# Fitted by bench/fit_efficiency.py from {name}.csv: {len(ratios)} kernels, the model is off by a factor of",
         f"# {np.median(off):.2f} at the median, {np.quantile(off, 0.9):.2f} at the 90th percentile.",
+        *undetermined(logs),
         f"name: {name}",
         f"cpus: [{CPUS.get(name, name.removeprefix('cpu-'))}]",
         f'machine: "{where}"',
