@@ -146,7 +146,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     }
     kernels.emplace_back();
     OwningOpRef<ModuleOp> copy(module.clone()); // targets change it
-    error = (*target)->compileKernels(*copy, options.threads, kernels.back());
+    error = (*target)->compileKernels(*copy, kernels.back());
     if (error)
       break;
     targets.push_back(std::move(*target));

@@ -46,10 +46,11 @@ public:
   /// What lld's -m takes, e.g. "elf_x86_64".
   virtual std::string elfEmulation() const = 0;
 
-  /// Compiles every rt.kernel of the module for every variant, on up to `threads` threads. The module may be changed.
+  /// Compiles every rt.kernel of the module for every variant, on the threads of the MLIR context. The module may be
+  /// changed.
   /// The objects and their order depend on the module and the target alone. Errors name the kernel, the op and where
   /// it comes from in the user's model.
-  virtual llvm::Error compileKernels(mlir::ModuleOp module, unsigned threads, std::vector<CompiledObject> &objects) = 0;
+  virtual llvm::Error compileKernels(mlir::ModuleOp module, std::vector<CompiledObject> &objects) = 0;
 };
 
 } // namespace intarsia::target

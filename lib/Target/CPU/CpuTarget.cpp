@@ -134,7 +134,7 @@ public:
     return makeMachine(triple(), Triple(triple()).isAArch64() ? "generic" : "x86-64", "");
   }
   std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
-  Error compileKernels(mlir::ModuleOp module, unsigned threads, std::vector<target::CompiledObject> &objects) override {
+  Error compileKernels(mlir::ModuleOp module, std::vector<target::CompiledObject> &objects) override {
     return cpu::compileKernels(module, list, objects);
   }
 
