@@ -19,6 +19,10 @@ inline constexpr llvm::StringLiteral hostSymbolsAttr = "rt.symbols";
 /// dynamic dimension, "" for static ones).
 inline constexpr llvm::StringLiteral hostResultsAttr = "rt.results";
 
+/// Output features of a linear that lie side by side in its packed weight, the same for every target and variant that
+/// shares an artifact's weights: two 512-bit vectors of f32.
+inline constexpr int64_t weightPanelWidth = 32;
+
 /// Groups become kernels, functions host programs with planned buffers; ends with a verifier of what leaves the phase.
 void buildLowerPipeline(mlir::OpPassManager &manager);
 

@@ -87,9 +87,13 @@ static bool isStored(OpOperand &use) {
   return isa<nn::EmbeddingOp>(user) && index == 0;
 }
 
+/// Scalars that groups clone are few steps from a constant: a scale, its reciprocal, a cast, a fill with it. The walk
+/// visits what several steps share once for each, so its depth is bounded.
+static constexpr unsigned largestScalarDepth = 8;
+
 static bool isCloneableValue(Value value, unsigned depth = 0) {
   Operation *op = value.getDefiningOp();
-  if (!op || depth > 8)
+  if (!op || depth > largestScalarDepth)
     return false;
   if (op->hasTrait<OpTrait::ConstantLike>()) {
     SplatElementsAttr splat;

@@ -23,8 +23,6 @@ namespace intarsia::lower {
 
 namespace {
 
-constexpr int64_t panelWidth = 32; // output features side by side: two 512-bit vectors of f32
-
 MemRefType bufferType(Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   return MemRefType::get(type.getShape(), type.getElementType());
@@ -265,10 +263,10 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
       buffer = rt::ConstantDataOp::create(builder, value.getLoc(), type, name);
     return buffer;
   }
-    if (isa<tensor::EmptyOp>(value.getDefiningOp()))
-      return value.getDefiningOp()->emitOpError() << "is read, but nothing writes it; fill it with linalg.fill";
   Value source = viewSource(value);
   if (!source) {
+    if (isa<tensor::EmptyOp>(value.getDefiningOp()))
+      return value.getDefiningOp()->emitOpError() << "is read, but nothing writes it; fill it with linalg.fill";
     InFlightDiagnostic diagnostic = value.getDefiningOp()->emitOpError()
                                     << "is outside of a group and not made ahead of time"
                                     << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
@@ -290,7 +288,7 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
     auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
     return linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber();
   });
-  return onlyWeight ? rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, panelWidth)
+  return onlyWeight ? rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, weightPanelWidth)
                     : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0);
 }
 
@@ -332,18 +330,18 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
 LogicalResult HostProgram::copyResults(func::ReturnOp returnOp) {
   for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
     if (isWritten[number])
-    if (failed(buffer))
-      return failure();
       continue;
     FailureOr<Value> buffer = bufferOf(operand);
+    if (failed(buffer))
+      return failure();
     SmallVector<Value> after;
     if (Value event = events.lookup(viewRoot(operand)))
       after.push_back(event);
     Value event = rt::CopyOp::create(builder, returnOp.getLoc(), rt::EventType::get(builder.getContext()), queue, after,
                                      dynamicSizes(operand), *buffer, outputs[number]);
-  return success();
     order.add(event, after);
   }
+  return success();
 }
 
 LogicalResult HostProgram::build() {

@@ -20,7 +20,11 @@ namespace intarsia::lower {
 
 namespace {
 
-constexpr double expectedSize = 64; // of a symbol, to choose between places; any choice is correct
+// Figures to choose between places; any choice is correct, the workspace is only larger or smaller.
+constexpr double expectedSize = 64; // of a symbol
+// A buffer below a page does not take a place this many times its size from a later, larger buffer: the worst that a
+// place of its own costs is a page, once a call.
+constexpr double smallBufferBytes = 4096, largePlaceRatio = 16;
 
 /// A buffer: when it is first and last used, by position in the block, and by whom.
 struct Buffer {
@@ -132,8 +136,7 @@ void Plan::choosePlaces() {
     for (auto [number, place] : llvm::enumerate(places))
       if (place.freeAfter < buffer.firstUse && isBetter(place))
         best = number;
-    // A place far larger than needed is left to a later buffer only if a new one costs little.
-    if (best >= 0 && places[best].estimate() > 16 * wanted && wanted < 4096)
+    if (best >= 0 && places[best].estimate() > largePlaceRatio * wanted && wanted < smallBufferBytes)
       best = -1;
     if (best < 0) {
       best = places.size();

@@ -227,13 +227,6 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
 
 //===-- Layers ------------------------------------------------------------------------------------------------===//
 
-static RankedTensorType withLastSize(Value value, int64_t size) {
-  auto type = cast<RankedTensorType>(value.getType());
-  llvm::SmallVector<int64_t> shape(type.getShape());
-  shape.back() = size;
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
 Value GraphBuilder::linear(Value input, llvm::StringRef name, Extent outputs, Extent inputs, bool bias) {
   Value weightValue = weight((name + ".weight").str(), {outputs, inputs});
   Value biasValue = bias ? weight((name + ".bias").str(), {outputs}) : Value();
@@ -241,8 +234,7 @@ Value GraphBuilder::linear(Value input, llvm::StringRef name, Extent outputs, Ex
 }
 
 Value GraphBuilder::linear(Value input, llvm::StringRef name, Value weight, Value bias) {
-  int64_t outputs = cast<RankedTensorType>(weight.getType()).getDimSize(0);
-  return nn::LinearOp::create(builder, location(name), withLastSize(input, outputs), input, weight, bias);
+  return nn::LinearOp::create(builder, location(name), input, weight, bias);
 }
 
 Value GraphBuilder::layerNorm(Value input, llvm::StringRef name, Extent features, double epsilon) {

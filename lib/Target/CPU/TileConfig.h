@@ -7,12 +7,13 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
 #define INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
 
+#include "intarsia/Lower.h"
 #include <cstdint>
 
 namespace intarsia::cpu {
 
-/// Width in columns of a packed weight panel, the same for every variant of an artifact: two 512-bit vectors of f32.
-inline constexpr int64_t kPanelWidth = 32;
+/// Width in columns of every panel that products read, packed ahead of time or not.
+inline constexpr int64_t kPanelWidth = weightPanelWidth;
 
 /// How loops are cut on one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
 struct TileConfig {
@@ -23,8 +24,8 @@ struct TileConfig {
   int64_t keyBlock;          ///< keys that attention handles before it rescales its sums
   bool convertsF16 = true;   ///< has instructions between f16 and f32
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
-  bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
   bool rounds = true;        ///< has instructions that round a float to an integer
+  bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
 
   int64_t tileColumns() const { return columnVectors * lanes; }
 };
