@@ -82,7 +82,8 @@ def FuseElementwise : DecidingPass<"fuse-elementwise"> {
 def FuseWrapRemaining : Pass<"fuse-wrap-remaining", "::mlir::func::FuncOp"> {
   let summary = "Makes a group of each op that is still alone";
   let description = [{
-    What no kernel shape fits is an error that names the op and its place in the user's model.
+    Fills and splats, which other groups have copies of, get one where they leave the function. What no kernel shape fits
+    is an error that names the op and its place in the user's model.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
