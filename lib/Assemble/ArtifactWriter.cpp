@@ -19,14 +19,13 @@ using namespace runtime;
 static uint64_t alignUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
 /// Streams a file through its mapping: page cache, no anonymous memory.
-static Status append(AtomicFile &file, const std::string &path) {
+static Status append(OutputFile &file, const std::string &path) {
   std::unique_ptr<MappedFile> source;
   ITX_RETURN_IF_ERROR(MappedFile::open(path, source));
   return file.write(source->data(), source->size());
 }
 
 Status writeArtifact(const std::string &path, const void *elf, uint64_t elfBytes, const std::string &embeddedWeights) {
-  ITX_RETURN_IF_ERROR(checkWritable(path));
   std::vector<uint8_t> bytes(static_cast<const uint8_t *>(elf), static_cast<const uint8_t *>(elf) + elfBytes);
   ElfReader reader;
   ITX_RETURN_IF_ERROR(ElfReader::parse(bytes.data(), bytes.size(), path, reader));
@@ -52,19 +51,20 @@ Status writeArtifact(const std::string &path, const void *elf, uint64_t elfBytes
   artifactHash(bytes.data(), bytes.size(), offset, header.hash);
   std::memcpy(bytes.data() + offset, &header, sizeof(header));
 
-  std::unique_ptr<AtomicFile> file;
-  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file, /*executable=*/false));
+  std::unique_ptr<OutputFile> file;
+  ITX_RETURN_IF_ERROR(OutputFile::create(path, file));
   ITX_RETURN_IF_ERROR(file->write(bytes.data(), bytes.size()));
   if (weights) {
     ITX_RETURN_IF_ERROR(file->alignTo(artifactPageBytes));
     ITX_RETURN_IF_ERROR(file->write(weights->data(), weights->size()));
   }
-  return file->commit();
+  return file->close();
 }
 
 Status writeExecutable(const std::string &path, const std::string &runner, const std::string &artifact) {
-  std::unique_ptr<AtomicFile> file;
-  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file, /*executable=*/true));
+  std::unique_ptr<OutputFile> file;
+  ITX_RETURN_IF_ERROR(OutputFile::create(path, file));
+  ITX_RETURN_IF_ERROR(file->makeExecutable());
   ITX_RETURN_IF_ERROR(append(*file, runner));
   ITX_RETURN_IF_ERROR(file->alignTo(artifactPageBytes));
   PayloadTrailer trailer = {};
@@ -73,11 +73,10 @@ Status writeExecutable(const std::string &path, const std::string &runner, const
   trailer.bytes = file->position() - trailer.offset;
   std::memcpy(trailer.magic, payloadMagic, sizeof(payloadMagic));
   ITX_RETURN_IF_ERROR(file->write(&trailer, sizeof(trailer)));
-  return file->commit();
+  return file->close();
 }
 
 Status writeBundle(const std::string &path, const std::vector<std::string> &artifacts) {
-  ITX_RETURN_IF_ERROR(checkWritable(path));
   if (artifacts.empty() || artifacts.size() > bundleMaximumCount)
     return error(ITX_INVALID_ARGUMENT, "%s: a bundle holds 1 to %u modules, not %zu", path.c_str(), bundleMaximumCount,
                  artifacts.size());
@@ -99,15 +98,15 @@ Status writeBundle(const std::string &path, const std::vector<std::string> &arti
     entries.push_back({reader.machine(), 0, offset, file->size()});
     offset = alignUp(offset + file->size(), artifactPageBytes);
   }
-  std::unique_ptr<AtomicFile> file;
-  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file));
+  std::unique_ptr<OutputFile> file;
+  ITX_RETURN_IF_ERROR(OutputFile::create(path, file));
   ITX_RETURN_IF_ERROR(file->write(&header, sizeof(header)));
   ITX_RETURN_IF_ERROR(file->write(entries.data(), entries.size() * sizeof(BundleEntry)));
   for (const std::string &artifact : artifacts) {
     ITX_RETURN_IF_ERROR(file->alignTo(artifactPageBytes));
     ITX_RETURN_IF_ERROR(append(*file, artifact));
   }
-  return file->commit();
+  return file->close();
 }
 
 } // namespace intarsia::assemble

@@ -3,6 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Files are written in place: who wants them to appear complete gives a temporary name and renames.
+//
 // The linker makes an ELF file whose .itx.header section is 64 zero bytes (or any): here it gets its contents. This
 // file needs no LLVM; the bytes it writes depend on its inputs alone.
 //===------------------------------------------------------------------------------------------------------===//
@@ -18,8 +20,7 @@
 namespace intarsia::assemble {
 
 /// Writes an artifact: `elf` with its header filled in and, when embeddedWeights names a file, that file's bytes after
-/// it. The manifest inside `elf` must then have "weights"."file" null. Checks first that `path` can be written;
-/// nothing is left behind on an error.
+/// it. The manifest inside `elf` must then have "weights"."file" null.
 runtime::Status writeArtifact(const std::string &path, const void *elf, uint64_t elfBytes,
                               const std::string &embeddedWeights = {});
 

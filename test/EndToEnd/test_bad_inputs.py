@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -310,6 +312,36 @@ def test_output_path_is_checked_first(tools, tmp_path):
     """Before anything is read: the missing model is not what the message is about."""
     result = tools.run("intarsia-compile", tmp_path / "none", "-o", tmp_path / "no" / "m.itx", check=False)
     check_refusal(result, str(tmp_path / "no"))
+
+
+def test_interrupted_compilation_leaves_nothing(tools, scratch):
+    """Ctrl-C while the weights are written into the artifact: no temporary file stays."""
+    features, layers = 4096, 4  # 268 MB, so that writing takes a while
+    names = [f"w{layer}" for layer in range(layers)]
+    tensors = {name: np.ones((features, features), np.float32) for name in names}
+    save_file(tensors, scratch / "large.safetensors")
+    weight = f"tensor<{features}x{features}xf32>"
+    values = f"tensor<?x{features}xf32>"
+    lines = []
+    for layer, name in enumerate(names):
+        lines.append(f'  %{name} = nn.weight @a["{name}"] : {weight}')
+        lines.append(f"  %y{layer + 1} = nn.linear %y{layer}, %{name} : ({values}, {weight}) -> {values}")
+    (scratch / "large.mlir").write_text(
+        'nn.archive @a {file = "large.safetensors"}\n'
+        f'func.func @main(%y0: {values} {{nn.sizes = ["rows", ""]}}) -> {values} {{\n'
+        + "\n".join(lines)
+        + f"\n  return %y{layers} : {values}\n}}\n"
+    )
+    folder = scratch / "interrupted"
+    folder.mkdir()
+    command = [tools.path("intarsia-compile"), scratch / "large.mlir", "-o", folder / "m.itx", "--embed-weights"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # The linked code is some kilobytes: more than a megabyte says that weights are being written behind it.
+    while process.poll() is None and not any(path.stat().st_size > 1_000_000 for path in folder.glob("m.itx*")):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) != 0, "it ended before it was interrupted"
+    assert list(folder.iterdir()) == []
 
 
 def test_failed_compilation_keeps_the_old_artifact(tools, model):

@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/File.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -73,8 +74,16 @@ std::string folderOf(const std::string &path) {
 Status checkWritable(const std::string &path) {
   if (path.empty())
     return error(ITX_INVALID_ARGUMENT, "the output path is empty");
-  std::string folder = folderOf(path);
   struct stat info;
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode))
+      return error(ITX_IO_ERROR, "%s: cannot be written: it is a folder", path.c_str());
+    if (access(path.c_str(), W_OK) != 0)
+      return error(ITX_IO_ERROR, "%s: cannot be written: %s", path.c_str(), std::strerror(errno));
+    if (!S_ISREG(info.st_mode))
+      return Status::success(); // a device or a pipe stays what it is, whatever its folder allows
+  }
+  std::string folder = folderOf(path);
   if (stat(folder.c_str(), &info) != 0)
     return error(ITX_IO_ERROR, "%s: cannot be written: folder '%s': %s", path.c_str(), folder.c_str(),
                  std::strerror(errno));
@@ -83,48 +92,40 @@ Status checkWritable(const std::string &path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     return error(ITX_IO_ERROR, "%s: cannot be written: folder '%s': %s", path.c_str(), folder.c_str(),
                  std::strerror(errno));
-  if (stat(path.c_str(), &info) == 0) {
-    if (S_ISDIR(info.st_mode))
-      return error(ITX_IO_ERROR, "%s: cannot be written: it is a folder", path.c_str());
-    if (S_ISREG(info.st_mode) && access(path.c_str(), W_OK) != 0)
-      return error(ITX_IO_ERROR, "%s: cannot be written: %s", path.c_str(), std::strerror(errno));
-  }
   return Status::success();
 }
 
-Status AtomicFile::failed(const char *what) const { return osError(path_, what); }
+bool isSameFile(const std::string &first, const std::string &second) {
+  struct stat firstInfo, secondInfo;
+  bool firstExists = stat(first.c_str(), &firstInfo) == 0, secondExists = stat(second.c_str(), &secondInfo) == 0;
+  if (firstExists != secondExists)
+    return false;
+  if (firstExists)
+    return S_ISREG(firstInfo.st_mode) && firstInfo.st_dev == secondInfo.st_dev && firstInfo.st_ino == secondInfo.st_ino;
+  auto nameOf = [](const std::string &path) { return path.substr(path.rfind('/') + 1); };
+  return nameOf(first) == nameOf(second) && stat(folderOf(first).c_str(), &firstInfo) == 0 &&
+         stat(folderOf(second).c_str(), &secondInfo) == 0 && firstInfo.st_dev == secondInfo.st_dev &&
+         firstInfo.st_ino == secondInfo.st_ino;
+}
 
-Status AtomicFile::create(const std::string &path, std::unique_ptr<AtomicFile> &file, bool executable) {
+Status OutputFile::failed(const char *what) const { return osError(path_, what); }
+
+Status OutputFile::create(const std::string &path, std::unique_ptr<OutputFile> &file) {
   ITX_RETURN_IF_ERROR(checkWritable(path));
-  std::unique_ptr<AtomicFile> result(new AtomicFile);
-  result->path_ = path;
-  result->executable_ = executable;
-  struct stat info;
-  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    // A device or a pipe (/dev/null, /dev/stdout) is written in place: renaming would replace it.
-    result->descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (result->descriptor_ < 0)
-      return result->failed("cannot be written");
-  } else {
-    result->temporary_ = path + ".XXXXXX";
-    result->descriptor_ = mkostemp(result->temporary_.data(), O_CLOEXEC);
-    if (result->descriptor_ < 0) {
-      result->temporary_.clear();
-      return result->failed("cannot be written");
-    }
-  }
+  std::unique_ptr<OutputFile> result(new OutputFile(path));
+  result->descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (result->descriptor_ < 0)
+    return result->failed("cannot be written");
   file = std::move(result);
   return Status::success();
 }
 
-AtomicFile::~AtomicFile() {
+OutputFile::~OutputFile() {
   if (descriptor_ >= 0)
-    close(descriptor_);
-  if (!temporary_.empty())
-    unlink(temporary_.c_str());
+    ::close(descriptor_);
 }
 
-Status AtomicFile::write(const void *data, uint64_t bytes) {
+Status OutputFile::write(const void *data, uint64_t bytes) {
   const char *from = static_cast<const char *>(data);
   while (bytes != 0) {
     ssize_t written = ::write(descriptor_, from, bytes < (1u << 30) ? bytes : (1u << 30));
@@ -140,7 +141,7 @@ Status AtomicFile::write(const void *data, uint64_t bytes) {
   return Status::success();
 }
 
-Status AtomicFile::alignTo(uint64_t alignment) {
+Status OutputFile::alignTo(uint64_t alignment) {
   static const char zeros[4096] = {};
   uint64_t missing = (alignment - position_ % alignment) % alignment;
   while (missing != 0) {
@@ -151,16 +152,48 @@ Status AtomicFile::alignTo(uint64_t alignment) {
   return Status::success();
 }
 
-Status AtomicFile::commit() {
-  if (!temporary_.empty()) {
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(descriptor_, (executable_ ? 0777 : 0666) & ~mask) != 0)
-      return failed("cannot set permissions");
+Status OutputFile::makeExecutable() {
+  struct stat info;
+  if (fstat(descriptor_, &info) != 0 || fchmod(descriptor_, info.st_mode | (info.st_mode & 0444) >> 2) != 0)
+    return failed("cannot set permissions");
+  return Status::success();
+}
+
+Status OutputFile::close() {
+  return ::close(std::exchange(descriptor_, -1)) == 0 ? Status::success() : failed("cannot be written");
+}
+
+Status AtomicFile::create(const std::string &path, std::unique_ptr<AtomicFile> &file) {
+  ITX_RETURN_IF_ERROR(checkWritable(path));
+  std::unique_ptr<AtomicFile> result(new AtomicFile(path));
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    result->descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    // Made by open and not by mkstemp: the file gets the permissions that the umask leaves, and asking for the umask
+    // would change it for other threads.
+    static std::atomic<unsigned> count{0};
+    do {
+      result->temporary_ = format("%s.%d-%u.tmp", path.c_str(), int(getpid()), count++);
+      result->descriptor_ = ::open(result->temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (result->descriptor_ < 0 && errno == EEXIST);
   }
-  int descriptor = std::exchange(descriptor_, -1);
-  if (close(descriptor) != 0)
-    return failed("cannot be written");
+  if (result->descriptor_ < 0) {
+    Status status = result->failed("cannot be written");
+    result->temporary_.clear();
+    return status;
+  }
+  file = std::move(result);
+  return Status::success();
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty())
+    unlink(temporary_.c_str());
+}
+
+Status AtomicFile::commit() {
+  ITX_RETURN_IF_ERROR(close());
   if (!temporary_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0)
     return failed("cannot be renamed into place");
   temporary_.clear();

@@ -39,29 +39,50 @@ private:
 /// Says why a file cannot be made at `path` before any work is done for it: folder missing, not writable, is a folder.
 Status checkWritable(const std::string &path);
 
-/// A file that appears under its name only when it is complete: written beside it, then renamed.
-class AtomicFile {
+/// True if writing to one path would replace what is at the other: links and other spellings of a path are followed.
+/// Devices and pipes are not replaced by writing, two paths to one of them are not the same file.
+bool isSameFile(const std::string &first, const std::string &second);
+
+/// A file that is written from its beginning.
+class OutputFile {
 public:
-  /// `executable` sets the x permission bits that the umask allows.
-  static Status create(const std::string &path, std::unique_ptr<AtomicFile> &file, bool executable = false);
-  /// Removes what was written unless commit() succeeded.
-  ~AtomicFile();
-  AtomicFile(const AtomicFile &) = delete;
-  AtomicFile &operator=(const AtomicFile &) = delete;
+  /// Makes the file, or empties the one that is there.
+  static Status create(const std::string &path, std::unique_ptr<OutputFile> &file);
+  ~OutputFile();
+  OutputFile(const OutputFile &) = delete;
+  OutputFile &operator=(const OutputFile &) = delete;
 
   Status write(const void *data, uint64_t bytes);
   /// Zero bytes up to the next multiple of `alignment`.
   Status alignTo(uint64_t alignment);
   uint64_t position() const { return position_; }
+  /// Whoever may read it may execute it.
+  Status makeExecutable();
+  Status close();
+
+protected:
+  explicit OutputFile(std::string path) : path_(std::move(path)) {}
+  Status failed(const char *what) const;
+  std::string path_;
+  int descriptor_ = -1;
+
+private:
+  uint64_t position_ = 0;
+};
+
+/// A file that appears under its name only when it is complete: written beside it, then renamed. A device or a pipe
+/// (/dev/null, /dev/stdout) is written as it is.
+class AtomicFile : public OutputFile {
+public:
+  static Status create(const std::string &path, std::unique_ptr<AtomicFile> &file);
+  /// Removes what was written unless commit() succeeded.
+  ~AtomicFile();
+
   Status commit();
 
 private:
-  AtomicFile() = default;
-  Status failed(const char *what) const;
-  std::string path_, temporary_;
-  int descriptor_ = -1;
-  uint64_t position_ = 0;
-  bool executable_ = false;
+  using OutputFile::OutputFile;
+  std::string temporary_;
 };
 
 /// The folder of a path, "." when it has none.

@@ -42,12 +42,16 @@ Status loadNpy(const std::string &path, Tensor &tensor) {
   return Status::success();
 }
 
+Status writeNpy(const Tensor &tensor, OutputFile &file) {
+  std::string header = npyHeaderText(tensor.dtype, tensor.shape);
+  ITX_RETURN_IF_ERROR(file.write(header.data(), header.size()));
+  return file.write(tensor.data.get(), tensor.bytes);
+}
+
 Status saveNpy(const Tensor &tensor, const std::string &path) {
   std::unique_ptr<AtomicFile> file;
   ITX_RETURN_IF_ERROR(AtomicFile::create(path, file));
-  std::string header = npyHeaderText(tensor.dtype, tensor.shape);
-  ITX_RETURN_IF_ERROR(file->write(header.data(), header.size()));
-  ITX_RETURN_IF_ERROR(file->write(tensor.data.get(), tensor.bytes));
+  ITX_RETURN_IF_ERROR(writeNpy(tensor, *file));
   return file->commit();
 }
 

@@ -23,10 +23,12 @@ struct itx_tensor {
 namespace intarsia::runtime {
 
 using Tensor = ::itx_tensor;
+class OutputFile;
 
 /// A tensor with memory of its own, not initialised.
 Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor);
 Status loadNpy(const std::string &path, Tensor &tensor);
+Status writeNpy(const Tensor &tensor, OutputFile &file);
 Status saveNpy(const Tensor &tensor, const std::string &path);
 
 } // namespace intarsia::runtime

@@ -1,0 +1,91 @@
+//===- RuntimeFile.cpp - Writing files without losing any ---------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "RuntimeTesting.h"
+
+#include "lib/Runtime/Core/File.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace intarsia::runtime;
+using namespace intarsia::testing;
+using ::testing::HasSubstr;
+
+namespace {
+class FileTest : public ::testing::Test {
+protected:
+  mode_t modeOf(const std::string &name) {
+    struct stat info = {};
+    EXPECT_EQ(stat((folder / name).c_str(), &info), 0);
+    return info.st_mode & 0777;
+  }
+  TemporaryFolder folder;
+};
+} // namespace
+
+TEST_F(FileTest, AppearsWhenItIsComplete) {
+  std::unique_ptr<AtomicFile> file;
+  ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
+  ASSERT_TRUE(file->write("text", 4).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_EQ(readFile(folder / "a"), "text");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST_F(FileTest, LeavesNothingWithoutCommit) {
+  std::unique_ptr<AtomicFile> file;
+  ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
+  file.reset();
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST_F(FileTest, NameOfATemporaryFileThatIsTaken) {
+  // A process that had this number before may have ended without removing its files.
+  for (int i = 0; i < 1000; ++i)
+    writeFile(folder / ("a." + std::to_string(getpid()) + "-" + std::to_string(i) + ".tmp"), "old");
+  std::unique_ptr<AtomicFile> file;
+  ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
+  ASSERT_TRUE(file->write("new", 3).ok() && file->commit().ok());
+  EXPECT_EQ(readFile(folder / "a"), "new");
+  EXPECT_EQ(readFile(folder / ("a." + std::to_string(getpid()) + "-999.tmp")), "old");
+}
+
+TEST_F(FileTest, PermissionsFollowTheUmask) {
+  mode_t before = umask(027);
+  std::unique_ptr<AtomicFile> file;
+  std::unique_ptr<OutputFile> program;
+  EXPECT_TRUE(AtomicFile::create(folder / "a", file).ok() && file->commit().ok());
+  EXPECT_TRUE(OutputFile::create(folder / "b", program).ok() && program->makeExecutable().ok());
+  EXPECT_EQ(umask(before), mode_t(027));
+  EXPECT_EQ(modeOf("a"), mode_t(0640));
+  EXPECT_EQ(modeOf("b"), mode_t(0750));
+}
+
+TEST_F(FileTest, DevicesAreWrittenAsTheyAre) {
+  std::unique_ptr<AtomicFile> file;
+  ASSERT_TRUE(AtomicFile::create("/dev/null", file).ok());
+  EXPECT_TRUE(file->write("x", 1).ok() && file->commit().ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  ASSERT_TRUE(AtomicFile::create("/dev/full", file).ok());
+  EXPECT_THAT(file->write("x", 1).message(), HasSubstr("/dev/full: cannot be written"));
+}
+
+TEST_F(FileTest, SameFile) {
+  writeFile(folder / "a", "");
+  writeFile(folder / "b", "");
+  std::filesystem::create_symlink(folder / "a", folder / "link");
+  std::filesystem::create_directory(folder / "inner");
+  EXPECT_TRUE(isSameFile(folder / "a", folder / "inner/../a"));
+  EXPECT_TRUE(isSameFile(folder / "a", folder / "link"));
+  EXPECT_FALSE(isSameFile(folder / "a", folder / "b"));
+  // Files that are not there yet.
+  EXPECT_TRUE(isSameFile(folder / "new", folder / "inner/../new"));
+  EXPECT_FALSE(isSameFile(folder / "new", folder / "inner/new"));
+  EXPECT_FALSE(isSameFile(folder / "new", folder / "a"));
+  EXPECT_FALSE(isSameFile("/dev/null", "/dev/null"));
+}
