@@ -30,6 +30,16 @@ std::string intarsia::fuse::locationName(Location location) {
   return "";
 }
 
+bool intarsia::fuse::matchesDecision(StringRef pattern, StringRef id) {
+  if (pattern == id)
+    return true;
+  llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
+  if (glob)
+    return glob->match(id);
+  llvm::consumeError(glob.takeError());
+  return false;
+}
+
 /// Ids go through command lines and pass options: what means something there becomes '_'.
 static std::string plain(StringRef text) {
   std::string result;
@@ -49,16 +59,7 @@ bool Decisions::joins(const Choice &choice, std::string &why) {
     id += "#" + std::to_string(count);
 
   bool inside = choice.insideUs <= choice.apartUs;
-  bool forced = llvm::any_of(flip, [&](const std::string &pattern) {
-    if (pattern == id)
-      return true;
-    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
-    if (!glob) {
-      llvm::consumeError(glob.takeError());
-      return false;
-    }
-    return glob->match(id);
-  });
+  bool forced = llvm::any_of(flip, [&](const std::string &pattern) { return matchesDecision(pattern, id); });
   inside ^= forced;
 
   Builder builder(function.getContext());

@@ -17,6 +17,9 @@ namespace intarsia::fuse {
 /// Name of the user's module that an op comes from: the name of its location, else file:line, else "".
 std::string locationName(mlir::Location location);
 
+/// True if `pattern` is the id, or a pattern that matches it.
+bool matchesDecision(llvm::StringRef pattern, llvm::StringRef id);
+
 /// Both sides of one choice.
 struct Choice {
   mlir::Operation *root; ///< what the kernel is built around

@@ -7,8 +7,7 @@
 #include "intarsia/Cost.h"
 #include "lib/Fuse/Decisions.h"
 #include "lib/Fuse/Passes.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Support/FileUtilities.h"
+#include "lib/Runtime/Core/File.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -77,20 +76,40 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
   using FuseRecordDecisionsBase::FuseRecordDecisionsBase;
 
   void runOnOperation() override {
+    for (const std::string &pattern : flip)
+      if (!isUsed(pattern)) {
+        getOperation().emitError() << "no decision has the id '" << pattern
+                                   << "', which is to be flipped; the file of --explain lists the ids";
+        return signalPassFailure();
+      }
     if (!file.empty()) {
-      // Written under a temporary name and renamed: a half-written file never appears.
-      llvm::Error error = llvm::writeToOutput(file, [&](llvm::raw_ostream &stream) {
-        write(stream);
-        return llvm::Error::success();
-      });
-      if (error) {
-        getOperation().emitError() << "cannot write decisions to '" << file
-                                   << "': " << llvm::toString(std::move(error));
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      write(stream);
+      if (runtime::Status status = save(text); !status.ok()) {
+        getOperation().emitError() << "cannot write decisions: " << status.message();
         return signalPassFailure();
       }
     }
     for (auto function : getOperation().getOps<func::FuncOp>())
       function->removeAttr("nn.decisions");
+  }
+
+  bool isUsed(StringRef pattern) {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (auto decisions = function->getAttrOfType<ArrayAttr>("nn.decisions"))
+        for (auto decision : decisions.getAsRange<DictionaryAttr>())
+          if (matchesDecision(pattern, decision.getAs<StringAttr>("id").getValue()))
+            return true;
+    return false;
+  }
+
+  /// Under a temporary name that is renamed: a half-written file never appears.
+  runtime::Status save(StringRef text) {
+    std::unique_ptr<runtime::AtomicFile> output;
+    ITX_RETURN_IF_ERROR(runtime::AtomicFile::create(file, output));
+    ITX_RETURN_IF_ERROR(output->write(text.data(), text.size()));
+    return output->commit();
   }
 
   void write(llvm::raw_ostream &stream) {

@@ -94,11 +94,12 @@ def FuseRecordDecisions : Pass<"fuse-record-decisions", "::mlir::ModuleOp"> {
   let description = [{
     One entry a decision: id, pass, function, location, root, op, what was chosen, the cost of both sides in
     microseconds, the reason, and whether it was forced. Then one entry a kernel: what it asks for and how long the
-    cost model expects it to take. Groups keep their reasons in `why`.
+    cost model expects it to take. Groups keep their reasons in `why`. An id in `flip` that no decision has is an error.
   }];
   let options = [
     Option<"file", "file", "std::string", "\"\"", "Where the JSON goes; empty: nowhere">,
-    Option<"cpu", "cpu", "std::string", "\"\"", "CPU whose cost model decided">
+    Option<"cpu", "cpu", "std::string", "\"\"", "CPU whose cost model decided">,
+    ListOption<"flip", "flip", "std::string", "Decisions that were to be taken the other way">
   ];
 }
 

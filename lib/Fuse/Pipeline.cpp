@@ -40,7 +40,9 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
   functions.addPass(createFuseWrapRemaining());
   functions.addPass(createCSEPass());
 
-  pipeline.addPass(createFuseRecordDecisions({options.explainFile, options.cpu}));
+  FuseRecordDecisionsOptions record = deciding<FuseRecordDecisionsOptions>(options);
+  record.file = options.explainFile;
+  pipeline.addPass(createFuseRecordDecisions(record));
   pipeline.nest<func::FuncOp>().addPass(createFuseVerify());
 }
 

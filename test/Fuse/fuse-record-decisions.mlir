@@ -4,6 +4,7 @@
 // RUN: intarsia-opt %s --fuse-epilogues="cpu=x86-64-v4 flip=*:nn.gelu" --fuse-record-decisions="file=%t.json" -o /dev/null
 // RUN: FileCheck %s --check-prefix=FLIPPED < %t.json
 // RUN: not intarsia-opt %s --fuse-record-decisions="file=%t.missing/decisions.json" 2>&1 | FileCheck %s --check-prefix=UNWRITABLE
+// RUN: not intarsia-opt %s --intarsia-fuse="flip=fuse-epilogues:main:none:nn.gelu" 2>&1 | FileCheck %s --check-prefix=UNUSED
 
 // ATTRIBUTE: nn.decisions = [{apart_us = {{.*}} : f64, chosen = "inside", forced = false, id = "fuse-epilogues:main:intermediate.dense:nn.gelu", inside_us =
 // TAKEN-OFF-NOT: nn.decisions
@@ -30,7 +31,8 @@
 // FLIPPED: "chosen": "apart",
 // FLIPPED: "forced": true
 
-// UNWRITABLE: error: cannot write decisions to
+// UNWRITABLE: error: cannot write decisions: {{.*}}decisions.json: cannot be written: folder
+// UNUSED: error: no decision has the id 'fuse-epilogues:main:none:nn.gelu', which is to be flipped; the file of --explain lists the ids
 
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}) -> tensor<?x?x1536xf32>
