@@ -149,7 +149,9 @@ def test_unknown_model_type(tools, tmp_path):
         ("hidden_size", -32),
         ("hidden_size", "wide"),
         ("num_hidden_layers", 10**18),
+        ("num_hidden_layers", 0),
         ("layer_norm_eps", "small"),
+        ("layer_norm_eps", -1e-5),
     ],
 )
 def test_config_value_that_is_not_supported(tools, tmp_path, key, value):
@@ -175,6 +177,13 @@ def test_missing_config_value(tools, tmp_path):
 )
 def test_config_contradicts_the_weights(tools, tmp_path, key, value, parts):
     refused(tools, write_model(tmp_path / "model", {**CONFIG, key: value}), "model.safetensors", *parts)
+
+
+def test_weights_of_more_layers(tools, tmp_path):
+    tensors = weights()
+    further = {name.replace("layer.0", "layer.1"): value for name, value in tensors.items() if "layer.0" in name}
+    model = write_model(tmp_path / "model", tensors={**tensors, **further})
+    refused(tools, model, "encoder.layer.1.", "num_hidden_layers is 1")
 
 
 def test_missing_tensor(tools, tmp_path):

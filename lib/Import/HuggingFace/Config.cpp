@@ -8,6 +8,7 @@
 #include "lib/Import/HuggingFace/Config.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
@@ -106,13 +107,15 @@ std::pair<int64_t, int64_t> Config::integerPair(llvm::StringRef setting, int64_t
   return {byDefault, byDefault};
 }
 
-double Config::number(llvm::StringRef setting, double byDefault) const {
+double Config::number(llvm::StringRef setting, double byDefault, double minimum, double maximum) const {
   const llvm::json::Value *value = find(setting);
   if (!value)
     return byDefault;
-  if (std::optional<double> number = value->getAsNumber())
+  if (std::optional<double> number = value->getAsNumber(); number && *number >= minimum && *number <= maximum)
     return *number;
-  report(setting + " is " + text(*value) + ", expected a number");
+  std::string range;
+  llvm::raw_string_ostream(range) << llvm::format("%g to %g", minimum, maximum);
+  report(setting + " is " + text(*value) + ", expected a number from " + range);
   return byDefault;
 }
 

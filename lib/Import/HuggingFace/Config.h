@@ -57,7 +57,8 @@ public:
   }
   /// One integer, or a list of two: [height, width].
   std::pair<int64_t, int64_t> integerPair(llvm::StringRef setting, int64_t byDefault) const;
-  double number(llvm::StringRef setting, double byDefault) const;
+  /// A number in [minimum, maximum]; on an error the default.
+  double number(llvm::StringRef setting, double byDefault, double minimum, double maximum) const;
   bool flag(llvm::StringRef setting, bool byDefault) const;
   std::string string(llvm::StringRef setting, llvm::StringRef byDefault) const;
   /// A list of strings, or one string as a list of one.

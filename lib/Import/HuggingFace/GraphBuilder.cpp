@@ -248,6 +248,22 @@ Value GraphBuilder::layerNorm(Value input, llvm::StringRef name, Extent features
                                  builder.getF32FloatAttr(epsilon));
 }
 
+Value GraphBuilder::layers(Value state, llvm::StringRef container, Extent count,
+                           llvm::function_ref<Value(Value)> layer) {
+  std::string prefix = path(container);
+  for (llvm::StringRef key : archive->keys(prefix)) {
+    unsigned number = 0;
+    if (!key.drop_front(prefix.size()).consumeInteger(10, number) && number >= count.size)
+      errors.report(archive->find(key)->file->name + ": has tensor '" + key + "', but config.json says that " +
+                    count.setting + " is " + llvm::Twine(count.size) + "; is config.json from another model?");
+  }
+  for (int64_t i = 0; i < count.size && !errors.any(); ++i) {
+    Scope scope(*this, container + llvm::Twine(i));
+    state = layer(state);
+  }
+  return state;
+}
+
 Value GraphBuilder::embedding(Value indices, llvm::StringRef name, Extent rows, Extent features) {
   Value table = weight((name + ".weight").str(), {rows, features});
   llvm::SmallVector<int64_t> shape(cast<RankedTensorType>(indices.getType()).getShape());

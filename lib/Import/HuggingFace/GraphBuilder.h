@@ -104,6 +104,11 @@ public:
   mlir::Value attention(mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask, llvm::StringRef module,
                         const Shape &leading, int64_t heads, int64_t headDim);
 
+  /// Applies `layer` `count` times, each in a scope `container` + its number ("encoder.layer.0"). Reports weights of
+  /// further layers: the model would be cut short.
+  mlir::Value layers(mlir::Value state, llvm::StringRef container, Extent count,
+                     llvm::function_ref<mlir::Value(mlir::Value)> layer);
+
   //===-- Shapes ---------------------------------------------------------------------------------------------===//
 
   mlir::Value expandShape(mlir::Value input, llvm::StringRef module, const Shape &shape,

@@ -127,4 +127,13 @@ std::optional<SafetensorsArchive::Tensor> SafetensorsArchive::find(llvm::StringR
   return found->second;
 }
 
+std::vector<llvm::StringRef> SafetensorsArchive::keys(llvm::StringRef prefix) const {
+  std::vector<llvm::StringRef> result;
+  for (llvm::StringRef key : tensors.keys())
+    if (key.starts_with(prefix))
+      result.push_back(key);
+  llvm::sort(result);
+  return result;
+}
+
 } // namespace intarsia::importer

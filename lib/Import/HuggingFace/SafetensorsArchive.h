@@ -35,6 +35,8 @@ public:
   static std::unique_ptr<SafetensorsArchive> open(llvm::StringRef directory, llvm::StringRef folder, Errors &errors);
 
   std::optional<Tensor> find(llvm::StringRef key) const;
+  /// All keys that begin with `prefix`, sorted.
+  std::vector<llvm::StringRef> keys(llvm::StringRef prefix) const;
   /// What to call the archive in a message about a tensor that it lacks.
   llvm::StringRef name() const { return displayName; }
 

@@ -38,9 +38,9 @@ Bert::Bert(const Config &config, int64_t vocabularyByDefault) : TextEncoder(conf
   intermediate = config.extent("intermediate_size", 3072);
   positionRows = config.extent("max_position_embeddings", 512);
   tokenTypes = config.extent("type_vocab_size", 2);
-  layers = config.integer("num_hidden_layers", 12, 0);
+  layers = config.extent("num_hidden_layers", 12);
   heads = config.integer("num_attention_heads", 12);
-  epsilon = config.number("layer_norm_eps", 1e-12);
+  epsilon = config.number("layer_norm_eps", 1e-12, 0, 1);
   activation = readActivation(config, "hidden_act", "gelu");
   longestSequence = positionRows.size;
   checkHeads("num_attention_heads");
@@ -62,11 +62,8 @@ Value Bert::positions(GraphBuilder &graph) const {
 Value Bert::encode(GraphBuilder &graph) {
   Value mask = attentionMask(graph);
   Value state = embeddings(graph, positions(graph));
-  for (int64_t i = 0; i < layers && !graph.sink().any(); ++i) {
-    GraphBuilder::Scope scope(graph, "encoder.layer." + llvm::Twine(i));
-    state = layer(graph, state, mask, layerNames);
-  }
-  return state;
+  return graph.layers(state, "encoder.layer.", layers,
+                      [&](Value input) { return layer(graph, input, mask, layerNames); });
 }
 
 Value Bert::pooler(GraphBuilder &graph, Value state) const {

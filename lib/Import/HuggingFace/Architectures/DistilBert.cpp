@@ -38,7 +38,7 @@ public:
     intermediate = config.extent("hidden_dim", 3072);
     // With sinusoidal_pos_embds the table is computed once and stored like a trained one.
     positionRows = config.extent("max_position_embeddings", 512);
-    layers = config.integer("n_layers", 6, 0);
+    layers = config.extent("n_layers", 6);
     heads = config.integer("n_heads", 12);
     activation = readActivation(config, "activation", "gelu");
     longestSequence = positionRows.size;
@@ -60,11 +60,8 @@ public:
     Value table = graph.weight("embeddings.position_embeddings.weight", {positionRows, hidden});
     Value rows = graph.firstRows(table, "embeddings.position_embeddings", "sequence", hidden.size);
     Value state = embeddings(graph, rows);
-    for (int64_t i = 0; i < layers && !graph.sink().any(); ++i) {
-      GraphBuilder::Scope scope(graph, "transformer.layer." + llvm::Twine(i));
-      state = layer(graph, state, mask, layerNames);
-    }
-    return state;
+    return graph.layers(state, "transformer.layer.", layers,
+                        [&](Value input) { return layer(graph, input, mask, layerNames); });
   }
 
   void baseOutputs(GraphBuilder &, Value) override {}

@@ -48,8 +48,8 @@ protected:
   Extent labels() const;
 
   Config config;
-  Extent vocabulary = 1, hidden = 1, intermediate = 1, positionRows = 1, tokenTypes = 0;
-  int64_t layers = 0, heads = 1, longestSequence = 1;
+  Extent vocabulary = 1, hidden = 1, intermediate = 1, positionRows = 1, tokenTypes = 0, layers = 1;
+  int64_t heads = 1, longestSequence = 1;
   double epsilon = 1e-12;
   Activation activation = Activation::GeluErf;
 };

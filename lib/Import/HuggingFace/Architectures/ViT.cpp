@@ -23,13 +23,13 @@ public:
     intermediate = config.extent("intermediate_size", 3072);
     channels = config.extent("num_channels", 3);
     poolerFeatures = config.extent("pooler_output_size", hidden.size);
-    layers = config.integer("num_hidden_layers", 12, 0);
+    layers = config.extent("num_hidden_layers", 12);
     heads = config.integer("num_attention_heads", 12);
     headDim = config.integer("head_dim", std::max<int64_t>(hidden.size / heads, 1));
     if (!config.has("head_dim") && hidden.size % heads != 0)
       config.report("hidden_size " + llvm::Twine(hidden.size) + " is not a multiple of num_attention_heads " +
                     llvm::Twine(heads));
-    epsilon = config.number("layer_norm_eps", 1e-12);
+    epsilon = config.number("layer_norm_eps", 1e-12, 0, 1);
     queryBias = config.flag("qkv_bias", true);
     activation = readActivation(config, "hidden_act", "gelu");
     poolerActivation = readActivation(config, "pooler_act", "tanh");
@@ -64,12 +64,8 @@ public:
 
   Value encode(GraphBuilder &graph) override {
     Value state = embeddings(graph);
-    for (int64_t i = 0; i < layers && !graph.sink().any(); ++i) {
-      llvm::StringRef container =
-          graph.spelling({"encoder.layer.", "layers."}, (llvm::Twine(i) + ".layernorm_before.weight").str());
-      GraphBuilder::Scope scope(graph, container + llvm::Twine(i));
-      state = layer(graph, state);
-    }
+    llvm::StringRef container = graph.spelling({"encoder.layer.", "layers."}, "0.layernorm_before.weight");
+    state = graph.layers(state, container, layers, [&](Value input) { return layer(graph, input); });
     return graph.layerNorm(state, "layernorm", hidden, epsilon);
   }
 
@@ -146,8 +142,8 @@ private:
   }
 
   Config config;
-  Extent hidden = 1, intermediate = 1, channels = 1, poolerFeatures = 1;
-  int64_t layers = 0, heads = 1, headDim = 1;
+  Extent hidden = 1, intermediate = 1, channels = 1, poolerFeatures = 1, layers = 1;
+  int64_t heads = 1, headDim = 1;
   int64_t imageHeight = 1, imageWidth = 1, patchHeight = 1, patchWidth = 1;
   double epsilon = 1e-12;
   bool queryBias = true;
