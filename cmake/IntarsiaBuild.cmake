@@ -35,14 +35,20 @@ if(INTARSIA_SANITIZE)
   add_link_options(-fsanitize=${INTARSIA_SANITIZE})
 endif()
 
-# The commit is asked for at configuration; a tree without git says "unknown".
+# intarsia/Version.h is written again when a commit is made or another one is checked out, which git notes in its log.
+set(versionArguments
+  -DVERSION=${PROJECT_VERSION} -DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}
+  -DHEADER=${CMAKE_CURRENT_BINARY_DIR}/include/intarsia/Version.h -P "${CMAKE_CURRENT_LIST_DIR}/Version.cmake")
+execute_process(COMMAND ${CMAKE_COMMAND} ${versionArguments} COMMAND_ERROR_IS_FATAL ANY)
 find_package(Git QUIET)
-set(INTARSIA_COMMIT "unknown")
 if(GIT_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} -C "${CMAKE_CURRENT_SOURCE_DIR}" rev-parse --short=12 HEAD
-                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE result)
-  if(result EQUAL 0)
-    set(INTARSIA_COMMIT "${commit}")
-  endif()
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C "${CMAKE_CURRENT_SOURCE_DIR}" rev-parse --path-format=absolute --git-path logs/HEAD
+                  OUTPUT_VARIABLE headLog OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
-configure_file("${CMAKE_CURRENT_SOURCE_DIR}/cmake/Version.h.in" "${CMAKE_CURRENT_BINARY_DIR}/include/intarsia/Version.h" @ONLY)
+if(headLog AND EXISTS "${headLog}")
+  add_custom_command(OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/include/intarsia/Version.h"
+                     COMMAND ${CMAKE_COMMAND} ${versionArguments}
+                     DEPENDS "${headLog}" "${CMAKE_CURRENT_LIST_DIR}/Version.cmake" "${CMAKE_CURRENT_LIST_DIR}/Version.h.in"
+                     COMMENT "Asking git for the commit" VERBATIM)
+  add_custom_target(intarsia-version ALL DEPENDS "${CMAKE_CURRENT_BINARY_DIR}/include/intarsia/Version.h")
+endif()
