@@ -15,6 +15,9 @@ namespace intarsia {
 void registerAllIntarsia(mlir::DialectRegistry &registry);
 /// Makes every pass and pipeline of every phase known by name.
 void registerIntarsiaPasses();
+/// Moves the flags that are known so far, which are those of LLVM's libraries, from --help to --help-hidden. To be
+/// called before a tool makes its own.
+void hideLibraryFlags();
 /// Passes that exist for tests of lib/Analysis alone.
 void registerAnalysisTestPasses();
 

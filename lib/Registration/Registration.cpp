@@ -13,6 +13,7 @@
 #include "intarsia/Target.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
+#include "llvm/Support/CommandLine.h"
 
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
@@ -25,4 +26,15 @@ void intarsia::registerIntarsiaPasses() {
   registerLowerPasses();
   registerTargetPasses();
   registerAnalysisTestPasses();
+}
+
+void intarsia::hideLibraryFlags() {
+  for (auto &entry : llvm::cl::getRegisteredOptions()) {
+    llvm::cl::Option &flag = *entry.second;
+    bool generic = llvm::any_of(flag.Categories, [](llvm::cl::OptionCategory *category) {
+      return category->getName() == "Generic Options"; // --help, --version
+    });
+    if (!generic && flag.getOptionHiddenFlag() == llvm::cl::NotHidden)
+      flag.setHiddenFlag(llvm::cl::Hidden);
+  }
 }

@@ -12,6 +12,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 int main(int argc, char **argv) {
+  intarsia::hideLibraryFlags();
   llvm::cl::AddExtraVersionPrinter(
       [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
   mlir::DialectRegistry registry;
