@@ -21,14 +21,14 @@ enum class Emit {
   Shared, ///< an artifact (.itx), weights beside it or inside
   Exe,    ///< the runner with the artifact and its weights inside
   Obj,    ///< a relocatable ELF object for a linker; weights beside it
-  Bundle, ///< artifacts for several targets in one file
+  Bundle, ///< artifacts for several architectures in one file
 };
 
 struct AssembleOptions {
   std::string output;
-  std::string archiveDirectory; ///< where the files that nn.archive names are
-  std::vector<std::string> targets = {"cpu"};
-  std::vector<std::string> flags; ///< recorded in the manifest: what was asked for that changes the result
+  std::string archiveDirectory;               ///< where the files that nn.archive names are
+  std::vector<std::string> targets = {"cpu"}; ///< those of one architecture are variants of one artifact
+  std::vector<std::string> flags;             ///< recorded in the manifest: what was asked for that changes the result
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 1;
@@ -38,8 +38,8 @@ struct AssembleOptions {
 /// Called when a step begins, with its name: "kernels", "weights", "link".
 using StepCallback = llvm::function_ref<void(llvm::StringRef)>;
 
-/// Says before any work is done why the output cannot be written: folder, permissions, a weights file beside it that is
-/// not ours.
+/// Says before any work is done why the output cannot be written: folder, permissions, targets that it cannot hold, a
+/// weights file beside it that belongs to something else.
 llvm::Error checkOutput(const AssembleOptions &options);
 
 /// Compares every nn.weight with the archive that it names. The error names the tensor and both types.

@@ -27,7 +27,7 @@ struct CompileOptions {
   std::string explainFile;        ///< decisions of the fuse phase as JSON
   std::vector<std::string> flip;  ///< ids of decisions to take the other way
   std::string archiveDirectory;   ///< where the archives of an .mlir are; empty: beside it
-  std::vector<std::string> targets = {"cpu"};
+  std::vector<std::string> targets = {"cpu"}; ///< fusion is decided for the first
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 0; ///< 0: as many as this process may use

@@ -42,16 +42,13 @@ std::string weightsPath(const AssembleOptions &options) {
 }
 
 /// A runner of another machine would make a program that cannot load what it carries.
-llvm::Error checkRunner(const AssembleOptions &options) {
+llvm::Error checkRunner(const AssembleOptions &options, const target::Target &target) {
   if (!llvm::sys::fs::exists(options.runner))
     return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
-  auto target = target::Target::create(options.targets.front());
-  if (!target)
-    return target.takeError();
   auto runner = llvm::object::ObjectFile::createObjectFile(options.runner);
   if (!runner)
     return createStringError(options.runner + ": is no program: " + llvm::toString(runner.takeError()));
-  llvm::Triple triple((*target)->triple());
+  llvm::Triple triple(target.triple());
   if (runner->getBinary()->getArch() == triple.getArch())
     return llvm::Error::success();
   return createStringError(options.runner + ": is a runner for " +
@@ -102,10 +99,18 @@ llvm::Error checkOutput(const AssembleOptions &options) {
     return createStringError(options.output + ": an artifact can only be written to a file");
   if (options.emit == Emit::Obj && options.embedWeights)
     return createStringError("--emit=obj holds code alone; weights cannot be embedded into it");
-  if (options.targets.size() > 1 && options.emit != Emit::Bundle)
-    return createStringError("several targets need --emit=bundle");
+  auto targets = target::Target::create(options.targets);
+  if (!targets)
+    return targets.takeError();
+  if (targets->size() > 1 && options.emit != Emit::Bundle) {
+    std::string triples;
+    for (const auto &target : *targets)
+      triples += (triples.empty() ? "" : ", ") + target->triple();
+    return createStringError("targets of several architectures (" + triples +
+                             ") need --emit=bundle; those of one architecture become variants of one artifact");
+  }
   if (options.emit == Emit::Exe)
-    return checkRunner(options);
+    return checkRunner(options, *targets->front());
   if (!hasWeightsBeside(options))
     return llvm::Error::success();
   std::string weights = weightsPath(options);
@@ -118,6 +123,9 @@ llvm::Error checkOutput(const AssembleOptions &options) {
 }
 
 llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, StepCallback step) {
+  auto targets = target::Target::create(options.targets);
+  if (!targets)
+    return targets.takeError();
   TemporaryFiles files;
   auto packer = WeightPacker::create(module, options.archiveDirectory);
   if (!packer)
@@ -134,22 +142,15 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     return packer->empty() ? PackedWeights() : packer->write(weightsFile, options.threads);
   });
 
-  std::vector<std::unique_ptr<target::Target>> targets;
   std::vector<std::vector<target::CompiledObject>> kernels;
   llvm::Error error = llvm::Error::success();
   step("kernels");
-  for (const std::string &spec : options.targets) {
-    auto target = target::Target::create(spec);
-    if (!target) {
-      error = target.takeError();
-      break;
-    }
+  for (const auto &target : *targets) {
     kernels.emplace_back();
     OwningOpRef<ModuleOp> copy(module.clone()); // targets change it
-    error = (*target)->compileKernels(*copy, kernels.back());
+    error = target->compileKernels(*copy, kernels.back());
     if (error)
       break;
-    targets.push_back(std::move(*target));
   }
   step("weights");
   llvm::Expected<PackedWeights> weights = packing.get();
@@ -162,7 +163,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
 
   step("link");
   std::vector<std::string> artifacts;
-  for (auto [target, objects] : llvm::zip_equal(targets, kernels)) {
+  for (auto [target, objects] : llvm::zip_equal(*targets, kernels)) {
     auto path = files.make(options.output);
     if (!path)
       return path.takeError();

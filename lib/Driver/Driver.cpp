@@ -142,9 +142,8 @@ llvm::Error Compilation::checkRequest() {
   if (options.stopAfter < firstPhase)
     return createStringError("nothing to do: --stop-after=" + phaseNames[unsigned(options.stopAfter)] +
                              " comes before --start-from=" + phaseNames[unsigned(firstPhase)]);
-  for (const std::string &spec : options.targets)
-    if (auto target = target::Target::create(spec); !target)
-      return target.takeError();
+  if (auto targets = target::Target::create(options.targets); !targets)
+    return targets.takeError();
   output = options.output;
   if (stopsAt(Phase::Assemble)) {
     if (output.empty())

@@ -17,7 +17,7 @@ def TargetCpuEmitKernels : Pass<"target-cpu-emit-kernels", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"spec", "spec", "std::string", "\"x86-64-v4\"",
-           "processor and features, as after `cpu:` in --target; the first of several">
+           "processor and features, as after `cpu:` in --target; one, not several">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::LLVM::LLVMDialect",
                            "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];

@@ -7,6 +7,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Target/CPU/CpuTarget.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace llvm;
 
@@ -15,24 +16,37 @@ namespace intarsia::target {
 namespace {
 struct Entry {
   StringRef name;
-  Expected<std::unique_ptr<Target>> (*create)(StringRef spec);
+  /// `specs`: what stands behind the colons.
+  Expected<std::vector<std::unique_ptr<Target>>> (*create)(ArrayRef<StringRef> specs);
 };
 /// One line a target.
 constexpr Entry targets[] = {
-    {"cpu", cpu::createCpuTarget},
+    {"cpu", cpu::createCpuTargets},
 };
 } // namespace
 
-Expected<std::unique_ptr<Target>> Target::create(StringRef spec) {
-  auto [name, rest] = spec.split(':');
-  for (const Entry &entry : targets)
-    if (entry.name == name)
-      return entry.create(rest);
-  std::string known;
-  for (const Entry &entry : targets)
-    known += (known.empty() ? "" : ", ") + entry.name.str();
-  return createStringError("unknown target '" + spec + "': the targets are " + known +
-                           " (for instance cpu, cpu:znver5, cpu:x86-64-v3, cpu:aarch64)");
+Expected<std::vector<std::unique_ptr<Target>>> Target::create(ArrayRef<std::string> specs) {
+  MapVector<const Entry *, SmallVector<StringRef>> specsOfEntry;
+  for (StringRef spec : specs) {
+    auto [name, rest] = spec.split(':');
+    const Entry *entry = find_if(targets, [&](const Entry &each) { return each.name == name; });
+    if (entry == std::end(targets)) {
+      std::string known;
+      for (const Entry &each : targets)
+        known += (known.empty() ? "" : ", ") + each.name.str();
+      return createStringError("unknown target '" + spec + "': the targets are " + known +
+                               " (for instance cpu, cpu:znver5, cpu:x86-64-v3, cpu:aarch64)");
+    }
+    specsOfEntry[entry].push_back(rest);
+  }
+  std::vector<std::unique_ptr<Target>> result;
+  for (const auto &[entry, list] : specsOfEntry) {
+    auto made = entry->create(list);
+    if (!made)
+      return made.takeError();
+    std::move(made->begin(), made->end(), std::back_inserter(result));
+  }
+  return result;
 }
 
 } // namespace intarsia::target

@@ -16,9 +16,10 @@
 
 namespace intarsia::target {
 
-/// One way in which the kernels of an artifact are compiled; the runtime takes the first that its processor can run.
+/// One way in which the kernels of an artifact are compiled. Of those that a processor can run, the runtime takes the
+/// one made for that processor, else the one that uses most of its features.
 struct Variant {
-  std::string name;                  ///< "x86-64-v4"
+  std::string name;                  ///< "x86-64-v4"; no two of an artifact are equal
   std::string cpu;                   ///< LLVM's name of the processor that instructions are scheduled for
   std::vector<std::string> features; ///< what the processor must have, LLVM's names without "+": "avx2", "fma"
 };
@@ -30,11 +31,12 @@ struct CompiledObject {
   std::vector<char> object;
 };
 
-/// Something that kernels are compiled for: `cpu`, `cpu:znver5`, `cpu:x86-64-v4+avx512vnni`, `cpu:aarch64`.
+/// Something that kernels of one artifact are compiled for: an architecture, in one or several variants.
 class Target {
 public:
-  /// The target that `spec` names. The error of an unknown name lists those that exist.
-  static llvm::Expected<std::unique_ptr<Target>> create(llvm::StringRef spec);
+  /// The targets that `specs` (`cpu`, `cpu:znver5`, `cpu:x86-64-v4+avx512vnni`, `cpu:aarch64`, …) name: those of one
+  /// triple are variants of one target. The error of an unknown name lists those that exist.
+  static llvm::Expected<std::vector<std::unique_ptr<Target>>> create(llvm::ArrayRef<std::string> specs);
   virtual ~Target() = default;
 
   /// LLVM triple of host code and kernels, e.g. "x86_64-unknown-linux-gnu".

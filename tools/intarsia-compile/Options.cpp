@@ -30,13 +30,14 @@ struct Flags {
   cl::list<std::string> targets{
       "target", cl::CommaSeparated, cl::value_desc("name"), cl::cat(category),
       cl::desc("What to compile for: cpu (this machine, the default), cpu:znver5, cpu:x86-64-v3, "
-               "cpu:x86-64-v4+avx512vnni, cpu:aarch64; several with --emit=bundle")};
+               "cpu:x86-64-v4+avx512vnni, cpu:aarch64; several with commas: those of one architecture become "
+               "variants of one artifact, those of several need --emit=bundle")};
   cl::opt<Emit> emit{
       "emit", cl::init(Emit::Shared), cl::cat(category), cl::desc("What to write:"),
       cl::values(clEnumValN(Emit::Shared, "shared", "artifact for the runtime, weights beside it (default)"),
                  clEnumValN(Emit::Exe, "exe", "program with model and weights inside, as intarsia-run"),
                  clEnumValN(Emit::Obj, "obj", "relocatable object for a linker, weights beside it"),
-                 clEnumValN(Emit::Bundle, "bundle", "artifacts for several targets in one file"))};
+                 clEnumValN(Emit::Bundle, "bundle", "artifacts for several architectures in one file"))};
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
   cl::opt<Phase> stopAfter{"stop-after", cl::init(Phase::Assemble), cl::cat(category),
                            cl::desc("Print the IR after this phase instead of an artifact:"),

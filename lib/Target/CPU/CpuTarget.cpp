@@ -7,6 +7,7 @@
 #include "lib/Target/CPU/CpuTarget.h"
 
 #include "lib/Target/CPU/Codegen.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
@@ -27,7 +28,61 @@ constexpr StringRef x86Features[] = {"sse3",       "ssse3",      "sse4.1",     "
                                      "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"};
 constexpr StringRef aarch64Features[] = {"neon", "fullfp16", "dotprod", "bf16", "i8mm"};
 
-std::string defaultTriple(bool aarch64) { return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"; }
+StringRef defaultTriple(bool aarch64) { return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"; }
+
+void initializeTargets() {
+  static bool done = [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    return true;
+  }();
+  (void)done;
+}
+
+std::unique_ptr<TargetMachine> makeMachine(StringRef tripleName, StringRef cpu, StringRef features) {
+  initializeTargets();
+  std::string error;
+  Triple triple(tripleName);
+  const llvm::Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    report_fatal_error(Twine("LLVM was built without ") + tripleName);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Fast;
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
+}
+
+class CpuTarget : public target::Target {
+public:
+  explicit CpuTarget(std::vector<CpuVariant> variants) : list(std::move(variants)) {}
+
+  std::string triple() const override { return list.front().triple; }
+  std::vector<target::Variant> variants() const override { return {list.begin(), list.end()}; }
+  std::unique_ptr<TargetMachine> hostMachine() const override {
+    return makeMachine(triple(), Triple(triple()).isAArch64() ? "generic" : "x86-64", "");
+  }
+  std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
+  Error compileKernels(mlir::ModuleOp module, std::vector<target::CompiledObject> &objects) override {
+    return cpu::compileKernels(module, list, objects);
+  }
+
+private:
+  std::vector<CpuVariant> list;
+};
+} // namespace
+
+std::unique_ptr<TargetMachine> CpuVariant::machine() const {
+  std::string list;
+  for (const std::string &feature : features)
+    list += (list.empty() ? "+" : ",+") + feature;
+  return makeMachine(triple, Triple(triple).isAArch64() ? "generic" : "x86-64", list);
+}
 
 Expected<CpuVariant> parseVariant(StringRef spec) {
   SmallVector<StringRef> parts;
@@ -88,7 +143,7 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   for (StringRef feature : known)
     if (features.contains(feature))
       variant.features.push_back(feature.str());
-  variant.triple = defaultTriple(aarch64);
+  variant.triple = defaultTriple(aarch64).str();
   variant.cpu = variant.tune = processor.str();
   variant.name = host ? processor.str() : spec.str();
   variant.tiles = chooseTiles(Triple(variant.triple), processor, variant.features);
@@ -96,83 +151,25 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   return variant;
 }
 
-void initializeTargets() {
-  static bool done = [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeAArch64TargetInfo();
-    LLVMInitializeAArch64Target();
-    LLVMInitializeAArch64TargetMC();
-    LLVMInitializeAArch64AsmPrinter();
-    return true;
-  }();
-  (void)done;
-}
-
-std::unique_ptr<TargetMachine> makeMachine(StringRef tripleName, StringRef cpu, StringRef features) {
-  initializeTargets();
-  std::string error;
-  Triple triple(tripleName);
-  const llvm::Target *target = TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    report_fatal_error(Twine("LLVM was built without ") + tripleName);
-  TargetOptions options;
-  options.AllowFPOpFusion = FPOpFusion::Fast;
-  return std::unique_ptr<TargetMachine>(
-      target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
-}
-
-class CpuTarget : public target::Target {
-public:
-  explicit CpuTarget(std::vector<CpuVariant> variants) : list(std::move(variants)) {}
-
-  std::string triple() const override { return list.front().triple; }
-  std::vector<target::Variant> variants() const override { return {list.begin(), list.end()}; }
-  std::unique_ptr<TargetMachine> hostMachine() const override {
-    return makeMachine(triple(), Triple(triple()).isAArch64() ? "generic" : "x86-64", "");
-  }
-  std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
-  Error compileKernels(mlir::ModuleOp module, std::vector<target::CompiledObject> &objects) override {
-    return cpu::compileKernels(module, list, objects);
-  }
-
-private:
-  std::vector<CpuVariant> list;
-};
-} // namespace
-
-std::unique_ptr<TargetMachine> CpuVariant::machine() const {
-  std::string list;
-  for (const std::string &feature : features)
-    list += (list.empty() ? "+" : ",+") + feature;
-  return makeMachine(triple, Triple(triple).isAArch64() ? "generic" : "x86-64", list);
-}
-
-Expected<std::vector<CpuVariant>> parseVariants(StringRef spec) {
-  std::vector<CpuVariant> variants;
-  SmallVector<StringRef> parts;
-  spec.split(parts, ',');
-  for (StringRef part : parts) {
-    Expected<CpuVariant> variant = parseVariant(part.trim());
+Expected<std::vector<std::unique_ptr<target::Target>>> createCpuTargets(ArrayRef<StringRef> specs) {
+  MapVector<StringRef, std::vector<CpuVariant>> variantsOfTriple;
+  for (StringRef spec : specs) {
+    Expected<CpuVariant> variant = parseVariant(spec);
     if (!variant)
       return variant.takeError();
-    if (!variants.empty() && variants.front().triple != variant->triple)
-      return createStringError("target 'cpu:" + spec + "' mixes x86-64 and AArch64: an artifact is for one of them");
+    std::vector<CpuVariant> &variants = variantsOfTriple[defaultTriple(Triple(variant->triple).isAArch64())];
+    for (const CpuVariant &other : variants)
+      if (other.name == variant->name)
+        return createStringError("two targets are named '" + other.name + "': leave one of them out");
     variants.push_back(std::move(*variant));
   }
-  // The runtime takes the first variant that it can run: the one that asks for most comes first.
-  llvm::stable_sort(variants,
-                    [](const CpuVariant &a, const CpuVariant &b) { return a.features.size() > b.features.size(); });
-  return variants;
-}
-
-Expected<std::unique_ptr<target::Target>> createCpuTarget(StringRef spec) {
-  Expected<std::vector<CpuVariant>> variants = parseVariants(spec);
-  if (!variants)
-    return variants.takeError();
-  return std::make_unique<CpuTarget>(std::move(*variants));
+  std::vector<std::unique_ptr<target::Target>> result;
+  for (auto &[triple, variants] : variantsOfTriple) {
+    llvm::stable_sort(variants,
+                      [](const CpuVariant &a, const CpuVariant &b) { return a.features.size() > b.features.size(); });
+    result.push_back(std::make_unique<CpuTarget>(std::move(variants)));
+  }
+  return result;
 }
 
 } // namespace intarsia::cpu

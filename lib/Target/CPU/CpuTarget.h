@@ -22,14 +22,15 @@ struct CpuVariant : target::Variant {
   std::unique_ptr<llvm::TargetMachine> machine() const;
 };
 
-/// Variants of a target's part behind "cpu:": processors or levels, each with "+feature"s, separated by commas; empty
-/// means this machine. Best first.
-llvm::Expected<std::vector<CpuVariant>> parseVariants(llvm::StringRef spec);
+/// The variant that a target's part behind "cpu:" names: a processor or level with "+feature"s; empty means this
+/// machine.
+llvm::Expected<CpuVariant> parseVariant(llvm::StringRef spec);
 
 /// Tile shapes for a processor and a set of features (LLVM's names).
 TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, llvm::ArrayRef<std::string> features);
 
-llvm::Expected<std::unique_ptr<target::Target>> createCpuTarget(llvm::StringRef spec);
+/// One target for each architecture among `specs`, with the variants of that architecture.
+llvm::Expected<std::vector<std::unique_ptr<target::Target>>> createCpuTargets(llvm::ArrayRef<llvm::StringRef> specs);
 
 } // namespace intarsia::cpu
 

@@ -26,14 +26,14 @@ struct TargetCpuEmitKernels : impl::TargetCpuEmitKernelsBase<TargetCpuEmitKernel
   using TargetCpuEmitKernelsBase::TargetCpuEmitKernelsBase;
 
   void runOnOperation() override {
-    llvm::Expected<std::vector<cpu::CpuVariant>> variants = cpu::parseVariants(spec);
-    if (!variants) {
-      getOperation().emitError() << llvm::toString(variants.takeError());
+    llvm::Expected<cpu::CpuVariant> variant = cpu::parseVariant(spec);
+    if (!variant) {
+      getOperation().emitError() << llvm::toString(variant.takeError());
       return signalPassFailure();
     }
     for (rt::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<rt::KernelOp>())) {
       std::string name = kernel.getSymName().str();
-      cpu::KernelEmitter emitter(kernel, variants->front().tiles);
+      cpu::KernelEmitter emitter(kernel, variant->tiles);
       if (failed(emitter.emit(getOperation(), name + "_plan", name + "_run")))
         return signalPassFailure();
       kernel.erase();
