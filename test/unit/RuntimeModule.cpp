@@ -7,10 +7,12 @@
 #include "RuntimeTesting.h"
 
 #include "intarsia/Version.h"
+#include "lib/Runtime/CPU/CpuFeatures.h"
 #include "lib/Runtime/Core/ArtifactFormat.h"
 #include "lib/Runtime/Core/DLPack.h"
 #include "lib/Runtime/Core/Json.h"
 #include "lib/Runtime/Core/Memory.h"
+#include "lib/Runtime/Core/Module.h"
 
 #include <cmath>
 #include <sys/wait.h>
@@ -220,7 +222,34 @@ TEST_F(ModuleTest, MissingCpuFeature) {
   EXPECT_THAT(loadFailure(path, ITX_NOT_FOUND, options), AllOf(HasSubstr("'other'"), HasSubstr("marked, plain")));
 }
 
-TEST_F(ModuleTest, FirstVariantThatRunsIsTaken) {
+TEST(Variants, TheProcessorsOwnThenTheOneWithMostFeatures) {
+  std::vector<VariantInfo> variants = {{"v3", "x86-64-v3", {"avx2", "fma"}},
+                                       {"wide", "x86-64-v4", {"avx2", "fma", "avx512f"}},
+                                       {"mine", "znver9", {"avx2"}},
+                                       {"twin", "znver9", {"avx2"}}};
+  std::vector<std::string> all = {"fma", "avx2", "avx512f"};
+  EXPECT_EQ(bestVariant(variants, "", all, "znver9"), 2u);
+  EXPECT_EQ(bestVariant(variants, "", all, "znver8"), 1u);
+  EXPECT_EQ(bestVariant(variants, "", all, ""), 1u);
+  EXPECT_EQ(bestVariant(variants, "", {"avx2", "fma"}, ""), 0u);
+  EXPECT_EQ(bestVariant(variants, "twin", all, "znver9"), 3u);
+  // A virtual machine may hide features of the processor that it names.
+  EXPECT_EQ(bestVariant(variants, "", {"fma"}, "znver9"), std::nullopt);
+  EXPECT_EQ(bestVariant(variants, "wide", {"avx2", "fma"}, "znver9"), std::nullopt);
+  // "x86-64-v4" is no processor that a machine can be.
+  variants[2].cpu = "";
+  EXPECT_EQ(bestVariant(variants, "", {"avx2"}, ""), 2u);
+}
+
+TEST_F(ModuleTest, VariantOfThisProcessorIsTaken) {
+  if (hostProcessorName().empty())
+    GTEST_SKIP() << "this processor (" << hostDescription() << ") is not in the table";
+  std::string manifest = replaced(filledManifest(), R"(["a-feature-of-tomorrow"])", "[]");
+  manifest = replaced(manifest, R"("name":"plain","cpu":"x")", R"("name":"plain","cpu":")" + hostProcessorName() + '"');
+  EXPECT_STREQ(itx_module_variant(load(writeSample(folder, manifest)).get()), "plain");
+}
+
+TEST_F(ModuleTest, FirstOfEqualVariantsIsTaken) {
   std::string manifest = replaced(filledManifest(), R"(["a-feature-of-tomorrow"])", "[]");
   ModulePointer module = load(writeSample(folder, manifest));
   EXPECT_STREQ(itx_module_variant(module.get()), "marked");

@@ -57,7 +57,7 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
   app.add_option("--threads", options.threads, "Threads of a call (default: ITX_THREADS, or what this process may use)")
       ->check(CLI::Range(1, 1024))
       ->option_text("N");
-  app.add_option("--variant", options.variant, "Target variant to run (default: the first that this CPU can run)")
+  app.add_option("--variant", options.variant, "Target variant to run (default: the best that this CPU can run)")
       ->type_name("NAME");
   app.add_flag("--verify", options.verify, "Check the hash of all weights before running");
   try {

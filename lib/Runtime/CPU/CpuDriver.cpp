@@ -44,7 +44,7 @@ public:
 
 std::string CpuDriver::info() const {
   Json json = {{"name", name()},
-               {"description", hostCpuName()},
+               {"description", hostDescription()},
                {"threads", defaultThreads()},
                {"features", hostFeatures()},
                {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)}};

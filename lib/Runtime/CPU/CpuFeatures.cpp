@@ -3,13 +3,14 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bits: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID; AMD64 Architecture Programmer's
-// Manual, volume 3, appendix E; Linux, arch/arm64/include/uapi/asm/hwcap.h. Names: LLVM's subtarget features.
+// The table of features is CpuFeatures.def, the tables of processors are here.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuFeatures.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 #if defined(__x86_64__)
@@ -20,12 +21,95 @@
 
 namespace intarsia::runtime {
 
+/// Processors by vendor, family and models, with LLVM's names (llvm::sys::getHostCPUName gives the same). Families and
+/// models: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 4, table 2-1; AMD's processor
+/// programming references; Linux, arch/x86/include/asm/intel-family.h.
+static const struct {
+  bool amd;
+  uint32_t family, firstModel, lastModel;
+  const char *name;
+} x86Processors[] = {
+    {false, 6, 0x3c, 0x3c, "haswell"},        {false, 6, 0x3f, 0x3f, "haswell"},
+    {false, 6, 0x45, 0x46, "haswell"},        {false, 6, 0x3d, 0x3d, "broadwell"},
+    {false, 6, 0x47, 0x47, "broadwell"},      {false, 6, 0x4f, 0x4f, "broadwell"},
+    {false, 6, 0x56, 0x56, "broadwell"},      {false, 6, 0x4e, 0x4e, "skylake"},
+    {false, 6, 0x5e, 0x5e, "skylake"},        {false, 6, 0x8e, 0x8e, "skylake"},
+    {false, 6, 0x9e, 0x9e, "skylake"},        {false, 6, 0xa5, 0xa6, "skylake"},
+    {false, 6, 0xa7, 0xa7, "rocketlake"},     {false, 6, 0x55, 0x55, "skylake-avx512"},
+    {false, 6, 0x7d, 0x7e, "icelake-client"}, {false, 6, 0x6a, 0x6a, "icelake-server"},
+    {false, 6, 0x6c, 0x6c, "icelake-server"}, {false, 6, 0x8c, 0x8d, "tigerlake"},
+    {false, 6, 0x97, 0x97, "alderlake"},      {false, 6, 0x9a, 0x9a, "alderlake"},
+    {false, 6, 0xb7, 0xb7, "raptorlake"},     {false, 6, 0xba, 0xba, "raptorlake"},
+    {false, 6, 0xbf, 0xbf, "raptorlake"},     {false, 6, 0xaa, 0xaa, "meteorlake"},
+    {false, 6, 0xac, 0xac, "meteorlake"},     {false, 6, 0xbe, 0xbe, "gracemont"},
+    {false, 6, 0x8f, 0x8f, "sapphirerapids"}, {false, 6, 0xcf, 0xcf, "emeraldrapids"},
+    {false, 6, 0xad, 0xad, "graniterapids"},  {false, 6, 0xae, 0xae, "graniterapids-d"},
+    {false, 6, 0xaf, 0xaf, "sierraforest"},   {false, 6, 0xb6, 0xb6, "grandridge"},
+    {false, 6, 0xb5, 0xb5, "arrowlake"},      {false, 6, 0xc5, 0xc5, "arrowlake"},
+    {false, 6, 0xc6, 0xc6, "arrowlake-s"},    {false, 6, 0xbd, 0xbd, "lunarlake"},
+    {false, 6, 0xcc, 0xcc, "pantherlake"},    {false, 6, 0xdd, 0xdd, "clearwaterforest"},
+    {true, 0x17, 0x00, 0x2f, "znver1"},       {true, 0x17, 0x30, 0x3f, "znver2"},
+    {true, 0x17, 0x47, 0x47, "znver2"},       {true, 0x17, 0x60, 0x7f, "znver2"},
+    {true, 0x17, 0x84, 0x87, "znver2"},       {true, 0x17, 0x90, 0xaf, "znver2"},
+    {true, 0x19, 0x00, 0x0f, "znver3"},       {true, 0x19, 0x10, 0x1f, "znver4"},
+    {true, 0x19, 0x20, 0x5f, "znver3"},       {true, 0x19, 0x60, 0x7f, "znver4"},
+    {true, 0x19, 0xa0, 0xaf, "znver4"},       {true, 0x1a, 0x00, 0x4f, "znver5"},
+    {true, 0x1a, 0x60, 0x77, "znver5"},       {true, 0x1a, 0xd0, 0xd7, "znver5"},
+};
+
+/// Arm processors by implementer and part (the Main ID Register, in /proc/cpuinfo) with LLVM's names.
+static const struct {
+  uint32_t implementer, part;
+  const char *name;
+} armProcessors[] = {
+    {0x41, 0xd08, "cortex-a72"},  {0x41, 0xd0b, "cortex-a76"},  {0x41, 0xd0c, "neoverse-n1"},
+    {0x41, 0xd40, "neoverse-v1"}, {0x41, 0xd49, "neoverse-n2"}, {0x41, 0xd4f, "neoverse-v2"},
+    {0x41, 0xd84, "neoverse-v3"}, {0x41, 0xd8e, "neoverse-n3"}, {0x46, 0x001, "a64fx"},
+    {0xc0, 0xac3, "ampere1"},     {0xc0, 0xac4, "ampere1a"},
+};
+
+std::string x86ProcessorName(std::string_view vendor, uint32_t family, uint32_t model,
+                             const std::vector<std::string> &features) {
+  bool amd = vendor == "AuthenticAMD";
+  if (!amd && vendor != "GenuineIntel")
+    return {};
+  auto has = [&](const char *feature) {
+    return std::find(features.begin(), features.end(), feature) != features.end();
+  };
+  // Three generations of Xeons have one model number.
+  if (!amd && family == 6 && model == 0x55 && has("avx512vnni"))
+    return has("avx512bf16") ? "cooperlake" : "cascadelake";
+  for (const auto &entry : x86Processors)
+    if (entry.amd == amd && entry.family == family && model >= entry.firstModel && model <= entry.lastModel)
+      return entry.name;
+  return {};
+}
+
+std::string armProcessorName(uint32_t implementer, uint32_t part) {
+  for (const auto &entry : armProcessors)
+    if (entry.implementer == implementer && entry.part == part)
+      return entry.name;
+  return {};
+}
+
+/// A line of /proc/cpuinfo, of the first processor that has it.
+static std::string cpuinfo(std::string_view key) {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    size_t colon = line.find(": ");
+    if (line.compare(0, key.size(), key) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
+  }
+  return {};
+}
+
 #if defined(__x86_64__)
 
 namespace {
 enum Register { eax, ebx, ecx, edx };
-/// What of the state the operating system must save for the feature to be usable (bits of XCR0).
-enum State : uint64_t { none = 0, ymm = 0x6, zmm = 0xe6, tiles = 0x60000 };
+/// Bits of XCR0.
+enum State : uint64_t { none = 0, ymm = 0x6, zmm = 0xe6 };
 struct Bit {
   const char *name;
   uint32_t leaf, subleaf;
@@ -36,94 +120,9 @@ struct Bit {
 } // namespace
 
 static const Bit bits[] = {
-    {"sse3", 1, 0, ecx, 0, none},
-    {"pclmul", 1, 0, ecx, 1, none},
-    {"ssse3", 1, 0, ecx, 9, none},
-    {"fma", 1, 0, ecx, 12, ymm},
-    {"cx16", 1, 0, ecx, 13, none},
-    {"sse4.1", 1, 0, ecx, 19, none},
-    {"sse4.2", 1, 0, ecx, 20, none},
-    {"crc32", 1, 0, ecx, 20, none},
-    {"movbe", 1, 0, ecx, 22, none},
-    {"popcnt", 1, 0, ecx, 23, none},
-    {"aes", 1, 0, ecx, 25, none},
-    {"xsave", 1, 0, ecx, 27, none},
-    {"avx", 1, 0, ecx, 28, ymm},
-    {"f16c", 1, 0, ecx, 29, ymm},
-    {"rdrnd", 1, 0, ecx, 30, none},
-    {"fsgsbase", 7, 0, ebx, 0, none},
-    {"bmi", 7, 0, ebx, 3, none},
-    {"avx2", 7, 0, ebx, 5, ymm},
-    {"bmi2", 7, 0, ebx, 8, none},
-    {"invpcid", 7, 0, ebx, 10, none},
-    {"rtm", 7, 0, ebx, 11, none},
-    {"avx512f", 7, 0, ebx, 16, zmm},
-    {"avx512dq", 7, 0, ebx, 17, zmm},
-    {"rdseed", 7, 0, ebx, 18, none},
-    {"adx", 7, 0, ebx, 19, none},
-    {"avx512ifma", 7, 0, ebx, 21, zmm},
-    {"clflushopt", 7, 0, ebx, 23, none},
-    {"clwb", 7, 0, ebx, 24, none},
-    {"avx512cd", 7, 0, ebx, 28, zmm},
-    {"sha", 7, 0, ebx, 29, none},
-    {"avx512bw", 7, 0, ebx, 30, zmm},
-    {"avx512vl", 7, 0, ebx, 31, zmm},
-    {"prefetchwt1", 7, 0, ecx, 0, none},
-    {"avx512vbmi", 7, 0, ecx, 1, zmm},
-    {"pku", 7, 0, ecx, 4, none},
-    {"waitpkg", 7, 0, ecx, 5, none},
-    {"avx512vbmi2", 7, 0, ecx, 6, zmm},
-    {"shstk", 7, 0, ecx, 7, none},
-    {"gfni", 7, 0, ecx, 8, none},
-    {"vaes", 7, 0, ecx, 9, ymm},
-    {"vpclmulqdq", 7, 0, ecx, 10, ymm},
-    {"avx512vnni", 7, 0, ecx, 11, zmm},
-    {"avx512bitalg", 7, 0, ecx, 12, zmm},
-    {"avx512vpopcntdq", 7, 0, ecx, 14, zmm},
-    {"rdpid", 7, 0, ecx, 22, none},
-    {"cldemote", 7, 0, ecx, 25, none},
-    {"movdiri", 7, 0, ecx, 27, none},
-    {"movdir64b", 7, 0, ecx, 28, none},
-    {"enqcmd", 7, 0, ecx, 29, none},
-    {"uintr", 7, 0, edx, 5, none},
-    {"avx512vp2intersect", 7, 0, edx, 8, zmm},
-    {"serialize", 7, 0, edx, 14, none},
-    {"tsxldtrk", 7, 0, edx, 16, none},
-    {"pconfig", 7, 0, edx, 18, none},
-    {"amx-bf16", 7, 0, edx, 22, tiles},
-    {"avx512fp16", 7, 0, edx, 23, zmm},
-    {"amx-tile", 7, 0, edx, 24, tiles},
-    {"amx-int8", 7, 0, edx, 25, tiles},
-    {"sha512", 7, 1, eax, 0, ymm},
-    {"sm3", 7, 1, eax, 1, ymm},
-    {"sm4", 7, 1, eax, 2, ymm},
-    {"avxvnni", 7, 1, eax, 4, ymm},
-    {"avx512bf16", 7, 1, eax, 5, zmm},
-    {"cmpccxadd", 7, 1, eax, 7, none},
-    {"amx-fp16", 7, 1, eax, 21, tiles},
-    {"hreset", 7, 1, eax, 22, none},
-    {"avxifma", 7, 1, eax, 23, ymm},
-    {"avxvnniint8", 7, 1, edx, 4, ymm},
-    {"avxneconvert", 7, 1, edx, 5, ymm},
-    {"amx-complex", 7, 1, edx, 8, tiles},
-    {"avxvnniint16", 7, 1, edx, 10, ymm},
-    {"prefetchi", 7, 1, edx, 14, none},
-    {"avx10.1-512", 7, 1, edx, 19, zmm},
-    {"xsaveopt", 0xd, 1, eax, 0, none},
-    {"xsavec", 0xd, 1, eax, 1, none},
-    {"xsaves", 0xd, 1, eax, 3, none},
-    {"ptwrite", 0x14, 0, ebx, 4, none},
-    {"sahf", 0x80000001, 0, ecx, 0, none},
-    {"lzcnt", 0x80000001, 0, ecx, 5, none},
-    {"sse4a", 0x80000001, 0, ecx, 6, none},
-    {"prfchw", 0x80000001, 0, ecx, 8, none},
-    {"mwaitx", 0x80000001, 0, ecx, 29, none},
-    {"clzero", 0x80000008, 0, ebx, 0, none},
-    {"rdpru", 0x80000008, 0, ebx, 4, none},
-    {"wbnoinvd", 0x80000008, 0, ebx, 9, none},
+#define X86_FEATURE(...) {__VA_ARGS__},
+#include "lib/Runtime/CPU/CpuFeatures.def"
 };
-
-static const char *const always[] = {"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87", "evex512"};
 
 static bool readBit(const Bit &bit) {
   uint32_t registers[4];
@@ -153,36 +152,51 @@ static std::vector<std::string> detect() {
   return result;
 }
 
+static std::string detectModel() {
+  uint32_t registers[4];
+  char vendor[12];
+  __cpuid(0, registers[0], registers[1], registers[2], registers[3]);
+  std::memcpy(vendor, &registers[1], 4);
+  std::memcpy(vendor + 4, &registers[3], 4);
+  std::memcpy(vendor + 8, &registers[2], 4);
+  __cpuid(1, registers[0], registers[1], registers[2], registers[3]);
+  uint32_t family = registers[0] >> 8 & 0xf, model = registers[0] >> 4 & 0xf;
+  if (family == 6 || family == 15)
+    model += (registers[0] >> 16 & 0xf) << 4;
+  if (family == 15)
+    family += registers[0] >> 20 & 0xff;
+  return x86ProcessorName(std::string_view(vendor, sizeof(vendor)), family, model, hostFeatures());
+}
+
 #elif defined(__aarch64__)
 
 static const struct {
   const char *name;
-  int word; // 1: AT_HWCAP, 2: AT_HWCAP2
-  int bit;
-} bits[] = {{"aes", 1, 3},   {"sha2", 1, 6},     {"crc", 1, 7},          {"lse", 1, 8},     {"fullfp16", 1, 10},
-            {"rdm", 1, 12},  {"jsconv", 1, 13},  {"complxnum", 1, 14},   {"rcpc", 1, 15},   {"ccpp", 1, 16},
-            {"sha3", 1, 17}, {"sm4", 1, 19},     {"dotprod", 1, 20},     {"sve", 1, 22},    {"fp16fml", 1, 23},
-            {"dit", 1, 24},  {"flagm", 1, 27},   {"ssbs", 1, 28},        {"sb", 1, 29},     {"pauth", 1, 30},
-            {"sve2", 2, 1},  {"sve2-aes", 2, 2}, {"sve2-bitperm", 2, 4}, {"altnzcv", 2, 7}, {"fptoint", 2, 8},
-            {"i8mm", 2, 13}, {"bf16", 2, 14},    {"rand", 2, 16},        {"bti", 2, 17},    {"mte", 2, 18},
-            {"sme", 2, 23}};
-
-static const char *const always[] = {"neon", "fp-armv8", "v8a", "v8.1a", "v8.2a", "v8.3a", "v8.4a",   "v8.5a", "v8.6a",
-                                     "v9a",  "perfmon",  "ras", "lor",   "pan",   "vh",    "predres", "am",    "sel2"};
+  int word, bit;
+} bits[] = {
+#define AARCH64_FEATURE(...) {__VA_ARGS__},
+#include "lib/Runtime/CPU/CpuFeatures.def"
+};
 
 static std::vector<std::string> detect() {
   uint64_t words[3] = {0, getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
-  std::vector<std::string> result = {"neon", "fp-armv8"};
+  std::vector<std::string> result;
   for (const auto &bit : bits)
     if (words[bit.word] >> bit.bit & 1)
       result.push_back(bit.name);
   return result;
 }
 
+static std::string detectModel() {
+  std::string implementer = cpuinfo("CPU implementer"), part = cpuinfo("CPU part");
+  return armProcessorName(uint32_t(std::strtoul(implementer.c_str(), nullptr, 0)),
+                          uint32_t(std::strtoul(part.c_str(), nullptr, 0)));
+}
+
 #else
 
-static const char *const always[] = {""};
 static std::vector<std::string> detect() { return {}; }
+static std::string detectModel() { return {}; }
 
 #endif
 
@@ -191,22 +205,18 @@ const std::vector<std::string> &hostFeatures() {
   return features;
 }
 
-bool hostHasFeature(std::string_view feature) {
-  if (!feature.empty() && feature.front() == '+')
-    feature.remove_prefix(1);
-  for (const char *name : always)
-    if (feature == name)
-      return true;
-  if (feature.substr(0, 7) == "prefer-" || feature.substr(0, 5) == "tune-" || feature.substr(0, 5) == "fast-")
-    return true;
-  const std::vector<std::string> &features = hostFeatures();
-  return std::find(features.begin(), features.end(), feature) != features.end();
+const std::string &hostProcessorName() {
+  static const std::string name = detectModel();
+  return name;
 }
 
 std::string suggestedTarget() {
 #if defined(__x86_64__)
   auto all = [](std::initializer_list<const char *> names) {
-    return std::all_of(names.begin(), names.end(), [](const char *name) { return hostHasFeature(name); });
+    const std::vector<std::string> &features = hostFeatures();
+    return std::all_of(names.begin(), names.end(), [&](const char *name) {
+      return std::find(features.begin(), features.end(), name) != features.end();
+    });
   };
   if (!all({"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"}))
     return "cpu:x86-64";
@@ -218,15 +228,9 @@ std::string suggestedTarget() {
 #endif
 }
 
-std::string hostCpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
-      return line.substr(colon + 2);
-  }
-  return "unknown processor";
+std::string hostDescription() {
+  std::string text = cpuinfo("model name");
+  return text.empty() ? "unknown processor" : text;
 }
 
 } // namespace intarsia::runtime

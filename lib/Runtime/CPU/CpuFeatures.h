@@ -7,23 +7,29 @@
 #ifndef INTARSIA_RUNTIME_CPU_CPUFEATURES_H
 #define INTARSIA_RUNTIME_CPU_CPUFEATURES_H
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace intarsia::runtime {
 
-/// Features of this processor that its operating system lets programs use, by LLVM's names ("avx512vnni", "dotprod").
+/// Features of CpuFeatures.def that this processor has and its operating system lets programs use.
 const std::vector<std::string> &hostFeatures();
-
-/// Also true for names that only tune or that every processor of this architecture has.
-bool hostHasFeature(std::string_view feature);
 
 /// What to give to --target for code that this processor runs: "cpu:x86-64-v3".
 std::string suggestedTarget();
 
+/// LLVM's name of this processor ("znver5"), which target variants carry; empty for one that is in no table.
+const std::string &hostProcessorName();
+
+/// The same for given figures; `features` tells apart those that share a model number.
+std::string x86ProcessorName(std::string_view vendor, uint32_t family, uint32_t model,
+                             const std::vector<std::string> &features);
+std::string armProcessorName(uint32_t implementer, uint32_t part);
+
 /// The processor's name for people.
-std::string hostCpuName();
+std::string hostDescription();
 
 } // namespace intarsia::runtime
 

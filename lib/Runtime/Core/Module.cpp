@@ -12,6 +12,7 @@
 #include "lib/Runtime/Core/File.h"
 #include "lib/Runtime/Core/Hash.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
@@ -104,27 +105,39 @@ Status Module::loadCode(const Source &source, uint64_t bytes) {
   return status;
 }
 
-/// The first feature of a variant that this CPU lacks; empty when it can run.
-static std::string missingFeature(const VariantInfo &variant) {
+/// The first feature of a variant that is missing in a list; empty when none is.
+static std::string missingFeature(const VariantInfo &variant, const std::vector<std::string> &features) {
   for (const std::string &feature : variant.features)
-    if (!hostHasFeature(feature))
+    if (std::find(features.begin(), features.end(), feature) == features.end())
       return feature;
   return {};
 }
 
+std::optional<size_t> bestVariant(const std::vector<VariantInfo> &variants, const std::string &wanted,
+                                  const std::vector<std::string> &features, const std::string &processor) {
+  std::optional<size_t> best;
+  auto rank = [&](const VariantInfo &variant) {
+    return std::pair(!processor.empty() && variant.cpu == processor, variant.features.size());
+  };
+  for (size_t i = 0; i < variants.size(); ++i)
+    if ((wanted.empty() || variants[i].name == wanted) && missingFeature(variants[i], features).empty() &&
+        (!best || rank(variants[i]) > rank(variants[*best])))
+      best = i;
+  return best;
+}
+
 Status Module::chooseVariant(const std::string &wanted) {
+  const std::vector<VariantInfo> &variants = manifest_.variants;
+  if (std::optional<size_t> best = bestVariant(variants, wanted, hostFeatures(), hostProcessorName())) {
+    variant_ = *best;
+    return Status::success();
+  }
   std::vector<std::string> names;
   std::string missing;
-  for (size_t i = 0; i < manifest_.variants.size(); ++i) {
-    const VariantInfo &variant = manifest_.variants[i];
+  for (const VariantInfo &variant : variants) {
     names.push_back(variant.name);
-    if (!wanted.empty() && variant.name != wanted)
-      continue;
-    missing = missingFeature(variant);
-    if (missing.empty()) {
-      variant_ = i;
-      return Status::success();
-    }
+    if (wanted.empty() || variant.name == wanted)
+      missing = missingFeature(variant, hostFeatures());
   }
   if (missing.empty())
     return error(ITX_NOT_FOUND, "%s: has no target variant '%s'; it has %s", name_.c_str(), wanted.c_str(),
@@ -133,7 +146,7 @@ Status Module::chooseVariant(const std::string &wanted) {
                "%s: is compiled for %s, which needs the CPU feature '%s'; this CPU (%s) lacks it: compile the model "
                "with --target=%s",
                name_.c_str(), wanted.empty() ? join(names).c_str() : wanted.c_str(), missing.c_str(),
-               hostCpuName().c_str(), suggestedTarget().c_str());
+               hostDescription().c_str(), suggestedTarget().c_str());
 }
 
 Status Module::bindCode() {

@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,15 @@ namespace intarsia::runtime {
 
 struct LoadOptions {
   bool verify = false;
-  std::string variant; // empty: the first that this CPU can run
+  std::string variant; // empty: the best that this CPU can run
   std::string weights; // empty: beside the artifact
 };
+
+/// Of the variants whose features a processor has, and whose name is `wanted` unless that is empty: the one made for
+/// this processor (LLVM's name, empty where it is not known), else the one with most features. Nothing when it can run
+/// none.
+std::optional<size_t> bestVariant(const std::vector<VariantInfo> &variants, const std::string &wanted,
+                                  const std::vector<std::string> &features, const std::string &processor);
 
 class Module {
 public:

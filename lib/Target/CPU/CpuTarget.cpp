@@ -22,11 +22,14 @@ namespace intarsia::cpu {
 namespace {
 /// Features that change the code of kernels. Others of a processor are left off: an artifact then asks for no more
 /// than it uses.
-constexpr StringRef x86Features[] = {"sse3",       "ssse3",      "sse4.1",     "sse4.2",   "popcnt",   "avx",
-                                     "avx2",       "fma",        "f16c",       "bmi",      "bmi2",     "lzcnt",
-                                     "movbe",      "avx512f",    "avx512bw",   "avx512cd", "avx512dq", "avx512vl",
-                                     "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"};
-constexpr StringRef aarch64Features[] = {"neon", "fullfp16", "dotprod", "bf16", "i8mm"};
+constexpr StringRef x86Features[] = {
+#define X86_FEATURE(name, ...) name,
+#include "lib/Runtime/CPU/CpuFeatures.def"
+};
+constexpr StringRef aarch64Features[] = {
+#define AARCH64_FEATURE(name, ...) name,
+#include "lib/Runtime/CPU/CpuFeatures.def"
+};
 
 StringRef defaultTriple(bool aarch64) { return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"; }
 
