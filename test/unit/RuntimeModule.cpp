@@ -429,6 +429,15 @@ TEST_F(ModuleTest, Executable) {
   EXPECT_EQ(itx_module_load_embedded(program.c_str(), nullptr, &module), ITX_OK) << itx_last_error();
   itx_module_free(module);
   EXPECT_EQ(itx_module_load_embedded(nullptr, nullptr, &module), ITX_NOT_FOUND);
+
+  auto [help, helped] = shell(program + " --help");
+  EXPECT_EQ(helped, 0);
+  EXPECT_THAT(help, AllOf(HasSubstr("Usage: program [OPTIONS]"), HasSubstr(program + " --list"),
+                          Not(HasSubstr("MODULE")), Not(HasSubstr("m.itx"))));
+  std::filesystem::resize_file(program, std::filesystem::file_size(program) - 100);
+  auto [truncated, ended] = shell(program + " --list");
+  EXPECT_EQ(ended, 1);
+  EXPECT_THAT(truncated, AllOf(HasSubstr("program: is truncated"), Not(HasSubstr("MODULE"))));
 }
 
 TEST_F(ModuleTest, RunTool) {

@@ -7,20 +7,26 @@
 #include "tools/intarsia-run/Options.h"
 
 #include "intarsia/runtime.h"
+#include "lib/Runtime/Core/Status.h"
 
 #include <CLI/CLI.hpp>
 
 namespace intarsia::run {
 
-static const char description[] =
-    "Run a model that intarsia-compile made.\n"
-    "\n"
-    "Arrays are NumPy .npy files. Inputs that the model has a default for may be left out; without --output a short\n"
-    "summary of each result is printed.\n"
-    "\n"
-    "  intarsia-run m.itx --list\n"
-    "  intarsia-run m.itx --input=input_ids=@ids.npy --output=@hidden.npy\n"
-    "  intarsia-run m.itx --input=input_ids=@ids.npy --benchmark --threads=2\n";
+/// `command`: how the program is called, with the module where it takes one.
+static std::string description(bool carriesModule, const std::string &command) {
+  return (carriesModule ? "Run the model that this program carries; intarsia-compile --emit=exe made it.\n"
+                        : "Run a model that intarsia-compile made.\n") +
+         runtime::format(
+             "\n"
+             "Arrays are NumPy .npy files. Inputs that the model has a default for may be left out; without\n"
+             "--output a short summary of each result is printed.\n"
+             "\n"
+             "  %s --list\n"
+             "  %s --input=input_ids=@ids.npy --output=@hidden.npy\n"
+             "  %s --input=input_ids=@ids.npy --benchmark --threads=2\n",
+             command.c_str(), command.c_str(), command.c_str());
+}
 
 /// "NAME=@FILE", or "@FILE" where a name is not required.
 static NamedFile parseNamedFile(const std::string &option, const std::string &text, bool nameRequired) {
@@ -34,7 +40,8 @@ static NamedFile parseNamedFile(const std::string &option, const std::string &te
 }
 
 bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, int &exitCode) {
-  CLI::App app(description, carriesModule ? "" : "intarsia-run");
+  std::string path = argc ? argv[0] : "intarsia-run", name = path.substr(path.rfind('/') + 1);
+  CLI::App app(description(carriesModule, carriesModule ? path : name + " m.itx"), name);
   app.set_version_flag("--version", std::string("intarsia-run ") + itx_version());
   std::vector<std::string> inputs, outputs;
   if (!carriesModule)
@@ -75,7 +82,7 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
     app.exit(success);
     exitCode = 0;
   } catch (const CLI::ParseError &problem) {
-    std::fprintf(stderr, "error: %s\n%s --help shows what there is\n", problem.what(), argc ? argv[0] : "intarsia-run");
+    std::fprintf(stderr, "error: %s\n%s --help shows what there is\n", problem.what(), path.c_str());
     exitCode = 2;
   }
   return false;

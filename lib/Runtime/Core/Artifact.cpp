@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <elf.h>
 
 namespace intarsia::runtime {
 
@@ -45,13 +46,31 @@ Status findArtifact(const uint8_t *data, uint64_t bytes, const std::string &name
                elfMachineName(hostElfMachine()).c_str());
 }
 
+/// True for a program that a module follows, as its first bytes say: only part of it where there is no trailer.
+static bool hasModuleAfterProgram(const uint8_t *data, uint64_t bytes) {
+  Elf64_Ehdr header;
+  if (bytes < sizeof(header) || std::memcmp(data, ELFMAG, SELFMAG) != 0)
+    return false;
+  std::memcpy(&header, data, sizeof(header));
+  // Section headers are the last that linkers write.
+  uint64_t end = header.e_shoff + uint64_t(header.e_shnum) * header.e_shentsize;
+  uint64_t begin = (end + artifactPageBytes - 1) / artifactPageBytes * artifactPageBytes;
+  if (header.e_shoff > bytes || begin > bytes - SELFMAG)
+    return false;
+  return std::memcmp(data + begin, ELFMAG, SELFMAG) == 0 ||
+         (bytes - begin >= sizeof(bundleMagic) && std::memcmp(data + begin, bundleMagic, sizeof(bundleMagic)) == 0);
+}
+
 Status findPayload(const uint8_t *data, uint64_t bytes, const std::string &name, ArtifactExtent &extent) {
   PayloadTrailer trailer;
   if (bytes < sizeof(trailer))
     return error(ITX_NOT_FOUND, "%s: carries no module", name.c_str());
   std::memcpy(&trailer, data + bytes - sizeof(trailer), sizeof(trailer));
-  if (std::memcmp(trailer.magic, payloadMagic, sizeof(payloadMagic)) != 0)
+  if (std::memcmp(trailer.magic, payloadMagic, sizeof(payloadMagic)) != 0) {
+    if (hasModuleAfterProgram(data, bytes))
+      return error(ITX_CORRUPT, "%s: is truncated: the module that it carries has no end", name.c_str());
     return error(ITX_NOT_FOUND, "%s: carries no module", name.c_str());
+  }
   if (trailer.offset % artifactPageBytes != 0 || trailer.offset > bytes - sizeof(trailer) ||
       trailer.bytes > bytes - sizeof(trailer) - trailer.offset)
     return error(ITX_CORRUPT, "%s: is damaged: the module that it carries goes beyond the file", name.c_str());
