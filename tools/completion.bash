@@ -1,0 +1,29 @@
+# Completes intarsia-compile and intarsia-run in bash: flags and their values as --help of the program lists them, else
+# names of files. Installed under the name of each program in share/bash-completion/completions.
+_intarsia() {
+  local word=${COMP_LINE:0:COMP_POINT} words
+  word=${word##* }
+  COMPREPLY=()
+  case $word in
+  -*=*)
+    # "--emit=<value>" is followed by lines "=shared - …".
+    words=$("$1" --help 2>/dev/null | awk -v flag="${word%%=*}=" '
+      $1 ~ /^-/ { inside = index($1, flag) == 1 }
+      inside && $1 ~ /^=/ { print substr($1, 2) }')
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "${word#*=}")
+    ;;
+  -*)
+    # "--input NAME=@FILE.npy" and "--benchmark[=N]" take values as "--emit=<value>" does.
+    words=$("$1" --help 2>/dev/null | sed -nE \
+      's/^ +(-[a-z],)?(--?[a-z][a-z-]*)(\[?=| [A-Z@<]).*/\2=/p; t; s/^ +(-[a-z],)?(--?[a-z][a-z-]*).*/\2/p')
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
+    return
+    ;;
+  esac
+  if ((${#COMPREPLY[@]} == 0)); then
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "${word##*[=@]}")
+  fi
+}
+complete -F _intarsia intarsia-compile intarsia-run
