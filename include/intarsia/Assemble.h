@@ -35,6 +35,9 @@ struct AssembleOptions {
   std::string runner; ///< path of intarsia-run; for Emit::Exe
 };
 
+/// The files that an output consists of: itself and, where the weights lie beside it, theirs.
+std::vector<std::string> outputFiles(const AssembleOptions &options);
+
 /// Called when a step begins, with its name: "kernels", "weights", "link".
 using StepCallback = llvm::function_ref<void(llvm::StringRef)>;
 

@@ -35,10 +35,31 @@ llvm::Error errorOf(const runtime::Status &status) {
 
 bool hasWeightsBeside(const AssembleOptions &options) { return !options.embedWeights && options.emit != Emit::Exe; }
 
+/// m.itx → m.safetensors, m.o → m.o.safetensors: artifacts whose names differ in more than .itx have weights of their
+/// own.
 std::string weightsPath(const AssembleOptions &options) {
-  SmallString<128> path(options.output);
-  llvm::sys::path::replace_extension(path, "safetensors");
-  return path.str().str();
+  StringRef path = options.output;
+  path.consume_back(".itx");
+  return (path + ".safetensors").str();
+}
+
+/// Weights beside the artifact replace a file of that name: it has to be one that this artifact owned before.
+llvm::Error checkWeightsBeside(const AssembleOptions &options) {
+  if (StringRef(options.output).ends_with(".safetensors"))
+    return createStringError(options.output + ": is a name for weights; the artifact's name ends in .itx");
+  std::string weights = weightsPath(options);
+  if (!llvm::sys::fs::exists(weights))
+    return errorOf(runtime::checkWritable(weights));
+  std::optional<std::string> owner = ownerOfPackedArchive(weights);
+  if (!owner)
+    return createStringError(weights + ": exists and was not written by intarsia-compile, and the packed weights would "
+                                       "replace it; choose another name for the output or use --embed-weights");
+  std::string other = runtime::folderOf(weights) + "/" + *owner;
+  if (!owner->empty() && llvm::sys::fs::exists(other) && !runtime::isSameFile(other, options.output))
+    return createStringError(weights + ": holds the weights of '" + *owner + "', which those of '" +
+                             llvm::sys::path::filename(options.output) +
+                             "' would replace; choose another name for the output or use --embed-weights");
+  return errorOf(runtime::checkWritable(weights));
 }
 
 /// A runner of another machine would make a program that cannot load what it carries.
@@ -90,6 +111,13 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
 
 } // namespace
 
+std::vector<std::string> outputFiles(const AssembleOptions &options) {
+  std::vector<std::string> files = {options.output};
+  if (hasWeightsBeside(options))
+    files.push_back(weightsPath(options));
+  return files;
+}
+
 llvm::Error checkOutput(const AssembleOptions &options) {
   if (llvm::Error error = errorOf(runtime::checkWritable(options.output)))
     return error;
@@ -111,15 +139,7 @@ llvm::Error checkOutput(const AssembleOptions &options) {
   }
   if (options.emit == Emit::Exe)
     return checkRunner(options, *targets->front());
-  if (!hasWeightsBeside(options))
-    return llvm::Error::success();
-  std::string weights = weightsPath(options);
-  if (weights == options.output)
-    return createStringError(options.output + ": is the name of the weights file; the artifact's name ends in .itx");
-  if (llvm::sys::fs::exists(weights) && !isPackedArchive(weights))
-    return createStringError(weights + ": exists and was not written by intarsia-compile, and the packed weights would "
-                                       "replace it; choose another name for the output or use --embed-weights");
-  return errorOf(runtime::checkWritable(weights));
+  return hasWeightsBeside(options) ? checkWeightsBeside(options) : llvm::Error::success();
 }
 
 llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, StepCallback step) {
@@ -138,8 +158,9 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     weightsFile = *path;
   }
   // Packing waits for memory and disk, compiling for the processor: they run at the same time.
+  std::string owner = hasWeightsBeside(options) ? llvm::sys::path::filename(options.output).str() : std::string();
   auto packing = std::async(std::launch::async, [&]() -> llvm::Expected<PackedWeights> {
-    return packer->empty() ? PackedWeights() : packer->write(weightsFile, options.threads);
+    return packer->empty() ? PackedWeights() : packer->write(weightsFile, owner, options.threads);
   });
 
   std::vector<std::vector<target::CompiledObject>> kernels;
@@ -182,6 +203,8 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     if (!status.ok())
       return createStringError(status.message());
   }
+  // Nothing is replaced before everything is written. What an end between the two renames leaves is an old artifact
+  // beside new weights: the runtime compares their names, types and places with what the artifact was compiled for.
   if (hasWeightsBeside(options) && !weightsFile.empty())
     if (llvm::Error failed = files.keep(weightsFile, weightsPath(options)))
       return failed;

@@ -33,7 +33,7 @@ using llvm::createStringError;
 
 namespace intarsia::assemble {
 
-static constexpr llvm::StringLiteral producerKey = "packed_by", producerValue = "intarsia";
+static constexpr llvm::StringLiteral producerKey = "packed_by", producerValue = "intarsia", ownerKey = "artifact";
 
 llvm::StringRef safetensorsDtype(Type type) {
   return llvm::TypeSwitch<Type, StringRef>(type)
@@ -63,12 +63,15 @@ llvm::StringRef safetensorsDtype(Type type) {
       .Default([](Type) { return ""; });
 }
 
-bool isPackedArchive(const std::string &path) {
+std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
   std::unique_ptr<SafetensorsFile> file;
   if (!SafetensorsFile::open(path, file).ok())
-    return false;
-  auto found = file->metadata().find(producerKey.str());
-  return found != file->metadata().end() && found->second == producerValue;
+    return std::nullopt;
+  const auto &metadata = file->metadata();
+  auto producer = metadata.find(producerKey.str()), owner = metadata.find(ownerKey.str());
+  if (producer == metadata.end() || producer->second != producerValue)
+    return std::nullopt;
+  return owner == metadata.end() ? "" : owner->second;
 }
 
 llvm::Expected<SafetensorsFile *> Archives::open(FlatSymbolRefAttr archive) {
@@ -263,7 +266,7 @@ struct WeightPacker::State {
   llvm::StringSet<> names;
 
   llvm::Error add(rt::ConstantOp constant);
-  std::string header(std::vector<Item> &padding);
+  std::string header(llvm::StringRef owner, std::vector<Item> &padding);
 };
 
 llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
@@ -347,7 +350,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
 
 /// Places the items and returns the file's first bytes: the header's length and the header. A reader of safetensors may
 /// ask for tensors without gaps, so gaps are tensors too.
-std::string WeightPacker::State::header(std::vector<Item> &padding) {
+std::string WeightPacker::State::header(llvm::StringRef owner, std::vector<Item> &padding) {
   uint64_t offset = 0;
   for (Item &item : items) {
     item.begin = offset;
@@ -368,7 +371,11 @@ std::string WeightPacker::State::header(std::vector<Item> &padding) {
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream json(stream);
   json.object([&] {
-    json.attributeObject("__metadata__", [&] { json.attribute(producerKey, producerValue); });
+    json.attributeObject("__metadata__", [&] {
+      json.attribute(producerKey, producerValue);
+      if (!owner.empty())
+        json.attribute(ownerKey, llvm::json::fixUTF8(owner));
+    });
     for (const std::vector<Item> *list : {&items, &padding}) {
       for (const Item &item : *list) {
         json.attributeObject(item.name, [&] {
@@ -407,12 +414,12 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
   return packer;
 }
 
-llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, unsigned threads) {
+llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm::StringRef owner, unsigned threads) {
   PackedWeights result;
   for (const Item &item : state->items)
     result.tensors.push_back(item.name);
   std::vector<Item> padding;
-  std::string header = state->header(padding);
+  std::string header = state->header(owner, padding);
 
   std::vector<const Item *> placed;
   for (const Item &item : state->items)

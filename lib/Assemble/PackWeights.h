@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ private:
 /// "F32" for f32: a name of the safetensors format, empty for types that it lacks.
 llvm::StringRef safetensorsDtype(mlir::Type elementType);
 
-/// True if the file at `path` was written by WeightPacker.
-bool isPackedArchive(const std::string &path);
+/// The name of the artifact that WeightPacker wrote the file at `path` for; nothing if another program wrote it.
+std::optional<std::string> ownerOfPackedArchive(const std::string &path);
 
 /// Streams the rt.constants of a module into one safetensors file: tensors in kernel layout, each at a multiple of 64
 /// bytes. Sources are mapped and dropped behind the reader; the memory used is a few megabytes a thread whatever the
@@ -57,8 +58,9 @@ public:
   ~WeightPacker();
 
   bool empty() const;
-  /// Writes the file, which exists and is empty, on `threads` threads.
-  llvm::Expected<PackedWeights> write(const std::string &path, unsigned threads);
+  /// Writes the file, which exists and is empty, on `threads` threads. `owner`: name of the artifact that it lies
+  /// beside, empty when it becomes a part of one.
+  llvm::Expected<PackedWeights> write(const std::string &path, llvm::StringRef owner, unsigned threads);
 
 private:
   WeightPacker();

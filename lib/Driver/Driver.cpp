@@ -57,6 +57,11 @@ private:
   std::string archiveDirectory() const;
   std::string defaultOutput() const;
   AssembleOptions assembleOptions() const;
+  std::vector<std::string> writtenFiles() const;
+  llvm::Error checkOutputs();
+  llvm::Error checkNotReplaced(StringRef input) const;
+  llvm::Error checkModel();
+  llvm::Error checkFlags() const;
   llvm::Error checkRequest();
   void makeContext();
   llvm::Error load();
@@ -119,8 +124,46 @@ AssembleOptions Compilation::assembleOptions() const {
   return result;
 }
 
-/// Everything that can be known to fail before the work begins.
-llvm::Error Compilation::checkRequest() {
+std::vector<std::string> Compilation::writtenFiles() const {
+  std::vector<std::string> files;
+  if (stopsAt(Phase::Assemble))
+    files = outputFiles(assembleOptions());
+  else if (output != "-")
+    files.push_back(output);
+  if (!options.explainFile.empty())
+    files.push_back(options.explainFile);
+  return files;
+}
+
+llvm::Error Compilation::checkOutputs() {
+  if (auto targets = target::Target::create(options.targets); !targets)
+    return targets.takeError();
+  output = options.output;
+  if (output.empty())
+    output = stopsAt(Phase::Assemble) ? defaultOutput() : "-";
+  if (stopsAt(Phase::Assemble))
+    if (llvm::Error error = checkOutput(assembleOptions()))
+      return error;
+  std::vector<std::string> files = writtenFiles();
+  for (auto [number, file] : llvm::enumerate(files)) {
+    if (runtime::Status status = runtime::checkWritable(file); !status.ok())
+      return createStringError(status.message());
+    for (const std::string &other : llvm::drop_begin(files, number + 1))
+      if (runtime::isSameFile(file, other))
+        return createStringError(other + ": two results would be written to this file; choose another name for one");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::checkNotReplaced(StringRef input) const {
+  for (const std::string &file : writtenFiles())
+    if (llvm::sys::fs::exists(input) && runtime::isSameFile(file, input.str()))
+      return createStringError(file + ": is read for this compilation, whose result would replace it; choose another "
+                                      "name for the result");
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::checkModel() {
   if (!llvm::sys::fs::exists(options.model))
     return createStringError(options.model + ": there is no such file or directory");
   StringRef extension = llvm::sys::path::extension(options.model);
@@ -129,36 +172,42 @@ llvm::Error Compilation::checkRequest() {
       return createStringError("--start-from=" + phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
                                options.model + "' is a directory");
     firstPhase = Phase::Import;
-  } else if (extension == ".mlir" || extension == ".mlirbc") {
-    firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Fuse);
-    if (options.startFrom == Phase::Import)
-      return createStringError("--start-from=import needs a model directory, '" + options.model + "' is IR");
-  } else {
+    for (StringRef name : {"/config.json", "/modules.json"})
+      if (llvm::Error error = checkNotReplaced((options.model + name).str()))
+        return error;
+    return llvm::Error::success();
+  }
+  if (extension != ".mlir" && extension != ".mlirbc")
     return createStringError(options.model +
                              ": a model is a Hugging Face directory (config.json and *.safetensors) or "
                              "IR in a file named .mlir or .mlirbc" +
                              (extension == ".safetensors" ? "; give the directory that this archive is in" : ""));
-  }
+  if (options.startFrom == Phase::Import)
+    return createStringError("--start-from=import needs a model directory, '" + options.model + "' is IR");
+  firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Fuse);
+  StringRef folder = llvm::sys::path::parent_path(options.model);
+  bool amongDumps = dumps() && llvm::sys::fs::equivalent(folder.empty() ? "." : folder, options.dumpDirectory);
+  if (amongDumps && driver::Dumper::isDump(options.model))
+    return createStringError("--dump-after-each=" + options.dumpDirectory + ": '" + options.model +
+                             "' lies there, and new dumps would replace old ones; give another directory");
+  return checkNotReplaced(options.model);
+}
+
+llvm::Error Compilation::checkFlags() const {
+  StringRef first = phaseNames[unsigned(firstPhase)], last = phaseNames[unsigned(options.stopAfter)];
   if (options.stopAfter < firstPhase)
-    return createStringError("nothing to do: --stop-after=" + phaseNames[unsigned(options.stopAfter)] +
-                             " comes before --start-from=" + phaseNames[unsigned(firstPhase)]);
-  if (auto targets = target::Target::create(options.targets); !targets)
-    return targets.takeError();
-  output = options.output;
-  if (stopsAt(Phase::Assemble)) {
-    if (output.empty())
-      output = defaultOutput();
-    if (llvm::Error error = checkOutput(assembleOptions()))
-      return error;
-  } else if (output.empty()) {
-    output = "-";
-  } else if (output != "-") {
-    if (runtime::Status status = runtime::checkWritable(output); !status.ok())
-      return createStringError(status.message());
-  }
-  if (!options.explainFile.empty())
-    if (runtime::Status status = runtime::checkWritable(options.explainFile); !status.ok())
-      return createStringError(status.message());
+    return createStringError("nothing to do: --stop-after=" + last + " comes before --start-from=" + first);
+  return llvm::Error::success();
+}
+
+/// Everything that can be known to fail before the work begins; the result's place before all else.
+llvm::Error Compilation::checkRequest() {
+  if (llvm::Error error = checkOutputs())
+    return error;
+  if (llvm::Error error = checkModel())
+    return error;
+  if (llvm::Error error = checkFlags())
+    return error;
   if (dumps())
     if (std::error_code code = llvm::sys::fs::create_directories(options.dumpDirectory))
       return createStringError(options.dumpDirectory + ": cannot be made: " + code.message());
@@ -202,6 +251,9 @@ llvm::Error Compilation::load() {
     if (!module)
       return createStringError(options.model + ": is not valid IR");
   }
+  for (auto archive : module->getOps<nn::ArchiveOp>())
+    if (llvm::Error error = checkNotReplaced(archiveDirectory() + "/" + archive.getFile().str()))
+      return error;
   if (stopsAt(Phase::Assemble))
     if (llvm::Error error = checkWeights(*module, archiveDirectory()))
       return error;
@@ -222,10 +274,10 @@ llvm::Error Compilation::runPhase(Phase phase) {
     fuse.flip = options.flip;
     fuse.cpu = StringRef(options.targets.front()).split(':').second.str();
     buildFusePipeline(manager, fuse);
-  } else if (phase == Phase::Assemble) {
-    buildLowerVerification(manager);
-  } else {
+  } else if (phase == Phase::Lower) {
     buildLowerPipeline(manager);
+  } else {
+    buildLowerVerification(manager);
   }
   if (failed(manager.run(*module)))
     return createStringError("phase '" + name + "' failed");
@@ -254,8 +306,9 @@ llvm::Error Compilation::run() {
     if (phase >= firstPhase && phase <= options.stopAfter)
       if (llvm::Error error = runPhase(phase))
         return error;
-  if (firstPhase == Phase::Assemble)
-    if (llvm::Error error = runPhase(Phase::Assemble))
+  // Lowered IR that was read is checked as that which was made is.
+  if (firstPhase > Phase::Lower)
+    if (llvm::Error error = runPhase(firstPhase))
       return error;
   if (stopsAt(Phase::Assemble))
     return writeArtifact();

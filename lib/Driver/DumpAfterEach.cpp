@@ -8,36 +8,47 @@
 #include "lib/Driver/DumpAfterEach.h"
 
 #include "lib/Assemble/TemporaryFiles.h"
+#include "lib/Runtime/Core/File.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 
 namespace intarsia::driver {
 
-static bool printIR(ModuleOp module, StringRef name, llvm::raw_ostream &stream) {
-  if (name.ends_with(".mlirbc"))
-    return succeeded(writeBytecodeToFile(module, stream));
-  module.print(stream, OpPrintingFlags().enableDebugInfo());
-  return true;
+static std::string textOf(ModuleOp module, StringRef path) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (path.ends_with(".mlirbc"))
+    (void)writeBytecodeToFile(module, stream); // fails for old versions of the format alone
+  else
+    module.print(stream, OpPrintingFlags().enableDebugInfo());
+  return text;
+}
+
+static runtime::Status writeText(const std::string &path, StringRef text) {
+  std::unique_ptr<runtime::OutputFile> file;
+  ITX_RETURN_IF_ERROR(runtime::OutputFile::create(path, file));
+  ITX_RETURN_IF_ERROR(file->write(text.data(), text.size()));
+  return file->close();
 }
 
 bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
+  std::string text = textOf(module, path);
   if (path == "-") {
-    printIR(module, path, llvm::outs());
-    return true;
+    llvm::outs() << text;
+    llvm::outs().flush();
+    if (llvm::outs().has_error())
+      problem = "standard output cannot be written: " + llvm::outs().error().message();
+    llvm::outs().clear_error();
+    return problem.empty();
   }
   // A device or a pipe is written in place: a rename would replace it.
   if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path)) {
-    std::error_code code;
-    llvm::raw_fd_ostream stream(path, code, llvm::sys::fs::CD_OpenExisting);
-    if (!code)
-      printIR(module, path, stream);
-    else
-      problem = path + ": cannot be written: " + code.message();
-    return !code;
+    runtime::Status status = writeText(path, text);
+    problem = status.message();
+    return status.ok();
   }
   assemble::TemporaryFiles files;
   auto temporary = files.make(path);
@@ -45,18 +56,8 @@ bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
     problem = llvm::toString(temporary.takeError());
     return false;
   }
-  std::error_code code;
-  {
-    llvm::raw_fd_ostream stream(*temporary, code);
-    if (!code && !printIR(module, path, stream))
-      code = std::make_error_code(std::errc::invalid_argument);
-    stream.close();
-    if (!code && stream.has_error())
-      code = stream.error();
-    stream.clear_error();
-  }
-  if (code) {
-    problem = path + ": cannot be written: " + code.message();
+  if (runtime::Status status = writeText(*temporary, text); !status.ok()) {
+    problem = status.message();
     return false;
   }
   if (llvm::Error error = files.keep(*temporary, path)) {
@@ -64,6 +65,12 @@ bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
     return false;
   }
   return true;
+}
+
+bool Dumper::isDump(StringRef path) {
+  StringRef name = llvm::sys::path::filename(path);
+  return name.size() > 3 && llvm::isDigit(name[0]) && llvm::isDigit(name[1]) && name[2] == '-' &&
+         name.ends_with(".mlir");
 }
 
 void Dumper::dump(ModuleOp module, StringRef name) {

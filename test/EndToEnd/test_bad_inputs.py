@@ -319,8 +319,9 @@ def test_output_path_is_not_writable(tools, model):
 
 def test_output_path_is_checked_first(tools, tmp_path):
     """Before anything is read: the missing model is not what the message is about."""
-    result = tools.run("intarsia-compile", tmp_path / "none", "-o", tmp_path / "no" / "m.itx", check=False)
-    check_refusal(result, str(tmp_path / "no"))
+    result = tools.run("intarsia-compile", tmp_path / "none", "-o", tmp_path / "absent" / "m.itx", check=False)
+    check_refusal(result, str(tmp_path / "absent" / "m.itx"))
+    assert str(tmp_path / "none") not in result.stderr
 
 
 def test_interrupted_compilation_leaves_nothing(tools, scratch):

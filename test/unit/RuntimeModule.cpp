@@ -466,6 +466,14 @@ TEST_F(ModuleTest, RunTool) {
   fails(path + input + " --function=none", "'none'");
   fails(path + input + " --output=@/does/not/exist/y.npy", "/does/not/exist");
   fails(path + input + " --output=rowz=@y.npy", "'rowz'");
+  fails(path + input + " --output=@" + path, "m.itx: is a part of the model");
+  fails(path + input + " --output=@" + (folder / "m.safetensors"), "m.safetensors: is a part of the model");
+  fails(path + input + " --output=@y.npy --profile=y.npy", "y.npy: two results would be written to this file");
+  for (const std::string &arguments : {path + input, path + " --list"}) {
+    auto [message, failed] = shell("(" + run + " " + arguments + " 2>&1 >/dev/full)");
+    EXPECT_EQ(failed, 1) << arguments;
+    EXPECT_THAT(message, HasSubstr("error: standard output cannot be written: No space left on device")) << arguments;
+  }
   auto [timing, timed] = shell(run + " " + path + input + " --benchmark=5 --threads=2 --verify");
   EXPECT_EQ(timed, 0) << timing;
   EXPECT_THAT(timing, AllOf(HasSubstr("median"), HasSubstr("p90"), HasSubstr("5 calls, 2 threads")));

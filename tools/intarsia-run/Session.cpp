@@ -9,11 +9,15 @@
 #include "intarsia/runtime.h"
 #include "lib/Runtime/Core/Artifact.h"
 #include "lib/Runtime/Core/File.h"
+#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Runtime/Core/Tensor.h"
 #include "tools/intarsia-run/Listing.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 
@@ -79,7 +83,31 @@ static std::vector<TensorHandle> readInputs(const itx_function *function, const 
   return inputs;
 }
 
-/// The file of each output ("" where none is wanted), checked to be writable before the model runs.
+/// Files that a result must not replace.
+static std::vector<std::string> readFiles(const itx_module *module, const Options &options) {
+  std::string artifact = options.module.empty() ? "/proc/self/exe" : options.module;
+  runtime::Manifest manifest;
+  // It was parsed when the module was loaded.
+  (void)runtime::parseManifest(itx_module_manifest(module), "manifest", manifest);
+  if (manifest.weights.file.empty())
+    return {artifact};
+  return {artifact, runtime::folderOf(artifact) + "/" + manifest.weights.file};
+}
+
+/// Says before the model runs why a result cannot be written to a file; appends it to `taken`.
+static void checkResultFile(const std::string &path, std::vector<std::string> &taken,
+                            const std::vector<std::string> &read) {
+  check(runtime::checkWritable(path));
+  for (const std::string &file : read)
+    if (runtime::isSameFile(path, file))
+      throw Failure{path + ": is a part of the model, which a result would replace; choose another name"};
+  for (const std::string &file : taken)
+    if (runtime::isSameFile(path, file))
+      throw Failure{path + ": two results would be written to this file; choose another name for one"};
+  taken.push_back(path);
+}
+
+/// The file of each output, "" where none is wanted.
 static std::vector<std::string> outputFiles(const itx_function *function, const Options &options) {
   std::vector<std::string> files(itx_function_output_count(function));
   size_t next = 0;
@@ -94,10 +122,23 @@ static std::vector<std::string> outputFiles(const itx_function *function, const 
                                     itx_function_name(function), files.size())};
     if (!files[index].empty())
       throw Failure{std::string("output '") + itx_function_output(function, index)->name + "' is written twice"};
-    check(runtime::checkWritable(file.path));
     files[index] = file.path;
   }
   return files;
+}
+
+/// All of them or none: files get their names when every one is written.
+static void writeOutputs(const std::vector<TensorHandle> &outputs, const std::vector<std::string> &paths) {
+  std::vector<std::unique_ptr<runtime::AtomicFile>> files;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (paths[i].empty())
+      continue;
+    files.emplace_back();
+    check(runtime::AtomicFile::create(paths[i], files.back()));
+    check(runtime::writeNpy(*outputs[i], *files.back()));
+  }
+  for (const auto &file : files)
+    check(file->commit());
 }
 
 static std::vector<TensorHandle> call(const itx_function *function, const std::vector<TensorHandle> &inputs) {
@@ -142,8 +183,6 @@ static void benchmark(const itx_function *function, const std::vector<TensorHand
 }
 
 static void run(const Options &options) {
-  if (!options.profile.empty())
-    check(runtime::checkWritable(options.profile));
   if (options.threads)
     check(itx_set_threads(options.threads));
   ModuleHandle module = load(options);
@@ -154,6 +193,12 @@ static void run(const Options &options) {
   const itx_function *function = nullptr;
   check(itx_module_function(module.get(), options.function.c_str(), &function));
   std::vector<std::string> files = outputFiles(function, options);
+  std::vector<std::string> taken, read = readFiles(module.get(), options);
+  for (const std::string &file : files)
+    if (!file.empty())
+      checkResultFile(file, taken, read);
+  if (!options.profile.empty())
+    checkResultFile(options.profile, taken, read);
   std::vector<TensorHandle> inputs = readInputs(function, options);
   if (options.benchmark)
     benchmark(function, inputs, options.benchmark);
@@ -162,17 +207,17 @@ static void run(const Options &options) {
   std::vector<TensorHandle> outputs = call(function, inputs);
   if (!options.profile.empty())
     check(itx_profile_stop(options.profile.c_str()));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!files[i].empty())
-      check(itx_tensor_save_npy(outputs[i].get(), files[i].c_str()));
-    else if (options.outputs.empty() && !options.benchmark)
+  writeOutputs(outputs, files);
+  if (options.outputs.empty() && !options.benchmark)
+    for (size_t i = 0; i < outputs.size(); ++i)
       std::printf("%s\n", summary(itx_function_output(function, i)->name, outputs[i].get()).c_str());
-  }
 }
 
 int runSession(const Options &options) {
   try {
     run(options);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout))
+      throw Failure{std::string("standard output cannot be written: ") + std::strerror(errno)};
     return 0;
   } catch (const Failure &failure) {
     std::fprintf(stderr, "error: %s\n", failure.message.c_str());
