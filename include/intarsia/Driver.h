@@ -16,17 +16,17 @@
 namespace intarsia {
 
 /// The phases in their order.
-enum class Phase { Import, Fuse, Lower, Assemble };
+enum class Phase { Import, Fuse, Lower, Target, Assemble };
 
 struct CompileOptions {
   std::string model;  ///< Hugging Face directory, .mlir or .mlirbc
   std::string output; ///< empty: named after the model; IR goes to standard output
   Phase stopAfter = Phase::Assemble;
-  std::optional<Phase> startFrom; ///< of IR; by default it enters after import
-  std::string dumpDirectory;      ///< IR after each pass goes here, in numbered files
-  std::string explainFile;        ///< decisions of the fuse phase as JSON
-  std::vector<std::string> flip;  ///< ids of decisions to take the other way
-  std::string archiveDirectory;   ///< where the archives of an .mlir are; empty: beside it
+  std::optional<Phase> startFrom;             ///< by default import for a directory and fuse for IR
+  std::string dumpDirectory;                  ///< IR after each pass goes here, in numbered files
+  std::string explainFile;                    ///< decisions of the fuse phase as JSON
+  std::vector<std::string> flip;              ///< ids of decisions to take the other way
+  std::string archiveDirectory;               ///< where the archives of an .mlir are; empty: beside it
   std::vector<std::string> targets = {"cpu"}; ///< fusion is decided for the first
   Emit emit = Emit::Shared;
   bool embedWeights = false;

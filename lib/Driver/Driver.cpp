@@ -30,7 +30,7 @@ using llvm::createStringError;
 namespace intarsia {
 namespace {
 
-constexpr llvm::StringLiteral phaseNames[] = {"import", "fuse", "lower", "assemble"};
+constexpr llvm::StringLiteral phaseNames[] = {"import", "fuse", "lower", "target", "assemble"};
 
 void printModelDiagnostic(Diagnostic &diagnostic) {
   constexpr llvm::StringLiteral severities[] = {"note", "warning", "error", "remark"};
@@ -73,6 +73,7 @@ private:
   driver::Dumper dumper;
   std::string output;
   unsigned threads = 1;
+  std::vector<std::unique_ptr<target::Target>> targets;
   Phase firstPhase = Phase::Fuse;
   std::unique_ptr<llvm::DefaultThreadPool> pool;
   std::unique_ptr<MLIRContext> context;
@@ -101,7 +102,7 @@ std::string Compilation::defaultOutput() const {
   std::string stem = (isDirectory() ? name : llvm::sys::path::stem(name)).str();
   switch (options.emit) {
   case Emit::Exe:
-    return stem;
+    return stem + ".run"; // the bare stem is the name of the model's directory
   case Emit::Obj:
     return stem + ".o";
   default:
@@ -136,8 +137,10 @@ std::vector<std::string> Compilation::writtenFiles() const {
 }
 
 llvm::Error Compilation::checkOutputs() {
-  if (auto targets = target::Target::create(options.targets); !targets)
-    return targets.takeError();
+  auto made = target::Target::create(options.targets);
+  if (!made)
+    return made.takeError();
+  targets = std::move(*made);
   output = options.output;
   if (output.empty())
     output = stopsAt(Phase::Assemble) ? defaultOutput() : "-";
@@ -197,6 +200,13 @@ llvm::Error Compilation::checkFlags() const {
   StringRef first = phaseNames[unsigned(firstPhase)], last = phaseNames[unsigned(options.stopAfter)];
   if (options.stopAfter < firstPhase)
     return createStringError("nothing to do: --stop-after=" + last + " comes before --start-from=" + first);
+  if (!stopsAt(Phase::Assemble) && (options.emit != Emit::Shared || options.embedWeights))
+    return createStringError("--emit and --embed-weights are about the artifact, which is not made with --stop-after=" +
+                             last);
+  bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
+  if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
+    return createStringError("--explain and --flip are about the fuse phase, which does not run with " +
+                             (firstPhase > Phase::Fuse ? "--start-from=" + first : "--stop-after=" + last));
   return llvm::Error::success();
 }
 
@@ -312,6 +322,12 @@ llvm::Error Compilation::run() {
       return error;
   if (stopsAt(Phase::Assemble))
     return writeArtifact();
+  if (stopsAt(Phase::Target)) {
+    progress.begin(phaseNames[unsigned(Phase::Target)]);
+    module = targets.front()->emitKernels(*module);
+    if (!module)
+      return createStringError("phase 'target' failed");
+  }
   progress.end();
   std::string problem;
   return driver::writeIR(*module, output, problem) ? llvm::Error::success() : createStringError(problem);

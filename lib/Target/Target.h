@@ -53,6 +53,10 @@ public:
   /// The objects and their order depend on the module and the target alone. Errors name the kernel, the op and where
   /// it comes from in the user's model.
   virtual llvm::Error compileKernels(mlir::ModuleOp module, std::vector<CompiledObject> &objects) = 0;
+
+  /// What the best variant hands to its code generator, for people to read: a module with `<kernel>_plan` and
+  /// `<kernel>_run` of every rt.kernel; null after an error, which went to the context's diagnostics.
+  virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module) = 0;
 };
 
 } // namespace intarsia::target

@@ -26,7 +26,7 @@ struct Flags {
                              cl::desc("<model: Hugging Face directory, .mlir or .mlirbc>"), cl::cat(category)};
   cl::opt<std::string> output{
       "o", cl::value_desc("file"), cl::cat(category),
-      cl::desc("Where the result goes (default: the model's name with .itx; IR: standard output)")};
+      cl::desc("Where the result goes (default: the model's name with .itx, .o or .run; IR: standard output)")};
   cl::list<std::string> targets{
       "target", cl::CommaSeparated, cl::value_desc("name"), cl::cat(category),
       cl::desc("What to compile for: cpu (this machine, the default), cpu:znver5, cpu:x86-64-v3, "
@@ -39,17 +39,21 @@ struct Flags {
                  clEnumValN(Emit::Obj, "obj", "relocatable object for a linker, weights beside it"),
                  clEnumValN(Emit::Bundle, "bundle", "artifacts for several architectures in one file"))};
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
-  cl::opt<Phase> stopAfter{"stop-after", cl::init(Phase::Assemble), cl::cat(category),
-                           cl::desc("Print the IR after this phase instead of an artifact:"),
-                           cl::values(clEnumValN(Phase::Import, "import", "functions of nn ops"),
-                                      clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
-                                      clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
-                                      clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
+  cl::opt<Phase> stopAfter{
+      "stop-after", cl::init(Phase::Assemble), cl::cat(category),
+      cl::desc("Print the IR after this phase instead of an artifact:"),
+      cl::values(clEnumValN(Phase::Import, "import", "functions of nn ops"),
+                 clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
+                 clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
+                 clEnumValN(Phase::Target, "target", "kernels as loops and vectors of the first target's best variant"),
+                 clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
   cl::opt<Phase> startFrom{"start-from", cl::init(Phase::Fuse), cl::cat(category),
-                           cl::desc("The phase that IR enters (default: fuse):"),
-                           cl::values(clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=import prints it"),
+                           cl::desc("The phase that MODEL enters (default: import for a directory, fuse for IR):"),
+                           cl::values(clEnumValN(Phase::Import, "import", "a model directory"),
+                                      clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=import prints it"),
                                       clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
-                                      clEnumValN(Phase::Assemble, "assemble", "IR as --stop-after=lower prints it"))};
+                                      clEnumValN(Phase::Target, "target", "IR as --stop-after=lower prints it"),
+                                      clEnumValN(Phase::Assemble, "assemble", "the same: objects are never in IR"))};
   cl::opt<std::string> dumpAfterEach{"dump-after-each", cl::value_desc("directory"), cl::cat(category),
                                      cl::desc("Write the IR after each pass to numbered files in this directory")};
   cl::opt<std::string> explain{"explain", cl::value_desc("file.json"), cl::cat(category),

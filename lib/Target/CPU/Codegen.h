@@ -16,6 +16,9 @@ namespace intarsia::cpu {
 llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<CpuVariant> variants,
                            std::vector<target::CompiledObject> &objects);
 
+/// Appends `<name>_plan` and `<name>_run` of every rt.kernel of `module` to `result`, as loops over vectors.
+mlir::LogicalResult emitKernels(mlir::ModuleOp module, const CpuVariant &variant, mlir::ModuleOp result);
+
 } // namespace intarsia::cpu
 
 #endif

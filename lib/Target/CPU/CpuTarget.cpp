@@ -7,6 +7,12 @@
 #include "lib/Target/CPU/CpuTarget.h"
 
 #include "lib/Target/CPU/Codegen.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -73,6 +79,13 @@ public:
   std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
   Error compileKernels(mlir::ModuleOp module, std::vector<target::CompiledObject> &objects) override {
     return cpu::compileKernels(module, list, objects);
+  }
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module) override {
+    module.getContext()
+        ->loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
+                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
+    mlir::OwningOpRef<mlir::ModuleOp> result(mlir::ModuleOp::create(module.getLoc()));
+    return succeeded(cpu::emitKernels(module, list.front(), *result)) ? std::move(result) : nullptr;
   }
 
 private:

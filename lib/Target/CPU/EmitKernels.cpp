@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Target.h"
-#include "lib/Target/CPU/CpuTarget.h"
+#include "lib/Target/CPU/Codegen.h"
 #include "lib/Target/CPU/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -14,6 +14,20 @@
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
+
+namespace intarsia::cpu {
+
+LogicalResult emitKernels(ModuleOp module, const CpuVariant &variant, ModuleOp result) {
+  SmallVector<rt::KernelOp> kernels(module.getOps<rt::KernelOp>());
+  for (rt::KernelOp kernel : kernels) {
+    std::string name = kernel.getSymName().str();
+    if (failed(KernelEmitter(kernel, variant.tiles).emit(result, name + "_plan", name + "_run")))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace intarsia::cpu
 
 namespace intarsia::target {
 
@@ -31,13 +45,10 @@ struct TargetCpuEmitKernels : impl::TargetCpuEmitKernelsBase<TargetCpuEmitKernel
       getOperation().emitError() << llvm::toString(variant.takeError());
       return signalPassFailure();
     }
-    for (rt::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<rt::KernelOp>())) {
-      std::string name = kernel.getSymName().str();
-      cpu::KernelEmitter emitter(kernel, variant->tiles);
-      if (failed(emitter.emit(getOperation(), name + "_plan", name + "_run")))
-        return signalPassFailure();
+    if (failed(cpu::emitKernels(getOperation(), *variant, getOperation())))
+      return signalPassFailure();
+    for (rt::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<rt::KernelOp>()))
       kernel.erase();
-    }
   }
 };
 } // namespace
