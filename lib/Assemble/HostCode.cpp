@@ -91,6 +91,8 @@ private:
   llvm::Error translate(Operation &op);
   llvm::Error prepare();
   llvm::Value *arithmetic(Operation &op);
+  llvm::Value *floorDivide(llvm::Value *dividend, llvm::Value *divisor);
+  void returnIf(llvm::Value *failed);
   llvm::Value *call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments);
   SmallVector<llvm::Value *> all(ValueRange list) {
     return llvm::map_to_vector(list, [&](Value value) { return values.lookup(value); });
@@ -155,9 +157,17 @@ llvm::Error HostFunction::build() {
   return llvm::Error::success();
 }
 
+/// The quotient rounded down: one less than what rounds to zero if there is a remainder of the other sign.
+llvm::Value *HostFunction::floorDivide(llvm::Value *dividend, llvm::Value *divisor) {
+  llvm::Value *zero = builder.getInt64(0);
+  llvm::Value *quotient = builder.CreateSDiv(dividend, divisor), *remainder = builder.CreateSRem(dividend, divisor);
+  llvm::Value *isBelow = builder.CreateAnd(builder.CreateICmpNE(remainder, zero),
+                                           builder.CreateICmpSLT(builder.CreateXor(remainder, divisor), zero));
+  return builder.CreateSub(quotient, builder.CreateZExt(isBelow, builder.getInt64Ty()));
+}
+
 llvm::Value *HostFunction::arithmetic(Operation &op) {
   SmallVector<llvm::Value *> operands = all(op.getOperands());
-  auto *one = builder.getInt64(1);
   return llvm::TypeSwitch<Operation *, llvm::Value *>(&op)
       .Case([&](arith::ConstantOp constant) {
         auto value = dyn_cast<IntegerAttr>(constant.getValue());
@@ -166,19 +176,30 @@ llvm::Value *HostFunction::arithmetic(Operation &op) {
       .Case([&](arith::AddIOp) { return builder.CreateAdd(operands[0], operands[1]); })
       .Case([&](arith::SubIOp) { return builder.CreateSub(operands[0], operands[1]); })
       .Case([&](arith::MulIOp) { return builder.CreateMul(operands[0], operands[1]); })
-      .Case<arith::RemSIOp, arith::RemUIOp>([&](auto) { return builder.CreateURem(operands[0], operands[1]); })
-      // Sizes are never negative, so all three divisions that round down are the same.
-      .Case<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>(
-          [&](auto) { return builder.CreateUDiv(operands[0], operands[1]); })
-      .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](auto) {
-        llvm::Value *raised = builder.CreateAdd(operands[0], builder.CreateSub(operands[1], one));
-        return builder.CreateUDiv(raised, operands[1]);
+      .Case([&](arith::DivUIOp) { return builder.CreateUDiv(operands[0], operands[1]); })
+      .Case([&](arith::DivSIOp) { return builder.CreateSDiv(operands[0], operands[1]); })
+      .Case([&](arith::RemUIOp) { return builder.CreateURem(operands[0], operands[1]); })
+      .Case([&](arith::RemSIOp) { return builder.CreateSRem(operands[0], operands[1]); })
+      .Case([&](arith::FloorDivSIOp) { return floorDivide(operands[0], operands[1]); })
+      .Case([&](arith::CeilDivSIOp) {
+        return builder.CreateNeg(floorDivide(builder.CreateNeg(operands[0]), operands[1]));
       })
-      .Case<arith::MaxSIOp, arith::MaxUIOp>(
-          [&](auto) { return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smax, operands[0], operands[1]); })
-      .Case<arith::MinSIOp, arith::MinUIOp>(
-          [&](auto) { return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smin, operands[0], operands[1]); })
+      .Case([&](arith::MaxSIOp) {
+        return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smax, operands[0], operands[1]);
+      })
+      .Case([&](arith::MinSIOp) {
+        return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smin, operands[0], operands[1]);
+      })
       .Default([](Operation *) { return nullptr; });
+}
+
+/// Ends the function with 1 if the condition holds.
+void HostFunction::returnIf(llvm::Value *failed) {
+  auto *end = llvm::BasicBlock::Create(context, "", function), *next = llvm::BasicBlock::Create(context, "", function);
+  builder.CreateCondBr(failed, end, next);
+  builder.SetInsertPoint(end);
+  builder.CreateRet(builder.getInt32(1));
+  builder.SetInsertPoint(next);
 }
 
 /// Asks once for all results and the workspace, when everything that they need is known.
@@ -200,12 +221,7 @@ llvm::Error HostFunction::prepare() {
     return createStringError("function '" + source.getName() + "': a size is computed after the buffers are made");
   llvm::Value *sizesPointer = outputSizes->fill(allSizes), *outputsPointer = outputs->fill({});
   llvm::Value *workspace = call(prepareFunction, pointer, {theCall, bytes, sizesPointer, outputsPointer});
-  auto *failed = llvm::BasicBlock::Create(context, "", function),
-       *ready = llvm::BasicBlock::Create(context, "", function);
-  builder.CreateCondBr(builder.CreateIsNull(workspace), failed, ready);
-  builder.SetInsertPoint(failed);
-  builder.CreateRet(builder.getInt32(1));
-  builder.SetInsertPoint(ready);
+  returnIf(builder.CreateIsNull(workspace));
   for (auto [number, output] : llvm::enumerate(outputOps))
     values[output.getResult()] = outputs->load(number);
   if (!workspaces.empty())

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Fuse/Fuser.h"
+#include "intarsia/SizeMaterializer.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -118,7 +119,8 @@ namespace {
 class GroupBuilder {
 public:
   GroupBuilder(func::FuncOp function, const WorkModel &model, const Candidate &candidate)
-      : function(function), model(model), candidate(candidate), ops(allOps(candidate)), builder(function.getContext()) {
+      : function(function), model(model), candidate(candidate), ops(allOps(candidate)), builder(function.getContext()),
+        sizeValues(builder.getIndexType(), [this](AffineExpr size) { return findSize(size); }) {
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   }
 
@@ -183,45 +185,31 @@ private:
 
   /// The value of a size, from the dimensions of the group's operands. `origin` is a value that has it outside.
   Value sizeValue(AffineExpr size, Value origin) {
-    auto known = sizeValues.find(size);
-    if (known != sizeValues.end())
-      return known->second;
-    Value value = makeSize(size, origin);
-    sizeValues[size] = value;
+    sizeOrigin = origin;
+    Value value = sizeValues.get(builder, candidate.root->getLoc(), size);
+    if (!value)
+      llvm::report_fatal_error("a size is neither a dimension of an argument nor of a tensor");
     return value;
   }
 
-  Value makeSize(AffineExpr size, Value origin) {
-    Location loc = candidate.root->getLoc();
-    if (auto constant = dyn_cast<AffineConstantExpr>(size))
-      return arith::ConstantIndexOp::create(builder, loc, constant.getValue());
+  /// A dimension of this size inside the group, null if there is none.
+  Value findSize(AffineExpr size) {
+    if (isa<AffineConstantExpr>(size))
+      return nullptr;
     for (auto [outside, argument] : llvm::zip(group.getInputs(), group.getBodyBlock().getArguments()))
       if (Value dim = dimOf(outside, argument, size))
         return dim;
-    if (auto binary = dyn_cast<AffineBinaryOpExpr>(size)) {
-      Value left = sizeValue(binary.getLHS(), origin), right = sizeValue(binary.getRHS(), origin);
-      switch (binary.getKind()) {
-      case AffineExprKind::Add:
-        return arith::AddIOp::create(builder, loc, left, right);
-      case AffineExprKind::Mul:
-        return arith::MulIOp::create(builder, loc, left, right);
-      case AffineExprKind::FloorDiv:
-        return arith::DivUIOp::create(builder, loc, left, right);
-      case AffineExprKind::CeilDiv:
-        return arith::CeilDivUIOp::create(builder, loc, left, right);
-      default:
-        return arith::RemUIOp::create(builder, loc, left, right);
-      }
-    }
+    if (!isa<AffineSymbolExpr>(size))
+      return nullptr;
     for (BlockArgument argument : function.getArguments())
       if (isa<RankedTensorType>(argument.getType()) && llvm::is_contained(model.sizes(argument), size))
         return dimOf(argument, input(argument), size);
     // A size that no argument has: ask the tensor that it was asked of outside.
-    tensor::DimOp dim = findDim(origin, size);
+    tensor::DimOp dim = findDim(sizeOrigin, size);
     if (!dim)
-      llvm::report_fatal_error("a size is neither a dimension of an argument nor of a tensor");
+      return nullptr;
     Value source = mapping.contains(dim.getSource()) ? mapping.lookup(dim.getSource()) : input(dim.getSource());
-    return tensor::DimOp::create(builder, loc, source, *dim.getConstantIndex());
+    return tensor::DimOp::create(builder, candidate.root->getLoc(), source, *dim.getConstantIndex());
   }
 
   /// The tensor.dim of this size among what an index value is computed from.
@@ -252,7 +240,8 @@ private:
   OpBuilder builder;
   nn::GroupOp group;
   IRMapping mapping;
-  llvm::DenseMap<AffineExpr, Value> sizeValues;
+  Value sizeOrigin;
+  SizeMaterializer sizeValues;
 };
 } // namespace
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Lower.h"
+#include "intarsia/SizeMaterializer.h"
 #include "lib/Lower/EventOrder.h"
 #include "lib/Lower/KernelTable.h"
 #include "lib/Lower/Passes.h"
-#include "lib/Lower/SizeBuilder.h"
 #include "lib/Lower/WeightExpression.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -100,6 +100,7 @@ public:
 private:
   LogicalResult checkSource();
   void makeFunction();
+  Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
@@ -115,7 +116,7 @@ private:
   SymbolicSizes sizes;
   OpBuilder builder;
   func::FuncOp host;
-  std::unique_ptr<SizeBuilder> sizeBuilder;
+  std::unique_ptr<SizeMaterializer> sizeValues;
   Value queue;
   DenseMap<Value, Value> buffers; // of tensors that are not constants
   DenseMap<std::pair<Attribute, Type>, Value> constantBuffers;
@@ -178,7 +179,19 @@ void HostProgram::makeFunction() {
   }
   builder.setInsertionPointToEnd(body);
   queue = rt::GetQueueOp::create(builder, host.getLoc(), rt::QueueType::get(builder.getContext()), 0);
-  sizeBuilder = std::make_unique<SizeBuilder>(queue.getDefiningOp(), sizes.names());
+  sizeValues = std::make_unique<SizeMaterializer>(builder.getIndexType(), [this](AffineExpr size) -> Value {
+    auto symbol = dyn_cast<AffineSymbolExpr>(size);
+    return symbol ? rt::SymbolOp::create(builder, host.getLoc(), builder.getIndexType(),
+                                         builder.getStringAttr(sizes.names()[symbol.getPosition()]))
+                  : Value();
+  });
+}
+
+/// The value of a size, computed before the first work of the host program.
+Value HostProgram::sizeValue(AffineExpr size) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(queue.getDefiningOp());
+  return sizeValues->get(builder, host.getLoc(), size);
 }
 
 SmallVector<Value> HostProgram::dynamicSizes(Value tensor) {
@@ -186,7 +199,7 @@ SmallVector<Value> HostProgram::dynamicSizes(Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(tensor)))
     if (ShapedType::isDynamic(size))
-      values.push_back(sizeBuilder->valueOf(expression));
+      values.push_back(sizeValue(expression));
   return values;
 }
 
@@ -199,7 +212,7 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     SmallVector<std::string> texts;
     auto type = cast<RankedTensorType>(operand.getType());
     for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(operand)))
-      texts.push_back(ShapedType::isDynamic(size) ? sizeBuilder->textOf(expression) : "");
+      texts.push_back(ShapedType::isDynamic(size) ? sizes.toString(expression) : "");
     SmallVector<NamedAttribute> description(source.getResultAttrs(number));
     llvm::erase_if(description, [](NamedAttribute attribute) { return attribute.getName() == "nn.sizes"; });
     SmallVector<StringRef> references(texts.begin(), texts.end());
@@ -310,7 +323,7 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   if (failed(use))
     return failure();
   for (AffineExpr expression : use->sizes)
-    sizeValues.push_back(sizeBuilder->valueOf(expression));
+    sizeValues.push_back(sizeValue(expression));
   for (Value result : group.getResults()) {
     Value &buffer = buffers[result];
     if (!buffer)

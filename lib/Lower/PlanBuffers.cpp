@@ -41,8 +41,8 @@ struct Place {
   unsigned freeAfter = 0;
   Buffer *content = nullptr;
 
-  bool holds(const SizePolynomial &size) const {
-    return llvm::any_of(bytes, [&](const SizePolynomial &own) { return size.isAtMost(own); });
+  bool holds(const SizePolynomial &size, const SizeFactors &factors) const {
+    return llvm::any_of(bytes, [&](const SizePolynomial &own) { return factors.isAtMost(size, own); });
   }
   double estimate() const {
     double largest = 0;
@@ -50,10 +50,10 @@ struct Place {
       largest = std::max(largest, own.estimate(expectedSize));
     return largest;
   }
-  void grow(const SizePolynomial &size) {
-    if (holds(size))
+  void grow(const SizePolynomial &size, const SizeFactors &factors) {
+    if (holds(size, factors))
       return;
-    llvm::erase_if(bytes, [&](const SizePolynomial &own) { return own.isAtMost(size); });
+    llvm::erase_if(bytes, [&](const SizePolynomial &own) { return factors.isAtMost(own, size); });
     bytes.push_back(size);
   }
 };
@@ -128,7 +128,7 @@ void Plan::choosePlaces() {
       if (best < 0)
         return true;
       const Place &old = places[best];
-      bool fits = place.holds(buffer.bytes), oldFits = old.holds(buffer.bytes);
+      bool fits = place.holds(buffer.bytes, factors), oldFits = old.holds(buffer.bytes, factors);
       if (fits != oldFits)
         return fits;
       return fits ? place.estimate() < old.estimate() : place.estimate() > old.estimate();
@@ -143,7 +143,7 @@ void Plan::choosePlaces() {
       places.emplace_back();
     }
     Place &place = places[best];
-    place.grow(buffer.bytes);
+    place.grow(buffer.bytes, factors);
     if (place.content)
       previous[&buffer] = place.content;
     place.content = &buffer;
@@ -188,8 +188,9 @@ void Plan::orderReuse() {
 
 void Plan::write() {
   // Sizes are computed first; the workspace is made where that ends.
-  Operation *headEnd = &*llvm::find_if(
-      block, [](Operation &op) { return !isa<rt::SymbolOp>(op) && !isa<arith::ArithDialect>(op.getDialect()); });
+  Operation *headEnd = &*llvm::find_if(block, [](Operation &op) {
+    return !isa<rt::SymbolOp>(op) && !isa<arith::ArithDialect>(op.getDialect());
+  });
   OpBuilder builder(headEnd);
   Location location = block.getParentOp()->getLoc();
   SmallVector<Value> offsets;

@@ -37,11 +37,6 @@ SizePolynomial SizePolynomial::operator*(const SizePolynomial &other) const {
   return result;
 }
 
-bool SizePolynomial::isAtMost(const SizePolynomial &other) const {
-  SizePolynomial difference = other + *this * SizePolynomial(-1);
-  return llvm::all_of(difference.terms, [](const auto &term) { return term.second > 0; });
-}
-
 bool SizePolynomial::isMultipleOf(int64_t divisor) const {
   return llvm::all_of(terms, [&](const auto &term) { return term.second % divisor == 0; });
 }
@@ -70,9 +65,27 @@ SizePolynomial SizeFactors::of(Value value) {
     number = symbols.try_emplace(symbol.getName(), next).first->second;
   else
     number = numbers.try_emplace(value, next).first->second;
-  if (number == next)
+  if (number == next) {
     factors.push_back(value);
+    areNeverNegative.push_back(false); // takes the place while the factor's own operands are looked at
+    areNeverNegative[next] = isNeverNegative(value);
+  }
   return SizePolynomial::factor(number);
+}
+
+bool SizeFactors::isNeverNegative(const SizePolynomial &size) const {
+  return llvm::all_of(size.getTerms(), [&](const auto &term) {
+    return term.second > 0 && llvm::all_of(term.first, [&](unsigned number) { return areNeverNegative[number]; });
+  });
+}
+
+bool SizeFactors::isNeverNegative(Value factor) {
+  Operation *op = factor.getDefiningOp();
+  if (isa_and_nonnull<rt::SymbolOp>(op))
+    return true;
+  return isa_and_nonnull<arith::FloorDivSIOp, arith::CeilDivSIOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp,
+                         arith::RemUIOp, arith::MaxSIOp, arith::MinSIOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isNeverNegative(of(operand)); });
 }
 
 Value SizeFactors::constant(int64_t value, OpBuilder &builder, Location location) {

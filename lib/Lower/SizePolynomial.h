@@ -17,7 +17,7 @@
 
 namespace intarsia::lower {
 
-/// A sum of products of factors that are never negative. Terms are sorted, so equal sizes compare equal however they
+/// A sum of products of factors. Terms are sorted, so equal sizes compare equal however they
 /// were written.
 class SizePolynomial {
 public:
@@ -35,8 +35,6 @@ public:
   SizePolynomial operator+(const SizePolynomial &other) const;
   SizePolynomial operator*(const SizePolynomial &other) const;
   bool operator==(const SizePolynomial &other) const { return terms == other.terms; }
-  /// True if this is at most `other` whatever the factors are. False means that it is not known.
-  bool isAtMost(const SizePolynomial &other) const;
   /// True if it is a multiple of `divisor` whatever the factors are.
   bool isMultipleOf(int64_t divisor) const;
   /// With every factor set to one value: for choices that do not need to be exact.
@@ -53,15 +51,23 @@ private:
 class SizeFactors {
 public:
   SizePolynomial of(mlir::Value value);
+  /// True if `left` is at most `right` whatever the sizes of a call are. False means that it is not known.
+  bool isAtMost(const SizePolynomial &left, const SizePolynomial &right) const {
+    return isNeverNegative(right + left * SizePolynomial(-1));
+  }
   /// Writes the size as index arithmetic before the builder's position, which only moves forward: what was written
   /// for an earlier size is used again.
   mlir::Value materialize(const SizePolynomial &size, mlir::OpBuilder &builder, mlir::Location location);
   mlir::Value constant(int64_t value, mlir::OpBuilder &builder, mlir::Location location);
 
 private:
+  bool isNeverNegative(const SizePolynomial &size) const;
+  bool isNeverNegative(mlir::Value factor);
+
   llvm::StringMap<unsigned> symbols;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   llvm::SmallVector<mlir::Value> factors;
+  llvm::SmallVector<bool> areNeverNegative;              // for each factor
   std::map<std::vector<unsigned>, mlir::Value> products; // written, without their coefficient
   std::map<std::vector<unsigned>, std::map<int64_t, mlir::Value>> terms;
 };

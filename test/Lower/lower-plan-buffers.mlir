@@ -123,3 +123,34 @@ func.func @unused() attributes {rt.symbols = ["a"], rt.results = []} {
 // CHECK-LABEL: func.func @unused
 // CHECK-NOT: rt.workspace
 // CHECK-NOT: rt.alloc
+
+// -----
+
+// A part of a size may be negative: 16 rows are not known to fit into (n - 3) floordiv 2 + 16, nor the other way round.
+rt.kernel @relu(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x64xf32> {nn.sizes = ["s1", ""]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+  %r = nn.relu %x : tensor<?x64xf32>
+  rt.yield %r : tensor<?x64xf32>
+}
+func.func @signs(%x: memref<?x64xf32> {nn.sizes = ["n", ""]}) attributes {rt.symbols = ["n"], rt.results = []} {
+  %n = rt.symbol "n"
+  %c2 = arith.constant 2 : index
+  %c-3 = arith.constant -3 : index
+  %c16 = arith.constant 16 : index
+  %less = arith.addi %n, %c-3 : index
+  %half = arith.floordivsi %less, %c2 : index
+  %rows = arith.addi %half, %c16 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?x64xf32>
+  %a = rt.alloc (%rows) : memref<?x64xf32>
+  %e0 = rt.dispatch @relu on %q sizes(%n, %rows) ins(%x : memref<?x64xf32>) outs(%a : memref<?x64xf32>)
+  %b = rt.alloc (%n) : memref<?x64xf32>
+  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%rows, %n) ins(%a : memref<?x64xf32>) outs(%b : memref<?x64xf32>)
+  %c = rt.alloc (%c16) : memref<?x64xf32>
+  %e2 = rt.dispatch @relu on %q after(%e1) sizes(%n, %c16) ins(%b : memref<?x64xf32>) outs(%c : memref<?x64xf32>)
+  %e3 = rt.dispatch @relu on %q after(%e2) sizes(%c16, %n) ins(%c : memref<?x64xf32>) outs(%o : memref<?x64xf32>)
+  rt.wait %e3
+  return
+}
+// CHECK-LABEL: func.func @signs
+// CHECK: arith.maxsi
+// CHECK: rt.workspace

@@ -14,6 +14,7 @@
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -23,6 +24,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/Passes/PassBuilder.h"
 
@@ -40,6 +42,13 @@ static void splitFusedMultiplyAdd(ModuleOp module) {
     Value product = arith::MulFOp::create(rewriter, op->getLoc(), op->getOperand(0), op->getOperand(1));
     rewriter.replaceOpWithNewOp<arith::AddFOp>(op, product, op->getOperand(2));
   });
+}
+
+/// Divisions that round down or up, as sizes have them, in terms of those that LLVM has.
+static void expandDivisions(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  walkAndApplyPatterns(module, std::move(patterns));
 }
 
 static void buildLoweringPipeline(OpPassManager &manager) {
@@ -130,6 +139,7 @@ llvm::Error compileKernels(ModuleOp module, ArrayRef<CpuVariant> variants,
         KernelEmitter emitter(job.kernel, variant.tiles);
         if (failed(emitter.emit(*job.module, prefix + "plan", prefix + "run")))
           return failure();
+        expandDivisions(*job.module);
         if (!variant.fusedMultiplyAdd)
           splitFusedMultiplyAdd(*job.module);
         return verify(*job.module);

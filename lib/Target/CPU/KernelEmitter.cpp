@@ -78,7 +78,7 @@ void KernelEmitter::beginPlan(ModuleOp module, StringRef name) {
   sizesPointer = function.getArgument(0);
   threads = function.getArgument(1);
   planPointer = function.getArgument(2);
-  sizeValues.clear();
+  sizeValues.emplace(b.getI64Type(), [this](AffineExpr expression) { return knownSize(expression); });
   constants.clear();
   memo.assign(1, {});
   Operation *end = func::ReturnOp::create(b, loc);
@@ -91,7 +91,7 @@ void KernelEmitter::beginPlan(ModuleOp module, StringRef name) {
 void KernelEmitter::beginRun(ModuleOp module, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   function = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), b.getI64Type(), pointer});
-  sizeValues.clear();
+  sizeValues.emplace(b.getI64Type(), [this](AffineExpr expression) { return knownSize(expression); });
   constants.clear();
   bound.clear();
   storage.clear();
@@ -478,49 +478,25 @@ SmallVector<Value> KernelEmitter::delinearize(Value flat, ArrayRef<AffineExpr> d
 }
 
 Value KernelEmitter::size(AffineExpr expression) {
-  if (auto it = sizeValues.find(expression); it != sizeValues.end())
-    return it->second;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(prologueEnd);
-  Value result;
-  if (auto value = dyn_cast<AffineConstantExpr>(expression)) {
-    result = constant(value.getValue());
-  } else if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
-    StringRef name = sizes.names()[symbol.getPosition()];
-    int64_t position = -1;
-    for (auto [i, attribute] : llvm::enumerate(kernel.getSizes()))
-      if (cast<StringAttr>(attribute).getValue() == name)
-        position = i;
-    if (position < 0) {
-      unsupported(kernel, "the size '" + name + "' is not one of the kernel's sizes");
-      position = 0;
-    }
-    result =
-        LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, constant(position), b.getI64Type()));
-  } else {
-    auto binary = cast<AffineBinaryOpExpr>(expression);
-    Value lhs = size(binary.getLHS()), rhs = size(binary.getRHS());
-    switch (expression.getKind()) {
-    case AffineExprKind::Add: {
-      // a - b is a + b * -1: signed arithmetic throughout.
-      result = arith::AddIOp::create(b, loc, lhs, rhs);
-      break;
-    }
-    case AffineExprKind::Mul:
-      result = arith::MulIOp::create(b, loc, lhs, rhs);
-      break;
-    case AffineExprKind::FloorDiv:
-      result = arith::DivSIOp::create(b, loc, lhs, rhs);
-      break;
-    case AffineExprKind::CeilDiv:
-      result = arith::DivSIOp::create(b, loc, add(lhs, sub(rhs, constant(1))), rhs);
-      break;
-    default:
-      result = arith::RemSIOp::create(b, loc, lhs, rhs);
-    }
+  return sizeValues->get(b, loc, expression);
+}
+
+Value KernelEmitter::knownSize(AffineExpr expression) {
+  if (auto value = dyn_cast<AffineConstantExpr>(expression))
+    return constant(value.getValue());
+  auto symbol = dyn_cast<AffineSymbolExpr>(expression);
+  if (!symbol)
+    return nullptr;
+  StringRef name = sizes.names()[symbol.getPosition()];
+  auto found = llvm::find(kernel.getSizes(), b.getStringAttr(name));
+  if (found == kernel.getSizes().end()) {
+    unsupported(kernel, "the size '" + name + "' is not one of the kernel's sizes");
+    return constant(0);
   }
-  sizeValues[expression] = result;
-  return result;
+  Value position = constant(found - kernel.getSizes().begin());
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, position, b.getI64Type()));
 }
 
 AffineExpr KernelEmitter::productExpression(ArrayRef<AffineExpr> dims) {

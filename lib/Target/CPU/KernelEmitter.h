@@ -9,6 +9,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
+#include "intarsia/SizeMaterializer.h"
 #include "intarsia/SymbolicSizes.h"
 #include "lib/Target/CPU/TileConfig.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -130,6 +131,7 @@ private:
   llvm::SmallVector<mlir::Value> delinearize(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> sizes);
   /// The value of a size expression, computed once at the start of the function.
   mlir::Value size(mlir::AffineExpr expression);
+  mlir::Value knownSize(mlir::AffineExpr expression);
   mlir::Value product(llvm::ArrayRef<mlir::AffineExpr> sizes);
   mlir::AffineExpr productExpression(llvm::ArrayRef<mlir::AffineExpr> sizes);
   mlir::Value indexValue(mlir::OpFoldResult value);
@@ -190,7 +192,7 @@ private:
   mlir::AffineExpr workspaceBytes;
   bool planning = false; ///< the plan function is being emitted, not the run function
   std::map<int64_t, mlir::Value> constants;
-  llvm::DenseMap<mlir::AffineExpr, mlir::Value> sizeValues;
+  std::optional<SizeMaterializer> sizeValues;
   llvm::DenseMap<mlir::Value, Storage> storage; ///< arguments
   llvm::SmallVector<Storage> outputs;
   llvm::DenseMap<mlir::Value, ElementFn> bound; ///< values that a driver has computed
