@@ -7,12 +7,15 @@
 #include "dialects/Nn/Nn.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -49,6 +52,17 @@ static LogicalResult verifyName(Operation *op, const Twine &where, NamedAttribut
   return success();
 }
 
+int64_t nn::numberOf(IntegerAttr number) {
+  bool isUnsigned = number.getType().isUnsignedInteger() || number.getType().isInteger(1);
+  return isUnsigned ? number.getValue().getZExtValue() : number.getValue().getSExtValue();
+}
+
+/// Names stand in expressions and in messages beside numbers.
+static bool isSizeName(StringRef name) {
+  return (llvm::isAlpha(name.front()) || name.front() == '_') &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+}
+
 static LogicalResult verifySizes(Operation *op, const Twine &where, Type type, NamedAttribute attribute) {
   auto names = dyn_cast<ArrayAttr>(attribute.getValue());
   if (!names || !llvm::all_of(names, [](Attribute name) { return isa<StringAttr>(name); }))
@@ -60,10 +74,83 @@ static LogicalResult verifySizes(Operation *op, const Twine &where, Type type, N
   if (static_cast<int64_t>(names.size()) != shaped.getRank())
     return op->emitOpError() << "nn.sizes of " << where << " has " << names.size() << " names, " << type << " has "
                              << shaped.getRank() << " dimensions";
-  for (auto [dimension, name] : llvm::enumerate(names.getAsRange<StringAttr>()))
-    if (!shaped.isDynamicDim(dimension) && !name.empty())
+  for (auto [dimension, name] : llvm::enumerate(names.getAsRange<StringAttr>())) {
+    if (name.empty())
+      continue;
+    if (!shaped.isDynamicDim(dimension))
       return op->emitOpError() << "nn.sizes of " << where << " names dimension " << dimension << " '" << name.getValue()
                                << "', the type says " << shaped.getDimSize(dimension);
+    if (isa<func::FuncOp>(op) && !isSizeName(name)) // kernels have expressions
+      return op->emitOpError() << "nn.sizes of " << where << " names dimension " << dimension << " '" << name.getValue()
+                               << "'; names are letters, digits, '_' and '.', and begin with a letter or '_'";
+  }
+  return success();
+}
+
+/// Names of the sizes that arguments carry, as SymbolicSizes gives them.
+static llvm::SetVector<StringAttr> sizeNames(FunctionOpInterface function) {
+  llvm::SetVector<StringAttr> all;
+  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    auto names = function.getArgAttrOfType<ArrayAttr>(index, "nn.sizes");
+    for (int64_t dimension = 0; shaped && shaped.hasRank() && dimension != shaped.getRank(); ++dimension) {
+      auto name = names && dimension < static_cast<int64_t>(names.size()) ? dyn_cast<StringAttr>(names[dimension])
+                                                                          : StringAttr();
+      if (name && !name.empty())
+        all.insert(name);
+      else if (shaped.isDynamicDim(dimension))
+        all.insert(StringAttr::get(function.getContext(), "arg" + Twine(index) + "." + Twine(dimension)));
+    }
+  }
+  return all;
+}
+
+static std::string listed(const llvm::SetVector<StringAttr> &names) {
+  if (names.empty())
+    return "they have none";
+  return "they have " + llvm::join(llvm::map_range(names, [](StringAttr name) { return name.str(); }), ", ");
+}
+
+/// A dictionary of positive integers for sizes of the function.
+static LogicalResult verifySizeValues(FunctionOpInterface function, NamedAttribute attribute) {
+  StringRef what = attribute.getName();
+  auto values = dyn_cast<DictionaryAttr>(attribute.getValue());
+  if (!values)
+    return function->emitOpError() << what << " is " << attribute.getValue() << ", must be a dictionary";
+  llvm::SetVector<StringAttr> names = sizeNames(function);
+  for (NamedAttribute entry : values) {
+    auto value = dyn_cast<IntegerAttr>(entry.getValue());
+    if (!value || value.getValue().getBitWidth() > 64 || !value.getType().isSignlessIntOrIndex() || value.getInt() <= 0)
+      return function->emitOpError() << what << " gives " << entry.getName().getValue() << " = " << entry.getValue()
+                                     << ", must be a positive integer";
+    if (!names.contains(entry.getName()))
+      return function->emitOpError() << what << " gives " << entry.getName().getValue()
+                                     << ", which is no size of the arguments: " << listed(names);
+  }
+  return success();
+}
+
+static LogicalResult verifyDefault(FunctionOpInterface function, unsigned index, Type element, Attribute attribute) {
+  auto error = [&] { return function->emitOpError() << "nn.default of argument " << index << " is " << attribute; };
+  auto given = dyn_cast<IntegerAttr>(attribute);
+  if (!given || given.getValue().getBitWidth() > 64)
+    return error() << ", must be an integer";
+  if (!element.isIntOrFloat())
+    return function->emitOpError() << "nn.default of argument " << index << " stands on "
+                                   << function.getArgumentTypes()[index] << ", which holds no numbers";
+  int64_t number = numberOf(given);
+  if (number > (int64_t(1) << 53) || number < -(int64_t(1) << 53))
+    return error() << ", must be at most 2^53 (exact as f64)";
+  if (auto integer = dyn_cast<IntegerType>(element)) {
+    bool isSigned = !integer.isUnsigned() && integer.getWidth() > 1;
+    bool fits =
+        isSigned ? llvm::isIntN(integer.getWidth(), number) : number >= 0 && llvm::isUIntN(integer.getWidth(), number);
+    if (!fits)
+      return error() << ", elements are " << element;
+  }
+  auto range = function.getArgAttrOfType<DenseI64ArrayAttr>(index, "nn.range");
+  if (range && range.size() == 2 && (number < range[0] || number >= range[1]))
+    return error() << ", not in its nn.range [" << range[0] << ", " << range[1] << ")";
   return success();
 }
 
@@ -92,13 +179,8 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
   }
   if (name == "nn.sizes")
     return verifySizes(op, where, type, attribute);
-  if (name == "nn.default") {
-    if (!isa<IntegerAttr>(attribute.getValue()))
-      return op->emitOpError() << "nn.default of " << where << " is " << attribute.getValue() << ", must be an integer";
-    if (!element.isIntOrFloat())
-      return op->emitOpError() << "nn.default of " << where << " stands on " << type << ", which holds no numbers";
-    return success();
-  }
+  if (name == "nn.default")
+    return verifyDefault(function, argIndex, element, attribute.getValue());
   if (name == "nn.range") {
     auto range = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
     if (!range || range.size() != 2 || range[0] >= range[1])
@@ -130,23 +212,22 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
 
 LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitOpError() << name << " stands on an op that is no function";
+  if (name == "nn.size_limits" || name == "nn.expected_sizes")
+    return verifySizeValues(function, attribute);
   if (name == "nn.metadata") {
     if (!isa<DictionaryAttr>(attribute.getValue()))
       return op->emitOpError() << "nn.metadata is " << attribute.getValue() << ", must be a dictionary";
     return success();
   }
-  if (name != "nn.size_limits")
+  if (name == "nn.decisions") {
+    auto list = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (!list || !llvm::all_of(list, llvm::IsaPred<DictionaryAttr>))
+      return op->emitOpError() << "nn.decisions is " << attribute.getValue() << ", must be a list of dictionaries";
     return success();
-  if (!isa<FunctionOpInterface>(op))
-    return op->emitOpError() << "nn.size_limits stands on an op that is no function";
-  auto limits = dyn_cast<DictionaryAttr>(attribute.getValue());
-  if (!limits)
-    return op->emitOpError() << "nn.size_limits is " << attribute.getValue() << ", must be a dictionary";
-  for (NamedAttribute limit : limits) {
-    auto value = dyn_cast<IntegerAttr>(limit.getValue());
-    if (!value || value.getValue().getSExtValue() <= 0)
-      return op->emitOpError() << "nn.size_limits gives " << limit.getName().getValue() << " = " << limit.getValue()
-                               << ", must be a positive integer";
   }
-  return success();
+  return op->emitOpError() << "function attribute " << name
+                           << " is unknown; known are nn.size_limits, nn.expected_sizes, nn.metadata, nn.decisions";
 }

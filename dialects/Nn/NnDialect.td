@@ -20,10 +20,25 @@ def Nn_Dialect : Dialect {
     Shapes are written as lists of names: `[batch, sequence, features]`. Data is f32, bf16 or f16; sums, means and
     exponentials are computed in f32.
 
-    Attributes on functions and their arguments: `nn.name` (the user's name), `nn.sizes` (a symbol for each dynamic
-    dimension, `""` for static ones; equal symbols are equal sizes), `nn.default` (what stands in for an input that the
-    caller leaves out), `nn.range` (values allowed in an integer input: low, high excluded), `nn.size_limits` (largest
-    value of a symbol), `nn.metadata` (kept in the manifest).
+    Attributes on functions:
+
+    - `nn.size_limits = {sequence = 512}`: the largest value of a size; a call with more is refused.
+    - `nn.expected_sizes = {batch = 8}`: what the cost model reckons with when it decides. Any other size works too.
+    - `nn.metadata = {…}`: a dictionary that the manifest keeps.
+    - `nn.decisions = […]`: what the fuse phase decided so far, a dictionary for each decision; its last pass takes it away.
+
+    Attributes on arguments and results of functions:
+
+    - `nn.name = "input_ids"`: the user's name.
+    - `nn.sizes = ["batch", ""]`: a name for each dynamic dimension, `""` for static ones. Equal names are equal sizes. A
+      dynamic dimension of an argument that has none gets `arg<argument>.<dimension>`. What results are named is checked
+      to be so.
+
+    On arguments only:
+
+    - `nn.range = array<i64: low, high>`: values allowed in an integer input, high excluded; a call with others is refused.
+    - `nn.default = 1`: an integer that stands in for each element of an input that the caller leaves out. It is in the
+      range, if there is one.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;

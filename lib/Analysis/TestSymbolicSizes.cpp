@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace intarsia;
 
 namespace {
-/// Writes what SymbolicSizes knows onto each op, for tests: `nn.test_sizes`, a string for each result.
+/// Writes what SymbolicSizes knows onto each op, for tests: `test_sizes`, a string for each result.
 struct TestSymbolicSizes : PassWrapper<TestSymbolicSizes, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestSymbolicSizes)
 
@@ -42,7 +42,7 @@ struct TestSymbolicSizes : PassWrapper<TestSymbolicSizes, OperationPass<ModuleOp
       }
     }
     if (!texts.empty())
-      op->setDiscardableAttr("nn.test_sizes", builder.getArrayAttr(texts));
+      op->setDiscardableAttr("test_sizes", builder.getArrayAttr(texts));
   }
 };
 } // namespace

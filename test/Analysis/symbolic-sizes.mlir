@@ -83,7 +83,7 @@ func.func @shapes(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}
   %6 = tensor.pad %1 low[1, 0] high[%s, 0] {
   ^bb0(%i: index, %j: index):
     tensor.yield %zero : f32
-  // CHECK: } {nn.test_sizes = ["[batch * sequence + sequence + 1, 384]"]}
+  // CHECK: } {test_sizes = ["[batch * sequence + sequence + 1, 384]"]}
   } : tensor<?x384xf32> to tensor<?x384xf32>
   // CHECK: tensor.cast {{.*}}["[4, sequence, 384]"]
   %7 = tensor.cast %x : tensor<?x?x384xf32> to tensor<4x?x384xf32>
@@ -92,7 +92,7 @@ func.func @shapes(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}
   // CHECK: arith.addf {{.*}}["[batch, sequence, 384]"]
   %9 = arith.addf %x, %x : tensor<?x?x384xf32>
   // CHECK: linalg.transpose
-  // CHECK-SAME: {nn.test_sizes = ["[sequence, batch, 384]"]}
+  // CHECK-SAME: {test_sizes = ["[sequence, batch, 384]"]}
   %10 = tensor.empty(%s, %b) : tensor<?x?x384xf32>
   %11 = linalg.transpose ins(%x : tensor<?x?x384xf32>) outs(%10 : tensor<?x?x384xf32>) permutation = [1, 0, 2]
   return

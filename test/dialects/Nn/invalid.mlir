@@ -74,6 +74,31 @@ func.func private @f() -> (tensor<?x4xf32> {nn.sizes = ["a", "b"]})
 
 // -----
 
+// expected-error@+1 {{nn.sizes of argument 0 names dimension 0 '?0'; names are letters, digits, '_' and '.', and begin with a letter or '_'}}
+func.func private @f(tensor<?xf32> {nn.sizes = ["?0"]})
+
+// -----
+
+// expected-error@+1 {{nn.default of argument 0 is 7 : i64, not in its nn.range [0, 5)}}
+func.func private @f(tensor<4xi64> {nn.default = 7 : i64, nn.range = array<i64: 0, 5>})
+
+// -----
+
+// expected-error@+1 {{nn.default of argument 0 is 70000000000 : i64, elements are 'i32'}}
+func.func private @f(tensor<4xi32> {nn.default = 70000000000 : i64})
+
+// -----
+
+// expected-error@+1 {{nn.default of argument 0 is -1 : i64, elements are 'i1'}}
+func.func private @f(tensor<4xi1> {nn.default = -1 : i64})
+
+// -----
+
+// expected-error@+1 {{nn.default of argument 0 is 9007199254740993 : i64, must be at most 2^53 (exact as f64)}}
+func.func private @f(tensor<4xi64> {nn.default = 9007199254740993 : i64})
+
+// -----
+
 // expected-error@+1 {{nn.default of argument 0 is "one", must be an integer}}
 func.func @f(%x: tensor<?xi64> {nn.default = "one"}) { return }
 
@@ -115,7 +140,40 @@ func.func private @f() attributes {nn.size_limits = 1 : i64}
 // -----
 
 // expected-error@+1 {{nn.size_limits gives sequence = 0 : i64, must be a positive integer}}
-func.func private @f() attributes {nn.size_limits = {sequence = 0 : i64}}
+func.func private @f(tensor<?xf32> {nn.sizes = ["sequence"]}) attributes {nn.size_limits = {sequence = 0 : i64}}
+
+// -----
+
+// expected-error@+1 {{nn.size_limits gives m, which is no size of the arguments: they have n, arg1.0}}
+func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}, tensor<?xf32>) attributes {nn.size_limits = {m = 4 : i64}}
+
+// -----
+
+// expected-error@+1 {{nn.expected_sizes is 3 : i64, must be a dictionary}}
+func.func private @f() attributes {nn.expected_sizes = 3 : i64}
+
+// -----
+
+// expected-error@+1 {{nn.expected_sizes gives n, which is no size of the arguments: they have none}}
+func.func private @f(tensor<4xf32>) attributes {nn.expected_sizes = {n = 3 : i64}}
+
+// -----
+
+// expected-error@+1 {{nn.decisions is 3 : i64, must be a list of dictionaries}}
+func.func private @f() attributes {nn.decisions = 3 : i64}
+
+// -----
+
+// expected-error@+1 {{function attribute nn.size_limit is unknown; known are nn.size_limits, nn.expected_sizes, nn.metadata, nn.decisions}}
+func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}) attributes {nn.size_limit = {n = 4 : i64}}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{nn.name stands on an op that is no function}}
+  %0 = arith.addf %x, %x {nn.name = "sum"} : tensor<4xf32>
+  return
+}
 
 // -----
 
