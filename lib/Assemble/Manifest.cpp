@@ -7,10 +7,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Assemble/Manifest.h"
 
+#include "dialects/Nn/Nn.h"
 #include "intarsia/Lower.h"
 #include "intarsia/Version.h"
 #include "lib/Runtime/Core/ArtifactFormat.h"
+#include "lib/Runtime/Core/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
 
@@ -80,6 +83,13 @@ public:
 
   llvm::Error function(func::FuncOp function) {
     llvm::Error error = llvm::Error::success();
+    auto results = function->getAttrOfType<ArrayAttr>(hostResultsAttr).getAsRange<DictionaryAttr>();
+    SmallVector<DictionaryAttr> inputs, outputs(results);
+    for (unsigned number = 0; number != function.getNumArguments(); ++number) {
+      DictionaryAttr attributes = function.getArgAttrDict(number);
+      inputs.push_back(attributes ? attributes : DictionaryAttr::get(function.getContext()));
+    }
+    std::vector<std::string> inputNames = names(inputs, "arg"), outputNames = names(outputs, "result");
     json.object([&] {
       json.attribute("name", function.getName());
       auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
@@ -93,20 +103,13 @@ public:
         }
       });
       json.attributeArray("inputs", [&] {
-        for (BlockArgument input : function.getArguments()) {
-          unsigned number = input.getArgNumber();
-          auto attributes = function.getArgAttrDict(number);
-          if (!attributes)
-            attributes = DictionaryAttr::get(function.getContext());
-          auto type = cast<ShapedType>(input.getType());
-          error = joinErrors(std::move(error), value("arg" + Twine(number), type, attributes));
-        }
+        for (auto [name, type, attributes] : llvm::zip_equal(inputNames, function.getArgumentTypes(), inputs))
+          error = joinErrors(std::move(error), value(name, cast<ShapedType>(type), attributes));
       });
       json.attributeArray("outputs", [&] {
-        for (auto [number, result] :
-             llvm::enumerate(function->getAttrOfType<ArrayAttr>(hostResultsAttr).getAsRange<DictionaryAttr>())) {
-          auto type = cast<ShapedType>(result.getAs<TypeAttr>("type").getValue());
-          error = joinErrors(std::move(error), value("result" + Twine(number), type, result));
+        for (auto [name, attributes] : llvm::zip_equal(outputNames, outputs)) {
+          auto type = cast<ShapedType>(attributes.getAs<TypeAttr>("type").getValue());
+          error = joinErrors(std::move(error), value(name, type, attributes));
         }
       });
       if (auto metadata = function->getAttrOfType<DictionaryAttr>("nn.metadata"))
@@ -116,10 +119,27 @@ public:
   }
 
 private:
-  llvm::Error value(const Twine &defaultName, ShapedType type, DictionaryAttr attributes) {
-    std::string name = defaultName.str();
-    if (auto given = attributes.getAs<StringAttr>("nn.name"))
-      name = given.str();
+  /// The names that the model gives, and for values without one the kind and number: with as many '_' behind it as make
+  /// it different from the others.
+  static std::vector<std::string> names(ArrayRef<DictionaryAttr> values, const Twine &kind) {
+    llvm::StringSet<> taken;
+    std::vector<std::string> names;
+    for (DictionaryAttr attributes : values) {
+      auto given = attributes.getAs<StringAttr>("nn.name");
+      names.push_back(given ? given.str() : "");
+      taken.insert(names.back());
+    }
+    for (auto [number, name] : llvm::enumerate(names)) {
+      if (!name.empty())
+        continue;
+      name = (kind + Twine(number)).str();
+      while (!taken.insert(name).second)
+        name += "_";
+    }
+    return names;
+  }
+
+  llvm::Error value(StringRef name, ShapedType type, DictionaryAttr attributes) {
     StringRef dtype = dtypeName(type.getElementType());
     auto sizes = attributes.getAs<ArrayAttr>("nn.sizes");
     json.object([&] {
@@ -139,7 +159,7 @@ private:
             json.value(bound);
         });
       if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))
-        json.attribute("default", fill.getValue().getZExtValue());
+        json.attribute("default", nn::numberOf(fill));
     });
     if (!dtype.empty())
       return llvm::Error::success();
@@ -201,6 +221,10 @@ llvm::Expected<std::string> makeManifest(const ModuleTables &tables, const targe
   });
   if (error)
     return error;
+  // What cannot be loaded is not written.
+  runtime::Manifest parsed;
+  if (runtime::Status status = runtime::parseManifest(text, "the module", parsed); !status.ok())
+    return createStringError(status.message());
   return text;
 }
 

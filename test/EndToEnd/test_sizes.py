@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sizes and indices that the types leave open."""
+"""Sizes and inputs that the types leave open."""
 
 from __future__ import annotations
 
@@ -38,3 +38,17 @@ def test_divisions_round_down(tools, tmp_path, n):
     first, second = module.main(x, normal(n))
     assert (first == 2 * x[: (n - 3) // 2 + 2]).all()
     assert (second == 2 * x[at : at + 1]).all()
+
+
+def test_defaults_and_names(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<4xi64> {nn.name = "arg1"}, %y: tensor<4xi64> {nn.default = -1 : i64},
+                           %m: tensor<4xi1> {nn.name = "m", nn.default = true}) -> tensor<4xi64> {
+          %s = arith.addi %x, %y : tensor<4xi64>
+          %r = arith.select %m, %s, %x : tensor<4xi1>, tensor<4xi64>
+          return %r : tensor<4xi64> }""",
+    )
+    assert [value.name for value in module.signature("main").inputs] == ["arg1", "arg1_", "m"]
+    assert module.main(np.arange(4)).tolist() == [-1, 0, 1, 2]

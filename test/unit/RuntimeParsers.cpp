@@ -152,6 +152,7 @@ TEST(Manifest, RefusesContradictions) {
   refused(replaced(good, "[0,100]", "[100,0]"), "[low, high)");
   refused(replaced(good, "\"default\":1", "\"default\":\"1\""), "not a number");
   refused(replaced(good, "\"default\":2", "\"default\":1e300"), "out of range");
+  refused(replaced(good, "\"range\":[0,100]},", "\"range\":[0,100],\"default\":100},"), "default of 'ids' is not in");
   refused(replaced(good, "\"maximum\":512", "\"maximum\":0"), "not positive");
   refused(replaced(good, "\"name\":\"mask\"", "\"name\":\"ids\""), "two inputs named 'ids'");
   refused(replaced(good, "\"name\":\"total\"", "\"name\":\"main\""), "two functions named 'main'");

@@ -134,6 +134,9 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
     value.hasRange = true;
     if (value.dtype == ITX_F32 || value.dtype == ITX_F16 || value.dtype == ITX_BF16 || value.dtype == ITX_F64)
       return reader.fail("'" + value.name + "' has a range, but is not of an integer type");
+    if (value.optional &&
+        (value.defaultValue < double(value.rangeLow) || value.defaultValue >= double(value.rangeHigh)))
+      return reader.fail("the default of '" + value.name + "' is not in its range");
   }
 }
 
