@@ -16,6 +16,9 @@ namespace intarsia {
 /// Sizes of one tensor: an expression for each dimension, over the symbols of the enclosing function.
 using Sizes = llvm::SmallVector<mlir::AffineExpr>;
 
+/// Sizes that must be equal, two by two.
+using SizePairs = llvm::SmallVector<std::pair<mlir::AffineExpr, mlir::AffineExpr>>;
+
 /// What an op computes. Expressions in the enclosing function's symbols; null means none.
 struct Work {
   mlir::AffineExpr flops;           ///< multiply and add counted apart

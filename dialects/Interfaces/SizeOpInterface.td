@@ -21,6 +21,12 @@ def SizeOpInterface : OpInterface<"SizeOpInterface"> {
       Sizes of each result, given those of each operand (operands that are no shaped types have none).
     }],
     "::llvm::SmallVector<::llvm::SmallVector<::mlir::AffineExpr>>", "inferResultSizes",
+    (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes)>,
+    InterfaceMethod<[{
+      Pairs of sizes that must be equal, or the op would read beyond an operand. Every two sizes that the verifier lets
+      pass because one is dynamic are a pair.
+    }],
+    "::llvm::SmallVector<std::pair<::mlir::AffineExpr, ::mlir::AffineExpr>>", "getEqualSizes",
     (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes)>
   ];
 }

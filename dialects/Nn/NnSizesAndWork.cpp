@@ -71,6 +71,73 @@ SmallVector<Sizes> QuantizeOp::inferResultSizes(SizesRange sizes) {
   return results;
 }
 
+//===-- Sizes that must be equal -------------------------------------------------------------------------------===//
+
+#define INTARSIA_NO_EQUAL_SIZES(Op)                                                                                    \
+  SizePairs Op::getEqualSizes(SizesRange) { return {}; }
+INTARSIA_NO_EQUAL_SIZES(SoftmaxOp)
+INTARSIA_NO_EQUAL_SIZES(GeluOp)
+INTARSIA_NO_EQUAL_SIZES(SiluOp)
+INTARSIA_NO_EQUAL_SIZES(ReluOp)
+INTARSIA_NO_EQUAL_SIZES(TanhOp)
+INTARSIA_NO_EQUAL_SIZES(SigmoidOp)
+INTARSIA_NO_EQUAL_SIZES(EmbeddingOp)
+INTARSIA_NO_EQUAL_SIZES(QuantizeOp)
+#undef INTARSIA_NO_EQUAL_SIZES
+
+/// Scale and bias have an element for each feature of the input.
+static SizePairs featuresOfParameters(SizesRange sizes) {
+  SizePairs pairs;
+  for (const Sizes &parameter : sizes.drop_front())
+    pairs.emplace_back(sizes[0].back(), parameter.back());
+  return pairs;
+}
+
+SizePairs LayerNormOp::getEqualSizes(SizesRange sizes) { return featuresOfParameters(sizes); }
+SizePairs RmsNormOp::getEqualSizes(SizesRange sizes) { return featuresOfParameters(sizes); }
+
+SizePairs LinearOp::getEqualSizes(SizesRange sizes) {
+  SizePairs pairs = {{sizes[0].back(), sizes[1][1]}};
+  if (getBias())
+    pairs.emplace_back(sizes[1][0], sizes[2][0]);
+  return pairs;
+}
+
+SizePairs MatmulOp::getEqualSizes(SizesRange sizes) {
+  size_t rank = sizes[0].size();
+  SizePairs pairs = {
+      {sizes[0][getTransposeLhs() ? rank - 2 : rank - 1], sizes[1][getTransposeRhs() ? rank - 1 : rank - 2]}};
+  for (size_t dimension = 0; dimension + 2 < rank; ++dimension)
+    pairs.emplace_back(sizes[0][dimension], sizes[1][dimension]);
+  return pairs;
+}
+
+SizePairs AttentionOp::getEqualSizes(SizesRange sizes) {
+  const Sizes &query = sizes[0], &key = sizes[1], &value = sizes[2];
+  SizePairs pairs = {{query[0], key[0]}, {query[0], value[0]}, {key[1], value[1]}, {query[3], key[3]}};
+  if (!getMask())
+    return pairs;
+  const AffineExpr scores[] = {query[0], query[2], query[1], key[1]};
+  auto mask = cast<RankedTensorType>(getMask().getType());
+  for (int64_t dimension = 0; dimension != 4; ++dimension)
+    if (mask.getDimSize(dimension) != 1 || dimension == 3)
+      pairs.emplace_back(scores[dimension], sizes[3][dimension]);
+  return pairs;
+}
+
+SizePairs RopeOp::getEqualSizes(SizesRange sizes) { return {{sizes[0][0], sizes[1][0]}, {sizes[0][1], sizes[1][1]}}; }
+
+SizePairs DequantizeOp::getEqualSizes(SizesRange sizes) {
+  Sizes blocks = sizes[0];
+  int64_t axis = getFormat().getAxis(), block = getFormat().getBlock();
+  blocks[axis] = block == 0 ? getAffineConstantExpr(1, getContext()) : blocks[axis].ceilDiv(block);
+  SizePairs pairs;
+  for (unsigned operand = 1; operand != (getZeroPoints() ? 3u : 2u); ++operand)
+    for (auto [expected, size] : llvm::zip_equal(blocks, sizes[operand]))
+      pairs.emplace_back(expected, size);
+  return pairs;
+}
+
 //===-- Work ---------------------------------------------------------------------------------------------------===//
 
 /// So many operations and transcendental evaluations for each element of a tensor.

@@ -129,6 +129,26 @@ def Rt_SymbolOp : Rt_Op<"symbol", [Pure]> {
   let assemblyFormat = "$name attr-dict";
 }
 
+def Rt_Relation : I32EnumAttr<"Relation", "how two sizes must compare", [
+    I32EnumAttrCase<"Equal", 0, "equal">, I32EnumAttrCase<"AtMost", 1, "at_most">]> {
+  let cppNamespace = "::intarsia::rt";
+}
+
+def Rt_CheckOp : Rt_Op<"check"> {
+  let summary = "What the sizes of a call must meet";
+  let description = [{
+    A call whose sizes do not compare as `relation` says fails before any buffer is made. The error shows `left_text`
+    and `right_text` with their values, and `why`.
+
+    ```mlir
+    rt.check %c3 at_most %n {left_text = "3", right_text = "n", why = "'tensor.extract_slice' needs it"}
+    ```
+  }];
+  let arguments = (ins Index:$left, Rt_Relation:$relation, Index:$right, StrAttr:$left_text, StrAttr:$right_text,
+                       StrAttr:$why);
+  let assemblyFormat = "$left $relation $right attr-dict";
+}
+
 def Rt_ConstantDataOp : Rt_Op<"constant_data", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The data of a constant";
   let description = [{

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 1u
+#define ITX_MODULE_ABI_VERSION 2u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -57,6 +57,9 @@ typedef struct itx_call itx_call; /* one call in flight; opaque to the module */
 typedef uint64_t itx_event;       /* 0 is an event that has already happened */
 
 typedef struct itx_host_api {
+  /* Compares two sizes as the manifest's "checks" of the function say, by index. Returns 0, or 1 when they do not meet
+   * it: the host function then returns 1 at once. */
+  int32_t (*check)(itx_call *call, uint32_t check, int64_t left, int64_t right);
   /* Makes the call's results and workspace. output_sizes holds the sizes of all results one after another;
    * outputs receives a pointer for each result. Returns the workspace (workspace_bytes, aligned), or a null pointer
    * when memory is lacking: the host function then returns 1 at once. workspace_bytes 0 gives a valid pointer too. */
@@ -74,7 +77,8 @@ typedef struct itx_host_api {
 
 /* One entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
  * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked.
- * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when prepare failed. */
+ * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed.
+ */
 typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                                void *const *weights);
 

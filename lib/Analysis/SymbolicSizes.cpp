@@ -9,217 +9,110 @@
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
-#include "llvm/Support/MathExtras.h"
-#include <map>
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace intarsia;
 
-//===-- Normal form --------------------------------------------------------------------------------------------===//
-
-namespace {
-/// A total order of expressions that does not depend on addresses: symbols by position, then divisions by structure.
-bool isBefore(AffineExpr a, AffineExpr b) {
-  if (a == b)
-    return false;
-  auto rank = [](AffineExpr expression) {
-    return expression.getKind() == AffineExprKind::SymbolId ? -1 : static_cast<int>(expression.getKind());
-  };
-  if (rank(a) != rank(b))
-    return rank(a) < rank(b);
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(a))
-    return symbol.getPosition() < cast<AffineSymbolExpr>(b).getPosition();
-  if (auto dimension = dyn_cast<AffineDimExpr>(a))
-    return dimension.getPosition() < cast<AffineDimExpr>(b).getPosition();
-  if (auto constant = dyn_cast<AffineConstantExpr>(a))
-    return constant.getValue() < cast<AffineConstantExpr>(b).getValue();
-  auto left = cast<AffineBinaryOpExpr>(a), right = cast<AffineBinaryOpExpr>(b);
-  if (left.getLHS() != right.getLHS())
-    return isBefore(left.getLHS(), right.getLHS());
-  return isBefore(left.getRHS(), right.getRHS());
-}
-
-/// Long products first, the constant last: a * b + a + b + 1.
-struct ProductOrder {
-  bool operator()(const std::vector<AffineExpr> &a, const std::vector<AffineExpr> &b) const {
-    if (a.size() != b.size())
-      return a.size() > b.size();
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), isBefore);
-  }
-};
-
-/// Sorted factors (symbols and divisions) → coefficient, never 0.
-using Polynomial = std::map<std::vector<AffineExpr>, int64_t, ProductOrder>;
-} // namespace
-
-static void add(Polynomial &sum, const std::vector<AffineExpr> &factors, int64_t coefficient) {
-  if ((sum[factors] += coefficient) == 0)
-    sum.erase(factors);
-}
-
-static AffineExpr toExpression(const Polynomial &polynomial, MLIRContext *context) {
-  AffineExpr sum = getAffineConstantExpr(0, context);
-  for (const auto &[factors, coefficient] : polynomial) {
-    AffineExpr product;
-    for (AffineExpr factor : factors)
-      product = product ? product * factor : factor;
-    AffineExpr constant = getAffineConstantExpr(coefficient, context);
-    sum = sum + (!product ? constant : coefficient == 1 ? product : product * constant);
-  }
-  return sum;
-}
-
-/// `dividend / divisor` if the divisor is one product that divides each term.
-static std::optional<Polynomial> divideExactly(const Polynomial &dividend, const Polynomial &divisor) {
-  if (divisor.size() != 1)
-    return std::nullopt;
-  const auto &[factors, coefficient] = *divisor.begin();
-  Polynomial quotient;
-  for (const auto &[termFactors, termCoefficient] : dividend) {
-    std::vector<AffineExpr> left = termFactors;
-    for (AffineExpr factor : factors) {
-      auto found = llvm::find(left, factor);
-      if (found == left.end())
-        return std::nullopt;
-      left.erase(found);
-    }
-    if (termCoefficient % coefficient != 0)
-      return std::nullopt;
-    add(quotient, left, termCoefficient / coefficient);
-  }
-  return quotient;
-}
-
-static Polynomial toPolynomial(AffineExpr expression) {
-  MLIRContext *context = expression.getContext();
-  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return constant.getValue() == 0 ? Polynomial() : Polynomial{{{}, constant.getValue()}};
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (!binary)
-    return Polynomial{{{expression}, 1}};
-  Polynomial left = toPolynomial(binary.getLHS()), right = toPolynomial(binary.getRHS());
-  if (expression.getKind() == AffineExprKind::Add) {
-    for (const auto &[factors, coefficient] : right)
-      add(left, factors, coefficient);
-    return left;
-  }
-  if (expression.getKind() == AffineExprKind::Mul) {
-    Polynomial product;
-    for (const auto &[leftFactors, leftCoefficient] : left)
-      for (const auto &[rightFactors, rightCoefficient] : right) {
-        std::vector<AffineExpr> factors(leftFactors);
-        factors.insert(factors.end(), rightFactors.begin(), rightFactors.end());
-        llvm::sort(factors, isBefore);
-        add(product, factors, leftCoefficient * rightCoefficient);
-      }
-    return product;
-  }
-  if (std::optional<Polynomial> quotient = divideExactly(left, right))
-    return expression.getKind() == AffineExprKind::Mod ? Polynomial() : *quotient;
-  AffineExpr division =
-      getAffineBinaryOpExpr(expression.getKind(), toExpression(left, context), toExpression(right, context));
-  // Building it may have simplified it to something else; one more round then ends.
-  if (division != expression && !isa<AffineBinaryOpExpr>(division))
-    return toPolynomial(division);
-  return Polynomial{{{division}, 1}};
-}
-
-AffineExpr SymbolicSizes::normalize(AffineExpr expression) {
-  return expression ? toExpression(toPolynomial(expression), expression.getContext()) : expression;
-}
-
-int64_t SymbolicSizes::evaluate(AffineExpr expression, ArrayRef<int64_t> symbols) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return constant.getValue();
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
-    return symbols[symbol.getPosition()];
-  auto binary = cast<AffineBinaryOpExpr>(expression);
-  int64_t left = evaluate(binary.getLHS(), symbols), right = evaluate(binary.getRHS(), symbols);
-  switch (expression.getKind()) {
-  case AffineExprKind::Add:
-    return left + right;
-  case AffineExprKind::Mul:
-    return left * right;
-  case AffineExprKind::Mod:
-    return llvm::mod(left, right);
-  case AffineExprKind::FloorDiv:
-    return llvm::divideFloorSigned(left, right);
-  case AffineExprKind::CeilDiv:
-    return llvm::divideCeilSigned(left, right);
-  default:
-    llvm_unreachable("sizes have no dimensions in them");
-  }
-}
-
-static std::string print(AffineExpr expression, ArrayRef<std::string> names, bool isFactor) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return std::to_string(constant.getValue());
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
-    return names[symbol.getPosition()];
-  auto binary = cast<AffineBinaryOpExpr>(expression);
-  AffineExprKind kind = expression.getKind();
-  bool isSum = kind == AffineExprKind::Add, isProduct = kind == AffineExprKind::Mul;
-  StringRef sign = isSum                              ? " + "
-                   : isProduct                        ? " * "
-                   : kind == AffineExprKind::Mod      ? " mod "
-                   : kind == AffineExprKind::FloorDiv ? " floordiv "
-                                                      : " ceildiv ";
-  auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
-  if (isSum && constant && constant.getValue() < 0) {
-    std::string text = print(binary.getLHS(), names, false) + " - " + std::to_string(-constant.getValue());
-    return isFactor ? "(" + text + ")" : text;
-  }
-  bool isLeftFactor = !isSum && !(isProduct && binary.getLHS().getKind() == AffineExprKind::Mul);
-  std::string text = print(binary.getLHS(), names, isLeftFactor) + sign.str() + print(binary.getRHS(), names, !isSum);
-  return isFactor ? "(" + text + ")" : text;
-}
-
-std::string SymbolicSizes::toString(AffineExpr expression) const { return print(expression, symbolNames, false); }
-
 //===-- Values -------------------------------------------------------------------------------------------------===//
 
-SymbolicSizes::SymbolicSizes(FunctionOpInterface function) : context(function->getContext()) {
+SymbolicSizes::SymbolicSizes(FunctionOpInterface function)
+    : context(function->getContext()), givenLimits(function->getAttrOfType<DictionaryAttr>("nn.size_limits")) {
   // A kernel is launched with the values of `sizes`, in that order.
-  auto kernel = dyn_cast<rt::KernelOp>(function.getOperation());
-  if (kernel)
+  if (auto kernel = dyn_cast<rt::KernelOp>(function.getOperation()))
     for (StringRef name : kernel.getSizes().getAsValueRange<StringAttr>())
       symbol(name);
   if (function.isExternal())
     return;
+  // Symbols that turn out to be one may make more of them equal; each round leaves fewer.
+  do {
+    sizes.clear();
+    indices.clear();
+    required.clear();
+    unknowns = 0;
+    visitArguments(function);
+    for (Block &block : function.getFunctionBody())
+      visitBlock(block);
+    visitResults(function);
+  } while (replaceEqualSymbols());
+  settleLimits(function);
+}
+
+void SymbolicSizes::visitArguments(FunctionOpInterface function) {
+  auto namesOf = [&](unsigned index) { return function.getArgAttrOfType<ArrayAttr>(index, "nn.sizes"); };
+  auto kernel = dyn_cast<rt::KernelOp>(function.getOperation());
+  llvm::StringSet<> given;
+  for (unsigned index = 0; index != function.getNumArguments(); ++index)
+    if (ArrayAttr names = namesOf(index))
+      for (StringRef name : names.getAsValueRange<StringAttr>())
+        given.insert(name);
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<ShapedType>(argument.getType());
     if (!type || !type.hasRank())
       continue;
     unsigned index = argument.getArgNumber();
-    auto names = function.getArgAttrOfType<ArrayAttr>(index, "nn.sizes");
+    ArrayAttr names = namesOf(index);
     Sizes expressions;
     for (auto [dimension, size] : llvm::enumerate(type.getShape())) {
       if (!ShapedType::isDynamic(size)) {
         expressions.push_back(getAffineConstantExpr(size, context));
         continue;
       }
-      StringRef name;
+      std::string name;
       if (names && dimension < names.size())
-        name = cast<StringAttr>(names[dimension]).getValue();
-      if (name.empty())
-        expressions.push_back(symbol(llvm::formatv("arg{0}.{1}", index, dimension).str()));
-      else
-        expressions.push_back(kernel ? normalize(kernel.parseSize(name)) : symbol(name));
+        name = cast<StringAttr>(names[dimension]).str();
+      if (kernel && !name.empty()) {
+        expressions.push_back(normalize(kernel.parseSize(name).replaceSymbols(representative)));
+        continue;
+      }
+      bool isGiven = !name.empty();
+      if (!isGiven)
+        name = llvm::formatv("arg{0}.{1}", index, dimension).str();
+      while (!isGiven && given.contains(name))
+        name += "_";
+      expressions.push_back(symbol(name, isGiven));
+      origins.try_emplace(symbolIds.lookup(name), Origin{index, static_cast<unsigned>(dimension)});
     }
     sizes[argument] = expressions;
   }
-  for (Block &block : function.getFunctionBody())
-    visitBlock(block);
 }
 
-AffineExpr SymbolicSizes::symbol(StringRef name) {
+/// A name that a result shares with an argument or another result promises the same size.
+void SymbolicSizes::visitResults(FunctionOpInterface function) {
+  Block &block = function.getFunctionBody().back();
+  if (isa<rt::KernelOp>(function.getOperation()) || !block.mightHaveTerminator())
+    return;
+  Operation *terminator = block.getTerminator();
+  llvm::StringMap<AffineExpr> named;
+  for (unsigned index = 0; index != function.getNumResults() && index < terminator->getNumOperands(); ++index) {
+    auto names = function.getResultAttrOfType<ArrayAttr>(index, "nn.sizes");
+    ArrayRef<AffineExpr> expressions = of(terminator->getOperand(index));
+    if (!names || names.size() != expressions.size())
+      continue;
+    for (auto [name, expression] : llvm::zip_equal(names.getAsValueRange<StringAttr>(), expressions)) {
+      if (name.empty())
+        continue;
+      auto argument = symbolIds.find(name);
+      AffineExpr promised = argument != symbolIds.end() ? representative[argument->second] : nullptr;
+      requireEqual(expression, promised ? promised : named.try_emplace(name, expression).first->second, terminator);
+    }
+  }
+}
+
+AffineExpr SymbolicSizes::symbol(StringRef name, bool isGiven) {
   auto [entry, inserted] = symbolIds.try_emplace(name, symbolNames.size());
-  if (inserted)
+  if (inserted) {
+    representative.push_back(getAffineSymbolExpr(symbolNames.size(), context));
     symbolNames.push_back(name.str());
-  return getAffineSymbolExpr(entry->second, context);
+    isNameGiven.push_back(isGiven);
+    auto limit = givenLimits ? givenLimits.getAs<IntegerAttr>(name) : IntegerAttr();
+    limits.push_back(limit ? std::optional(limit.getInt()) : std::nullopt);
+  }
+  return representative[entry->second];
 }
 
 ArrayRef<AffineExpr> SymbolicSizes::of(Value value) const {
@@ -227,7 +120,16 @@ ArrayRef<AffineExpr> SymbolicSizes::of(Value value) const {
   return entry == sizes.end() ? ArrayRef<AffineExpr>() : ArrayRef<AffineExpr>(entry->second);
 }
 
-AffineExpr SymbolicSizes::ofIndex(Value value) const { return indices.lookup(value); }
+AffineExpr SymbolicSizes::ofIndex(Value value) const {
+  if (std::optional<int64_t> constant = getConstantIntValue(value))
+    return getAffineConstantExpr(*constant, context);
+  return indices.lookup(value);
+}
+
+std::optional<SymbolicSizes::Origin> SymbolicSizes::origin(unsigned symbol) const {
+  auto found = origins.find(symbol);
+  return found == origins.end() ? std::nullopt : std::optional(found->second);
+}
 
 bool SymbolicSizes::isKnown(AffineExpr expression) const {
   if (!expression)
@@ -246,20 +148,27 @@ AffineExpr SymbolicSizes::expressionOf(OpFoldResult size) const {
   return ofIndex(cast<Value>(size));
 }
 
-/// Static sizes are what the type says; others as inferred, or unknown where that is null.
+/// Static sizes are what the type says, which what is inferred must then be; others as inferred, or unknown where that
+/// is null.
 void SymbolicSizes::setSizes(Value value, ArrayRef<AffineExpr> inferred) {
   auto type = dyn_cast<ShapedType>(value.getType());
   if (!type || !type.hasRank())
     return;
+  Operation *op = value.getDefiningOp();
   Sizes expressions;
   for (auto [dimension, size] : llvm::enumerate(type.getShape())) {
-    AffineExpr expression = dimension < inferred.size() ? inferred[dimension] : AffineExpr();
-    if (!ShapedType::isDynamic(size))
-      expressions.push_back(getAffineConstantExpr(size, context));
-    else if (expression)
-      expressions.push_back(normalize(expression));
-    else
-      expressions.push_back(symbol("?" + std::to_string(unknowns++)));
+    AffineExpr expression = dimension < inferred.size() ? normalize(inferred[dimension]) : AffineExpr();
+    if (!ShapedType::isDynamic(size)) {
+      AffineExpr constant = getAffineConstantExpr(size, context);
+      if (expression)
+        requireEqual(expression, constant, op);
+      expressions.push_back(constant);
+    } else if (expression) {
+      requireAtMost(getAffineConstantExpr(0, context), expression, op);
+      expressions.push_back(expression);
+    } else {
+      expressions.push_back(symbol("?" + std::to_string(unknowns++), /*isGiven=*/false));
+    }
   }
   sizes[value] = expressions;
 }
@@ -290,10 +199,14 @@ void SymbolicSizes::visit(Operation *op) {
     SmallVector<Sizes> operands;
     for (Value operand : op->getOperands())
       operands.emplace_back(of(operand));
+    for (auto [left, right] : sized.getEqualSizes(operands))
+      requireEqual(left, right, op);
     for (auto [result, inferred] : llvm::zip_equal(op->getResults(), sized.inferResultSizes(operands)))
       setSizes(result, inferred);
     return;
   }
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    requireOfLoops(linalgOp);
   if (auto destination = dyn_cast<DestinationStyleOpInterface>(op)) {
     for (OpResult result : op->getResults()) {
       Sizes initSizes(of(destination.getTiedOpOperand(result)->get()));
@@ -304,9 +217,14 @@ void SymbolicSizes::visit(Operation *op) {
   // Elementwise ops: every ranked operand has the sizes of the result.
   Sizes elementwise;
   if (op->hasTrait<OpTrait::Elementwise>())
-    for (Value operand : op->getOperands())
-      if (elementwise.empty())
-        elementwise = Sizes(of(operand));
+    for (Value operand : op->getOperands()) {
+      Sizes operandSizes(of(operand));
+      if (elementwise.size() == operandSizes.size())
+        for (auto [left, right] : llvm::zip_equal(elementwise, operandSizes))
+          requireEqual(left, right, op);
+      else if (elementwise.empty())
+        elementwise = operandSizes;
+    }
   for (Value result : op->getResults())
     setSizes(result, elementwise);
 }
@@ -318,12 +236,19 @@ void SymbolicSizes::visitIndex(Operation *op) {
   AffineExpr expression;
   auto operand = [&](unsigned index) { return ofIndex(op->getOperand(index)); };
   auto isBinary = [&] { return op->getNumOperands() == 2 && operand(0) && operand(1); };
-  auto isPositive = [](AffineExpr divisor) {
-    auto constant = dyn_cast<AffineConstantExpr>(divisor);
-    return !constant || constant.getValue() > 0;
+  auto constant = [&](int64_t value) { return getAffineConstantExpr(value, context); };
+  // Rounding down and up are those of the ops where they are defined and no sign makes a difference.
+  auto mayDivide = [&](bool mayBeNegative) {
+    auto divisor = dyn_cast<AffineConstantExpr>(operand(1));
+    if (divisor && divisor.getValue() < 1)
+      return false;
+    requireAtMost(constant(1), operand(1), op);
+    if (!mayBeNegative)
+      requireAtMost(constant(0), operand(0), op);
+    return true;
   };
-  if (std::optional<int64_t> constant = getConstantIntValue(result)) {
-    expression = getAffineConstantExpr(*constant, context);
+  if (std::optional<int64_t> value = getConstantIntValue(result)) {
+    expression = constant(*value);
   } else if (auto dim = dyn_cast<tensor::DimOp>(op); dim && dim.getConstantIndex()) {
     ArrayRef<AffineExpr> source = of(dim.getSource());
     if (static_cast<size_t>(*dim.getConstantIndex()) < source.size())
@@ -343,11 +268,11 @@ void SymbolicSizes::visitIndex(Operation *op) {
       expression = operand(0) - operand(1);
     else if (isa<arith::MulIOp>(op))
       expression = operand(0) * operand(1);
-    else if (isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) && isPositive(operand(1)))
+    else if (isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) && mayDivide(isa<arith::FloorDivSIOp>(op)))
       expression = operand(0).floorDiv(operand(1));
-    else if (isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op) && isPositive(operand(1)))
+    else if (isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op) && mayDivide(isa<arith::CeilDivSIOp>(op)))
       expression = operand(0).ceilDiv(operand(1));
-    else if (isa<arith::RemUIOp, arith::RemSIOp>(op) && isPositive(operand(1)))
+    else if (isa<arith::RemUIOp, arith::RemSIOp>(op) && mayDivide(false))
       expression = operand(0) % operand(1);
     else if (isa<arith::MaxSIOp, arith::MaxUIOp, arith::MinSIOp, arith::MinUIOp>(op) && operand(0) == operand(1))
       expression = operand(0);
@@ -419,8 +344,11 @@ bool SymbolicSizes::visitShape(Operation *op) {
             else
               missing.push_back(part);
           }
-          if (missing.size() == 1)
+          if (missing.size() == 1) {
             expressions[missing[0]] = source[dimension].floorDiv(others);
+            others = others * expressions[missing[0]];
+          }
+          requireEqual(others, missing.size() > 1 ? AffineExpr() : source[dimension], op);
         }
         setSizes(expand, expressions);
         return true;
@@ -444,6 +372,7 @@ bool SymbolicSizes::visitShape(Operation *op) {
           if (!dropped.test(dimension))
             kept.push_back(size);
         setFrom(slice, kept);
+        requireOfSlice(slice);
         return true;
       })
       .Case([&](tensor::PadOp pad) {
@@ -460,7 +389,12 @@ bool SymbolicSizes::visitShape(Operation *op) {
         Sizes expressions(of(concat.getInputs().front()));
         AffineExpr &joined = expressions[concat.getDim()];
         for (Value input : concat.getInputs().drop_front())
-          joined = joined + of(input)[concat.getDim()];
+          for (auto [dimension, size] : llvm::enumerate(of(input))) {
+            if (dimension == concat.getDim())
+              joined = joined + size;
+            else
+              requireEqual(expressions[dimension], size, op);
+          }
         setSizes(concat, expressions);
         return true;
       })

@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace intarsia;
 
 namespace {
-/// Writes what SymbolicSizes knows onto each op, for tests: `test_sizes`, a string for each result.
+/// Writes what SymbolicSizes knows onto each op, for tests: `test_sizes`, a string for each result. Functions get the
+/// sizes of their arguments in `test_arguments`, what is left to check in `test_checks`.
 struct TestSymbolicSizes : PassWrapper<TestSymbolicSizes, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestSymbolicSizes)
 
@@ -25,7 +26,31 @@ struct TestSymbolicSizes : PassWrapper<TestSymbolicSizes, OperationPass<ModuleOp
     getOperation().walk([&](FunctionOpInterface function) {
       SymbolicSizes sizes(function);
       function.walk([&](Operation *op) { annotate(op, sizes); });
+      annotateFunction(function, sizes);
     });
+  }
+
+  static std::string text(Value value, const SymbolicSizes &sizes) {
+    std::string text;
+    for (AffineExpr size : sizes.of(value))
+      text += (text.empty() ? "" : ", ") + sizes.toString(size);
+    return "[" + text + "]";
+  }
+
+  void annotateFunction(FunctionOpInterface function, const SymbolicSizes &sizes) {
+    SmallVector<Attribute> arguments, checks;
+    Builder builder(function->getContext());
+    for (BlockArgument argument : function.getArguments())
+      arguments.push_back(builder.getStringAttr(text(argument, sizes)));
+    for (const SizeConstraint &constraint : sizes.constraints())
+      checks.push_back(builder.getStringAttr(
+          sizes.toString(constraint.left) + (constraint.relation == SizeConstraint::Relation::Equal ? " == " : " <= ") +
+          sizes.toString(constraint.right)));
+    for (auto [number, name] : llvm::enumerate(sizes.names()))
+      if (std::optional<int64_t> limit = sizes.limit(number))
+        checks.push_back(builder.getStringAttr(name + " <= " + Twine(*limit)));
+    function->setDiscardableAttr("test_arguments", builder.getArrayAttr(arguments));
+    function->setDiscardableAttr("test_checks", builder.getArrayAttr(checks));
   }
 
   void annotate(Operation *op, const SymbolicSizes &sizes) {
@@ -33,10 +58,7 @@ struct TestSymbolicSizes : PassWrapper<TestSymbolicSizes, OperationPass<ModuleOp
     Builder builder(op->getContext());
     for (Value result : op->getResults()) {
       if (auto type = dyn_cast<ShapedType>(result.getType()); type && type.hasRank()) {
-        std::string text;
-        for (AffineExpr size : sizes.of(result))
-          text += (text.empty() ? "" : ", ") + sizes.toString(size);
-        texts.push_back(builder.getStringAttr("[" + text + "]"));
+        texts.push_back(builder.getStringAttr(text(result, sizes)));
       } else if (AffineExpr value = sizes.ofIndex(result)) {
         texts.push_back(builder.getStringAttr(sizes.toString(value)));
       }

@@ -52,7 +52,7 @@ StringRef ModuleTables::labelOf(Operation *op) {
 namespace {
 
 /// Positions in itx_host_api.
-enum { prepareFunction, dispatchFunction, copyFunction, waitFunction };
+enum { checkFunction, prepareFunction, dispatchFunction, copyFunction, waitFunction };
 
 /// An array on the stack that is filled before each call. The host interface copies what it keeps.
 class CallArray {
@@ -116,6 +116,7 @@ private:
   DenseMap<Value, llvm::Value *> values;
   std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
   bool isPrepared = false;
+  unsigned checks = 0; // translated so far: their numbers in the manifest
 };
 
 llvm::Value *HostFunction::call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments) {
@@ -243,6 +244,13 @@ llvm::Error HostFunction::translate(Operation &op) {
         auto position = llvm::find(names, Attribute(symbol.getNameAttr())) - names.begin();
         values[symbol.getResult()] = builder.CreateLoad(
             builder.getInt64Ty(), builder.CreateConstInBoundsGEP1_32(builder.getInt64Ty(), symbols, position));
+        return llvm::Error::success();
+      })
+      .Case([&](rt::CheckOp check) {
+        llvm::Value *result = call(
+            checkFunction, builder.getInt32Ty(),
+            {theCall, builder.getInt32(checks++), values.lookup(check.getLeft()), values.lookup(check.getRight())});
+        returnIf(builder.CreateIsNotNull(result));
         return llvm::Error::success();
       })
       .Case([&](rt::GetQueueOp queue) {

@@ -8,6 +8,7 @@
 #include "lib/Assemble/Manifest.h"
 
 #include "dialects/Nn/Nn.h"
+#include "dialects/Rt/Rt.h"
 #include "intarsia/Lower.h"
 #include "intarsia/Version.h"
 #include "lib/Runtime/Core/ArtifactFormat.h"
@@ -102,6 +103,17 @@ public:
           });
         }
       });
+      auto checks = function.getOps<rt::CheckOp>();
+      if (!checks.empty())
+        json.attributeArray("checks", [&] {
+          for (rt::CheckOp check : checks)
+            json.object([&] {
+              json.attribute("relation", rt::stringifyRelation(check.getRelation()));
+              json.attribute("left", check.getLeftText());
+              json.attribute("right", check.getRightText());
+              json.attribute("why", check.getWhy());
+            });
+        });
       json.attributeArray("inputs", [&] {
         for (auto [name, type, attributes] : llvm::zip_equal(inputNames, function.getArgumentTypes(), inputs))
           error = joinErrors(std::move(error), value(name, cast<ShapedType>(type), attributes));

@@ -99,7 +99,11 @@ public:
 
 private:
   LogicalResult checkSource();
+  LogicalResult checkSizes();
   void makeFunction();
+  void nameSizes();
+  void makeSizeChecks();
+  std::string originOf(AffineExpr left, AffineExpr right);
   Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
@@ -144,47 +148,129 @@ LogicalResult HostProgram::checkSource() {
   return success();
 }
 
+/// Sizes that no call can have, or that cannot be checked, are refused here.
+LogicalResult HostProgram::checkSizes() {
+  for (const SizeConstraint &constraint : sizes.constraints()) {
+    bool isKnown = sizes.isKnown(constraint.left) && sizes.isKnown(constraint.right);
+    if (isKnown && sizes.isPossible(constraint))
+      continue;
+    InFlightDiagnostic error = constraint.op->emitError()
+                               << "'" << constraint.op->getName() << "' needs " << sizes.toString(constraint.left)
+                               << (constraint.relation == SizeConstraint::Relation::Equal ? " to be equal to "
+                                                                                          : " to be at most ")
+                               << sizes.toString(constraint.right);
+    if (!isKnown)
+      return error << ", but a size there ('?') is not a function of the sizes of the inputs and cannot be checked";
+    error << ", which no call can meet" << originOf(constraint.left, constraint.right);
+    for (const SymbolicSizes::Replacement &replacement : sizes.replacements())
+      error.attachNote(replacement.op->getLoc())
+          << "'" << replacement.op->getName() << "' needs " << sizes.names()[replacement.symbol] << " to be "
+          << sizes.toString(replacement.by)
+          << originOf(builder.getAffineSymbolExpr(replacement.symbol), replacement.by);
+    return failure();
+  }
+  return success();
+}
+
+/// Where the symbols of two sizes come from: " (n is dimension 0 of input 'x')".
+std::string HostProgram::originOf(AffineExpr left, AffineExpr right) {
+  std::string text;
+  llvm::SmallBitVector seen(sizes.names().size());
+  auto add = [&](AffineExpr part) {
+    auto symbol = dyn_cast<AffineSymbolExpr>(part);
+    if (!symbol || seen.test(symbol.getPosition()))
+      return;
+    seen.set(symbol.getPosition());
+    std::optional<SymbolicSizes::Origin> origin = sizes.origin(symbol.getPosition());
+    if (!origin)
+      return;
+    auto name = source.getArgAttrOfType<StringAttr>(origin->argument, "nn.name");
+    text += (text.empty() ? "" : ", ") + sizes.names()[symbol.getPosition()] + " is dimension " +
+            std::to_string(origin->dimension) + " of input '" +
+            (name ? name.str() : "arg" + std::to_string(origin->argument)) + "'";
+  };
+  left.walk(add);
+  right.walk(add);
+  return text.empty() ? "" : " (" + text + ")";
+}
+
 void HostProgram::makeFunction() {
   SmallVector<Type> inputTypes;
-  for (Value argument : source.getArguments())
-    inputTypes.push_back(bufferType(argument));
+  for (Value argument : source.getArguments()) {
+    // A size that can only be one number is that number.
+    SmallVector<int64_t> shape;
+    for (AffineExpr size : sizes.of(argument)) {
+      auto constant = dyn_cast<AffineConstantExpr>(size);
+      shape.push_back(constant ? constant.getValue() : ShapedType::kDynamic);
+    }
+    inputTypes.push_back(MemRefType::get(shape, getElementTypeOrSelf(argument.getType())));
+  }
   builder.setInsertionPoint(source);
   host = func::FuncOp::create(builder, source.getLoc(), source.getName(), builder.getFunctionType(inputTypes, {}));
   for (NamedAttribute attribute : source->getDiscardableAttrs())
     host->setAttr(attribute.getName(), attribute.getValue());
   if (ArrayAttr attributes = source.getArgAttrsAttr())
     host.setArgAttrsAttr(attributes);
-  // Sizes that the model did not name get their names here: a call is checked by them.
-  for (auto [number, argument] : llvm::enumerate(source.getArguments())) {
-    SmallVector<StringRef> texts;
-    auto type = cast<RankedTensorType>(argument.getType());
-    for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(argument)))
-      texts.push_back(ShapedType::isDynamic(size)
-                          ? StringRef(sizes.names()[cast<AffineSymbolExpr>(expression).getPosition()])
-                          : StringRef());
-    if (!type.hasStaticShape())
-      host.setArgAttr(number, "nn.sizes", builder.getStrArrayAttr(texts));
-  }
-
-  SmallVector<StringRef> symbolNames;
-  for (auto [number, name] : llvm::enumerate(sizes.names()))
-    if (sizes.isKnown(builder.getAffineSymbolExpr(number)))
-      symbolNames.push_back(name);
-  host->setAttr(hostSymbolsAttr, builder.getStrArrayAttr(symbolNames));
+  nameSizes();
 
   Block *body = host.addEntryBlock();
+  builder.setInsertionPointToEnd(body);
+  queue = rt::GetQueueOp::create(builder, host.getLoc(), rt::QueueType::get(builder.getContext()), 0);
   for (auto [argument, buffer] : llvm::zip_equal(source.getArguments(), body->getArguments())) {
     buffer.setLoc(argument.getLoc());
     buffers[argument] = buffer;
+    if (MemRefType type = bufferType(argument); type != buffer.getType())
+      buffers[argument] = memref::CastOp::create(builder, argument.getLoc(), type, buffer);
   }
-  builder.setInsertionPointToEnd(body);
-  queue = rt::GetQueueOp::create(builder, host.getLoc(), rt::QueueType::get(builder.getContext()), 0);
   sizeValues = std::make_unique<SizeMaterializer>(builder.getIndexType(), [this](AffineExpr size) -> Value {
     auto symbol = dyn_cast<AffineSymbolExpr>(size);
     return symbol ? rt::SymbolOp::create(builder, host.getLoc(), builder.getIndexType(),
                                          builder.getStringAttr(sizes.names()[symbol.getPosition()]))
                   : Value();
   });
+  makeSizeChecks();
+}
+
+/// A call is checked by the names of its sizes: those that the model did not name get theirs here, those that must be
+/// equal the same one.
+void HostProgram::nameSizes() {
+  llvm::SetVector<Attribute> symbols;
+  SmallVector<NamedAttribute> limits;
+  for (auto [number, argument] : llvm::enumerate(source.getArguments())) {
+    SmallVector<Attribute> names;
+    for (AffineExpr expression : sizes.of(argument)) {
+      auto symbol = dyn_cast<AffineSymbolExpr>(expression);
+      names.push_back(builder.getStringAttr(symbol ? sizes.names()[symbol.getPosition()] : ""));
+      if (!symbol || !symbols.insert(names.back()))
+        continue;
+      if (std::optional<int64_t> limit = sizes.limit(symbol.getPosition()))
+        limits.push_back(
+            builder.getNamedAttr(cast<StringAttr>(names.back()).getValue(), builder.getI64IntegerAttr(*limit)));
+    }
+    if (!cast<RankedTensorType>(argument.getType()).hasStaticShape())
+      host.setArgAttr(number, "nn.sizes", builder.getArrayAttr(names));
+  }
+  host->setAttr(hostSymbolsAttr, builder.getArrayAttr(symbols.getArrayRef()));
+  host->removeAttr("nn.expected_sizes"); // what there was to decide is decided
+  host->removeAttr("nn.size_limits");
+  if (!limits.empty())
+    host->setAttr("nn.size_limits", builder.getDictionaryAttr(limits));
+}
+
+/// What the ops need of sizes beyond what their names say is checked once a call, before anything is made.
+void HostProgram::makeSizeChecks() {
+  for (const SizeConstraint &constraint : sizes.constraints()) {
+    bool isEqual = constraint.relation == SizeConstraint::Relation::Equal;
+    std::string why = "'" + constraint.op->getName().getStringRef().str() + "'";
+    if (std::string name = labelOf(constraint.op->getLoc()); !name.empty())
+      why += " of '" + name + "'";
+    why += " needs it" + originOf(constraint.left, constraint.right);
+    Value left = sizeValue(constraint.left), right = sizeValue(constraint.right);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(queue.getDefiningOp());
+    rt::CheckOp::create(builder, constraint.op->getLoc(), left, isEqual ? rt::Relation::Equal : rt::Relation::AtMost,
+                        right, sizes.toString(constraint.left), sizes.toString(constraint.right), why);
+  }
 }
 
 /// The value of a size, computed before the first work of the host program.
@@ -367,6 +453,8 @@ LogicalResult HostProgram::build() {
       if (!sizes.isKnown(expression))
         return returnOp.emitError() << "a size of the result " << operand.getType()
                                     << " is not a function of the sizes of the inputs";
+  if (failed(checkSizes()))
+    return failure();
   makeFunction();
   makeOutputs(returnOp);
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {

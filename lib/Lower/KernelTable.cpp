@@ -168,6 +168,12 @@ std::string labelOf(nn::GroupOp group) {
   return llvm::join(names, ", ");
 }
 
+std::string labelOf(Location location) {
+  SmallVector<StringRef> names;
+  collectNames(location, names);
+  return llvm::join(names, ", ");
+}
+
 FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes) {
   OpBuilder builder(group.getContext());
   KernelSizes names(builder, sizes, group.getInputs());

@@ -14,7 +14,7 @@ def LowerGroupsToKernels : Pass<"lower-groups-to-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Each `nn.group` becomes an `rt.kernel`; groups of the same structure (types, attributes, which sizes are equal, how
     weights lie in memory; locations do not count) share one. Functions become straight lines over memrefs: sizes are
-    computed from the function's symbols, results are `rt.output`s that their last kernel writes in place, values in
+    computed from the function's symbols and compared where an op would otherwise leave its operands (`rt.check`), results are `rt.output`s that their last kernel writes in place, values in
     between `rt.alloc`s, weights `rt.constant_data`. A kernel starts after the kernels whose results it reads.
 
     Weights that are the `weight` of an `nn.linear` in the group get the layout `#rt.layout<panels, 32>`, all others
@@ -39,7 +39,8 @@ def LowerVerify : Pass<"lower-verify", "::mlir::ModuleOp"> {
   let summary = "Says what may leave the lower phase";
   let description = [{
     Kernels hold tensor programs without groups or weights. Functions are one block of `rt` ops, index arithmetic and
-    memref views; buffers are dense, made before the first kernel starts, and each result has one.
+    memref views; buffers are dense, made before the first kernel starts and after all sizes are checked, and each
+    result has one. Dynamic sizes of arguments have names that calls give (`rt.symbols`), results are described.
   }];
 }
 

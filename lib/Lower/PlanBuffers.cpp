@@ -187,9 +187,9 @@ void Plan::orderReuse() {
 }
 
 void Plan::write() {
-  // Sizes are computed first; the workspace is made where that ends.
+  // Sizes are computed and checked first; the workspace is made where that ends.
   Operation *headEnd = &*llvm::find_if(block, [](Operation &op) {
-    return !isa<rt::SymbolOp>(op) && !isa<arith::ArithDialect>(op.getDialect());
+    return !isa<rt::SymbolOp, rt::CheckOp>(op) && !isa<arith::ArithDialect>(op.getDialect());
   });
   OpBuilder builder(headEnd);
   Location location = block.getParentOp()->getLoc();

@@ -85,8 +85,8 @@ func.func @shapes(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}
     tensor.yield %zero : f32
   // CHECK: } {test_sizes = ["[batch * sequence + sequence + 1, 384]"]}
   } : tensor<?x384xf32> to tensor<?x384xf32>
-  // CHECK: tensor.cast {{.*}}["[4, sequence, 384]"]
-  %7 = tensor.cast %x : tensor<?x?x384xf32> to tensor<4x?x384xf32>
+  // CHECK: tensor.cast {{.*}}["[batch, sequence, 384]"]
+  %7 = tensor.cast %x : tensor<?x?x384xf32> to tensor<?x?x?xf32>
   // CHECK: tensor.splat {{.*}}["[sequence, 4]"]
   %8 = tensor.splat %zero[%s] : tensor<?x4xf32>
   // CHECK: arith.addf {{.*}}["[batch, sequence, 384]"]

@@ -1,15 +1,141 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sizes and inputs that the types leave open."""
+"""Sizes and indices that the types leave open: a call that an op could not bear is refused, with both sides named."""
 
 from __future__ import annotations
 
+import intarsia
 import numpy as np
 import pytest
-from programs import build, normal
+from programs import build, close, normal
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 13])
+def refused(module, *inputs: np.ndarray) -> str:
+    with pytest.raises(intarsia.InvalidArgumentError) as info:
+        module.main(*inputs)
+    return str(info.value)
+
+
+def test_operands_without_names(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+          %r = arith.addf %a, %b : tensor<?xf32>
+          return %r : tensor<?xf32> }""",
+    )
+    a = normal(5)
+    close(module.main(a, a), 2.0 * a, 0)
+    message = refused(module, normal(1_000_000), normal(3))
+    assert message.endswith("arg0.0 is 1000000 in input 'arg0', but 3 in input 'arg1': both must be the same")
+
+
+def test_weight_with_static_features(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<?x?xf32>, %w: tensor<4x8xf32>) -> tensor<?x4xf32> {
+          %r = nn.linear %x, %w : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+          return %r : tensor<?x4xf32> }""",
+    )
+    x, w = normal(3, 8), normal(4, 8)
+    close(module.main(x, w), x @ w.T, 1e-5)
+    assert "input 'arg0' is [2, 5]: dimension 1 must be 8" in refused(module, normal(2, 5), w)
+
+
+def test_products_and_results(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<2x?xf32> {nn.name = "x", nn.sizes = ["", "k"]},
+                           %y: tensor<?x4xf32> {nn.name = "y", nn.sizes = ["m", ""]},
+                           %z: tensor<?xf32> {nn.name = "z", nn.sizes = ["n"]})
+            -> (tensor<2x4xf32>, tensor<?xf32> {nn.sizes = ["m"]}) {
+          %r = nn.matmul %x, %y : (tensor<2x?xf32>, tensor<?x4xf32>) -> tensor<2x4xf32>
+          %s = nn.relu %z : tensor<?xf32>
+          return %r, %s : tensor<2x4xf32>, tensor<?xf32> }""",
+    )
+    x, y = normal(2, 7), normal(7, 4)
+    close(module.main(x, y, normal(7))[0], x @ y, 1e-5)
+    assert "k is 7 in input 'x', but 6 in input 'y'" in refused(module, x, normal(6, 4), normal(7))
+    assert "k is 7 in input 'x', but 6 in input 'z'" in refused(module, x, y, normal(6))
+
+
+def test_slices(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<4x8xf32>, %y: tensor<?x8xf32> {nn.name = "y", nn.sizes = ["m", ""]},
+                           %n: tensor<?xf32> {nn.name = "n", nn.sizes = ["n"]}) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+          %c0 = arith.constant 0 : index
+          %c2 = arith.constant 2 : index
+          %n0 = tensor.dim %n, %c0 : tensor<?xf32>
+          %twice = arith.muli %n0, %c2 : index
+          %r = tensor.extract_slice %x[0, 0] [%n0, 8] [1, 1] : tensor<4x8xf32> to tensor<?x8xf32>
+          %s = tensor.extract_slice %y[1, 0] [%twice, 8] [1, 1] : tensor<?x8xf32> to tensor<?x8xf32>
+          return %r, %s : tensor<?x8xf32>, tensor<?x8xf32> }""",
+    )
+    x, y = normal(4, 8), normal(9, 8)
+    first, second = module.main(x, y, normal(4))
+    assert (first == x).all() and (second == y[1:]).all()
+    assert "n is 1000000, the model's maximum is 4 (dimension 0 of input 'n')" in refused(
+        module, x, y, normal(1_000_000)
+    )
+    message = refused(module, x, normal(8, 8), normal(4))
+    assert "n * 2 + 1 is 9, must be at most m, which is 8: 'tensor.extract_slice'" in message
+    assert "(n is dimension 0 of input 'n', m is dimension 0 of input 'y')" in message
+
+
+def test_reshapes_and_joins(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["a", "b"]},
+                           %y: tensor<?xf32> {nn.name = "y", nn.sizes = ["c"]},
+                           %z: tensor<?x?xf32> {nn.name = "z", nn.sizes = ["d", "e"]}) -> (tensor<?xf32>, tensor<?x?xf32>) {
+          %f = tensor.collapse_shape %x [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+          %r = arith.addf %f, %y : tensor<?xf32>
+          %j = tensor.concat dim(0) %x, %z : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+          return %r, %j : tensor<?xf32>, tensor<?x?xf32> }""",
+    )
+    x, y, z = normal(3, 5), normal(15), normal(2, 5)
+    flat, joined = module.main(x, y, z)
+    close(flat, x.ravel() + y, 0)
+    assert (joined == np.concatenate([x, z])).all()
+    assert "a * b is 15, must be c, which is 14: 'arith.addf'" in refused(module, x, normal(14), z)
+    assert "b is 5 in input 'x', but 6 in input 'z'" in refused(module, x, y, normal(2, 6))
+
+
+def test_loops(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<?x?xf32> {nn.name = "x"}, %y: tensor<?xf32> {nn.name = "y"},
+                           %t: tensor<?xf32> {nn.name = "t"}) -> tensor<?x?xf32> {
+          %c0 = arith.constant 0 : index
+          %c1 = arith.constant 1 : index
+          %a = tensor.dim %x, %c0 : tensor<?x?xf32>
+          %b = tensor.dim %x, %c1 : tensor<?x?xf32>
+          %e = tensor.empty(%a, %b) : tensor<?x?xf32>
+          %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+                               iterator_types = ["parallel", "parallel"]}
+              ins(%x, %y : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+          ^bb0(%u: f32, %v: f32, %o: f32):
+            %j = linalg.index 1 : index
+            %w = tensor.extract %t[%j] : tensor<?xf32>
+            %s = arith.addf %u, %v : f32
+            %p = arith.mulf %s, %w : f32
+            linalg.yield %p : f32
+          } -> tensor<?x?xf32>
+          return %r : tensor<?x?xf32> }""",
+    )
+    x, y, t = normal(3, 5), normal(3), normal(6)
+    close(module.main(x, y, t), (x + y[:, None]) * t[:5], 1e-6)
+    assert "arg0.0 is 3 in input 'x', but 4 in input 'y'" in refused(module, x, normal(4), t)
+    assert "arg0.1 is 5, must be at most arg2.0, which is 4: 'tensor.extract'" in refused(module, x, y, normal(4))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 30])
 def test_divisions_round_down(tools, tmp_path, n):
     """Host code computes the size, the kernel the offset: `(n - 3) floordiv 2`, which is negative for small n."""
     module = build(
@@ -35,6 +161,9 @@ def test_divisions_round_down(tools, tmp_path, n):
     )
     x = normal(16, 4)
     at = (n - 3) // 2 - (3 - n) // 2 + 2
+    if at >= 16:
+        assert "must be at most 16" in refused(module, x, normal(n))
+        return
     first, second = module.main(x, normal(n))
     assert (first == 2 * x[: (n - 3) // 2 + 2]).all()
     assert (second == 2 * x[at : at + 1]).all()

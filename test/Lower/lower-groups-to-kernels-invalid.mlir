@@ -80,3 +80,49 @@ func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
   }
   return %r : tensor<36xf32>
 }
+
+// -----
+
+// Sizes that no call can have.
+func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %v: tensor<4x8xf32>, %w: tensor<4x9xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
+  %0 = nn.group "linear"(%x0 = %x, %v0 = %v) : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32> {
+    // expected-note@+1 {{'nn.linear' needs k to be 8 (k is dimension 1 of input 'x')}}
+    %r = nn.linear %x0, %v0 : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+    nn.yield %r : tensor<?x4xf32>
+  }
+  %1 = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<?x?xf32>, tensor<4x9xf32>) -> tensor<?x4xf32> {
+    // expected-error@+1 {{'nn.linear' needs 8 to be equal to 9, which no call can meet}}
+    %r = nn.linear %x0, %w0 : (tensor<?x?xf32>, tensor<4x9xf32>) -> tensor<?x4xf32>
+    nn.yield %r : tensor<?x4xf32>
+  }
+  return %0, %1 : tensor<?x4xf32>, tensor<?x4xf32>
+}
+
+// -----
+
+// A limit below what an op needs.
+func.func @main(%x: tensor<?xf32> {nn.name = "x", nn.sizes = ["n"]}) -> tensor<8xf32> attributes {nn.size_limits = {n = 7 : i64}} {
+  %0 = nn.group "rows"(%x0 = %x) : (tensor<?xf32>) -> tensor<8xf32> {
+    // expected-error@+1 {{'tensor.extract_slice' needs 8 to be at most n, which no call can meet (n is dimension 0 of input 'x')}}
+    %s = tensor.extract_slice %x0[0] [8] [1] : tensor<?xf32> to tensor<8xf32>
+    nn.yield %s : tensor<8xf32>
+  }
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// Sizes that cannot be checked.
+func.func @main(%x: tensor<?x8xf32> {nn.sizes = ["a", ""]}, %y: tensor<?x8xf32> {nn.sizes = ["b", ""]}) -> tensor<?x8xf32> {
+  %0 = nn.group "rows"(%x0 = %x, %y0 = %y) : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32> {
+    %c0 = arith.constant 0 : index
+    %a = tensor.dim %x0, %c0 : tensor<?x8xf32>
+    %b = tensor.dim %y0, %c0 : tensor<?x8xf32>
+    %m = arith.minsi %a, %b : index
+    // expected-error@+1 {{needs ?1 to be at most a, but a size there ('?') is not a function of the sizes of the inputs and cannot be checked}}
+    %s = tensor.extract_slice %x0[0, 0] [%m, 8] [1, 1] : tensor<?x8xf32> to tensor<?x8xf32>
+    %r = arith.addf %y0, %s : tensor<?x8xf32>
+    nn.yield %r : tensor<?x8xf32>
+  }
+  return %0 : tensor<?x8xf32>
+}

@@ -181,6 +181,39 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
 
 // -----
 
+// Sizes that must be equal have one name, one that can only be a number is it, and what a kernel can hold is a limit.
+// What else ops need of sizes is checked before anything is made. A kernel sees the sizes that it has alone.
+
+func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %y: tensor<?x4xf32> {nn.name = "y", nn.sizes = ["m", ""]},
+                %w: tensor<4x8xf32>, %z: tensor<?xf32> {nn.name = "z", nn.sizes = ["p"]}) -> (tensor<?x4xf32>, tensor<?xf32>, tensor<?x?xf32>)
+    attributes {nn.expected_sizes = {k = 8 : i64}, nn.size_limits = {m = 40 : i64}} {
+  %r = nn.group "linear"(%x0 = %x, %w0 = %w, %y0 = %y) : (tensor<?x?xf32>, tensor<4x8xf32>, tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %0 = nn.linear %x0, %w0 : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+    %1 = arith.addf %0, %y0 : tensor<?x4xf32>
+    nn.yield %1 : tensor<?x4xf32>
+  }
+  %s = nn.group "rows"(%x0 = %x, %z0 = %z) : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = tensor.dim %x0, %c0 : tensor<?x?xf32>
+    %less = arith.subi %n, %c1 : index
+    %0 = tensor.extract_slice %z0[1] [%less] [1] : tensor<?xf32> to tensor<?xf32> loc("model.tail")
+    nn.yield %0 : tensor<?xf32>
+  }
+  return %r, %s, %x : tensor<?x4xf32>, tensor<?xf32>, tensor<?x?xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: func.func @main(%[[X:.*]]: memref<?x8xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %{{.*}}: memref<?x4xf32> {nn.name = "y", nn.sizes = ["n", ""]}
+// CHECK-SAME: attributes {nn.size_limits = {n = 40 : i64},
+// CHECK-SAME: rt.symbols = ["n", "p"]
+// CHECK-DAG: %[[N:.*]] = rt.symbol "n"
+// CHECK-DAG: %[[P:.*]] = rt.symbol "p"
+// CHECK: rt.check %[[N]] at_most %[[P]] {left_text = "n", right_text = "p", why = "'tensor.extract_slice' of 'model.tail' needs it (n is dimension 0 of input 'x', p is dimension 0 of input 'z')"}
+// CHECK: rt.get_queue
+// CHECK: memref.cast %[[X]] : memref<?x8xf32> to memref<?x?xf32>
+
+// -----
+
 // Sizes without a name get one; tables that the model computes are constants.
 
 func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {

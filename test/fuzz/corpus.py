@@ -22,6 +22,7 @@ MANIFEST = {
         {
             "name": "main",
             "sizes": [{"name": "n"}, {"name": "s", "maximum": 512}],
+            "checks": [{"relation": "at_most", "left": "n", "right": "s", "why": "'tensor.extract_slice' needs it"}],
             "inputs": [
                 {"name": "x", "dtype": "i64", "shape": ["n", "s"], "range": [0, 9]},
                 {"name": "y", "dtype": "f32", "shape": ["n", 4], "default": 1},

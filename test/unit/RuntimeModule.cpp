@@ -498,6 +498,26 @@ TEST_F(ModuleTest, CallsAtAnySize) {
     }
 }
 
+TEST_F(ModuleTest, SizesThatTheModuleChecks) {
+  ModulePointer module = load(writeSample(folder));
+  const itx_function *total = find(module, "total");
+  TensorPointer many = idsOf(9, 512), one = idsOf(1, 1);
+  EXPECT_THAT(refusal(total, {many.get()}),
+              HasSubstr("batch * sequence is 4608, must be at most 4096: 'sum' needs it"));
+  EXPECT_THAT(refusal(total, {one.get()}), HasSubstr("batch * sequence is 1, must be at least 2"));
+  ModulePointer equal = load(writeSample(folder, replaced(filledManifest(), "\"at_most\"", "\"equal\"")));
+  TensorPointer two = idsOf(2, 3), output;
+  EXPECT_THAT(refusal(find(equal, "total"), {two.get()}), HasSubstr("batch * sequence is 6, must be 4096: 'sum'"));
+  // More checks than the manifest has.
+  ModulePointer fewer = load(writeSample(
+      folder,
+      replaced(filledManifest(),
+               ",\n             {\"relation\":\"equal\",\"left\":\"sequence\",\"right\":\"batch + sequence - batch\"}",
+               "")));
+  EXPECT_EQ(invoke(find(fewer, "total"), {two.get()}, output), ITX_CORRUPT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("check 2 of 2"));
+}
+
 TEST_F(ModuleTest, WorkspaceCopyAndSharedScratch) {
   ModulePointer module = load(writeSample(folder));
   for (int round = 0; round < 20; ++round) {

@@ -129,6 +129,11 @@ TEST(Manifest, ReadsTheSample) {
   EXPECT_TRUE(main.inputs[1].optional);
   EXPECT_EQ(main.inputs[2].shape, (std::vector<int64_t>{4}));
   EXPECT_EQ(main.metadata, R"({"labels":["a","b"]})");
+  EXPECT_TRUE(main.checks.empty());
+  ASSERT_EQ(manifest.functions[1].checks.size(), 3u);
+  EXPECT_TRUE(manifest.functions[1].checks[0].atMost);
+  EXPECT_EQ(manifest.functions[1].checks[0].why, "'sum' needs it");
+  EXPECT_FALSE(manifest.functions[1].checks[2].atMost);
   EXPECT_EQ(manifest.weights.tensors, std::vector<std::string>{"table"});
   EXPECT_EQ(manifest.variants[0].features, std::vector<std::string>{"a-feature-of-tomorrow"});
 }
@@ -153,6 +158,8 @@ TEST(Manifest, RefusesContradictions) {
   refused(replaced(good, "\"default\":1", "\"default\":\"1\""), "not a number");
   refused(replaced(good, "\"default\":2", "\"default\":1e300"), "out of range");
   refused(replaced(good, "\"range\":[0,100]},", "\"range\":[0,100],\"default\":100},"), "default of 'ids' is not in");
+  refused(replaced(good, "\"at_most\"", "\"less\""), "unknown relation 'less'");
+  refused(replaced(good, "\"left\":\"sequence\",", ""), "'left' is missing");
   refused(replaced(good, "\"maximum\":512", "\"maximum\":0"), "not positive");
   refused(replaced(good, "\"name\":\"mask\"", "\"name\":\"ids\""), "two inputs named 'ids'");
   refused(replaced(good, "\"name\":\"total\"", "\"name\":\"main\""), "two functions named 'main'");

@@ -281,6 +281,28 @@ template <typename Action> static bool attempt(::itx_call &call, Action action) 
   return call.status.ok();
 }
 
+static int32_t hostCheck(::itx_call *call, uint32_t number, int64_t left, int64_t right) {
+  bool good = attempt(*call, [&]() -> Status {
+    const FunctionInfo &function = *call->function;
+    if (number >= function.checks.size())
+      return error(ITX_CORRUPT, "function '%s' makes check %u of %zu", function.name.c_str(), number,
+                   function.checks.size());
+    const CheckInfo &check = function.checks[number];
+    if (check.atMost ? left <= right : left == right)
+      return Status::success();
+    bool isLeftNumber = check.left == std::to_string(left), isRightNumber = check.right == std::to_string(right);
+    std::string needed = (check.atMost ? "must be at most " : "must be ") + check.right;
+    if (!isRightNumber)
+      needed += ", which is " + std::to_string(right);
+    if (isLeftNumber)
+      return error(ITX_INVALID_ARGUMENT, "%s is %lld, must be %s%s: %s", check.right.c_str(), (long long)right,
+                   check.atMost ? "at least " : "", check.left.c_str(), check.why.c_str());
+    return error(ITX_INVALID_ARGUMENT, "%s is %lld, %s: %s", check.left.c_str(), (long long)left, needed.c_str(),
+                 check.why.c_str());
+  });
+  return good ? 0 : 1;
+}
+
 static void *hostPrepare(::itx_call *call, int64_t workspaceBytes, const int64_t *outputSizes, void **outputs) {
   void *workspace = nullptr;
   bool good = attempt(*call, [&]() -> Status {
@@ -328,7 +350,7 @@ static void hostWait(::itx_call *call, itx_event event) {
   attempt(*call, [&] { return call->module->driver().wait(event); });
 }
 
-static const itx_host_api hostApi = {hostPrepare, hostDispatch, hostCopy, hostWait};
+static const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait};
 
 Status runCall(::itx_call &call) {
   bool profiled = isProfiling();

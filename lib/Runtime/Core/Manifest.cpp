@@ -153,6 +153,13 @@ static void readFunction(Reader &reader, const Json &json, FunctionInfo &functio
         reader.fail("function '" + function.name + "' lists the size '" + info.name + "' twice");
     function.sizes.push_back(std::move(info));
   }
+  for (const Json &check : reader.array(json, "checks", false)) {
+    std::string relation = reader.text(check, "relation");
+    if (relation != "equal" && relation != "at_most")
+      reader.fail("function '" + function.name + "' has a check with the unknown relation '" + relation + "'");
+    function.checks.push_back({relation == "at_most", reader.text(check, "left"), reader.text(check, "right"),
+                               reader.text(check, "why", false)});
+  }
   for (const char *key : {"inputs", "outputs"}) {
     std::vector<ValueInfo> &values = key[0] == 'i' ? function.inputs : function.outputs;
     for (const Json &value : reader.array(json, key)) {

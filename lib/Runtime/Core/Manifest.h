@@ -35,9 +35,18 @@ struct ValueInfo {
   int64_t rangeHigh = 0;
 };
 
+/// What two sizes that the module computes must meet.
+struct CheckInfo {
+  bool atMost = false; // else equal
+  std::string left;    // expressions in the function's sizes, for people
+  std::string right;
+  std::string why;
+};
+
 struct FunctionInfo {
   std::string name;
   std::vector<SizeInfo> sizes;
+  std::vector<CheckInfo> checks; // numbered as host code does
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::string metadata = "{}"; // JSON

@@ -28,6 +28,10 @@ rt.constant @c1 {value = dense<[1.0, 2.0]> : tensor<2xf32>, layout = #rt.layout<
 func.func @main(%x: memref<?x384xf32>) {
   // CHECK: %[[N:.*]] = rt.symbol "sequence"
   %n = rt.symbol "sequence"
+  // CHECK: rt.check %[[N]] at_most %[[N]] {left_text = "n", right_text = "n", why = "needed"}
+  rt.check %n at_most %n {left_text = "n", right_text = "n", why = "needed"}
+  // CHECK: rt.check %[[N]] equal %[[N]]
+  rt.check %n equal %n {left_text = "n", right_text = "n", why = "needed"}
   // CHECK: %[[W:.*]] = rt.constant_data @c0 : memref<768x384xf32>
   %w = rt.constant_data @c0 : memref<768x384xf32>
   // CHECK: %[[B:.*]] = rt.alloc(%[[N]]) : memref<?x768xf32>

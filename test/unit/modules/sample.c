@@ -77,6 +77,9 @@ static int32_t rows_host(const itx_host_api *api, itx_call *call, const int64_t 
 static int32_t total_host(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                           void *const *weights) {
   int64_t bytes = symbols[0] * symbols[1] * width * (int64_t)sizeof(float);
+  if (api->check(call, 0, symbols[0] * symbols[1], 4096) || api->check(call, 1, 2, symbols[0] * symbols[1]) ||
+      api->check(call, 2, symbols[0] + symbols[1] - symbols[0], symbols[1]))
+    return 1;
   void *outputs[1];
   char *workspace = api->prepare(call, 2 * bytes, symbols, outputs);
   if (!workspace)

@@ -1,0 +1,187 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// What ops need of sizes, how symbols that must be equal become one, and what is left to check.
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/SymbolicSizes.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace intarsia;
+
+using Relation = SizeConstraint::Relation;
+
+//===-- Needs of ops -------------------------------------------------------------------------------------------===//
+
+void SymbolicSizes::require(Relation relation, AffineExpr left, AffineExpr right, Operation *op) {
+  auto known = [&](AffineExpr size) {
+    return size ? normalize(size) : symbol("?" + std::to_string(unknowns++), /*isGiven=*/false);
+  };
+  SizeConstraint constraint{relation, known(left), known(right), op};
+  if (constraint.left == constraint.right)
+    return;
+  if (relation == Relation::AtMost && range(normalize(constraint.right - constraint.left)).low >= 0)
+    return;
+  bool isThere = llvm::any_of(required, [&](const SizeConstraint &other) {
+    return other.relation == relation && other.left == constraint.left && other.right == constraint.right;
+  });
+  if (!isThere)
+    required.push_back(constraint);
+}
+
+void SymbolicSizes::requireEqual(AffineExpr left, AffineExpr right, Operation *op) {
+  require(Relation::Equal, left, right, op);
+}
+
+void SymbolicSizes::requireAtMost(AffineExpr left, AffineExpr right, Operation *op) {
+  require(Relation::AtMost, left, right, op);
+}
+
+/// The largest value of an indexing expression over loops of these sizes; null if it can fall as a loop goes on.
+static AffineExpr largestIndex(AffineExpr expression, ArrayRef<AffineExpr> loops) {
+  if (isa<AffineConstantExpr>(expression))
+    return expression;
+  if (auto dim = dyn_cast<AffineDimExpr>(expression))
+    return loops[dim.getPosition()] ? loops[dim.getPosition()] - 1 : AffineExpr();
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (!binary)
+    return nullptr;
+  AffineExpr left = largestIndex(binary.getLHS(), loops), right = largestIndex(binary.getRHS(), loops);
+  if (!left || !right)
+    return nullptr;
+  if (binary.getKind() == AffineExprKind::Add)
+    return left + right;
+  auto factor = dyn_cast<AffineConstantExpr>(right);
+  return binary.getKind() == AffineExprKind::Mul && factor && factor.getValue() >= 0 ? left * right : AffineExpr();
+}
+
+/// Operands that a loop runs along have its size; positions that are read in other ways lie inside.
+void SymbolicSizes::requireOfLoops(linalg::LinalgOp op) {
+  SmallVector<AffineExpr> loops(op.getNumLoops());
+  auto forEachSize = [&](llvm::function_ref<void(AffineExpr, AffineExpr)> visitSize) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (isa<RankedTensorType>(operand.get().getType()))
+        for (auto [index, size] :
+             llvm::zip_equal(op.getMatchingIndexingMap(&operand).getResults(), Sizes(of(operand.get()))))
+          visitSize(index, size);
+  };
+  forEachSize([&](AffineExpr index, AffineExpr size) {
+    auto dim = dyn_cast<AffineDimExpr>(index);
+    if (!dim)
+      return;
+    AffineExpr &loop = loops[dim.getPosition()];
+    if (loop)
+      requireEqual(loop, size, op);
+    else
+      loop = size;
+  });
+  AffineExpr zero = getAffineConstantExpr(0, context), one = getAffineConstantExpr(1, context);
+  forEachSize([&](AffineExpr index, AffineExpr size) {
+    if (isa<AffineDimExpr>(index))
+      return;
+    AffineExpr most = largestIndex(index, loops);
+    requireAtMost(most ? most + 1 : AffineExpr(), size, op);
+  });
+  // Positions that are computed from data are checked where they are read, in the kernel.
+  op.getBlock()->walk([&](tensor::ExtractOp extract) {
+    for (auto [index, size] : llvm::zip_equal(extract.getIndices(), Sizes(of(extract.getTensor())))) {
+      if (auto loop = index.getDefiningOp<linalg::IndexOp>()) {
+        requireAtMost(loops[loop.getDim()], size, extract);
+      } else if (AffineExpr position = ofIndex(index)) {
+        requireAtMost(zero, position, extract);
+        requireAtMost(position + 1, size, extract);
+      } else {
+        requireAtMost(one, size, extract);
+      }
+    }
+  });
+}
+
+void SymbolicSizes::requireOfSlice(tensor::ExtractSliceOp slice) {
+  AffineExpr zero = getAffineConstantExpr(0, context);
+  for (auto [offset, size, stride, source] : llvm::zip_equal(slice.getMixedOffsets(), slice.getMixedSizes(),
+                                                             slice.getMixedStrides(), Sizes(of(slice.getSource())))) {
+    AffineExpr begin = expressionOf(offset), count = expressionOf(size), step = expressionOf(stride);
+    requireAtMost(zero, begin, slice);
+    if (isConstantIntValue(stride, 1)) {
+      requireAtMost(begin && count ? begin + count : AffineExpr(), source, slice);
+      continue;
+    }
+    requireAtMost(zero, step, slice);
+    requireAtMost(begin && count && step ? begin + (count - 1) * step + 1 : AffineExpr(), source, slice);
+  }
+}
+
+//===-- What follows from them ---------------------------------------------------------------------------------===//
+
+/// Takes up what says that a symbol is another or a number. True if there was something, and expressions are to be
+/// made anew.
+bool SymbolicSizes::replaceEqualSymbols() {
+  size_t before = replaced.size();
+  for (const SizeConstraint &constraint : required) {
+    AffineExpr difference = normalize((constraint.left - constraint.right).replaceSymbols(representative));
+    if (constraint.relation != Relation::Equal || !isKnown(difference))
+      continue;
+    std::optional<Solution> solution = solve(difference);
+    if (!solution)
+      continue;
+    auto [from, by] = *solution;
+    if (auto other = dyn_cast<AffineSymbolExpr>(by)) {
+      // The name that the user gave stays, or the first of two.
+      unsigned a = from.getPosition(), b = other.getPosition();
+      if (isNameGiven[a] != isNameGiven[b] ? isNameGiven[a] : a < b) {
+        by = from;
+        from = other;
+      }
+    }
+    for (AffineExpr &size : representative)
+      if (size == from)
+        size = by;
+    replaced.push_back({from.getPosition(), by, constraint.op});
+  }
+  for (Replacement &replacement : replaced)
+    replacement.by = replacement.by.replaceSymbols(representative);
+  return replaced.size() != before;
+}
+
+/// Limits of symbols that are one now, and what says no more than such a limit.
+void SymbolicSizes::settleLimits(Operation *function) {
+  auto lower = [&](unsigned symbol, int64_t limit) {
+    limits[symbol] = std::min(limits[symbol].value_or(limit), limit);
+  };
+  for (const Replacement &replacement : replaced) {
+    std::optional<int64_t> own = limits[replacement.symbol];
+    if (!own)
+      continue;
+    if (auto other = dyn_cast<AffineSymbolExpr>(replacement.by))
+      lower(other.getPosition(), *own);
+    else
+      requireAtMost(replacement.by, getAffineConstantExpr(*own, context), function);
+  }
+  for (const SizeConstraint &constraint : required) {
+    AffineExpr difference = normalize(constraint.right - constraint.left);
+    if (constraint.relation != Relation::AtMost || !isKnown(difference))
+      continue;
+    if (std::optional<std::pair<unsigned, int64_t>> limit = largest(difference))
+      lower(limit->first, limit->second);
+  }
+  llvm::erase_if(required, [&](const SizeConstraint &constraint) {
+    return constraint.relation == Relation::AtMost && range(normalize(constraint.right - constraint.left)).low >= 0;
+  });
+}
+
+bool SymbolicSizes::isPossible(const SizeConstraint &constraint) const {
+  SizeRange difference = range(normalize(constraint.right - constraint.left));
+  return difference.high >= 0 && (constraint.relation == Relation::AtMost || difference.low <= 0);
+}
+
+std::optional<int64_t> SymbolicSizes::limit(unsigned symbol) const {
+  return symbol < limits.size() ? limits[symbol] : std::nullopt;
+}
