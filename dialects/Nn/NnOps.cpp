@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -249,7 +250,21 @@ LogicalResult SoftmaxOp::verify() { return verifyLeastRank(*this, "input", getIn
 
 //===-- Positions and tables ----------------------------------------------------------------------------------===//
 
-LogicalResult EmbeddingOp::verify() { return verifyRank(*this, "table", getTable(), 2); }
+LogicalResult EmbeddingOp::verify() {
+  if (failed(verifyRank(*this, "table", getTable(), 2)))
+    return failure();
+  int64_t rows = typeOf(getTable()).getDimSize(0);
+  if (rows == 0)
+    return emitOpError("table has no rows");
+  DenseIntElementsAttr constant;
+  if (ShapedType::isDynamic(rows) || !matchPattern(getIndices(), m_Constant(&constant)))
+    return success();
+  for (const APInt &index : constant)
+    if (index.isNegative() || index.sge(rows))
+      return emitOpError() << "index " << index.getSExtValue() << " is outside of the table, which has " << rows
+                           << " rows";
+  return success();
+}
 
 LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                             DictionaryAttr, OpaqueProperties, RegionRange,

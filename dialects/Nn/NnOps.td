@@ -259,8 +259,11 @@ def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 def Nn_EmbeddingOp : Nn_TensorOp<"embedding"> {
   let summary = "Rows of a table";
   let description = [{
-    `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An index outside the table
-    is an error of the caller: functions declare the range of their inputs and the runtime checks it.
+    `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An input whose
+    elements are all indices, as they are or through reshapes, joins and casts between integers, has the table's rows
+    as its range: a call with others is refused. Any other index is known in the kernel alone, for example one that is
+    computed: outside the table it gives a row of NaN. Rejected: a table without rows, constant indices outside it, an
+    input whose `nn.range` or `nn.default` is not inside it.
 
     ```mlir
     %e = nn.embedding %table, %ids : (tensor<30522x384xf32>, tensor<?x?xi64>) -> tensor<?x?x384xf32>

@@ -201,6 +201,8 @@ void SymbolicSizes::visit(Operation *op) {
       operands.emplace_back(of(operand));
     for (auto [left, right] : sized.getEqualSizes(operands))
       requireEqual(left, right, op);
+    if (isa<nn::EmbeddingOp>(op)) // reads a row whatever the index is
+      requireAtMost(getAffineConstantExpr(1, context), operands[0][0], op);
     for (auto [result, inferred] : llvm::zip_equal(op->getResults(), sized.inferResultSizes(operands)))
       setSizes(result, inferred);
     return;

@@ -8,6 +8,7 @@
 #include "intarsia/Lower.h"
 #include "intarsia/SizeMaterializer.h"
 #include "lib/Lower/EventOrder.h"
+#include "lib/Lower/InputRanges.h"
 #include "lib/Lower/KernelTable.h"
 #include "lib/Lower/Passes.h"
 #include "lib/Lower/WeightExpression.h"
@@ -453,7 +454,7 @@ LogicalResult HostProgram::build() {
       if (!sizes.isKnown(expression))
         return returnOp.emitError() << "a size of the result " << operand.getType()
                                     << " is not a function of the sizes of the inputs";
-  if (failed(checkSizes()))
+  if (failed(checkSizes()) || failed(inferInputRanges(source, sizes)))
     return failure();
   makeFunction();
   makeOutputs(returnOp);

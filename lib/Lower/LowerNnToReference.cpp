@@ -242,11 +242,20 @@ Value buildReference(ReferenceBuilder &builder, nn::EmbeddingOp op) {
   MixedSizes sizes = builder.sizesOf(op.getIndices());
   unsigned rank = sizes.size();
   sizes.push_back(tensor::getMixedSize(builder, builder.getLoc(), op.getTable(), 1));
-  return builder.parallel(sizes, elementOf(op.getTable()), {{op.getIndices(), builder.leading(rank + 1, rank)}},
+  FloatType element = cast<FloatType>(elementOf(op.getTable()));
+  Value rows = getValueOrCreateConstantIndexOp(builder, builder.getLoc(),
+                                               tensor::getMixedSize(builder, builder.getLoc(), op.getTable(), 0));
+  return builder.parallel(sizes, element, {{op.getIndices(), builder.leading(rank + 1, rank)}},
                           [&](ScalarBuilder &b, ValueRange v) -> Value {
                             Value row = arith::IndexCastOp::create(b, b.getIndexType(), v[0]);
                             Value column = linalg::IndexOp::create(b, rank);
-                            return tensor::ExtractOp::create(b, op.getTable(), ValueRange{row, column});
+                            Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, rows);
+                            Value inside =
+                                arith::SelectOp::create(b, isInside, row, arith::ConstantIndexOp::create(b, 0));
+                            Value value = tensor::ExtractOp::create(b, op.getTable(), ValueRange{inside, column});
+                            Value outside = arith::ConstantOp::create(
+                                b, b.getFloatAttr(element, APFloat::getNaN(element.getFloatSemantics())));
+                            return arith::SelectOp::create(b, isInside, value, outside);
                           });
 }
 

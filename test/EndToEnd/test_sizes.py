@@ -77,7 +77,8 @@ def test_slices(tools, tmp_path):
     )
     x, y = normal(4, 8), normal(9, 8)
     first, second = module.main(x, y, normal(4))
-    assert (first == x).all() and (second == y[1:]).all()
+    assert (first == x).all()
+    assert (second == y[1:]).all()
     assert "n is 1000000, the model's maximum is 4 (dimension 0 of input 'n')" in refused(
         module, x, y, normal(1_000_000)
     )
@@ -167,6 +168,63 @@ def test_divisions_round_down(tools, tmp_path, n):
     first, second = module.main(x, normal(n))
     assert (first == 2 * x[: (n - 3) // 2 + 2]).all()
     assert (second == 2 * x[at : at + 1]).all()
+
+
+def test_indices_of_a_table(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%t: tensor<9x4xf32>, %i: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> tensor<?x4xf32> {
+          %r = nn.embedding %t, %i : (tensor<9x4xf32>, tensor<?xi64>) -> tensor<?x4xf32>
+          return %r : tensor<?x4xf32> }""",
+    )
+    t, i = normal(9, 4), np.array([0, 8, 3], np.int64)
+    assert (module.main(t, i) == t[i]).all()
+    assert "input 'ids' is 9 at [1]: values must be in [0, 9)" in refused(module, t, np.array([0, 9, -1], np.int64))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2"])
+def test_computed_indices(tools, tmp_path, target):
+    """Outside of the tensor there is NaN, or the least integer, and no memory is read."""
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%t: tensor<9x37xf32>, %i: tensor<?xi64> {nn.sizes = ["n"]}, %k: tensor<9xi32>)
+            -> (tensor<?x37xf32>, tensor<?xf32>, tensor<?xi32>) {
+          %c0 = arith.constant 0 : index
+          %n = tensor.dim %i, %c0 : tensor<?xi64>
+          %j = arith.addi %i, %i : tensor<?xi64>
+          %r = nn.embedding %t, %j : (tensor<9x37xf32>, tensor<?xi64>) -> tensor<?x37xf32>
+          %e = tensor.empty(%n) : tensor<?xf32>
+          %s = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+              ins(%i : tensor<?xi64>) outs(%e : tensor<?xf32>) {
+          ^bb0(%v: i64, %o: f32):
+            %at = arith.index_cast %v : i64 to index
+            %x = tensor.extract %t[%at, %at] : tensor<9x37xf32>
+            linalg.yield %x : f32
+          } -> tensor<?xf32>
+          %f = tensor.empty(%n) : tensor<?xi32>
+          %u = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+              ins(%i : tensor<?xi64>) outs(%f : tensor<?xi32>) {
+          ^bb0(%v: i64, %o: i32):
+            %at = arith.index_cast %v : i64 to index
+            %x = tensor.extract %k[%at] : tensor<9xi32>
+            linalg.yield %x : i32
+          } -> tensor<?xi32>
+          return %r, %s, %u : tensor<?x37xf32>, tensor<?xf32>, tensor<?xi32> }""",
+        target=target,
+    )
+    t, k = normal(9, 37), np.arange(9, dtype=np.int32)
+    i = np.array([0, 4, 5, -1, 8, 9, 2**40, -(2**62)], np.int64)
+    rows, elements, integers = module.main(t, i, k)
+    inside = (2 * i >= 0) & (2 * i < 9)
+    assert (rows[inside] == t[2 * i[inside]]).all()
+    assert np.isnan(rows[~inside]).all()
+    inside = (i >= 0) & (i < 9)
+    assert (elements[inside] == t[i[inside], i[inside]]).all()
+    assert np.isnan(elements[~inside]).all()
+    assert (integers[inside] == i[inside]).all()
+    assert (integers[~inside] == np.iinfo(np.int32).min).all()
 
 
 def test_defaults_and_names(tools, tmp_path):

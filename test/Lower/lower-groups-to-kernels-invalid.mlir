@@ -126,3 +126,27 @@ func.func @main(%x: tensor<?x8xf32> {nn.sizes = ["a", ""]}, %y: tensor<?x8xf32> 
   }
   return %0 : tensor<?x8xf32>
 }
+
+// -----
+
+// A range that is larger than the table.
+func.func @main(%i: tensor<3xi64> {nn.name = "ids", nn.range = array<i64: 0, 10>}, %t: tensor<9x4xf32>) -> tensor<3x4xf32> {
+  %0 = nn.group "rows"(%i0 = %i, %t0 = %t) : (tensor<3xi64>, tensor<9x4xf32>) -> tensor<3x4xf32> {
+    // expected-error@+1 {{input 'ids' has nn.range [0, 10), and is an index of the table of 'nn.embedding', which has 9 rows; let the range be inside [0, 9)}}
+    %r = nn.embedding %t0, %i0 : (tensor<9x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+    nn.yield %r : tensor<3x4xf32>
+  }
+  return %0 : tensor<3x4xf32>
+}
+
+// -----
+
+// A default outside of the table.
+func.func @main(%i: tensor<3xi64> {nn.default = -1 : i64}, %t: tensor<9x4xf32>) -> tensor<3x4xf32> {
+  %0 = nn.group "rows"(%i0 = %i, %t0 = %t) : (tensor<3xi64>, tensor<9x4xf32>) -> tensor<3x4xf32> {
+    // expected-error@+1 {{input 'arg0' has nn.default -1, and is an index of the table of 'nn.embedding', which has 9 rows}}
+    %r = nn.embedding %t0, %i0 : (tensor<9x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+    nn.yield %r : tensor<3x4xf32>
+  }
+  return %0 : tensor<3x4xf32>
+}

@@ -214,6 +214,35 @@ func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %y: 
 
 // -----
 
+// Inputs that are indices of a table, as they are, have its rows as their range; a narrower one stays. What a slice
+// leaves out need be no index, and what is computed from one is none of the input's values.
+
+func.func @main(%a: tensor<2x3xi32>, %b: tensor<6xi64> {nn.range = array<i64: 0, 5>}, %c: tensor<6xi64>, %d: tensor<8xi64>, %e: tensor<6xi64>,
+                %t: tensor<9x4xf32>, %u: tensor<7x4xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) {
+  %f = tensor.collapse_shape %a [[0, 1]] : tensor<2x3xi32> into tensor<6xi32>
+  %r:4 = nn.group "rows"(%f0 = %f, %b0 = %b, %c0 = %c, %d0 = %d, %e0 = %e, %t0 = %t, %u0 = %u)
+      : (tensor<6xi32>, tensor<6xi64>, tensor<6xi64>, tensor<8xi64>, tensor<6xi64>, tensor<9x4xf32>, tensor<7x4xf32>)
+      -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) {
+    %i = arith.extsi %f0 : tensor<6xi32> to tensor<6xi64>
+    %0 = nn.embedding %t0, %i : (tensor<9x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+    %1 = nn.embedding %t0, %b0 : (tensor<9x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+    %2 = nn.embedding %t0, %c0 : (tensor<9x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+    %3 = nn.embedding %u0, %c0 : (tensor<7x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+    %4 = arith.addf %2, %3 : tensor<6x4xf32>
+    %s = tensor.extract_slice %d0[2] [6] [1] : tensor<8xi64> to tensor<6xi64>
+    %p = arith.addi %s, %e0 : tensor<6xi64>
+    %5 = nn.embedding %t0, %s : (tensor<9x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+    %6 = nn.embedding %t0, %p : (tensor<9x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+    %7 = arith.addf %5, %6 : tensor<6x4xf32>
+    nn.yield %0, %1, %4, %7 : tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>
+  }
+  return %r#0, %r#1, %r#2, %r#3 : tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: func.func @main(%{{.*}}: memref<2x3xi32> {nn.range = array<i64: 0, 9>}, %{{.*}}: memref<6xi64> {nn.range = array<i64: 0, 5>}, %{{.*}}: memref<6xi64> {nn.range = array<i64: 0, 7>}, %{{.*}}: memref<8xi64>, %{{.*}}: memref<6xi64>, %{{.*}}: memref<9x4xf32>
+
+// -----
+
 // Sizes without a name get one; tables that the model computes are constants.
 
 func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {

@@ -75,6 +75,30 @@ Value KernelEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t w
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes);
 }
 
+Value KernelEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
+                                    int64_t width) {
+  if (isComputed.none())
+    return evaluate(tensor, at, width);
+  Value isInside;
+  for (unsigned d : isComputed.set_bits()) {
+    Value here = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, at[d].base, size(sizes.of(tensor)[d]));
+    isInside = isInside ? arith::AndIOp::create(b, loc, isInside, here).getResult() : here;
+  }
+  Indices inside(at.begin(), at.end());
+  for (unsigned d : isComputed.set_bits())
+    inside[d].base = arith::SelectOp::create(b, loc, isInside, at[d].base, constant(0));
+  Value element = evaluate(tensor, inside, width);
+  Type type = getElementTypeOrSelf(element.getType());
+  Value outside;
+  if (isa<FloatType>(type))
+    outside = floatConstant(std::numeric_limits<double>::quiet_NaN(), type, width);
+  else
+    outside = splat(arith::ConstantOp::create(
+                        b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth()))),
+                    width);
+  return arith::SelectOp::create(b, loc, isInside, element, outside);
+}
+
 Value KernelEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {
   uint64_t dim = op.getDim();
   if (at[dim].lane && width > 1)
@@ -197,7 +221,9 @@ Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
     Value row = evaluate(embedding.getIndices(), at.drop_back(), 1);
     if (row.getType() != b.getI64Type())
       row = arith::ExtSIOp::create(b, loc, b.getI64Type(), row);
-    return evaluate(embedding.getTable(), {Index{row}, at.back()}, width);
+    llvm::SmallBitVector isComputed(2);
+    isComputed.set(0);
+    return evaluateInside(embedding.getTable(), {Index{row}, at.back()}, isComputed, width);
   }
   if (auto rope = dyn_cast<nn::RopeOp>(op))
     return evaluateRope(rope, at, width);
@@ -396,15 +422,19 @@ SmallVector<Value> KernelEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> 
       continue;
     }
     if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      // Loops and sizes are checked once a call (SizeConstraints.cpp), what comes from data here.
       SmallVector<Value> indices;
-      for (Value index : extract.getIndices())
+      llvm::SmallBitVector isComputed(extract.getIndices().size());
+      for (auto [d, index] : llvm::enumerate(extract.getIndices())) {
         indices.push_back(lookup(index));
+        isComputed[d] = !index.getDefiningOp<linalg::IndexOp>() && !sizes.ofIndex(index);
+      }
       SmallVector<Value> lanes;
       for (int64_t lane = 0; lane < width; ++lane) {
         Indices at;
         for (Value index : indices)
           at.push_back({width == 1 ? index : vector::ExtractOp::create(b, loc, index, lane).getResult()});
-        lanes.push_back(evaluate(extract.getTensor(), at, 1));
+        lanes.push_back(evaluateInside(extract.getTensor(), at, isComputed, 1));
       }
       values[extract.getResult()] =
           width == 1

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include <functional>
 #include <map>
 
@@ -71,6 +72,9 @@ private:
   mlir::Value evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  /// The element if the positions that are computed from data lie inside the tensor, else NaN or the least integer.
+  mlir::Value evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
+                             int64_t width);
   mlir::Value evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateRope(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);

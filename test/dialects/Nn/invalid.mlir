@@ -367,6 +367,23 @@ func.func @embedding(%t: tensor<10x2x4xf32>, %i: tensor<?xi64>) {
 
 // -----
 
+func.func @embedding(%t: tensor<0x4xf32>, %i: tensor<?xi64>) {
+  // expected-error@+1 {{'nn.embedding' op table has no rows}}
+  %0 = nn.embedding %t, %i : (tensor<0x4xf32>, tensor<?xi64>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @embedding(%t: tensor<10x4xf32>) {
+  %i = arith.constant dense<[0, 9, 10]> : tensor<3xi64>
+  // expected-error@+1 {{'nn.embedding' op index 10 is outside of the table, which has 10 rows}}
+  %0 = nn.embedding %t, %i : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
 func.func @rope(%x: tensor<?x?x8x64xf32>, %p: tensor<?x?xi64>, %f: tensor<33xf32>) {
   // expected-error@+1 {{'nn.rope' op rotates 66 features, input has 64 a head}}
   %0 = nn.rope %x, %p, %f : (tensor<?x?x8x64xf32>, tensor<?x?xi64>, tensor<33xf32>) -> tensor<?x?x8x64xf32>
