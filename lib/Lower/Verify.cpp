@@ -34,6 +34,57 @@ LogicalResult verifyKernel(rt::KernelOp kernel) {
   return failure(result.wasInterrupted());
 }
 
+/// The names or expressions of a value's dynamic sizes, one for each dimension.
+LogicalResult verifySizes(func::FuncOp function, const Twine &where, ShapedType type, Attribute attribute) {
+  auto names = dyn_cast_if_present<ArrayAttr>(attribute);
+  if (!names && type.hasStaticShape())
+    return success();
+  if (!names || static_cast<int64_t>(names.size()) != type.getRank() || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+    return function.emitOpError() << where << " is " << type << " and needs nn.sizes with a string for each dimension";
+  for (auto [dimension, name] : llvm::enumerate(names.getAsRange<StringAttr>()))
+    if (type.isDynamicDim(dimension) == name.empty())
+      return function.emitOpError() << "nn.sizes of " << where << " is " << names << ", the type " << type;
+  return success();
+}
+
+/// Calls are checked against arguments and results as the function describes them.
+LogicalResult verifySignature(func::FuncOp function, ArrayAttr symbols, ArrayAttr results) {
+  if (!llvm::all_of(symbols, llvm::IsaPred<StringAttr>))
+    return function.emitOpError() << hostSymbolsAttr << " is " << symbols << ", must be a list of strings";
+  llvm::DenseSet<Attribute> carried;
+  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
+    auto memref = dyn_cast<MemRefType>(type);
+    if (!memref || !memref.getLayout().isIdentity())
+      return function.emitOpError() << "argument " << index << " is " << type << ", must be a dense memref";
+    auto names = function.getArgAttrOfType<ArrayAttr>(index, "nn.sizes");
+    if (failed(verifySizes(function, "argument " + Twine(index), memref, names)))
+      return failure();
+    for (Attribute name : names ? names.getValue() : ArrayRef<Attribute>()) {
+      if (!cast<StringAttr>(name).empty() && !llvm::is_contained(symbols, name))
+        return function.emitOpError() << "nn.sizes of argument " << index << " names " << name << ", "
+                                      << hostSymbolsAttr << " does not";
+      carried.insert(name);
+    }
+  }
+  for (auto [index, symbol] : llvm::enumerate(symbols)) {
+    if (!carried.contains(symbol))
+      return function.emitOpError() << hostSymbolsAttr << " names " << symbol << ", no argument does";
+    if (llvm::is_contained(symbols.getValue().take_front(index), symbol))
+      return function.emitOpError() << hostSymbolsAttr << " names " << symbol << " twice";
+  }
+  for (auto [index, result] : llvm::enumerate(results)) {
+    auto description = dyn_cast<DictionaryAttr>(result);
+    auto type = description ? description.getAs<TypeAttr>("type") : TypeAttr();
+    auto tensor = type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
+    if (!tensor)
+      return function.emitOpError() << hostResultsAttr << " describes result " << index << " as " << result
+                                    << ", must be a dictionary with the tensor's `type`";
+    if (failed(verifySizes(function, "result " + Twine(index), tensor, description.get("nn.sizes"))))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult verifyHost(func::FuncOp function) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitOpError() << "must have a body of one block";
@@ -43,6 +94,8 @@ LogicalResult verifyHost(func::FuncOp function) {
   auto results = function->getAttrOfType<ArrayAttr>(hostResultsAttr);
   if (!symbols || !results)
     return function.emitOpError() << "lacks the attributes '" << hostSymbolsAttr << "' and '" << hostResultsAttr << "'";
+  if (failed(verifySignature(function, symbols, results)))
+    return failure();
 
   llvm::SmallVector<bool> hasOutput(results.size(), false);
   Operation *started = nullptr, *workspace = nullptr;
@@ -54,10 +107,18 @@ LogicalResult verifyHost(func::FuncOp function) {
       uint64_t index = output.getIndex();
       if (index >= results.size())
         return op.emitOpError() << "is result " << index << " of a function that has " << results.size();
+      auto described = cast<ShapedType>(cast<DictionaryAttr>(results[index]).getAs<TypeAttr>("type").getValue());
+      auto type = cast<MemRefType>(output.getType());
+      if (type.getShape() != described.getShape() || type.getElementType() != described.getElementType())
+        return op.emitOpError() << "is " << type << ", " << hostResultsAttr << " describes result " << index << " as "
+                                << described;
       if (std::exchange(hasOutput[index], true))
         return op.emitOpError() << "makes result " << index << " a second time";
       if (started)
         return op.emitOpError() << "comes after work was started; buffers are made first";
+    } else if (isa<rt::CheckOp>(op)) {
+      if (started || workspace || llvm::is_contained(hasOutput, true))
+        return op.emitOpError() << "comes after a buffer was made; sizes are checked first";
     } else if (isa<rt::WorkspaceOp>(op)) {
       if (started)
         return op.emitOpError() << "comes after work was started; buffers are made first";

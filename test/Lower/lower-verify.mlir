@@ -7,8 +7,10 @@ rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.siz
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
-func.func @main(%x: memref<?xf32>) attributes {rt.symbols = ["n"], rt.results = [{type = tensor<?xf32>}]} {
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = [{nn.sizes = ["n"], type = tensor<?xf32>}]} {
   %n = rt.symbol "n"
+  %c2 = arith.constant 2 : index
+  rt.check %c2 at_most %n {left_text = "2", right_text = "n", why = "'tensor.extract_slice' needs it"}
   %q = rt.get_queue 0 : !rt.queue
   %o = rt.output 0 (%n) : memref<?xf32>
   %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
@@ -18,7 +20,7 @@ func.func @main(%x: memref<?xf32>) attributes {rt.symbols = ["n"], rt.results = 
 
 // -----
 
-func.func @main(%x: memref<?xf32>) attributes {rt.symbols = ["n"], rt.results = []} {
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = []} {
   %n = rt.symbol "n"
   // expected-error@+1 {{has no place in the workspace; run lower-plan-buffers}}
   %o = rt.alloc (%n) : memref<?xf32>
@@ -27,7 +29,7 @@ func.func @main(%x: memref<?xf32>) attributes {rt.symbols = ["n"], rt.results = 
 
 // -----
 
-func.func @main() attributes {rt.symbols = ["n"], rt.results = []} {
+func.func @main() attributes {rt.symbols = [], rt.results = []} {
   // expected-error@+1 {{names 'm', which is no size of this function}}
   %n = rt.symbol "m"
   return
@@ -73,4 +75,78 @@ rt.kernel @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {root = "rows", size
   %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
   %r = arith.addf %x, %c : tensor<2xf32>
   rt.yield %r : tensor<2xf32>
+}
+
+// -----
+
+// expected-error@+1 {{argument 0 is 'index', must be a dense memref}}
+func.func @main(%i: index) attributes {rt.symbols = [], rt.results = []} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{argument 0 is 'memref<8xf32, strided<[2]>>', must be a dense memref}}
+func.func @main(%i: memref<8xf32, strided<[2]>>) attributes {rt.symbols = [], rt.results = []} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{argument 0 is 'memref<?xf32>' and needs nn.sizes with a string for each dimension}}
+func.func @main(%x: memref<?xf32>) attributes {rt.symbols = [], rt.results = []} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{nn.sizes of argument 0 is [""], the type 'memref<?xf32>'}}
+func.func @main(%x: memref<?xf32> {nn.sizes = [""]}) attributes {rt.symbols = [], rt.results = []} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{nn.sizes of argument 0 names "n", rt.symbols does not}}
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [], rt.results = []} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{rt.symbols names "m", no argument does}}
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n", "m"], rt.results = []} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{rt.results describes result 0 as {nn.sizes = [""]}, must be a dictionary with the tensor's `type`}}
+func.func @main() attributes {rt.symbols = [], rt.results = [{nn.sizes = [""]}]} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{result 0 is 'tensor<?x4xf32>' and needs nn.sizes with a string for each dimension}}
+func.func @main() attributes {rt.symbols = [], rt.results = [{nn.sizes = ["n"], type = tensor<?x4xf32>}]} {
+  return
+}
+
+// -----
+
+func.func @main() attributes {rt.symbols = [], rt.results = [{type = tensor<4xf32>}]} {
+  // expected-error@+1 {{is 'memref<8xf32>', rt.results describes result 0 as 'tensor<4xf32>'}}
+  %o = rt.output 0 () : memref<8xf32>
+  return
+}
+
+// -----
+
+func.func @main() attributes {rt.symbols = [], rt.results = [{type = tensor<8xf32>}]} {
+  %c2 = arith.constant 2 : index
+  %o = rt.output 0 () : memref<8xf32>
+  // expected-error@+1 {{comes after a buffer was made; sizes are checked first}}
+  rt.check %c2 at_most %c2 {left_text = "2", right_text = "2", why = ""}
+  return
 }
