@@ -120,7 +120,8 @@ ITX_API void *itx_tensor_data(const itx_tensor *tensor);
 /* DLPack (https://dmlc.github.io/dlpack): the structures are those of its published ABI, versioned (1.x) or not (0.x).
  * from_dlpack: takes `managed` over if it succeeds and calls its deleter when the last user is gone. Rows that are
  * not dense are copied into dense memory, everything else stays where it is.
- * to_dlpack: shares the memory; the receiver calls the deleter. */
+ * to_dlpack: shares the memory; the receiver calls the deleter. What came in read-only and was not copied goes out
+ * read-only; DLPack 0.x cannot say that, to_dlpack refuses it. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 ITX_API itx_status itx_tensor_from_dlpack(struct DLManagedTensor *managed, itx_tensor **tensor);

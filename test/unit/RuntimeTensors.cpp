@@ -10,6 +10,7 @@
 
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(DLPack, RoundTripWithoutCopying) {
@@ -34,6 +35,33 @@ TEST(DLPack, RoundTripWithoutCopying) {
   ASSERT_EQ(itx_tensor_from_dlpack_versioned(versioned, &again), ITX_OK);
   EXPECT_EQ(itx_tensor_data(again), data);
   itx_tensor_free(again);
+}
+
+TEST(DLPack, ReadOnlyStaysReadOnly) {
+  float values[6] = {1, 2, 3, 4, 5, 6};
+  int64_t shape[] = {2, 3}, turned[] = {1, 2};
+  DLManagedTensorVersioned source = {};
+  source.version = {1, 0};
+  source.flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  source.dl_tensor = {values, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0};
+  itx_tensor *tensor = nullptr;
+  ASSERT_EQ(itx_tensor_from_dlpack_versioned(&source, &tensor), ITX_OK) << itx_last_error();
+  TensorPointer owner(tensor);
+  DLManagedTensorVersioned *versioned = nullptr;
+  ASSERT_EQ(itx_tensor_to_dlpack_versioned(tensor, &versioned), ITX_OK);
+  EXPECT_EQ(versioned->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
+  versioned->deleter(versioned);
+  DLManagedTensor *managed = nullptr;
+  EXPECT_EQ(itx_tensor_to_dlpack(tensor, &managed), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(itx_last_error(), AllOf(HasSubstr("read-only"), HasSubstr("_versioned")));
+  EXPECT_EQ(managed, nullptr);
+
+  source.dl_tensor.strides = turned; // is copied, and the copy is ours
+  ASSERT_EQ(itx_tensor_from_dlpack_versioned(&source, &tensor), ITX_OK) << itx_last_error();
+  TensorPointer copy(tensor);
+  ASSERT_EQ(itx_tensor_to_dlpack_versioned(tensor, &versioned), ITX_OK);
+  EXPECT_EQ(versioned->flags, 0u);
+  versioned->deleter(versioned);
 }
 
 namespace {
@@ -89,9 +117,10 @@ TEST(DLPack, RefusedTensorsStayTheCallers) {
   Foreign device({6}, {}), type({6}, {}), negative({-6}, {});
   device.managed.dl_tensor.device.device_type = 2;
   EXPECT_EQ(itx_tensor_from_dlpack(&device.managed, &tensor), ITX_INVALID_ARGUMENT);
-  EXPECT_THAT(itx_last_error(), HasSubstr("device type 2"));
+  EXPECT_THAT(itx_last_error(), HasSubstr("device type 2 (CUDA)"));
   type.managed.dl_tensor.dtype = {5, 64, 1};
   EXPECT_EQ(itx_tensor_from_dlpack(&type.managed, &tensor), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("complex64"));
   EXPECT_EQ(itx_tensor_from_dlpack(&negative.managed, &tensor), ITX_INVALID_ARGUMENT);
   EXPECT_EQ(device.deleted + type.deleted + negative.deleted, 0);
   EXPECT_EQ(tensor, nullptr);
