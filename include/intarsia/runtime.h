@@ -64,8 +64,9 @@ ITX_API const char *itx_version(void);
 
 /* ---- Threads ---------------------------------------------------------------------------------------------- */
 
-/* Number of threads that a call uses, its caller included. 0 goes back to the default: the environment variable
- * ITX_THREADS, or else what the affinity mask and the cgroup's CPU quota allow. Takes effect for the next call. */
+/* Number of threads that a call uses, its caller included, 1 to 1024. 0 goes back to the default: the environment
+ * variable ITX_THREADS, or else what the affinity mask and the cgroup's CPU quota allow. Takes effect for the next
+ * call. An ITX_THREADS that is no such number is an error here and when a module is loaded. */
 ITX_API itx_status itx_set_threads(int32_t threads);
 ITX_API int32_t itx_threads(void);
 

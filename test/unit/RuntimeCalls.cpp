@@ -215,6 +215,24 @@ TEST_F(Calls, ThreadCount) {
   EXPECT_GE(itx_threads(), 1);
 }
 
+TEST_F(Calls, BadThreadVariablesAreErrors) {
+  std::string path = writeSample(folder);
+  for (const char *value : {"abc", "0", "-4", "2x", "1025", "99999999999999999999"}) {
+    ScopedVariable threads("ITX_THREADS", value);
+    EXPECT_THAT(loadFailure(path, ITX_INVALID_ARGUMENT),
+                AllOf(HasSubstr("ITX_THREADS"), HasSubstr(std::string("'") + value + "'"), HasSubstr("1 to 1024")));
+    EXPECT_EQ(itx_set_threads(0), ITX_INVALID_ARGUMENT);
+    EXPECT_EQ(itx_set_threads(2), ITX_OK);
+  }
+  {
+    ScopedVariable spin("ITX_SPIN_US", "long");
+    EXPECT_THAT(loadFailure(path, ITX_INVALID_ARGUMENT), AllOf(HasSubstr("ITX_SPIN_US"), HasSubstr("'long'")));
+  }
+  ScopedVariable empty("ITX_THREADS", "");
+  EXPECT_NE(load(path), nullptr) << "empty is as good as not set";
+  EXPECT_EQ(itx_set_threads(0), ITX_OK);
+}
+
 TEST_F(Calls, SteadyStateReusesMemory) {
   ModulePointer module = load(writeSample(folder));
   TensorPointer ids = idsOf(8, 512), output;

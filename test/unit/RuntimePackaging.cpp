@@ -133,6 +133,10 @@ TEST_F(Packaging, RunTool) {
   fails(path + input + " --function=none", "'none'");
   fails(path + input + " --output=@/does/not/exist/y.npy", "/does/not/exist");
   fails(path + input + " --output=rowz=@y.npy", "'rowz'");
+  {
+    ScopedVariable threads("ITX_THREADS", "many");
+    fails(path + input, "ITX_THREADS is 'many'");
+  }
   auto [timing, timed] = shell(run + " " + path + input + " --benchmark=5 --threads=2 --verify");
   EXPECT_EQ(timed, 0) << timing;
   EXPECT_THAT(timing, AllOf(HasSubstr("median"), HasSubstr("p90"), HasSubstr("5 calls, 2 threads")));

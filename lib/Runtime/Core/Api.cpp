@@ -55,6 +55,7 @@ itx_status itx_set_threads(int32_t threads) {
   return guarded([&]() -> Status {
     if (threads < 0 || threads > 1024)
       return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to 1024 are possible, 0 means the default", threads);
+    ITX_RETURN_IF_ERROR(threads == 0 ? checkThreadVariables() : Status::success());
     processPool().setThreads(threads == 0 ? defaultThreads() : threads);
     return Status::success();
   });
@@ -151,16 +152,24 @@ static itx_module *handleOf(std::shared_ptr<Module> module) {
   return handle.release();
 }
 
+/// `load(options, module)` makes the module; what all ways of loading have in common is here.
+template <typename Load> static Status loadModule(const itx_load_options *options, itx_module **module, Load load) {
+  ITX_REQUIRE(module);
+  std::shared_ptr<Module> loaded;
+  LoadOptions parsed;
+  ITX_RETURN_IF_ERROR(readOptions(options, parsed));
+  ITX_RETURN_IF_ERROR(checkThreadVariables());
+  ITX_RETURN_IF_ERROR(load(parsed, loaded));
+  *module = handleOf(std::move(loaded));
+  return Status::success();
+}
+
 itx_status itx_module_load(const char *path, const itx_load_options *options, itx_module **module) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(path);
-    ITX_REQUIRE(module);
-    std::shared_ptr<Module> loaded;
-    LoadOptions parsed;
-    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-    ITX_RETURN_IF_ERROR(Module::load(path, parsed, loaded));
-    *module = handleOf(std::move(loaded));
-    return Status::success();
+    return loadModule(options, module, [&](const LoadOptions &parsed, std::shared_ptr<Module> &loaded) {
+      return Module::load(path, parsed, loaded);
+    });
   });
 }
 
@@ -168,13 +177,9 @@ itx_status itx_module_load_memory(const void *data, size_t bytes, const char *na
                                   itx_module **module) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(data);
-    ITX_REQUIRE(module);
-    std::shared_ptr<Module> loaded;
-    LoadOptions parsed;
-    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-    ITX_RETURN_IF_ERROR(Module::loadMemory(data, bytes, name ? name : "module", parsed, loaded));
-    *module = handleOf(std::move(loaded));
-    return Status::success();
+    return loadModule(options, module, [&](const LoadOptions &parsed, std::shared_ptr<Module> &loaded) {
+      return Module::loadMemory(data, bytes, name ? name : "module", parsed, loaded);
+    });
   });
 }
 
@@ -186,13 +191,9 @@ static std::string ownExecutable() {
 
 itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module) {
   return guarded([&]() -> Status {
-    ITX_REQUIRE(module);
-    std::shared_ptr<Module> loaded;
-    LoadOptions parsed;
-    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-    ITX_RETURN_IF_ERROR(Module::loadEmbedded(path ? path : ownExecutable(), parsed, loaded));
-    *module = handleOf(std::move(loaded));
-    return Status::success();
+    return loadModule(options, module, [&](const LoadOptions &parsed, std::shared_ptr<Module> &loaded) {
+      return Module::loadEmbedded(path ? path : ownExecutable(), parsed, loaded);
+    });
   });
 }
 
