@@ -17,7 +17,8 @@
  *   itx_tensor_free(outputs[0]); itx_tensor_free(inputs[0]); itx_module_free(module);
  *
  * Threads: every function may be called from any thread; a module and a tensor may be used by several threads at once
- * as long as none frees it. Fork: a child may go on using what its parent made.
+ * as long as none frees it. Fork: a child may go on using what its parent made; a call that the parent started and that
+ * was not done at the fork is the parent's alone.
  *===------------------------------------------------------------------------------------------------------===*/
 #ifndef INTARSIA_RUNTIME_H
 #define INTARSIA_RUNTIME_H
@@ -157,7 +158,9 @@ ITX_API itx_status itx_module_load_memory(const void *data, size_t bytes, const 
 /* The module that is appended to an executable made with --emit=exe. path: null for the running executable.
  * ITX_NOT_FOUND when there is none. */
 ITX_API itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module);
-/* Frees the handle; a null pointer is allowed. Calls in flight finish first; tensors live on. */
+/* Frees the handle and with it the functions; a null pointer is allowed. It waits for nothing: a call that has begun
+ * (an itx_pending, an itx_invoke that is computing on another thread) keeps the code and the weights until it is done,
+ * and tensors live on. No call may begin at the same time or afterwards. */
 ITX_API void itx_module_free(itx_module *module);
 
 /* The artifact's manifest, JSON in UTF-8. */
@@ -215,10 +218,10 @@ typedef struct itx_pending itx_pending;
  * memory must not change before the call is done. */
 ITX_API itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                                     itx_pending **pending);
-/* Not 0 once the call is done. */
+/* Not 0 once itx_pending_wait will not block. */
 ITX_API int32_t itx_pending_done(const itx_pending *pending);
-/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null with
- * output_count 0: results are dropped. */
+/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null: results are
+ * dropped. ITX_INVALID_ARGUMENT in a child of a fork when the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
 
 /* ---- Profiles --------------------------------------------------------------------------------------------- */

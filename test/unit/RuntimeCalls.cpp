@@ -156,6 +156,32 @@ TEST_F(Calls, AsynchronousErrorsAndDrops) {
   EXPECT_EQ(itx_pending_wait(pending, nullptr, 0), ITX_OK);
 }
 
+TEST_F(Calls, ModuleIsFreedWhileOneComputes) {
+  ModulePointer module = load(writeSample(folder));
+  TensorPointer ids = idsOf(1, 6), output;
+  HeldMask mask(6);
+  const itx_function *function = find(module, "main");
+  itx_status status = ITX_INTERNAL;
+  std::thread caller([&] { status = invoke(function, {ids.get(), mask.get()}, output); });
+  while (!mask.hasArrived())
+    std::this_thread::yield();
+  module.reset();
+  mask.release();
+  caller.join();
+  ASSERT_EQ(status, ITX_OK);
+  EXPECT_TRUE(isRight(ids, output));
+}
+
+TEST_F(Calls, NullArgumentsAreNamed) {
+  ModulePointer module = load(writeSample(folder));
+  EXPECT_EQ(itx_invoke(nullptr, nullptr, 0, nullptr, 0), ITX_INVALID_ARGUMENT);
+  EXPECT_STREQ(itx_last_error(), "the argument 'function' is null");
+  TensorPointer ids = idsOf(1, 6);
+  itx_tensor *inputs[] = {ids.get()};
+  EXPECT_EQ(itx_invoke(find(module, "main"), inputs, 1, nullptr, 1), ITX_INVALID_ARGUMENT);
+  EXPECT_STREQ(itx_last_error(), "the argument 'outputs' is null");
+}
+
 TEST_F(Calls, SeveralThreadsAndModules) {
   std::string path = writeSample(folder);
   ModulePointer first = load(path), second = load(path);
@@ -205,6 +231,43 @@ TEST_F(Calls, ForkWhileCallsRun) {
   stop = true;
   busy.join();
   itx_set_threads(0);
+}
+
+namespace {
+/// What a child says of a call that its parent started: 0 refused, 1 right results, 2 anything else.
+int waitInChild(itx_pending *pending, const TensorPointer &ids) {
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(20); // ends a child that hangs
+    itx_tensor *made = nullptr;
+    bool done = itx_pending_done(pending) != 0;
+    itx_status status = itx_pending_wait(pending, &made, 1);
+    TensorPointer output(made);
+    bool refused = status == ITX_INVALID_ARGUMENT && !made && strstr(itx_last_error(), "before the fork");
+    _exit(!done ? 2 : refused ? 0 : status == ITX_OK && isRight(ids, output) ? 1 : 2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+} // namespace
+
+TEST_F(Calls, ChildOfAForkDoesNotWaitForItsParentsCall) {
+  ModulePointer module = load(writeSample(folder));
+  TensorPointer ids = idsOf(1, 6);
+  HeldMask mask(6);
+  itx_tensor *inputs[] = {ids.get(), mask.get()}, *made = nullptr;
+  itx_pending *pending = nullptr;
+  ASSERT_EQ(itx_invoke_start(find(module, "main"), inputs, 2, &pending), ITX_OK) << itx_last_error();
+  EXPECT_EQ(itx_pending_done(pending), 0);
+  EXPECT_EQ(waitInChild(pending, ids), 0);
+  mask.release();
+  while (!itx_pending_done(pending))
+    std::this_thread::yield();
+  EXPECT_EQ(waitInChild(pending, ids), 1) << "what was done before the fork is the child's too";
+  ASSERT_EQ(itx_pending_wait(pending, &made, 1), ITX_OK) << itx_last_error();
+  TensorPointer output(made);
+  EXPECT_TRUE(isRight(ids, output));
 }
 
 TEST_F(Calls, ThreadCount) {

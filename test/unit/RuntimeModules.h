@@ -92,6 +92,19 @@ inline bool isRight(const TensorPointer &ids, const TensorPointer &output) {
   return itx_tensor_elements(output.get()) == 4 * itx_tensor_elements(ids.get());
 }
 
+/// A mask for idsOf(1, n) that holds the call (modules/sample.c) from its arrival until `release`.
+class HeldMask {
+public:
+  explicit HeldMask(int64_t n) : tensor_(tensorOf(ITX_I64, {1, n}, std::vector<int64_t>(n, 1))) { *first() = -7; }
+  itx_tensor *get() const { return tensor_.get(); }
+  bool hasArrived() const { return __atomic_load_n(first(), __ATOMIC_ACQUIRE) == -8; }
+  void release() { __atomic_store_n(first(), 1, __ATOMIC_RELEASE); }
+
+private:
+  int64_t *first() const { return static_cast<int64_t *>(itx_tensor_data(tensor_.get())); }
+  TensorPointer tensor_;
+};
+
 /// An artifact with the weights inside; returns its path.
 inline std::string writeEmbedded(const TemporaryFolder &folder) {
   std::string elf = sampleElf(replaced(filledManifest(), "\"file\":\"m.safetensors\"", "\"file\":null"));
