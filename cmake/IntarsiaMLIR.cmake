@@ -46,7 +46,8 @@ function(intarsia_tool name)
   add_executable(${name} ${ARG_SOURCES})
   intarsia_compiler_options(${name})
   # The precompiled header was made with -fPIC; -fPIE, which CMake would choose for a program, does not match it.
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  # Installed, it still finds the shared MLIR and LLVM where they were linked from.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF INSTALL_RPATH_USE_LINK_PATH ON)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM IntarsiaPrecompiled)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
