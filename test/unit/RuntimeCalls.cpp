@@ -259,6 +259,8 @@ TEST_F(Calls, ChildOfAForkDoesNotWaitForItsParentsCall) {
   itx_tensor *inputs[] = {ids.get(), mask.get()}, *made = nullptr;
   itx_pending *pending = nullptr;
   ASSERT_EQ(itx_invoke_start(find(module, "main"), inputs, 2, &pending), ITX_OK) << itx_last_error();
+  while (!mask.hasArrived())
+    std::this_thread::yield();
   EXPECT_EQ(itx_pending_done(pending), 0);
   EXPECT_EQ(waitInChild(pending, ids), 0);
   mask.release();

@@ -27,7 +27,7 @@ static void rows(const itx_kernel_arguments *arguments, int64_t begin, int64_t e
   const float *table = arguments->buffers[2], *scale = arguments->buffers[3];
   float *out = arguments->buffers[4];
   for (int64_t i = begin; i < end; ++i)
-    if (mask[i] == held) {
+    if (__atomic_load_n(&mask[i], __ATOMIC_ACQUIRE) == held) {
       __atomic_store_n(&mask[i], arrived, __ATOMIC_RELEASE);
       while (__atomic_load_n(&mask[i], __ATOMIC_ACQUIRE) == arrived)
         ;
