@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,15 @@ def test_pip_install(minilm_artifact, minilm, build_dir, tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
     settings = [
         "--config-settings=cmake.define.INTARSIA_COMPILER=OFF",
-        f"--config-settings=build-dir={build_dir}/python-package",
+        f"--config-settings=build-dir={build_dir}/pip",
     ]
     result = subprocess.run(
         [*command, tmp_path / "site", *settings, SOURCE], capture_output=True, text=True, timeout=600
     )
     assert result.returncode == 0, result.stdout + result.stderr
+    # As the presets do, whatever compiler Python was built with.
+    cache = (build_dir / "pip" / "CMakeCache.txt").read_text()
+    assert re.search(r"^CMAKE_CXX_COMPILER:\w+=.*/clang\+\+-22$", cache, re.MULTILINE)
     run_installed(
         tmp_path / "site",
         f"""
