@@ -9,10 +9,10 @@ PRESET ?= dev
 BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 
-.PHONY: help setup build demo test test-slow bench docs format lint asan tsan fuzz clean
+.PHONY: help setup build demo test test-slow bench docs format lint asan asan-compiler tsan fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, the Python environment with the MiniLM model
 	@scripts/setup-packages.sh
@@ -45,10 +45,13 @@ format: setup ## format the C++ and Python sources
 lint: setup ## check the formatting and lint Python
 	@scripts/format.sh --check
 
-asan: setup ## runtime unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: setup ## the runtime's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh asan
 
-tsan: setup ## runtime unit tests under ThreadSanitizer
+asan-compiler: setup ## the same for the compiler: unit, IR and end-to-end tests (a long build)
+	@scripts/sanitize.sh asan-compiler
+
+tsan: setup ## the runtime's unit tests under ThreadSanitizer
 	@scripts/sanitize.sh tsan
 
 fuzz: setup ## run each fuzzer for 30 seconds

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.capi import Runtime
 from harness.cases import CASES, make_inputs, model_directory, onnx_file
 
 
@@ -51,44 +52,24 @@ class Engine(ABC):
 
 
 class Intarsia(Engine):
-    """The Python package where it can be imported, else the C API through ctypes."""
+    """The C API through ctypes."""
 
     def prepare(self) -> None:
-        try:
-            import intarsia
-        except ImportError:
-            from harness.capi import Runtime
-
-            self.package: Any = None
-            self.runtime = Runtime(self.arguments.runtime)
-            self.runtime.set_threads(self.arguments.threads)
-            self.version = f"Intarsia {self.runtime.version()}"
-        else:
-            self.package = intarsia
-            intarsia.set_threads(self.arguments.threads)
-            self.version = f"Intarsia {getattr(intarsia, '__version__', '')}"
+        self.runtime = Runtime(self.arguments.runtime)
+        self.runtime.set_threads(self.arguments.threads)
+        self.version = f"Intarsia {self.runtime.version()}"
         self.settings = {
-            "called through": "Python package" if self.package else "C API",
+            "called through": "C API",
             "artifact": "one for all sizes",
             "threads": self.arguments.threads,
         }
 
     def load(self) -> None:
-        if self.package:
-            self.main = self.package.load(str(self.arguments.artifact)).main
-        else:
-            self.function = self.runtime.load(self.arguments.artifact).function("main")
-            self.tensors = self.function.wrap(self.inputs)
+        self.function = self.runtime.load(self.arguments.artifact).function("main")
+        self.tensors = self.function.wrap(self.inputs)
 
     def call(self) -> Any:
-        return self.main(**self.inputs) if self.package else self.function(self.tensors)
-
-    def last_hidden_state(self, result: Any) -> np.ndarray:
-        if isinstance(result, np.ndarray):
-            return result
-        if isinstance(result, dict):
-            return np.asarray(result["last_hidden_state"])
-        return np.asarray(result[0])
+        return self.function(self.tensors)
 
 
 class OnnxRuntime(Engine):
@@ -258,7 +239,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="folder of make_models.py")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--artifact", type=Path, help="compiled model, for the engine intarsia")
-    parser.add_argument("--runtime", type=Path, help="libintarsia_runtime.so, where there is no Python package")
+    parser.add_argument("--runtime", type=Path, help="libintarsia_runtime.so, for the engine intarsia")
     arguments = parser.parse_args()
     # What libraries print to standard output must not be taken for an answer.
     answers = os.dup(1)

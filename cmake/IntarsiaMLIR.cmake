@@ -1,3 +1,8 @@
+# With g++ and hidden visibility the compiler has type ids of its own beside those in libMLIR, and verifies no module.
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "The compiler is built with clang, not with ${CMAKE_CXX_COMPILER}: set CMAKE_CXX_COMPILER to "
+                      "clang++-22, or build the runtime alone with -DINTARSIA_COMPILER=OFF")
+endif()
 # LLVM and MLIR 22.1, shared libraries only: mixing them with the static ones registers every option twice.
 find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 set(MLIR_LINK_MLIR_DYLIB ON)
@@ -21,9 +26,7 @@ function(intarsia_compiler_options target)
   target_include_directories(${target} SYSTEM PRIVATE ${INTARSIA_MLIR_INCLUDES})
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
   target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti -Wno-deprecated-declarations)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-  endif()
+  target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
 endfunction()
 intarsia_compiler_options(IntarsiaPrecompiled)
 
@@ -46,7 +49,8 @@ function(intarsia_tool name)
   add_executable(${name} ${ARG_SOURCES})
   intarsia_compiler_options(${name})
   # The precompiled header was made with -fPIC; -fPIE, which CMake would choose for a program, does not match it.
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  # Installed, it still finds the shared MLIR and LLVM where they were linked from.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF INSTALL_RPATH_USE_LINK_PATH ON)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM IntarsiaPrecompiled)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)

@@ -14,7 +14,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,39 +60,32 @@ nb::dlpack::dtype toDlpack(itx_dtype dtype) {
   }
 }
 
-std::optional<itx_dtype> fromDlpack(nb::dlpack::dtype dtype) {
-  for (itx_dtype candidate : {ITX_F32, ITX_F16, ITX_BF16, ITX_F64, ITX_I64, ITX_I32, ITX_I16, ITX_I8, ITX_U8, ITX_BOOL})
-    if (toDlpack(candidate) == dtype)
-      return candidate;
-  return std::nullopt;
+/// The tensor of a capsule that a producer's __dlpack__ returned. It shares the producer's memory and keeps it alive;
+/// rows that are not dense are copied.
+TensorHandle fromCapsule(nb::handle capsule) {
+  itx_tensor *tensor = nullptr;
+  // A capsule that was used is renamed: it may be used once.
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    void *managed = PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned");
+    check(itx_tensor_from_dlpack_versioned(static_cast<DLManagedTensorVersioned *>(managed), &tensor));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+  } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    void *managed = PyCapsule_GetPointer(capsule.ptr(), "dltensor");
+    check(itx_tensor_from_dlpack(static_cast<DLManagedTensor *>(managed), &tensor));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  } else {
+    throw ItxError{ITX_INVALID_ARGUMENT, "its __dlpack__ returned no DLPack capsule"};
+  }
+  return TensorHandle(tensor);
 }
 
-/// Arrays of any framework, in host memory. Rows that are not dense are copied by the caster.
-using InputArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-/// The tensor shares the array's memory and keeps the array alive. bfloat16 arrays of NumPy come as uint16 with
-/// `bits` set, as NumPy has no DLPack type for them.
-TensorHandle wrap(const InputArray &array, bool bits, const std::string &name) {
-  std::optional<itx_dtype> dtype = bits ? ITX_BF16 : fromDlpack(array.dtype());
-  if (!dtype)
-    throw ItxError{ITX_INVALID_ARGUMENT, "input '" + name + "': no element type of Intarsia has DLPack code " +
-                                             std::to_string(array.dtype().code) + " with " +
-                                             std::to_string(array.dtype().bits) + " bits"};
-  std::vector<int64_t> shape(array.ndim());
-  for (size_t axis = 0; axis < shape.size(); ++axis)
-    shape[axis] = static_cast<int64_t>(array.shape(axis));
-  auto owner = std::make_unique<InputArray>(array);
-  auto release = [](void *context) {
-    // The last user may be a worker thread. After the interpreter's end there is nothing left to give back to.
-    if (!nb::is_alive())
-      return;
-    nb::gil_scoped_acquire gil;
-    delete static_cast<InputArray *>(context);
-  };
-  itx_tensor *tensor = nullptr;
-  check(itx_tensor_wrap(array.data(), *dtype, static_cast<uint32_t>(shape.size()), shape.data(), release, owner.get(),
+/// The same memory as bfloat16: NumPy has no DLPack type for it, its arrays come as 16-bit integers.
+TensorHandle asBfloat16(TensorHandle bits) {
+  itx_tensor *raw = bits.get(), *tensor = nullptr;
+  auto release = [](void *context) { itx_tensor_free(static_cast<itx_tensor *>(context)); };
+  check(itx_tensor_wrap(itx_tensor_data(raw), ITX_BF16, itx_tensor_rank(raw), itx_tensor_shape(raw), release, raw,
                         &tensor));
-  owner.release();
+  bits.release();
   return TensorHandle(tensor);
 }
 
@@ -181,11 +173,11 @@ public:
     return index;
   }
 
-  /// `arrays`: one (array, is bfloat16 bits) pair or None for each input.
-  nb::list invoke(const std::string &name, nb::list arrays) const {
+  /// `capsules`: one (DLPack capsule, is bfloat16 bits) pair or None for each input.
+  nb::list invoke(const std::string &name, nb::list capsules) const {
     const itx_function *function = find(name);
     std::vector<TensorHandle> inputs;
-    for (nb::handle item : arrays) {
+    for (nb::handle item : capsules) {
       if (item.is_none()) {
         inputs.emplace_back();
         continue;
@@ -193,10 +185,12 @@ public:
       auto pair = nb::cast<nb::tuple>(item);
       const itx_value_info *info = itx_function_input(function, inputs.size());
       std::string inputName = info ? info->name : "";
-      InputArray array;
-      if (!nb::try_cast(pair[0], array))
-        throw ItxError{ITX_INVALID_ARGUMENT, "input '" + inputName + "' is no array in host memory"};
-      inputs.push_back(wrap(array, nb::cast<bool>(pair[1]), inputName));
+      try {
+        TensorHandle tensor = fromCapsule(pair[0]);
+        inputs.push_back(nb::cast<bool>(pair[1]) ? asBfloat16(std::move(tensor)) : std::move(tensor));
+      } catch (const ItxError &error) {
+        throw ItxError{error.status, "input '" + inputName + "': " + error.message};
+      }
     }
     std::vector<itx_tensor *> inputPointers;
     for (const TensorHandle &input : inputs)
@@ -253,7 +247,7 @@ NB_MODULE(_runtime, m) {
       .def_prop_ro("functions", &Module::functions)
       .def("signature", &Module::signature, nb::arg("function"))
       .def("input_index", &Module::inputIndex, nb::arg("function"), nb::arg("input"))
-      .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("arrays"));
+      .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("capsules"));
   m.def("version", [] { return std::string(itx_version()); });
   m.def("set_threads", [](int32_t threads) { check(itx_set_threads(threads)); }, nb::arg("threads"));
   m.def("threads", [] { return itx_threads(); });

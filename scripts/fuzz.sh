@@ -23,7 +23,8 @@ fuzz() { # target
     echo "error: $name found something, see build/fuzz/findings" >&2
     return 1
   fi
-  echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs in $seconds s, nothing found"
+  echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs in $seconds s," \
+    "$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1) edges reached, nothing found"
 }
 export -f fuzz
 export seconds

@@ -18,15 +18,13 @@ SOURCE = Path(__file__).resolve().parent.parent
 
 
 class Tools:
-    """The programs of a build tree; INTARSIA_RUN names another intarsia-run, one with sanitizers for example."""
+    """The programs of a build tree. INTARSIA_RUN and INTARSIA_COMPILE name others, with sanitizers for example."""
 
     def __init__(self, build: Path) -> None:
         self.build = build
 
     def path(self, name: str) -> Path:
-        if name == "intarsia-run" and "INTARSIA_RUN" in os.environ:
-            return Path(os.environ["INTARSIA_RUN"])
-        return self.build / "bin" / name
+        return Path(os.environ.get(name.upper().replace("-", "_"), self.build / "bin" / name))
 
     def run(
         self, name: str, *arguments: object, cwd: Path | None = None, check: bool = True

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The C API through ctypes, for machines where the Python package is not installed."""
+"""The C API through ctypes: what is measured needs nothing installed."""
 
 from __future__ import annotations
 

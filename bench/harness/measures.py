@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -79,8 +78,7 @@ class Session:
             command.append(f"--artifact={artifact or self.artifact(case.model)}")
             command.append(f"--runtime={self.build / 'lib/libintarsia_runtime.so'}")
         name = name or engine
-        search = os.pathsep.join(filter(None, (str(self.build / "python"), os.environ.get("PYTHONPATH"))))
-        environment = {"PYTHONPATH": search, "TORCHINDUCTOR_CACHE_DIR": str(self.work / "inductor")}
+        environment = {"TORCHINDUCTOR_CACHE_DIR": str(self.work / "inductor")}
         return Worker(name, command, self.work / "log" / f"{case.key}-{name}.log", self.threads, environment)
 
     def __post_init__(self) -> None:

@@ -13,9 +13,9 @@ from harness.cases import CASES, flops
 INTRODUCTION = """\
 # Benchmarks
 
-Measured by `make bench`, which rewrites this page. A *ratio* is a peer's time divided by ours: above 1, ours is the
-faster. The rounds of ours and of a peer alternate in one run, each engine in a process of its own on the same cores,
-the others stopped meanwhile; a ratio is the median over the pairs of rounds, in brackets its 95 % interval
+Measured by `make bench BENCH=--update-docs`, which writes this page. A *ratio* is a peer's time divided by ours: above
+1, ours is the faster. The rounds of ours and of a peer alternate in one run, each engine in a process of its own on the
+same cores, the others stopped meanwhile; a ratio is the median over the pairs of rounds, in brackets its 95 % interval
 (bootstrap). All engines compute in f32 and give the same results to within 1e-3. *Of FMA peak* is what ours does of
 what the loops at the end of the page do on as many threads, counting matrix products alone.
 """

@@ -17,7 +17,8 @@
  *   itx_tensor_free(outputs[0]); itx_tensor_free(inputs[0]); itx_module_free(module);
  *
  * Threads: every function may be called from any thread; a module and a tensor may be used by several threads at once
- * as long as none frees it. Fork: a child may go on using what its parent made.
+ * as long as none frees it. Fork: a child may go on using what its parent made; a call that the parent started and that
+ * was not done at the fork is the parent's alone.
  *===------------------------------------------------------------------------------------------------------===*/
 #ifndef INTARSIA_RUNTIME_H
 #define INTARSIA_RUNTIME_H
@@ -64,8 +65,9 @@ ITX_API const char *itx_version(void);
 
 /* ---- Threads ---------------------------------------------------------------------------------------------- */
 
-/* Number of threads that a call uses, its caller included. 0 goes back to the default: the environment variable
- * ITX_THREADS, or else what the affinity mask and the cgroup's CPU quota allow. Takes effect for the next call. */
+/* Number of threads that a call uses, its caller included, 1 to 1024. 0 goes back to the default: the environment
+ * variable ITX_THREADS, or else what the affinity mask and the cgroup's CPU quota allow. Takes effect for the next
+ * call. An ITX_THREADS that is no such number is an error here and when a module is loaded. */
 ITX_API itx_status itx_set_threads(int32_t threads);
 ITX_API int32_t itx_threads(void);
 
@@ -120,7 +122,8 @@ ITX_API void *itx_tensor_data(const itx_tensor *tensor);
 /* DLPack (https://dmlc.github.io/dlpack): the structures are those of its published ABI, versioned (1.x) or not (0.x).
  * from_dlpack: takes `managed` over if it succeeds and calls its deleter when the last user is gone. Rows that are
  * not dense are copied into dense memory, everything else stays where it is.
- * to_dlpack: shares the memory; the receiver calls the deleter. */
+ * to_dlpack: shares the memory; the receiver calls the deleter. What came in read-only and was not copied goes out
+ * read-only; DLPack 0.x cannot say that, to_dlpack refuses it. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 ITX_API itx_status itx_tensor_from_dlpack(struct DLManagedTensor *managed, itx_tensor **tensor);
@@ -155,7 +158,9 @@ ITX_API itx_status itx_module_load_memory(const void *data, size_t bytes, const 
 /* The module that is appended to an executable made with --emit=exe. path: null for the running executable.
  * ITX_NOT_FOUND when there is none. */
 ITX_API itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module);
-/* Frees the handle; a null pointer is allowed. Calls in flight finish first; tensors live on. */
+/* Frees the handle and with it the functions; a null pointer is allowed. It waits for nothing: a call that has begun
+ * (an itx_pending, an itx_invoke that is computing on another thread) keeps the code and the weights until it is done,
+ * and tensors live on. No call may begin at the same time or afterwards. */
 ITX_API void itx_module_free(itx_module *module);
 
 /* The artifact's manifest, JSON in UTF-8. */
@@ -213,10 +218,10 @@ typedef struct itx_pending itx_pending;
  * memory must not change before the call is done. */
 ITX_API itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                                     itx_pending **pending);
-/* Not 0 once the call is done. */
+/* Not 0 once itx_pending_wait will not block. */
 ITX_API int32_t itx_pending_done(const itx_pending *pending);
-/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null with
- * output_count 0: results are dropped. */
+/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null: results are
+ * dropped. ITX_INVALID_ARGUMENT in a child of a fork when the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
 
 /* ---- Profiles --------------------------------------------------------------------------------------------- */

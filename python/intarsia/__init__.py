@@ -33,5 +33,5 @@ __all__ = [
 ]
 
 # Users see the public names, in messages and in help().
-for _class in (CompileError, CorruptError, Error, Function, InvalidArgumentError, Module, NotFoundError, Signature):
-    _class.__module__ = __name__
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -5,14 +5,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ._errors import CompileError, NotFoundError
 from ._module import Module, load
+
+#: A line that intarsia-compile prints about its progress: a step with its time, or the file at the end.
+_PROGRESS = re.compile(r"  \S+ +[\d.]+ s\n|wrote .*\n")
 
 
 def find_tool(name: str) -> Path:
@@ -44,6 +49,8 @@ def compile(
     options: Sequence[str] = (),
 ) -> Module:
     """Compile a model ahead of time and load the result.
+
+    Where standard error is a terminal, each step of the compiler is shown there with its time.
 
     Parameters
     ----------
@@ -80,12 +87,32 @@ def compile(
 
 def _run(arguments: Sequence[str]) -> None:
     command = [str(find_tool("intarsia-compile")), *arguments]
+    if "--verbose" not in command and sys.stderr is not None and sys.stderr.isatty():
+        command.append("--verbose")
+    message = ""
     try:
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-        )
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            try:
+                for line in process.stderr:
+                    if "--verbose" in command and _PROGRESS.fullmatch(line):
+                        print(line, end="", file=sys.stderr, flush=True)
+                    else:
+                        message += line
+            except BaseException:
+                process.kill()
+                raise
     except OSError as error:
         raise NotFoundError(f"cannot run {command[0]}: {error.strerror}", "not found") from error
-    if result.returncode != 0:
-        message = result.stderr.strip() or f"{command[0]} ended with code {result.returncode} and no message"
-        raise CompileError(message, "invalid argument")
+    if process.returncode != 0:
+        raise CompileError(
+            message.strip() or f"{command[0]} ended with code {process.returncode} and no message", "invalid argument"
+        )
+    if message:  # warnings
+        print(message, end="", file=sys.stderr)

@@ -108,7 +108,8 @@ class Function:
     """A function of a module, called with arrays.
 
     Arguments are given by position or by name and may be anything with DLPack (NumPy, PyTorch, JAX, …), which is read
-    in place, or nested lists of numbers. One output comes back as a NumPy array, several as a named tuple of arrays.
+    in place (copied where it is not dense), or nested lists of numbers, which must fit the input's type: fractions and
+    texts are not made integers. One output comes back as a NumPy array, several as a named tuple of arrays, none as ().
     """
 
     def __init__(self, module: Module, signature: Signature) -> None:
@@ -135,7 +136,7 @@ class Function:
 
         Returns
         -------
-        numpy.ndarray or named tuple of numpy.ndarray
+        numpy.ndarray or tuple of numpy.ndarray
             The outputs. They own their memory.
 
         Raises
@@ -159,32 +160,51 @@ class Function:
                     f"{self.name}: input '{name}' is given by position and by name", "invalid argument"
                 )
             values[index] = value
-        arrays = [None if value is None else _to_array(value, info) for value, info in zip(values, inputs, strict=True)]
-        results = [
-            _from_array(array, info)
-            for array, info in zip(runtime.invoke(self.name, arrays), self.signature.outputs, strict=True)
+        capsules = [
+            None if value is None else _capsule(value, info) for value, info in zip(values, inputs, strict=True)
         ]
-        return self._outputs(*results) if self._outputs is not None else results[0]
+        results = tuple(
+            _from_array(array, info)
+            for array, info in zip(runtime.invoke(self.name, capsules), self.signature.outputs, strict=True)
+        )
+        if self._outputs is not None:
+            return self._outputs(*results)
+        return results[0] if results else results
 
 
-def _to_array(value: Any, info: TensorType) -> tuple[Any, bool]:
-    """Return an array that the runtime can read, and whether it is bfloat16 given as 16-bit integers."""
-    if not hasattr(value, "__dlpack__"):
+def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
+    """Return an argument as a DLPack capsule, and whether it is bfloat16 given as 16-bit integers."""
+    try:
+        if not hasattr(value, "__dlpack__"):
+            value = _convert(value, info)
+        bits = isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
+        if bits:
+            value = value.view(np.int16)
         try:
-            value = np.asarray(value, dtype=_NUMPY_TYPES.get(info.dtype) or _bfloat16() or np.float32)
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"input '{info.name}': {error}", "invalid argument") from error
-    if isinstance(value, np.ndarray):
-        if value.dtype.name == "bfloat16":
-            return np.ascontiguousarray(value).view(np.uint16), True
-        # ascontiguousarray would turn a scalar into a vector.
-        if not value.flags.c_contiguous:
-            value = value.copy(order="C")
-        if not value.dtype.isnative or value.dtype.kind not in "fiub":
-            raise InvalidArgumentError(
-                f"input '{info.name}' has dtype {value.dtype}, expected {info.dtype}", "invalid argument"
-            )
-    return value, False
+            return value.__dlpack__(max_version=(1, 0)), bits
+        except TypeError:  # a producer of DLPack 0.x does not know the argument
+            return value.__dlpack__(), bits
+    except Exception as error:  # whatever the producer raises
+        given = f"{type(value).__name__} of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
+        raise InvalidArgumentError(
+            f"input '{info.name}' takes {info.dtype}, this {given} cannot be read: {error}", "invalid argument"
+        ) from error
+
+
+def _convert(value: Any, info: TensorType) -> np.ndarray:
+    """Return what is not an array yet as one of the input's type; numbers that the type cannot hold are errors."""
+    array = np.asarray(value)
+    wanted = np.dtype(_NUMPY_TYPES.get(info.dtype) or _bfloat16() or np.float32)
+    if array.dtype.kind in "iu" and wanted.kind in "iu" and array.size:
+        limits = np.iinfo(wanted)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise ValueError(f"its numbers go from {array.min()} to {array.max()}")
+    elif array.dtype.kind == "O":
+        raise TypeError("it holds something else than numbers, or a number beyond 64 bits")
+    elif array.size and not np.can_cast(array.dtype, wanted, "same_kind"):
+        raise TypeError(f"its values are of NumPy's type {array.dtype}")
+    with np.errstate(over="raise"):
+        return array.astype(wanted)
 
 
 def _from_array(array: np.ndarray, info: TensorType) -> np.ndarray:
@@ -209,7 +229,7 @@ class Module:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = False, variant: str | None = None) -> None:
-        self._path = os.fspath(path)
+        self._path = os.fsdecode(path)
         self._runtime = _runtime.Module(self._path, verify, variant)
         self._keep_alive: Any = None  # a temporary folder that holds the files
         self._functions: dict[str, Function] = {}

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -108,9 +111,58 @@ def test_missing_file(tools, tmp_path):
     refused(tools, tmp_path / "none", "none")
 
 
-def test_unreadable_file(tools, tmp_path):
+def test_folder_in_the_place_of_a_file(tools, tmp_path):
     (tmp_path / "folder.mlir").mkdir()
     refused(tools, tmp_path / "folder.mlir", "folder.mlir")
+
+
+@pytest.fixture
+def unprivileged(tools):
+    """Give a folder, and run tools in it as a user whom file permissions hold back; for root that is nobody."""
+    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+    def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [str(tools.path(name)), *(str(argument) for argument in arguments)]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, **user)
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        try:
+            run("intarsia-run", "--version")
+        except PermissionError as error:
+            pytest.skip(f"cannot run {error.filename or 'a program'} as nobody: {error.strerror}")
+        yield folder, run
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        ("ir.mlir", "could not open"),
+        ("model/config.json", "ermission denied"),
+        ("model/model.safetensors", "ermission denied"),
+    ],
+)
+def test_unreadable_file(unprivileged, file, why):
+    folder, run = unprivileged
+    write_model(folder / "model")
+    (folder / "ir.mlir").write_text("func.func @main() { return }")
+    (folder / file).chmod(0)
+    source = "ir.mlir" if file == "ir.mlir" else "model"
+    check_refusal(run("intarsia-compile", source, "-o", "m.itx"), Path(file).name, why)
+    assert sorted(path.name for path in folder.iterdir()) == ["ir.mlir", "model"]
+
+
+@pytest.mark.parametrize("file", ["m.itx", "m.safetensors", "ids.npy"])
+def test_unreadable_file_of_a_run(compiled, unprivileged, file):
+    folder, run = unprivileged
+    for name in ("m.itx", "m.safetensors"):
+        shutil.copyfile(compiled.parent / name, folder / name)
+    np.save(folder / "ids.npy", IDS)
+    (folder / file).chmod(0)
+    result = run("intarsia-run", "m.itx", "--input=input_ids=@ids.npy", "--output=@out.npy")
+    check_refusal(result, file, "ermission denied")
+    assert not (folder / "out.npy").exists()
 
 
 def test_unknown_kind_of_file(tools, tmp_path):

@@ -7,25 +7,27 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Artifact.h"
 #include "lib/Runtime/Core/ElfReader.h"
+#include "lib/Runtime/Core/Safetensors.h"
 
 #include <cstddef>
 #include <cstring>
 
 using namespace intarsia::runtime;
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  ArtifactExtent payload, extent;
-  if (findPayload(data, bytes, "fuzz", payload).ok()) {
-    volatile uint8_t last = payload.bytes ? data[payload.offset + payload.bytes - 1] : 0;
-    (void)last;
-  }
+/// A module or a bundle of them, up to the weights inside.
+static void check(const uint8_t *data, size_t bytes) {
+  ArtifactExtent extent;
   if (!findArtifact(data, bytes, "fuzz", extent).ok())
-    return 0;
+    return;
   data += extent.offset;
   bytes = extent.bytes;
   ArtifactHeader header;
   if (!checkArtifactHeader(data, bytes, "fuzz", header).ok())
-    return 0;
+    return;
+  if (header.weightsOffset != 0) {
+    std::unique_ptr<SafetensorsFile> weights;
+    (void)SafetensorsFile::parse(data + header.weightsOffset, header.weightsBytes, "fuzz", weights);
+  }
   std::vector<uint8_t> copy(data, data + header.fileBytes);
   ElfReader elf;
   if (ElfReader::parse(copy.data(), copy.size(), "fuzz", elf).ok())
@@ -35,5 +37,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
   Manifest manifest;
   (void)checkArtifactContents(copy.data(), copy.size(), "fuzz", manifest);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  ArtifactExtent payload;
+  if (findPayload(data, bytes, "fuzz", payload).ok())
+    check(data + payload.offset, payload.bytes);
+  check(data, bytes);
   return 0;
 }

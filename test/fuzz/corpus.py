@@ -97,9 +97,12 @@ def main() -> None:
     write("artifact", "x86-64", module)
     write("artifact", "aarch64", elf(183, text))
     write("artifact", "truncated", module[: len(module) // 2])
-    entry = struct.pack("<IIQQ", 62, 0, PAGE, len(module))
-    write("artifact", "bundle", (b"ITXBND\0\1" + struct.pack("<II", 1, 1) + entry)[:40])
-    write("artifact", "executable", struct.pack("<QQQ", 0, 8, 0) + b"ITXEXE\0\1")
+    embedded = elf(62, text, safetensors(two, bytes(24)))
+    write("artifact", "embedded-weights", embedded)
+    table = b"".join(struct.pack("<IIQQ", machine, 0, PAGE, len(module)) for machine in (183, 62))
+    write("artifact", "bundle", (b"ITXBND\0\1" + struct.pack("<II", 1, 2) + table).ljust(PAGE, b"\0") + module)
+    trailer = struct.pack("<QQQ", PAGE, len(embedded), 0) + b"ITXEXE\0\1"
+    write("artifact", "executable", b"runner".ljust(PAGE, b"\0") + embedded + trailer)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +44,31 @@ def test_several_outputs(source, tmp_path):
     total, product = result
     np.testing.assert_array_equal(total, a + b)
     np.testing.assert_array_equal(product, a * b)
+
+
+def test_no_outputs(tmp_path):
+    (tmp_path / "none.mlir").write_text('func.func @main(%x: tensor<4xf32> {nn.name = "x"}) {\n  return\n}\n')
+    assert intarsia.compile(tmp_path / "none.mlir").main(np.zeros(4, np.float32)) == ()
+
+
+def test_progress_is_shown_on_a_terminal(source):
+    program = f"import intarsia; intarsia.compile({str(source)!r})"
+    reader, terminal = pty.openpty()
+    result = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=terminal, timeout=60)
+    os.close(terminal)
+    shown = os.read(reader, 65536).decode()
+    os.close(reader)
+    assert result.returncode == 0, shown
+    assert result.stdout == b""
+    for part in (r"import +[\d.]+ s", r"kernels +[\d.]+ s", r"wrote .*module\.itx"):
+        assert re.search(part, shown), shown
+
+
+def test_quiet_without_a_terminal(source, capfd):
+    intarsia.compile(source)
+    assert capfd.readouterr() == ("", "")
+    intarsia.compile(source, options=["--verbose"])
+    assert "kernels" in capfd.readouterr().err
 
 
 def test_without_output_the_artifact_lives_with_the_module(source):

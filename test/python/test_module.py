@@ -15,7 +15,7 @@ IDS = [[101, 7592, 2088, 102]]
 
 
 class Producer:
-    """A DLPack producer that is no NumPy array."""
+    """A DLPack producer that is no NumPy array, of version 1.x."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -25,6 +25,13 @@ class Producer:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
+
+
+class OldProducer(Producer):
+    """Of version 0.x."""
+
+    def __dlpack__(self) -> object:
+        return self.array.__dlpack__()
 
 
 def test_functions_and_signature(minilm):
@@ -69,10 +76,33 @@ def test_positional_named_and_lists_agree(minilm):
     np.testing.assert_array_equal(outputs(minilm["main"](input_ids=IDS)), named)
 
 
-def test_any_dlpack_producer(minilm):
+@pytest.mark.parametrize("producer", [Producer, OldProducer])
+def test_any_dlpack_producer(minilm, producer):
     ids = np.array(IDS, dtype=np.int64)
     expected = outputs(minilm.main(ids))
-    np.testing.assert_array_equal(outputs(minilm.main(Producer(ids))), expected)
+    np.testing.assert_array_equal(outputs(minilm.main(producer(ids))), expected)
+    turned = np.ascontiguousarray(ids.T).T  # not dense as [1, 4] of a [4, 2]
+    wide = np.zeros((4, 2), dtype=np.int64)
+    wide[:, :1] = turned.T
+    np.testing.assert_array_equal(outputs(minilm.main(producer(wide.T[:1]))), expected)
+
+
+def test_dlpack_producer_that_fails(minilm):
+    """The producer's own exception says why, and is the cause of ours."""
+
+    class Failing:
+        def __dlpack__(self, **options: object) -> object:
+            raise BufferError("the tensor requires a gradient")
+
+    class NoCapsule:
+        def __dlpack__(self, **options: object) -> object:
+            return 5
+
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'input_ids'.*Failing.*requires a gradient") as caught:
+        minilm.main(Failing())
+    assert isinstance(caught.value.__cause__, BufferError)
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'input_ids'.*no DLPack capsule"):
+        minilm.main(NoCapsule())
 
 
 def test_strided_and_readonly_arrays(minilm):
@@ -175,6 +205,13 @@ def test_profile(minilm, tmp_path):
         ((IDS,), {"input_ids": IDS}, ["input_ids", "position"]),
         ((["words"],), {}, ["input_ids"]),
         ((np.array(IDS, dtype=np.complex64),), {}, ["input_ids", "complex64"]),
+        ((np.array(IDS, dtype=np.longdouble),), {}, ["input_ids", "longdouble", "i64"]),
+        ((np.array(IDS, dtype=">i8"),), {}, ["input_ids", ">i8", "byte order"]),
+        (([[1.7, 2.2]],), {}, ["input_ids", "float64", "i64"]),
+        (([["1", "2"]],), {}, ["input_ids", "i64", "<U1"]),
+        (([[2**70]],), {}, ["input_ids", "i64", "64 bits"]),
+        (([[2**63]],), {}, ["input_ids", "i64", str(2**63)]),
+        (([[1, 2], [3]],), {}, ["input_ids", "inhomogeneous"]),
     ],
 )
 def test_bad_arguments(minilm, arguments, named, parts):
@@ -191,6 +228,10 @@ def test_unknown_function(minilm):
         assert part in str(caught.value)
     with pytest.raises(AttributeError, match="encode"):
         minilm.encode  # noqa: B018
+
+
+def test_path_of_bytes(minilm_artifact):
+    assert intarsia.load(bytes(minilm_artifact)).path == str(minilm_artifact)
 
 
 def test_missing_file(tmp_path):
@@ -216,18 +257,74 @@ def test_errors_are_ordinary_exceptions():
     assert issubclass(intarsia.CompileError, intarsia.Error)
 
 
-def test_bfloat16_arrays(tools, scratch):
+def compiled(folder, text: str) -> intarsia.Module:
+    (folder / "m.mlir").write_text(text)
+    return intarsia.compile(folder / "m.mlir", output=folder / "m.itx")
+
+
+def test_bfloat16_arrays(tmp_path):
     """A function over bfloat16 takes and gives ml_dtypes' arrays."""
-    source = scratch / "double.mlir"
-    source.write_text("""
+    module = compiled(
+        tmp_path,
+        """
 func.func @main(%x: tensor<?x8xbf16> {nn.name = "x", nn.sizes = ["rows", ""]})
     -> (tensor<?x8xbf16> {nn.name = "y", nn.sizes = ["rows", ""]}) {
   %0 = arith.addf %x, %x : tensor<?x8xbf16>
   return %0 : tensor<?x8xbf16>
 }
-""")
-    module = intarsia.compile(source, output=scratch / "double.itx")
+""",
+    )
     x = np.linspace(-3, 3, 24, dtype=np.float32).reshape(3, 8).astype(ml_dtypes.bfloat16)
     y = module.main(x)
     assert y.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(y, x + x)
+    np.testing.assert_array_equal(module.main(np.asfortranarray(x)), x + x)
+    np.testing.assert_array_equal(module.main(x.tolist()), x + x)
+
+
+def test_scalars(tmp_path):
+    """Arrays of rank 0, of bfloat16 too, and Python's numbers."""
+    module = compiled(
+        tmp_path,
+        """
+func.func @bf16(%x: tensor<bf16> {nn.name = "x"}) -> (tensor<bf16> {nn.name = "y"}) {
+  %0 = arith.addf %x, %x : tensor<bf16>
+  return %0 : tensor<bf16>
+}
+func.func @f16(%x: tensor<f16> {nn.name = "x"}) -> (tensor<f16> {nn.name = "y"}) {
+  %0 = arith.addf %x, %x : tensor<f16>
+  return %0 : tensor<f16>
+}
+""",
+    )
+    for value in (np.array(1.5, ml_dtypes.bfloat16), ml_dtypes.bfloat16(1.5), 1.5):
+        result = module.bf16(value)
+        assert (result.shape, result.dtype) == ((), ml_dtypes.bfloat16)
+        assert result == 3
+    assert module.f16(np.array(1.5, np.float16)) == 3
+    assert module.f16(2) == 4
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'x' takes f16.*overflow"):
+        module.f16(1e10)
+
+
+def test_numbers_of_lists_are_checked(tmp_path):
+    module = compiled(
+        tmp_path,
+        """
+func.func @main(%x: tensor<?xi8> {nn.name = "x", nn.sizes = ["n"]}, %m: tensor<?xi1> {nn.name = "m", nn.sizes = ["n"]})
+    -> (tensor<?xi8> {nn.name = "y", nn.sizes = ["n"]}) {
+  %0 = arith.select %m, %x, %x : tensor<?xi1>, tensor<?xi8>
+  return %0 : tensor<?xi8>
+}
+""",
+    )
+    np.testing.assert_array_equal(module.main([1, -128, 127], [True, False, True]), np.array([1, -128, 127], np.int8))
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'x' takes i8.*from 1 to 128"):
+        module.main([1, 128], [True, True])
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'m' takes bool.*int64"):
+        module.main([1, 2], [1, 0])
+
+
+def test_public_names():
+    for name in intarsia.__all__:
+        assert getattr(intarsia, name).__module__ == "intarsia", name

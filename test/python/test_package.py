@@ -1,10 +1,12 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`pip install .` gives a package that works by itself, in its form without the compiler."""
+"""`pip install .` gives a package that works by itself: without the compiler from source, with it from this build."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,27 +16,66 @@ import numpy as np
 SOURCE = Path(__file__).resolve().parents[2]
 
 
+def run_installed(site: Path, program: str) -> None:
+    """Run Python with the package of a folder, as one who has nothing else of Intarsia."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "PYTHONPATH")}
+    environment = {name: value for name, value in environment.items() if not name.startswith("INTARSIA_")}
+    result = subprocess.run(
+        [sys.executable, "-c", f"import intarsia\nassert intarsia.__file__.startswith({str(site)!r})\n{program}"],
+        env={**environment, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_pip_install(minilm_artifact, minilm, build_dir, tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
     settings = [
         "--config-settings=cmake.define.INTARSIA_COMPILER=OFF",
-        f"--config-settings=build-dir={build_dir}/python-package",
+        f"--config-settings=build-dir={build_dir}/pip",
     ]
     result = subprocess.run(
         [*command, tmp_path / "site", *settings, SOURCE], capture_output=True, text=True, timeout=600
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    program = f"""
-import intarsia, numpy
-assert intarsia.__file__.startswith({str(tmp_path)!r}), intarsia.__file__
+    # As the presets do, whatever compiler Python was built with.
+    cache = (build_dir / "pip" / "CMakeCache.txt").read_text()
+    assert re.search(r"^CMAKE_CXX_COMPILER:\w+=.*/clang\+\+-22$", cache, re.MULTILINE)
+    run_installed(
+        tmp_path / "site",
+        f"""
+import numpy
 module = intarsia.load({str(minilm_artifact)!r})
 numpy.save({str(tmp_path / "out.npy")!r}, module.embed([[101, 7592, 102]]))
-"""
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    result = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+""",
     )
-    assert result.returncode == 0, result.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), minilm.embed([[101, 7592, 102]]))
     runner = tmp_path / "site" / "intarsia" / "bin" / "intarsia-run"
     assert subprocess.run([runner, "--version"], capture_output=True).returncode == 0
+
+
+def test_installed_compiler(build_dir, tmp_path):
+    """The component that pip installs, with the compiler of this build: it finds MLIR and LLVM where they are."""
+    command = ["cmake", "--install", build_dir, "--component", "python", "--prefix", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for file in (SOURCE / "python" / "intarsia").glob("*.py"):  # scikit-build-core adds them
+        shutil.copy(file, tmp_path / "intarsia")
+    (tmp_path / "double.mlir").write_text("""
+func.func @main(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+  %0 = arith.addf %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+""")
+    run_installed(
+        tmp_path,
+        f"""
+from intarsia._compile import find_tool
+import subprocess
+assert str(find_tool("intarsia-compile")).startswith({str(tmp_path)!r})
+subprocess.run([find_tool("intarsia-compile"), "--version"], check=True)
+assert intarsia.compile({str(tmp_path / "double.mlir")!r}).main([1.5] * 4).tolist() == [3.0] * 4
+""",
+    )

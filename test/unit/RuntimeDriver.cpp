@@ -119,7 +119,6 @@ TEST_P(DriverConformance, DescribesItself) {
   EXPECT_EQ(json["name"], driver().name());
   for (const char *key : {"description", "threads", "features", "memory_bytes"})
     EXPECT_TRUE(json.contains(key)) << key;
-  EXPECT_GE(driver().capabilities().queues, 1u);
 }
 
 TEST_P(DriverConformance, AllocatesAlignedMemory) {

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -43,6 +44,23 @@ public:
 
 private:
   std::string path_;
+};
+
+/// Sets an environment variable until the end of its scope.
+class ScopedVariable {
+public:
+  ScopedVariable(const char *name, const char *value) : name_(name) {
+    if (const char *before = getenv(name))
+      before_ = before;
+    setenv(name, value, 1);
+  }
+  ~ScopedVariable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  ScopedVariable(const ScopedVariable &) = delete;
+  ScopedVariable &operator=(const ScopedVariable &) = delete;
+
+private:
+  const char *name_;
+  std::optional<std::string> before_;
 };
 
 inline std::string readFile(const std::string &path) {

@@ -6,7 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/ThreadPool.h"
 
-#include "gtest/gtest.h"
+#include "RuntimeTesting.h"
+
 #include <chrono>
 #include <memory>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 using namespace intarsia::runtime;
+using namespace intarsia::testing;
 
 /// Runs `tiles` tiles and says whether each ran exactly once.
 static bool runsEachOnce(ThreadPool &pool, int64_t tiles) {
@@ -68,9 +70,8 @@ TEST(ThreadPool, WorkersTakePart) {
 }
 
 TEST(ThreadPool, ParkedWorkersWake) {
-  setenv("ITX_SPIN_US", "0", 1);
+  ScopedVariable spin("ITX_SPIN_US", "0");
   ThreadPool pool(4);
-  unsetenv("ITX_SPIN_US");
   for (int i = 0; i < 200; ++i) {
     if (i % 10 == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -174,17 +175,16 @@ TEST(ThreadPool, ForkDuringALaunchOfAnotherThread) {
 }
 
 TEST(ThreadPool, DefaultFollowsTheEnvironment) {
-  const char *before = getenv("ITX_THREADS");
-  std::string kept = before ? before : "";
-  setenv("ITX_THREADS", "7", 1);
-  EXPECT_EQ(defaultThreads(), 7);
-  setenv("ITX_THREADS", "many", 1);
-  EXPECT_GE(defaultThreads(), 1);
-  unsetenv("ITX_THREADS");
-  EXPECT_GE(defaultThreads(), 1);
-  EXPECT_LE(defaultThreads(), int32_t(std::thread::hardware_concurrency()));
-  if (before)
-    setenv("ITX_THREADS", kept.c_str(), 1);
+  {
+    ScopedVariable threads("ITX_THREADS", "7");
+    EXPECT_EQ(defaultThreads(), 7);
+  }
+  for (const char *notSet : {"", "many"}) {
+    ScopedVariable threads("ITX_THREADS", notSet);
+    EXPECT_GE(defaultThreads(), 1);
+    EXPECT_LE(defaultThreads(), int32_t(std::thread::hardware_concurrency()));
+    EXPECT_EQ(checkThreadVariables().ok(), *notSet == '\0');
+  }
 }
 
 TEST(ThreadPool, EmptyLaunchIsShort) {

@@ -30,7 +30,6 @@ class CpuDriver final : public Driver {
 public:
   const char *name() const override { return "cpu"; }
   std::string info() const override;
-  DriverCapabilities capabilities() const override { return {.hostMemory = true, .asynchronous = false, .queues = 1}; }
   void *allocate(uint64_t bytes) override { return allocateAligned(bytes); }
   void release(void *data) override { freeAligned(data); }
   Status dispatch(uint32_t queue, const Launch &launch, const itx_event *after, uint32_t afterCount,

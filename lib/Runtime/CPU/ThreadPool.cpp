@@ -11,7 +11,6 @@
 #include <climits>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <linux/futex.h>
 #include <new>
 #include <pthread.h>
@@ -64,13 +63,6 @@ template <typename Done> static bool spinUntil(Done done, int32_t microseconds) 
       sched_yield();
   } while (now - start < std::chrono::microseconds(microseconds));
   return done();
-}
-
-/// How long an idle worker spins. Waking a parked one takes about 50 µs, the serial part between two kernels of a model
-/// under 10; 1000 also bridges what an application does between two calls.
-static int32_t spinMicroseconds() {
-  const char *text = std::getenv("ITX_SPIN_US");
-  return text ? int32_t(std::clamp(std::atol(text), 0l, 1000000l)) : 1000;
 }
 
 ThreadPool::ThreadPool(int32_t threads) : wanted_(threads), spinMicroseconds_(spinMicroseconds()) {}

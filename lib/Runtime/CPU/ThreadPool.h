@@ -10,6 +10,8 @@
 #ifndef INTARSIA_RUNTIME_CPU_THREADPOOL_H
 #define INTARSIA_RUNTIME_CPU_THREADPOOL_H
 
+#include "lib/Runtime/Core/Status.h"
+
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -93,6 +95,11 @@ ThreadPool &processPool();
 
 /// What ITX_THREADS says, or else what the affinity mask and the cgroup's CPU quota allow; at least 1.
 int32_t defaultThreads();
+/// How long an idle worker spins: what ITX_SPIN_US says, or 1000.
+int32_t spinMicroseconds();
+/// An error when one of these variables is set to something else than a number in its range. The functions above then
+/// go on as if it were not set: loading a module is what reports it.
+Status checkThreadVariables();
 
 } // namespace intarsia::runtime
 

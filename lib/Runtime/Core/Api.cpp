@@ -13,6 +13,7 @@
 #include "lib/Runtime/Core/Profile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -55,6 +56,7 @@ itx_status itx_set_threads(int32_t threads) {
   return guarded([&]() -> Status {
     if (threads < 0 || threads > 1024)
       return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to 1024 are possible, 0 means the default", threads);
+    ITX_RETURN_IF_ERROR(threads == 0 ? checkThreadVariables() : Status::success());
     processPool().setThreads(threads == 0 ? defaultThreads() : threads);
     return Status::success();
   });
@@ -151,16 +153,24 @@ static itx_module *handleOf(std::shared_ptr<Module> module) {
   return handle.release();
 }
 
+/// `load(options, module)` makes the module; what all ways of loading have in common is here.
+template <typename Load> static Status loadModule(const itx_load_options *options, itx_module **module, Load load) {
+  ITX_REQUIRE(module);
+  std::shared_ptr<Module> loaded;
+  LoadOptions parsed;
+  ITX_RETURN_IF_ERROR(readOptions(options, parsed));
+  ITX_RETURN_IF_ERROR(checkThreadVariables());
+  ITX_RETURN_IF_ERROR(load(parsed, loaded));
+  *module = handleOf(std::move(loaded));
+  return Status::success();
+}
+
 itx_status itx_module_load(const char *path, const itx_load_options *options, itx_module **module) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(path);
-    ITX_REQUIRE(module);
-    std::shared_ptr<Module> loaded;
-    LoadOptions parsed;
-    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-    ITX_RETURN_IF_ERROR(Module::load(path, parsed, loaded));
-    *module = handleOf(std::move(loaded));
-    return Status::success();
+    return loadModule(options, module, [&](const LoadOptions &parsed, std::shared_ptr<Module> &loaded) {
+      return Module::load(path, parsed, loaded);
+    });
   });
 }
 
@@ -168,13 +178,9 @@ itx_status itx_module_load_memory(const void *data, size_t bytes, const char *na
                                   itx_module **module) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(data);
-    ITX_REQUIRE(module);
-    std::shared_ptr<Module> loaded;
-    LoadOptions parsed;
-    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-    ITX_RETURN_IF_ERROR(Module::loadMemory(data, bytes, name ? name : "module", parsed, loaded));
-    *module = handleOf(std::move(loaded));
-    return Status::success();
+    return loadModule(options, module, [&](const LoadOptions &parsed, std::shared_ptr<Module> &loaded) {
+      return Module::loadMemory(data, bytes, name ? name : "module", parsed, loaded);
+    });
   });
 }
 
@@ -186,13 +192,9 @@ static std::string ownExecutable() {
 
 itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module) {
   return guarded([&]() -> Status {
-    ITX_REQUIRE(module);
-    std::shared_ptr<Module> loaded;
-    LoadOptions parsed;
-    ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-    ITX_RETURN_IF_ERROR(Module::loadEmbedded(path ? path : ownExecutable(), parsed, loaded));
-    *module = handleOf(std::move(loaded));
-    return Status::success();
+    return loadModule(options, module, [&](const LoadOptions &parsed, std::shared_ptr<Module> &loaded) {
+      return Module::loadEmbedded(path ? path : ownExecutable(), parsed, loaded);
+    });
   });
 }
 
@@ -273,12 +275,31 @@ itx_status itx_function_output_index(const itx_function *function, const char *n
 
 // ---- Calls ------------------------------------------------------------------------------------------------
 
-static Status checkOutputArguments(const itx_function *function, itx_tensor **outputs, size_t count) {
-  if (count != function->outputs.size())
+namespace {
+/// What a call needs of its function. Copied before anything else is done: from then on the module's handle, to which
+/// the function belongs, may be freed by another thread.
+struct Callee {
+  std::shared_ptr<Module> module;
+  size_t index = 0;
+
+  const FunctionInfo &info() const { return module->manifest().functions[index]; }
+};
+} // namespace
+
+static Status calleeOf(const itx_function *function, Callee &callee) {
+  ITX_REQUIRE(function);
+  callee = {function->owner.lock(), function->index};
+  if (!callee.module)
+    return error(ITX_INVALID_ARGUMENT, "the module of the function is freed");
+  return Status::success();
+}
+
+static Status checkOutputArguments(const FunctionInfo &function, itx_tensor **outputs, size_t count) {
+  if (count != function.outputs.size())
     return error(ITX_INVALID_ARGUMENT, "room for %zu outputs given, function '%s' has %zu", count,
-                 function->info().name.c_str(), function->outputs.size());
-  if (count != 0 && !outputs)
-    return error(ITX_INVALID_ARGUMENT, "the array of outputs is null");
+                 function.name.c_str(), function.outputs.size());
+  if (count != 0)
+    ITX_REQUIRE(outputs);
   return Status::success();
 }
 
@@ -293,33 +314,34 @@ static void giveOutputs(std::vector<Tensor> &from, itx_tensor **to) {
 itx_status itx_invoke(const itx_function *function, itx_tensor *const *inputs, size_t input_count, itx_tensor **outputs,
                       size_t output_count) {
   return guarded([&]() -> Status {
-    ITX_REQUIRE(function);
+    Callee callee;
+    ITX_RETURN_IF_ERROR(calleeOf(function, callee));
     if (input_count != 0)
       ITX_REQUIRE(inputs);
-    ITX_RETURN_IF_ERROR(checkOutputArguments(function, outputs, output_count));
-    // Keeps the module alive when another thread frees its handle meanwhile.
-    std::shared_ptr<Module> module = function->owner.lock();
-    ITX_REQUIRE(module);
-    std::unique_ptr<itx_call> call = module->takeCall();
-    Status status = prepareCall(*module, function->index, inputs, input_count, *call);
+    ITX_RETURN_IF_ERROR(checkOutputArguments(callee.info(), outputs, output_count));
+    std::unique_ptr<itx_call> call = callee.module->takeCall();
+    Status status = prepareCall(*callee.module, callee.index, inputs, input_count, *call);
     if (status.ok())
       status = runCall(*call);
     if (status.ok())
       giveOutputs(call->outputs, outputs);
     call->outputs.clear();
-    module->giveCall(std::move(call));
+    callee.module->giveCall(std::move(call));
     return status;
   });
 }
 
 struct itx_pending {
-  std::shared_ptr<Module> module;
+  Callee callee;
   std::unique_ptr<itx_call> call;
-  size_t outputCount = 0;
-  mutable std::mutex mutex;
+  std::mutex mutex;
   std::condition_variable changed;
-  bool done = false;
+  std::atomic<bool> done{false}; // set under the mutex
   Status status;
+  pid_t process = getpid();
+
+  /// The call's thread is in another process: this one is a child of a fork.
+  bool isForeign() const { return process != getpid(); }
 
   void run() noexcept {
     Status result;
@@ -338,45 +360,44 @@ struct itx_pending {
 itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                             itx_pending **pending) {
   return guarded([&]() -> Status {
-    ITX_REQUIRE(function);
+    Callee callee;
+    ITX_RETURN_IF_ERROR(calleeOf(function, callee));
     ITX_REQUIRE(pending);
     if (input_count != 0)
       ITX_REQUIRE(inputs);
     auto state = std::make_unique<itx_pending>();
-    state->module = function->owner.lock();
-    ITX_REQUIRE(state->module);
-    state->call = state->module->takeCall();
-    state->outputCount = function->outputs.size();
-    ITX_RETURN_IF_ERROR(prepareCall(*state->module, function->index, inputs, input_count, *state->call));
+    state->callee = callee;
+    state->call = callee.module->takeCall();
+    ITX_RETURN_IF_ERROR(prepareCall(*callee.module, callee.index, inputs, input_count, *state->call));
     runInBackground([raw = state.get()] { raw->run(); });
     *pending = state.release();
     return Status::success();
   });
 }
 
-int32_t itx_pending_done(const itx_pending *pending) {
-  std::lock_guard lock(pending->mutex);
-  return pending->done;
-}
+int32_t itx_pending_done(const itx_pending *pending) { return pending->done || pending->isForeign(); }
 
 itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(pending);
+    if (pending->isForeign() && !pending->done)
+      // Not freed: the fork may have caught its thread in the middle of a change.
+      return error(ITX_INVALID_ARGUMENT,
+                   "the call was started by process %d and was not done when this process (%d) was forked: wait for it "
+                   "before the fork, or start it anew here",
+                   int(pending->process), int(getpid()));
     std::unique_ptr<itx_pending> state(pending);
-    {
+    if (!state->isForeign()) { // where it is, nobody would ever unlock the mutex if it is locked
       std::unique_lock lock(state->mutex);
-      state->changed.wait(lock, [&] { return state->done; });
+      state->changed.wait(lock, [&] { return state->done.load(); });
     }
     Status status = std::move(state->status);
-    if (status.ok() && outputs) {
-      if (output_count == state->outputCount)
-        giveOutputs(state->call->outputs, outputs);
-      else
-        status = error(ITX_INVALID_ARGUMENT, "room for %zu outputs given, function '%s' has %zu", output_count,
-                       state->call->function->name.c_str(), state->outputCount);
-    }
+    if (status.ok() && outputs)
+      status = checkOutputArguments(state->callee.info(), outputs, output_count);
+    if (status.ok() && outputs)
+      giveOutputs(state->call->outputs, outputs);
     state->call->outputs.clear();
-    state->module->giveCall(std::move(state->call));
+    state->callee.module->giveCall(std::move(state->call));
     return status;
   });
 }

@@ -33,7 +33,7 @@ template <typename Action> itx_status guarded(Action action) noexcept {
 #define ITX_REQUIRE(pointer)                                                                                           \
   do {                                                                                                                 \
     if (!(pointer))                                                                                                    \
-      return error(ITX_INVALID_ARGUMENT, "%s: '" #pointer "' is null", __func__);                                      \
+      return error(ITX_INVALID_ARGUMENT, "the argument '" #pointer "' is null");                                       \
   } while (false)
 
 } // namespace intarsia::runtime

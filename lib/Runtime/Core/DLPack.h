@@ -17,7 +17,7 @@ struct DLPackVersion {
   uint32_t minor;
 };
 
-enum DLDeviceType : int32_t { kDLCPU = 1, kDLCUDAHost = 3, kDLROCMHost = 11 };
+enum DLDeviceType : int32_t { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCMHost = 11 };
 
 struct DLDevice {
   int32_t device_type;

@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One driver a kind of device. test/unit/DriverConformance.cpp says in code what the comments here say in words, and
+// One driver a kind of device. test/unit/RuntimeDriver.cpp says in code what the comments here say in words, and
 // runs against every driver.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CORE_DRIVER_H
@@ -16,12 +16,6 @@
 #include <vector>
 
 namespace intarsia::runtime {
-
-struct DriverCapabilities {
-  bool hostMemory = false;   // buffers are readable and writable by the host
-  bool asynchronous = false; // dispatch may return before the kernel is done
-  uint32_t queues = 1;       // queue numbers are taken modulo this
-};
 
 /// One kernel launch.
 struct Launch {
@@ -41,7 +35,6 @@ public:
   virtual const char *name() const = 0;
   /// JSON object for itx_device_info.
   virtual std::string info() const = 0;
-  virtual DriverCapabilities capabilities() const = 0;
 
   /// Memory aligned to ITX_BUFFER_ALIGNMENT, valid for 0 bytes too; null when memory is lacking.
   virtual void *allocate(uint64_t bytes) = 0;

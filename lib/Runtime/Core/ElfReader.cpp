@@ -79,7 +79,6 @@ Status ElfReader::parse(const uint8_t *data, uint64_t bytes, const std::string &
 
   ElfReader result;
   result.machine_ = header.e_machine;
-  result.shared_ = header.e_type == ET_DYN;
   for (uint64_t i = 1; i < header.e_shnum; ++i) {
     Elf64_Shdr section = readSection(i);
     if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL)

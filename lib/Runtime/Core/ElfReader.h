@@ -28,7 +28,6 @@ public:
   static Status parse(const uint8_t *data, uint64_t bytes, const std::string &name, ElfReader &reader);
 
   uint16_t machine() const { return machine_; }
-  bool isSharedObject() const { return shared_; }
   /// Sections with contents in the file.
   const std::vector<ElfSection> &sections() const { return sections_; }
   /// A null pointer when there is none.
@@ -36,7 +35,6 @@ public:
 
 private:
   uint16_t machine_ = 0;
-  bool shared_ = false;
   std::vector<ElfSection> sections_;
 };
 

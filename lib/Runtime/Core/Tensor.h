@@ -18,6 +18,7 @@ struct itx_tensor {
   std::vector<int64_t> shape;
   uint64_t bytes = 0;
   std::shared_ptr<void> data; // never null, for empty tensors neither
+  bool readOnly = false;      // its memory is another's, who forbids writing to it
 };
 
 namespace intarsia::runtime {

@@ -86,16 +86,22 @@ int64_t itx_tensor_elements(const itx_tensor *tensor) {
 
 // ---- DLPack -----------------------------------------------------------------------------------------------
 
+/// "complex64", "uint16", "float32x4": for messages.
+static std::string typeName(const DLDataType &type) {
+  static const char *const names[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  std::string name = type.code < std::size(names) ? names[type.code] : "type code " + std::to_string(type.code) + ", ";
+  return name + std::to_string(type.bits) + (type.lanes == 1 ? "" : "x" + std::to_string(type.lanes));
+}
+
 static Status checkDlpack(const DLTensor &source, Tensor &result) {
   if (source.device.device_type != kDLCPU && source.device.device_type != kDLCUDAHost &&
       source.device.device_type != kDLROCMHost)
-    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor is on device type %d, host memory is wanted: copy it first",
-                 source.device.device_type);
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor is on device type %d%s, host memory is wanted: copy it first",
+                 source.device.device_type, source.device.device_type == kDLCUDA ? " (CUDA)" : "");
   const DtypeInfo *info = dtypeInfoOfDlpack(source.dtype.code, source.dtype.bits, source.dtype.lanes);
   if (!info)
-    return error(ITX_INVALID_ARGUMENT,
-                 "the DLPack tensor has type code %d with %d bits and %d lanes, which is not one of ours",
-                 source.dtype.code, source.dtype.bits, source.dtype.lanes);
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has elements of %s, which is no element type of Intarsia",
+                 typeName(source.dtype).c_str());
   if (source.ndim < 0 || source.ndim > ITX_MAX_RANK)
     return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has rank %d; 0 to %d are taken", source.ndim, ITX_MAX_RANK);
   result.dtype = info->dtype;
@@ -137,7 +143,7 @@ static void copyStrided(const DLTensor &source, const char *from, size_t element
   }
 }
 
-template <typename Managed> static Status fromDlpack(Managed *managed, itx_tensor **tensor) {
+template <typename Managed> static Status fromDlpack(Managed *managed, bool readOnly, itx_tensor **tensor) {
   const DLTensor &source = managed->dl_tensor;
   auto release = [](Managed *owner) {
     if (owner->deleter)
@@ -161,6 +167,7 @@ template <typename Managed> static Status fromDlpack(Managed *managed, itx_tenso
         release(*owner);
     });
     *owner = managed;
+    handle->readOnly = readOnly;
   }
   *tensor = handle.release();
   return Status::success();
@@ -198,7 +205,7 @@ itx_status itx_tensor_from_dlpack(DLManagedTensor *managed, itx_tensor **tensor)
   return guarded([&]() -> Status {
     ITX_REQUIRE(managed);
     ITX_REQUIRE(tensor);
-    return fromDlpack(managed, tensor);
+    return fromDlpack(managed, /*readOnly=*/false, tensor);
   });
 }
 
@@ -209,7 +216,7 @@ itx_status itx_tensor_from_dlpack_versioned(DLManagedTensorVersioned *managed, i
     if (managed->version.major != 1)
       return error(ITX_INVALID_ARGUMENT, "the tensor is of DLPack %u.%u; 1.x is read", managed->version.major,
                    managed->version.minor);
-    return fromDlpack(managed, tensor);
+    return fromDlpack(managed, (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, tensor);
   });
 }
 
@@ -217,6 +224,9 @@ itx_status itx_tensor_to_dlpack(const itx_tensor *tensor, DLManagedTensor **mana
   return guarded([&]() -> Status {
     ITX_REQUIRE(tensor);
     ITX_REQUIRE(managed);
+    if (tensor->readOnly)
+      return error(ITX_INVALID_ARGUMENT,
+                   "the tensor is read-only, which DLPack 0.x cannot say: use itx_tensor_to_dlpack_versioned");
     *managed = toDlpack<DLManagedTensor>(tensor);
     return Status::success();
   });
@@ -228,6 +238,7 @@ itx_status itx_tensor_to_dlpack_versioned(const itx_tensor *tensor, DLManagedTen
     ITX_REQUIRE(managed);
     *managed = toDlpack<DLManagedTensorVersioned>(tensor);
     (*managed)->version = {1, 0};
+    (*managed)->flags = tensor->readOnly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
     return Status::success();
   });
 }

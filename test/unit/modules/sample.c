@@ -6,10 +6,11 @@
  * rows:  out[b, s, k] = table[ids[b, s], k] * mask[b, s] * scale[k]
  * total: out[b] = sum over s and k of rows
  * Two variants: the first adds 1000 to every row, so that tests see which one runs.
+ * A mask of `held` holds the call: the kernel writes `arrived` there, and waits until the test writes something else.
  *===------------------------------------------------------------------------------------------------------===*/
 #include "intarsia/module_abi.h"
 
-enum { width = 4 };
+enum { width = 4, held = -7, arrived = -8 };
 
 /* Filled in by the tests: contents of the header, and the manifest with spaces after it. */
 __attribute__((section(".itx.header"), used, aligned(64))) static const char header[64] = {1};
@@ -21,9 +22,16 @@ static void rows_plan(const int64_t *sizes, int64_t threads, int64_t *plan) {
 }
 
 static void rows(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, float bias) {
-  const int64_t *ids = arguments->buffers[0], *mask = arguments->buffers[1];
+  const int64_t *ids = arguments->buffers[0];
+  int64_t *mask = arguments->buffers[1];
   const float *table = arguments->buffers[2], *scale = arguments->buffers[3];
   float *out = arguments->buffers[4];
+  for (int64_t i = begin; i < end; ++i)
+    if (__atomic_load_n(&mask[i], __ATOMIC_ACQUIRE) == held) {
+      __atomic_store_n(&mask[i], arrived, __ATOMIC_RELEASE);
+      while (__atomic_load_n(&mask[i], __ATOMIC_ACQUIRE) == arrived)
+        ;
+    }
   for (int64_t i = begin; i < end; ++i)
     for (int k = 0; k < width; ++k)
       out[i * width + k] = table[ids[i] * width + k] * (float)mask[i] * scale[k] + bias;

@@ -1,4 +1,4 @@
-//===- DefaultThreads.cpp - How many threads the machine grants this process --------------------------------------===//
+//===- ThreadSettings.cpp - What the environment and the machine say about threads --------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,6 +7,7 @@
 #include "lib/Runtime/CPU/ThreadPool.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,30 @@
 namespace intarsia::runtime {
 
 static constexpr long maximumThreads = 1024;
+
+/// A number in the environment; not set and empty mean the same.
+struct Variable {
+  const char *name;
+  const char *what;
+  long low, high;
+};
+static constexpr Variable threadsVariable = {"ITX_THREADS", "threads of a call", 1, maximumThreads};
+static constexpr Variable spinVariable = {"ITX_SPIN_US", "microseconds an idle thread waits awake", 0, 1000000};
+
+/// Leaves `value` where the variable is not set.
+static Status readVariable(const Variable &variable, long &value) {
+  const char *text = std::getenv(variable.name);
+  if (!text || !*text)
+    return Status::success();
+  char *end;
+  errno = 0;
+  long number = std::strtol(text, &end, 10);
+  if (*end != '\0' || errno != 0 || number < variable.low || number > variable.high)
+    return error(ITX_INVALID_ARGUMENT, "the environment variable %s is '%s', a number from %ld to %ld is wanted (%s)",
+                 variable.name, text, variable.low, variable.high, variable.what);
+  value = number;
+  return Status::success();
+}
 
 static long affinityCpus() {
   for (int cpus = 1024; cpus <= 1 << 18; cpus *= 4) {
@@ -80,16 +105,27 @@ static double cgroupCpus() {
 }
 
 int32_t defaultThreads() {
-  if (const char *text = std::getenv("ITX_THREADS")) {
-    char *end;
-    long threads = std::strtol(text, &end, 10);
-    if (end != text && *end == '\0' && threads >= 1)
-      return int32_t(std::min(threads, maximumThreads));
-  }
-  long threads = affinityCpus();
+  long threads = 0;
+  if (readVariable(threadsVariable, threads).ok() && threads != 0)
+    return int32_t(threads);
+  threads = affinityCpus();
   if (double cpus = cgroupCpus(); cpus > 0)
     threads = std::min(threads, long(std::ceil(cpus)));
   return int32_t(std::clamp(threads, 1l, maximumThreads));
+}
+
+int32_t spinMicroseconds() {
+  // Waking a parked thread takes about 50 µs, the serial part between two kernels of a model under 10; 1000 also
+  // bridges what an application does between two calls.
+  long microseconds = 1000;
+  (void)readVariable(spinVariable, microseconds);
+  return int32_t(microseconds);
+}
+
+Status checkThreadVariables() {
+  long ignored = 0;
+  ITX_RETURN_IF_ERROR(readVariable(threadsVariable, ignored));
+  return readVariable(spinVariable, ignored);
 }
 
 } // namespace intarsia::runtime
