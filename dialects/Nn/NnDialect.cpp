@@ -190,8 +190,14 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
       return op->emitOpError() << "nn.range of " << where << " stands on " << type << ", which holds no integers";
     return success();
   }
+  if (name == "nn.state") {
+    if (!isa<UnitAttr>(attribute.getValue()) || !shaped)
+      return op->emitOpError() << "nn.state of " << where << " is " << attribute.getValue() << " on " << type
+                               << ", must be a unit attribute on a tensor";
+    return success();
+  }
   return op->emitOpError() << "argument attribute " << name << " of " << where
-                           << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range";
+                           << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.state";
 }
 
 LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned regionIndex, unsigned resultIndex,
@@ -206,8 +212,16 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
   }
   if (name == "nn.sizes")
     return verifySizes(op, where, function.getResultTypes()[resultIndex], attribute);
+  if (name == "nn.state") {
+    auto argument = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!argument || argument.getInt() < 0 || argument.getInt() >= static_cast<int64_t>(function.getNumArguments()) ||
+        !function.getArgAttr(argument.getInt(), "nn.state"))
+      return op->emitOpError() << "nn.state of " << where << " is " << attribute.getValue()
+                               << ", must be the number of an argument with nn.state";
+    return success();
+  }
   return op->emitOpError() << "result attribute " << name << " of " << where
-                           << " is unknown; known are nn.name, nn.sizes";
+                           << " is unknown; known are nn.name, nn.sizes, nn.state";
 }
 
 LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {

@@ -39,6 +39,8 @@ def Nn_Dialect : Dialect {
     - `nn.range = array<i64: low, high>`: values allowed in an integer input, high excluded; a call with others is refused.
     - `nn.default = 1`: an integer that stands in for each element of an input that the caller leaves out. It is in the
       range, if there is one.
+    - `nn.state`: the call updates the input in place. On a result `nn.state = 5` says that it is argument 5 in its last
+      state, without memory of its own.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;

@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
-static constexpr StringLiteral groupRoots[] = {"linear", "matmul", "attention", "rows", "generic"};
+static constexpr StringLiteral groupRoots[] = {"linear",  "matmul",       "attention",       "rows",
+                                               "generic", "cache_append", "cached_attention"};
 
 void GroupOp::build(OpBuilder &builder, OperationState &state, TypeRange results, ValueRange inputs, StringRef root,
                     StringRef why) {
@@ -64,7 +65,8 @@ void GroupOp::print(OpAsmPrinter &printer) {
 
 LogicalResult GroupOp::verify() {
   if (!llvm::is_contained(groupRoots, getRoot()))
-    return emitOpError() << "root is '" << getRoot() << "', must be linear, matmul, attention, rows or generic";
+    return emitOpError() << "root is '" << getRoot() << "', must be one of "
+                         << llvm::join(std::begin(groupRoots), std::end(groupRoots), ", ");
   Block &body = getBodyBlock();
   if (body.getNumArguments() != getInputs().size())
     return emitOpError() << "body has " << body.getNumArguments() << " arguments, the group has " << getInputs().size()

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Verify.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -31,42 +32,6 @@ bool nn::areCompatible(TypeRange a, TypeRange b) {
       return false;
   return true;
 }
-
-static bool agree(int64_t a, int64_t b) { return ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || a == b; }
-
-/// One of two sizes that agree: the static one if there is one.
-static int64_t known(int64_t a, int64_t b) { return ShapedType::isDynamic(a) ? b : a; }
-
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-static LogicalResult verifyRank(Operation *op, StringRef name, Value value, int64_t rank) {
-  if (typeOf(value).getRank() == rank)
-    return success();
-  return op->emitOpError() << name << " has rank " << typeOf(value).getRank() << ", must have rank " << rank;
-}
-
-static LogicalResult verifyLeastRank(Operation *op, StringRef name, Value value, int64_t rank) {
-  if (typeOf(value).getRank() >= rank)
-    return success();
-  return op->emitOpError() << name << " has rank " << typeOf(value).getRank() << ", must have at least rank " << rank;
-}
-
-static LogicalResult verifySameElement(Operation *op, StringRef name, Value value, StringRef otherName, Value other) {
-  if (typeOf(value).getElementType() == typeOf(other).getElementType())
-    return success();
-  return op->emitOpError() << name << " holds " << typeOf(value).getElementType() << ", " << otherName << " holds "
-                           << typeOf(other).getElementType();
-}
-
-/// `what` is what both sizes count: "weight has 384 input features, input has 768".
-static LogicalResult verifyCount(Operation *op, StringRef name, int64_t size, const Twine &what, StringRef otherName,
-                                 int64_t otherSize) {
-  if (agree(size, otherSize))
-    return success();
-  return op->emitOpError() << name << " has " << size << " " << what << ", " << otherName << " has " << otherSize;
-}
-
-static int64_t lastSize(Value value) { return typeOf(value).getShape().back(); }
 
 /// The type of `value` with the last dimension replaced, or without change if it has none.
 static RankedTensorType withLastSize(RankedTensorType type, int64_t size) {
@@ -106,13 +71,13 @@ LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 
 LogicalResult LinearOp::verify() {
   if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyRank(*this, "weight", getWeight(), 2)) ||
-      failed(verifySameElement(*this, "weight", getWeight(), "input", getInput())) ||
+      failed(verifyStoredElement(*this, "weight", getWeight(), "input", getInput())) ||
       failed(verifyCount(*this, "weight", lastSize(getWeight()), "input features", "input", lastSize(getInput()))))
     return failure();
   if (!getBias())
     return success();
   if (failed(verifyRank(*this, "bias", getBias(), 1)) ||
-      failed(verifySameElement(*this, "bias", getBias(), "input", getInput())))
+      failed(verifyStoredElement(*this, "bias", getBias(), "input", getInput())))
     return failure();
   return verifyCount(*this, "bias", lastSize(getBias()), "output features", "weight",
                      typeOf(getWeight()).getDimSize(0));
@@ -217,7 +182,7 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
 //===-- Rows --------------------------------------------------------------------------------------------------===//
 
 static LogicalResult verifyRowParameter(Operation *op, StringRef name, Value parameter, Value input) {
-  if (failed(verifyRank(op, name, parameter, 1)) || failed(verifySameElement(op, name, parameter, "input", input)))
+  if (failed(verifyRank(op, name, parameter, 1)) || failed(verifyStoredElement(op, name, parameter, "input", input)))
     return failure();
   return verifyCount(op, name, lastSize(parameter), "features", "input", lastSize(input));
 }
@@ -280,13 +245,15 @@ LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
 }
 
 LogicalResult RopeOp::verify() {
-  if (failed(verifyRank(*this, "input", getInput(), 4)) || failed(verifyRank(*this, "positions", getPositions(), 2)) ||
+  if (failed(verifyLeastRank(*this, "input", getInput(), 3)) ||
+      failed(verifyRank(*this, "positions", getPositions(), typeOf(getInput()).getRank() - 2)) ||
       failed(verifyRank(*this, "frequencies", getFrequencies(), 1)))
     return failure();
   RankedTensorType input = typeOf(getInput()), positions = typeOf(getPositions());
-  if (failed(verifyCount(*this, "positions", positions.getDimSize(0), "batch entries", "input", input.getDimSize(0))) ||
-      failed(verifyCount(*this, "positions", positions.getDimSize(1), "positions", "input", input.getDimSize(1))))
-    return failure();
+  for (int64_t dimension = 0; dimension != positions.getRank(); ++dimension)
+    if (failed(verifyCount(*this, "positions", positions.getDimSize(dimension),
+                           "entries in dimension " + Twine(dimension), "input", input.getDimSize(dimension))))
+      return failure();
   int64_t frequencies = lastSize(getFrequencies()), features = lastSize(getInput());
   if (ShapedType::isDynamic(frequencies) || ShapedType::isDynamic(features))
     return emitOpError("number of features a head and of frequencies must be static");

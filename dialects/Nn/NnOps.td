@@ -138,8 +138,8 @@ def Nn_LinearOp : Nn_TensorOp<"linear"> {
   let summary = "Fully connected layer";
   let description = [{
     `result[…, n] = sum_k input[…, k] * weight[n, k] (+ bias[n])`: input `[…, in]`, weight `[out, in]`,
-    bias `[out]`, result `[…, out]`. Accumulates in f32. Rejected: a weight that is not of rank 2, feature counts or
-    element types that disagree.
+    bias `[out]`, result `[…, out]` of the input's element type. Accumulates in f32. Weight and bias have the input's
+    element type or a narrower one, as they are stored.
 
     ```mlir
     %h = nn.linear %x, %w, %b : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32>
@@ -197,7 +197,7 @@ def Nn_LayerNormOp : Nn_TensorOp<"layer_norm"> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (input - mean) / sqrt(variance + epsilon) * scale (+ bias)`, mean and (biased) variance over the last
-    dimension (arXiv 1607.06450, equation 4). scale and bias are `[features]`.
+    dimension (arXiv 1607.06450, equation 4). scale and bias are `[features]`, of the input's element type or narrower.
 
     ```mlir
     %n = nn.layer_norm %x, %g, %b {epsilon = 1.0e-12 : f32} : (tensor<?x?x384xf32>, tensor<384xf32>, tensor<384xf32>) -> tensor<?x?x384xf32>
@@ -212,7 +212,8 @@ def Nn_LayerNormOp : Nn_TensorOp<"layer_norm"> {
 def Nn_RmsNormOp : Nn_TensorOp<"rms_norm"> {
   let summary = "Root-mean-square normalisation over the last dimension";
   let description = [{
-    `result = input / sqrt(mean(input^2) + epsilon) * scale` (arXiv 1910.07467, equation 4); scale is `[features]`.
+    `result = input / sqrt(mean(input^2) + epsilon) * scale` (arXiv 1910.07467, equation 4); scale is `[features]`,
+    of the input's element type or narrower.
 
     ```mlir
     %n = nn.rms_norm %x, %g {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
@@ -277,9 +278,9 @@ def Nn_EmbeddingOp : Nn_TensorOp<"embedding"> {
 def Nn_RopeOp : Nn_TensorOp<"rope"> {
   let summary = "Rotary position embedding";
   let description = [{
-    Rotates pairs of features by `angle = positions[b, s] * frequencies[i]` (arXiv 2104.09864, equation 15): input
-    `[batch, sequence, heads, head_dim]`, positions `[batch, sequence]`, frequencies `[rotary_dim / 2]`. The pair `i`
-    is `(i, i + rotary_dim / 2)`, or `(2i, 2i + 1)` with `interleaved`. Features from `rotary_dim` on pass unchanged.
+    Rotates pairs of features by `angle = positions[…] * frequencies[i]` (arXiv 2104.09864, equation 15): input
+    `[…, heads, head_dim]`, positions `[…]`, frequencies `[rotary_dim / 2]`. The pair `i` is
+    `(i, i + rotary_dim / 2)`, or `(2i, 2i + 1)` with `interleaved`. Features from `rotary_dim` on pass unchanged.
     Sine and cosine are multiplied by `attention_factor` (arXiv 2309.00071, section 3.4).
 
     ```mlir
@@ -291,6 +292,8 @@ def Nn_RopeOp : Nn_TensorOp<"rope"> {
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = "$input `,` $positions `,` $frequencies attr-dict `:` functional-type(operands, results)";
 }
+
+include "dialects/Nn/NnCacheOps.td"
 
 //===-- Block formats -----------------------------------------------------------------------------------------===//
 

@@ -186,8 +186,8 @@ Work AttentionOp::getWork(SizesRange operandSizes, SizesRange) {
 Work EmbeddingOp::getWork(SizesRange, SizesRange) { return {}; }
 
 Work RopeOp::getWork(SizesRange operandSizes, SizesRange) {
-  const Sizes &input = operandSizes[0];
-  AffineExpr rotated = operandSizes[2][0] * 2;
+  AffineExpr positions = elementCount(getContext(), operandSizes[1]), rotated = operandSizes[2][0] * 2;
+  AffineExpr heads = operandSizes[0][operandSizes[0].size() - 2];
   // Sine and cosine of an angle serve all heads of a position.
-  return {input[0] * input[1] * input[2] * rotated * 3, input[0] * input[1] * rotated};
+  return {positions * heads * rotated * 3, positions * rotated};
 }

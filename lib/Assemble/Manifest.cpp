@@ -170,6 +170,8 @@ private:
           for (int64_t bound : range.asArrayRef())
             json.value(bound);
         });
+      if (attributes.contains("nn.state"))
+        json.attribute("state", true);
       if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))
         json.attribute("default", nn::numberOf(fill));
     });

@@ -26,6 +26,10 @@ LogicalResult verifyGroup(nn::GroupOp group) {
       return isa<nn::MatmulOp>(op);
     if (root == "attention")
       return isa<nn::AttentionOp>(op);
+    if (root == "cache_append")
+      return isa<nn::CacheAppendOp>(op);
+    if (root == "cached_attention")
+      return isa<nn::CachedAttentionOp>(op);
     return root == "rows" ? isRowWise(&op) : isa<linalg::GenericOp>(op);
   });
   if (root == "rows" && count > 1)

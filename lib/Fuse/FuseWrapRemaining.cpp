@@ -25,6 +25,10 @@ StringRef kindOf(Operation *op) {
     return "matmul";
   if (isa<nn::AttentionOp>(op))
     return "attention";
+  if (isa<nn::CacheAppendOp>(op))
+    return "cache_append";
+  if (isa<nn::CachedAttentionOp>(op))
+    return "cached_attention";
   if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp, linalg::FillOp, tensor::SplatOp>(op) ||
       isRowWise(op) || isElementwise(op) || isParallelGeneric(op))
     return "rows";
@@ -75,8 +79,9 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     StringRef kind = kindOf(op);
     if (kind.empty())
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
-                             << "; kernels are built around nn.linear, nn.matmul, nn.attention, rows (elementwise ops, "
-                                "norms, softmax, embeddings, slices) and linalg.generic";
+                             << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
+                                "nn.cached_attention, rows (elementwise ops, norms, softmax, embeddings, slices) and "
+                                "linalg.generic";
     if (!hasOnlyCloneableScalars(op, fuser.work()))
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
                              << ": a scalar operand is computed from tensors";

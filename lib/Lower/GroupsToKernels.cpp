@@ -109,6 +109,8 @@ private:
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
+  FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result);
+  LogicalResult checkStates(func::ReturnOp returnOp);
   FailureOr<Value> bufferOf(Value value, rt::LayoutAttr layout = nullptr);
   Value viewOf(Value view, Value sourceBuffer);
   Value undoView(Value view, Value viewBuffer);
@@ -126,8 +128,9 @@ private:
   DenseMap<Value, Value> buffers; // of tensors that are not constants
   DenseMap<std::pair<Attribute, Type>, Value> constantBuffers;
   DenseMap<Value, Value> events; // of roots that a kernel writes
-  SmallVector<Value> outputs;
-  SmallVector<bool> isWritten; // in place, by the kernel that computes it
+  SmallVector<Value> outputs;    // null for states
+  SmallVector<bool> isWritten;   // in place, by the kernel that computes it
+  DenseSet<Value> states;        // tensors that may be updated in place
   EventOrder order;
 };
 
@@ -222,6 +225,8 @@ void HostProgram::makeFunction() {
     buffers[argument] = buffer;
     if (MemRefType type = bufferType(argument); type != buffer.getType())
       buffers[argument] = memref::CastOp::create(builder, argument.getLoc(), type, buffer);
+    if (source.getArgAttr(argument.getArgNumber(), "nn.state"))
+      states.insert(argument);
   }
   sizeValues = std::make_unique<SizeMaterializer>(builder.getIndexType(), [this](AffineExpr size) -> Value {
     auto symbol = dyn_cast<AffineSymbolExpr>(size);
@@ -296,6 +301,11 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
   SmallVector<Attribute> descriptions;
   DenseSet<Value> taken;
   for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
+    if (source.getResultAttr(number, "nn.state")) {
+      outputs.push_back(nullptr);
+      isWritten.push_back(true);
+      continue;
+    }
     SmallVector<std::string> texts;
     auto type = cast<RankedTensorType>(operand.getType());
     for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(operand)))
@@ -308,7 +318,7 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     descriptions.push_back(builder.getDictionaryAttr(description));
 
     Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand),
-                                        builder.getI64IntegerAttr(number), dynamicSizes(operand));
+                                        builder.getI64IntegerAttr(descriptions.size() - 1), dynamicSizes(operand));
     outputs.push_back(output);
     Value root = viewRoot(operand);
     isWritten.push_back(root.getDefiningOp<nn::GroupOp>() && taken.insert(root).second);
@@ -392,6 +402,32 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
                     : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0);
 }
 
+/// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
+FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result) {
+  auto append = group.getBodyBlock().getTerminator()->getOperand(result).getDefiningOp<nn::CacheAppendOp>();
+  if (!append)
+    return Value();
+  auto argument = dyn_cast<BlockArgument>(append.getCache());
+  Value cache = argument ? group.getInputs()[argument.getArgNumber()] : Value();
+  if (!cache || !states.contains(cache))
+    return append.emitOpError() << "updates a tensor in place that is no argument with nn.state";
+  if (!cache.hasOneUse() || !argument.hasOneUse())
+    return append.emitOpError() << "updates a tensor in place that something else reads";
+  states.insert(group.getResult(result));
+  return buffers.lookup(cache);
+}
+
+/// Results that are arguments in their last state.
+LogicalResult HostProgram::checkStates(func::ReturnOp returnOp) {
+  for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
+    auto argument = source.getResultAttrOfType<IntegerAttr>(number, "nn.state");
+    if (argument && buffers.lookup(operand) != buffers.lookup(source.getArgument(argument.getInt())))
+      return returnOp.emitOpError() << "result " << number << " is not argument " << argument.getInt()
+                                    << " in its last state, as its nn.state says";
+  }
+  return success();
+}
+
 LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   SmallVector<rt::LayoutAttr> layouts;
   SmallVector<Value> inputs, results, after, sizeValues;
@@ -404,6 +440,13 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
     if (Value event = events.lookup(viewRoot(group.getInputs()[operand])))
       after.push_back(event);
   }
+  SmallVector<Value> updated;
+  for (unsigned result = 0; result < group.getNumResults(); ++result) {
+    FailureOr<Value> buffer = updatedInPlace(group, result);
+    if (failed(buffer))
+      return failure();
+    updated.push_back(*buffer);
+  }
   std::string label = labelOf(group);
   Location location = group.getLoc();
   FailureOr<KernelUse> use = kernels.add(group, layouts, sizes);
@@ -411,8 +454,10 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
     return failure();
   for (AffineExpr expression : use->sizes)
     sizeValues.push_back(sizeValue(expression));
-  for (Value result : group.getResults()) {
+  for (auto [number, result] : llvm::enumerate(group.getResults())) {
     Value &buffer = buffers[result];
+    if (updated[number])
+      buffer = updated[number];
     if (!buffer)
       buffer = rt::AllocOp::create(builder, location, bufferType(result), dynamicSizes(result));
     results.push_back(buffer);
@@ -474,7 +519,7 @@ LogicalResult HostProgram::build() {
       return op.emitOpError() << "is outside of a group and not made ahead of time"
                               << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
   }
-  if (failed(copyResults(returnOp)))
+  if (failed(checkStates(returnOp)) || failed(copyResults(returnOp)))
     return failure();
   if (SmallVector<Value> last = order.last(); !last.empty())
     rt::WaitOp::create(builder, returnOp.getLoc(), last);

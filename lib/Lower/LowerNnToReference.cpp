@@ -263,14 +263,16 @@ Value buildReference(ReferenceBuilder &builder, nn::RopeOp op) {
   int64_t half = op.getFrequencies().getType().getDimSize(0);
   Type element = elementOf(op.getInput());
   float factor = op.getAttentionFactor().convertToFloat();
+  unsigned rank = op.getInput().getType().getRank();
+  SmallVector<unsigned> leading = llvm::to_vector(llvm::seq<unsigned>(0, rank - 2));
   return builder.parallel(
       builder.sizesOf(op.getInput()), element,
-      {{op.getInput(), builder.identity(4)}, {op.getPositions(), builder.map(4, {0, 1})}},
+      {{op.getInput(), builder.identity(rank)}, {op.getPositions(), builder.map(rank, leading)}},
       [&](ScalarBuilder &b, ValueRange v) {
         SmallVector<Value> indices;
-        for (unsigned dimension = 0; dimension != 4; ++dimension)
+        for (unsigned dimension = 0; dimension != rank; ++dimension)
           indices.push_back(linalg::IndexOp::create(b, dimension));
-        Value feature = indices[3];
+        Value feature = indices.back();
         auto isLess = [&](Value x, Value y) -> Value {
           return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y);
         };
@@ -283,7 +285,8 @@ Value buildReference(ReferenceBuilder &builder, nn::RopeOp op) {
         Value pair = op.getInterleaved() ? arith::DivUIOp::create(b, inside, b.index(2)).getResult()
                                          : arith::RemUIOp::create(b, inside, b.index(half)).getResult();
         Value isFirst = isLess(parity, b.index(1));
-        indices[3] = b.select(isFirst, arith::AddIOp::create(b, inside, step), arith::SubIOp::create(b, inside, step));
+        indices.back() =
+            b.select(isFirst, arith::AddIOp::create(b, inside, step), arith::SubIOp::create(b, inside, step));
         Value partner = b.widen(tensor::ExtractOp::create(b, op.getInput(), indices));
         Value frequency = b.widen(tensor::ExtractOp::create(b, op.getFrequencies(), pair));
         Value angle = b.mul(arith::SIToFPOp::create(b, b.getF32Type(), v[1]), frequency);

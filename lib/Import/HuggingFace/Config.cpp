@@ -69,6 +69,17 @@ const llvm::json::Value *Config::find(llvm::StringRef setting) const {
   return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
 }
 
+std::optional<Config> Config::section(llvm::StringRef setting) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return std::nullopt;
+  if (!value->getAsObject()) {
+    report(setting + " is not an object");
+    return std::nullopt;
+  }
+  return Config(*value, file + ": " + setting.str(), *errors);
+}
+
 static std::string text(const llvm::json::Value &value) {
   std::string result;
   llvm::raw_string_ostream(result) << value;

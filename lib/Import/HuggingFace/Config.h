@@ -63,6 +63,8 @@ public:
   std::string string(llvm::StringRef setting, llvm::StringRef byDefault) const;
   /// A list of strings, or one string as a list of one.
   llvm::SmallVector<std::string> strings(llvm::StringRef setting) const;
+  /// The settings of an object inside this one, if it is there. Messages name it "config.json: rope_scaling".
+  std::optional<Config> section(llvm::StringRef setting) const;
   /// The top value, for files that are lists.
   const llvm::json::Value &value() const { return root; }
   const llvm::json::Value *find(llvm::StringRef setting) const;

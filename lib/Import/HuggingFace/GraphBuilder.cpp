@@ -60,9 +60,9 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
 }
 
 GraphBuilder::GraphBuilder(ModuleOp module, const SafetensorsArchive &archive, Type dataType,
-                           llvm::StringRef dataTypeKey, Errors &errors)
-    : module(module), builder(module.getContext()), archive(&archive), dataType(dataType), dataTypeKey(dataTypeKey),
-      errors(errors) {}
+                           llvm::StringRef dataTypeKey, Errors &errors, Type activationType)
+    : module(module), builder(module.getContext()), archive(&archive), dataType(dataType),
+      activationType(activationType ? activationType : dataType), dataTypeKey(dataTypeKey), errors(errors) {}
 
 //===-- Functions ---------------------------------------------------------------------------------------------===//
 
@@ -97,6 +97,8 @@ void GraphBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> arg
     if (argument.range)
       function.setArgAttr(index, "nn.range",
                           builder.getDenseI64ArrayAttr({argument.range->first, argument.range->second}));
+    if (argument.isState)
+      function.setArgAttr(index, "nn.state", builder.getUnitAttr());
     for (auto [dimension, size] : llvm::enumerate(argument.shape))
       if (size.isDynamic() && !symbolSizes.contains(size.symbol))
         symbolSizes[size.symbol] = tensor::DimOp::create(builder, location(size.symbol), value, dimension);
@@ -109,6 +111,14 @@ void GraphBuilder::output(Value value, llvm::StringRef name, const Shape &shape)
   outputs.push_back(value);
   outputAttributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(name)),
                                                         builder.getNamedAttr("nn.sizes", sizeNames(builder, shape))}));
+}
+
+void GraphBuilder::outputState(Value value, llvm::StringRef name) {
+  auto argument = cast<BlockArgument>(inputs.lookup(name));
+  outputs.push_back(value);
+  outputAttributes.push_back(builder.getDictionaryAttr(
+      {builder.getNamedAttr("nn.name", builder.getStringAttr(name)),
+       builder.getNamedAttr("nn.state", builder.getI64IntegerAttr(argument.getArgNumber()))}));
 }
 
 void GraphBuilder::endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> sizeLimits,
@@ -264,11 +274,21 @@ Value GraphBuilder::layers(Value state, llvm::StringRef container, Extent count,
   return state;
 }
 
+Value GraphBuilder::rmsNorm(Value input, llvm::StringRef name, Extent features, double epsilon) {
+  Value scale = weight((name + ".weight").str(), {features});
+  return nn::RmsNormOp::create(builder, location(name), input.getType(), input, scale,
+                               builder.getF32FloatAttr(epsilon));
+}
+
 Value GraphBuilder::embedding(Value indices, llvm::StringRef name, Extent rows, Extent features) {
   Value table = weight((name + ".weight").str(), {rows, features});
   llvm::SmallVector<int64_t> shape(cast<RankedTensorType>(indices.getType()).getShape());
   shape.push_back(features.size);
-  return nn::EmbeddingOp::create(builder, location(name), RankedTensorType::get(shape, dataType), table, indices);
+  Location at = location(name);
+  Value result = nn::EmbeddingOp::create(builder, at, RankedTensorType::get(shape, dataType), table, indices);
+  if (activationType != dataType)
+    result = arith::ExtFOp::create(builder, at, RankedTensorType::get(shape, activationType), result);
+  return result;
 }
 
 Value GraphBuilder::activation(Value input, llvm::StringRef name, Activation activation) {
@@ -312,6 +332,10 @@ Value GraphBuilder::activation(Value input, llvm::StringRef name, Activation act
 
 Value GraphBuilder::add(Value lhs, Value rhs, llvm::StringRef name) {
   return arith::AddFOp::create(builder, location(name), lhs, rhs);
+}
+
+Value GraphBuilder::multiply(Value lhs, Value rhs, llvm::StringRef name) {
+  return arith::MulFOp::create(builder, location(name), lhs, rhs);
 }
 
 Value GraphBuilder::attention(Value query, Value key, Value value, Value mask, llvm::StringRef name,
@@ -374,6 +398,12 @@ Value GraphBuilder::firstRows(Value table, llvm::StringRef name, Size rows, int6
   return tensor::ExtractSliceOp::create(builder, location(name), tensorType({rows, features}, dataType), table,
                                         llvm::ArrayRef<OpFoldResult>{zero, zero}, sizes({rows, features}),
                                         llvm::ArrayRef<OpFoldResult>{one, one});
+}
+
+Value GraphBuilder::rowsAt(Value input, Value numbers, llvm::StringRef name, Size count) {
+  auto type = cast<RankedTensorType>(input.getType());
+  return nn::EmbeddingOp::create(builder, location(name),
+                                 tensorType({count, type.getDimSize(1)}, type.getElementType()), input, numbers);
 }
 
 Value GraphBuilder::firstToken(Value input, llvm::StringRef name, Size batch, int64_t features) {

@@ -39,6 +39,7 @@ struct Input {
   Shape shape;
   std::optional<int64_t> byDefault;                 // fills an input that the caller leaves out
   std::optional<std::pair<int64_t, int64_t>> range; // [low, high): checked at run time
+  bool isState = false;                             // updated in place
 };
 
 /// An input of an elementwise op or a reduction: its dimension i is dimension `dims[i]` of the iteration.
@@ -56,15 +57,18 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
 /// weights and the location. Errors are reported to the sink; what is built after one is well-formed and not used.
 class GraphBuilder {
 public:
-  /// `dataType`: element type of weights and activations; `dataTypeKey`: the weight that it was read from.
+  /// `dataType`: element type of weights, `dataTypeKey`: the one that it was read from. Activations have it too unless
+  /// `activationType` says otherwise.
   GraphBuilder(mlir::ModuleOp module, const SafetensorsArchive &archive, mlir::Type dataType,
-               llvm::StringRef dataTypeKey, Errors &errors);
+               llvm::StringRef dataTypeKey, Errors &errors, mlir::Type activationType = nullptr);
 
   //===-- Functions ------------------------------------------------------------------------------------------===//
 
   void beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> inputs);
   mlir::Value input(llvm::StringRef name) const;
   void output(mlir::Value value, llvm::StringRef name, const Shape &shape);
+  /// A result that is the state `name` after the call.
+  void outputState(mlir::Value value, llvm::StringRef name);
   void endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> sizeLimits, mlir::DictionaryAttr metadata);
 
   //===-- Names ----------------------------------------------------------------------------------------------===//
@@ -97,9 +101,11 @@ public:
   mlir::Value linear(mlir::Value input, llvm::StringRef module, mlir::Value weight, mlir::Value bias);
   /// nn.layer_norm with `module`.weight and `module`.bias (TensorFlow's names gamma and beta are found too).
   mlir::Value layerNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
+  mlir::Value rmsNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
   mlir::Value embedding(mlir::Value indices, llvm::StringRef module, Extent rows, Extent features);
   mlir::Value activation(mlir::Value input, llvm::StringRef module, Activation activation);
   mlir::Value add(mlir::Value lhs, mlir::Value rhs, llvm::StringRef module);
+  mlir::Value multiply(mlir::Value lhs, mlir::Value rhs, llvm::StringRef module);
   /// Multi-head attention over query, key and value of shape [leading…, heads * head_dim]; result of the same shape.
   mlir::Value attention(mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask, llvm::StringRef module,
                         const Shape &leading, int64_t heads, int64_t headDim);
@@ -117,6 +123,8 @@ public:
                             llvm::ArrayRef<mlir::ReassociationIndices> groups);
   /// The leading rows of a table [rows, features].
   mlir::Value firstRows(mlir::Value table, llvm::StringRef module, Size rows, int64_t features);
+  /// Rows [count, features] of a tensor [rows, features] by their numbers [count].
+  mlir::Value rowsAt(mlir::Value input, mlir::Value numbers, llvm::StringRef module, Size count);
   /// [batch, sequence, features] → [batch, features] at position 0.
   mlir::Value firstToken(mlir::Value input, llvm::StringRef module, Size batch, int64_t features);
   mlir::Value transpose(mlir::Value input, llvm::StringRef module, const Shape &shape,
@@ -153,7 +161,7 @@ private:
   mlir::ModuleOp module;
   mlir::OpBuilder builder;
   const SafetensorsArchive *archive;
-  mlir::Type dataType;
+  mlir::Type dataType, activationType;
   std::string dataTypeKey;
   Errors &errors;
   std::string scopePath;

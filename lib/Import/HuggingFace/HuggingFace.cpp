@@ -40,7 +40,6 @@ private:
   void openWeights();
   void checkDataType();
   OwningOpRef<ModuleOp> build();
-  void buildMain(GraphBuilder &graph);
   void buildEmbed(GraphBuilder &graph);
   DictionaryAttr metadata(OpBuilder &builder, bool withLabels, bool withPipeline) const;
   std::string inFolder(llvm::StringRef file) const {
@@ -64,7 +63,7 @@ private:
   std::unique_ptr<Architecture> architecture;
   ModelClass modelClass{"", Head::Base};
   std::unique_ptr<SafetensorsArchive> weights;
-  std::string encoder; // "bert" where the encoder's keys start so, else ""
+  std::string base; // "bert" where the base model's keys start so, else ""
   std::string anchor;
   Type dataType;
 };
@@ -134,7 +133,7 @@ void HuggingFaceImport::openWeights() {
   if (!hasPrefix && !weights->find(plain))
     return errors.report(weights->name() + ": has no tensor '" + plain + "' and no '" + prefixed +
                          "': these are not the weights of a model of type " + modelType);
-  encoder = hasPrefix ? architecture->prefix().str() : "";
+  base = hasPrefix ? architecture->prefix().str() : "";
   anchor = hasPrefix ? prefixed : plain;
   checkDataType();
 }
@@ -180,40 +179,30 @@ DictionaryAttr HuggingFaceImport::metadata(OpBuilder &builder, bool withLabels, 
   return builder.getDictionaryAttr(entries);
 }
 
-void HuggingFaceImport::buildMain(GraphBuilder &graph) {
-  graph.beginFunction("main", architecture->inputs(graph));
-  Value hidden;
-  {
-    GraphBuilder::Scope scope(graph, encoder);
-    hidden = architecture->encode(graph);
-    if (modelClass.head == Head::Base && !errors.any()) {
-      graph.output(hidden, "last_hidden_state", {"batch", architecture->sequence(), architecture->features()});
-      architecture->baseOutputs(graph, hidden);
-    }
-  }
-  if (modelClass.head != Head::Base && !errors.any())
-    architecture->headOutputs(graph, hidden, modelClass.head, encoder);
-  bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||
-                    modelClass.head == Head::ImageClassification;
-  graph.endFunction(architecture->sizeLimits(), metadata(graph.getBuilder(), withLabels, /*withPipeline=*/false));
-}
-
 void HuggingFaceImport::buildEmbed(GraphBuilder &graph) {
-  graph.beginFunction("embed", architecture->inputs(graph));
+  Encoder *model = architecture->asEncoder();
+  if (!model)
+    return errors.report("modules.json: a model of type " + modelType + " is no encoder");
+  graph.beginFunction("embed", model->inputs(graph));
   Value hidden;
   {
-    GraphBuilder::Scope scope(graph, encoder);
-    hidden = architecture->encode(graph);
+    GraphBuilder::Scope scope(graph, base);
+    hidden = model->encode(graph);
   }
-  pipeline->build(graph, hidden, architecture->features());
+  pipeline->build(graph, hidden, model->features());
   graph.endFunction(architecture->sizeLimits(),
                     metadata(graph.getBuilder(), /*withLabels=*/false, /*withPipeline=*/true));
 }
 
 OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, modelClass.name)));
-  GraphBuilder graph(*module, *weights, dataType, anchor, errors);
-  buildMain(graph);
+  // Language models are stored in two bytes and computed in four.
+  Type activationType = modelClass.head == Head::CausalLanguageModel ? Float32Type::get(context) : dataType;
+  GraphBuilder graph(*module, *weights, dataType, anchor, errors, activationType);
+  bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||
+                    modelClass.head == Head::ImageClassification;
+  architecture->build(graph, modelClass, base,
+                      [&](OpBuilder &builder) { return metadata(builder, withLabels, /*withPipeline=*/false); });
   if (pipeline && !errors.any())
     buildEmbed(graph);
   return errors.any() ? OwningOpRef<ModuleOp>() : std::move(module);

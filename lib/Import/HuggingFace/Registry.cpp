@@ -14,10 +14,33 @@ namespace intarsia::importer {
 
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
-      {"bert", makeBert}, {"distilbert", makeDistilBert},  {"roberta", makeRoberta},
-      {"vit", makeViT},   {"xlm-roberta", makeXlmRoberta},
+      {"bert", makeBert},
+      {"distilbert", makeDistilBert},
+      {"llama", makeLlama},
+      {"mistral", makeMistral},
+      {"qwen2", makeQwen2},
+      {"qwen3", makeQwen3},
+      {"roberta", makeRoberta},
+      {"vit", makeViT},
+      {"xlm-roberta", makeXlmRoberta},
   };
   return table;
+}
+
+void Encoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
+  graph.beginFunction("main", inputs(graph));
+  mlir::Value hidden;
+  {
+    GraphBuilder::Scope scope(graph, base);
+    hidden = encode(graph);
+    if (modelClass.head == Head::Base && !graph.sink().any()) {
+      graph.output(hidden, "last_hidden_state", {"batch", sequence(), features()});
+      baseOutputs(graph, hidden);
+    }
+  }
+  if (modelClass.head != Head::Base && !graph.sink().any())
+    headOutputs(graph, hidden, modelClass.head, base);
+  graph.endFunction(sizeLimits(), metadata(graph.getBuilder()));
 }
 
 std::vector<std::string> knownModelTypes() {

@@ -13,8 +13,15 @@
 
 namespace intarsia::importer {
 
-/// What a model class adds to the encoder.
-enum class Head { Base, SequenceClassification, TokenClassification, MaskedLanguageModel, ImageClassification };
+/// What a model class adds to the base model.
+enum class Head {
+  Base,
+  SequenceClassification,
+  TokenClassification,
+  MaskedLanguageModel,
+  ImageClassification,
+  CausalLanguageModel
+};
 
 /// A class of transformers as config.json's "architectures" names it.
 struct ModelClass {
@@ -22,20 +29,35 @@ struct ModelClass {
   Head head;
 };
 
-/// How one model type becomes a graph. An object belongs to one model: its constructor reads the settings.
+class Encoder;
+
+/// How one model type becomes functions. An object belongs to one model: its constructor reads the settings.
 class Architecture {
 public:
+  /// What the manifest keeps of a function of this model.
+  using Metadata = llvm::function_ref<mlir::DictionaryAttr(mlir::OpBuilder &)>;
+
   virtual ~Architecture() = default;
 
-  /// The base class first.
+  /// The first is what a directory that names no class is opened as.
   virtual llvm::ArrayRef<ModelClass> classes() const = 0;
-  /// What stands before the encoder's weights in the archive of a class with a head: "bert".
+  /// What stands before the base model's weights in the archive of a class with a head: "bert".
   virtual llvm::StringRef prefix() const = 0;
   /// A weight that every model of this type has, without prefix: it decides prefix and data type.
   virtual llvm::StringRef anchor() const = 0;
-  virtual llvm::SmallVector<Input> inputs(GraphBuilder &graph) const = 0;
   virtual llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const = 0;
+  /// Emits the model's functions. The scope of `graph` is the whole model's; `base` is the base model's ("bert" or "").
+  virtual void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) = 0;
+  virtual Encoder *asEncoder() { return nullptr; }
+};
 
+/// A model that is called once for its whole input: the function "main".
+class Encoder : public Architecture {
+public:
+  void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) override;
+  Encoder *asEncoder() override { return this; }
+
+  virtual llvm::SmallVector<Input> inputs(GraphBuilder &graph) const = 0;
   /// The last hidden state [batch, sequence, features]. The scope of `graph` is the encoder's.
   virtual mlir::Value encode(GraphBuilder &graph) = 0;
   /// What the base class gives beside the last hidden state. The scope is the encoder's.

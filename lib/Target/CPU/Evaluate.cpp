@@ -143,7 +143,7 @@ Value KernelEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t wid
   };
   // x * cos + sign * partner * sin, at the frequency of the pair.
   auto rotated = [&](Value pair, Value partner, double sign) -> Value {
-    Value position = arith::SIToFPOp::create(b, loc, f32, evaluate(op.getPositions(), {at[0], at[1]}, 1));
+    Value position = arith::SIToFPOp::create(b, loc, f32, evaluate(op.getPositions(), at.drop_back(2), 1));
     Value angle = arith::MulFOp::create(b, loc, splat(position, width),
                                         evaluate(op.getFrequencies(), {Index{pair, feature.lane}}, width));
     Value factor = floatConstant(op.getAttentionFactor().convertToDouble(), f32, width);

@@ -22,9 +22,9 @@ KernelEmitter::KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef runName) {
   Operation *root = nullptr;
   kernel.getBody().walk([&](Operation *op) {
-    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp>(op)) {
+    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::CacheAppendOp, nn::CachedAttentionOp>(op)) {
       if (root)
-        unsupported(op, "a kernel holds one product or attention");
+        unsupported(op, "a kernel holds one product, attention or cache");
       root = op;
     }
   });
@@ -37,6 +37,10 @@ LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef
       emitMatmul(op);
     else if (auto op = dyn_cast_or_null<nn::AttentionOp>(root))
       emitAttention(op);
+    else if (auto op = dyn_cast_or_null<nn::CacheAppendOp>(root))
+      emitCacheAppend(op);
+    else if (auto op = dyn_cast_or_null<nn::CachedAttentionOp>(root))
+      emitCachedAttention(op);
     else
       emitRows();
   };

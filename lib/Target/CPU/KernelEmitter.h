@@ -66,6 +66,8 @@ private:
   void emitLinear(nn::LinearOp root); // `planning` says which of the two functions is being emitted.
   void emitMatmul(nn::MatmulOp root);
   void emitAttention(nn::AttentionOp root);
+  void emitCacheAppend(nn::CacheAppendOp root);
+  void emitCachedAttention(nn::CachedAttentionOp root);
   void emitRows();
 
   //===-- Elements (Evaluate.cpp) ------------------------------------------------------------------------------===//
@@ -167,6 +169,11 @@ private:
   void packTransposed(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
                       mlir::Value columns, mlir::Value scale);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
+
+  //===-- Caches (EmitCache.cpp) -------------------------------------------------------------------------------===//
+  mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64
+  mlir::Value pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
+                     mlir::Value head);
 
   //===-- Function skeletons -----------------------------------------------------------------------------------===//
   void beginPlan(mlir::ModuleOp module, llvm::StringRef name);

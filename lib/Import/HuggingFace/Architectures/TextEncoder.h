@@ -20,7 +20,7 @@ struct LayerNames {
 };
 
 /// Inputs, mask, embeddings and layers of an encoder of token ids.
-class TextEncoder : public Architecture {
+class TextEncoder : public Encoder {
 public:
   llvm::SmallVector<Input> inputs(GraphBuilder &graph) const override;
   llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const override;

@@ -15,7 +15,7 @@ using namespace mlir;
 namespace intarsia::importer {
 namespace {
 
-class ViT : public Architecture {
+class ViT : public Encoder {
 public:
   explicit ViT(const Config &config) : config(config) {
     refuseCommonSettings(config);

@@ -1,0 +1,56 @@
+//===- Decoder.h - Language models that continue a text -----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_HUGGINGFACE_DECODER_H
+#define INTARSIA_IMPORT_HUGGINGFACE_DECODER_H
+
+#include "lib/Import/HuggingFace/Architectures/RotaryFrequencies.h"
+#include "lib/Import/HuggingFace/Registry.h"
+
+namespace intarsia::importer {
+
+/// Builds the function "step" of a decoder over a paged cache: rows for some tokens of several sequences go in, in any
+/// mixture of prefill and decoding, logits of the tokens that are asked for come out. docs/decisions/0007 says why.
+///
+///   input_ids, positions, sequences [tokens]      what the tokens are, where, and of which row of page_table
+///   page_table [sequences, pages_of_a_sequence]   pages of each sequence, in order
+///   output_tokens [outputs]                       whose logits are wanted, as numbers of tokens
+///   cache.N.keys, cache.N.values                  state, [pages, …]: nn.cached_attention says how
+///   → logits [outputs, vocabulary], f32
+///
+/// Activations are f32 whatever the weights are stored as.
+class Decoder : public Architecture {
+public:
+  llvm::StringRef prefix() const override { return "model"; }
+  llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const override;
+  void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) override;
+
+protected:
+  explicit Decoder(const Config &config) : config(config) {}
+
+  /// One layer: [tokens, hidden] → [tokens, hidden]. The scope is the layer's.
+  virtual mlir::Value layer(GraphBuilder &graph, mlir::Value input, int64_t number) = 0;
+  virtual mlir::Value embed(GraphBuilder &graph) const = 0;
+  virtual mlir::Value finalNorm(GraphBuilder &graph, mlir::Value input) const = 0;
+  virtual mlir::Value logits(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base) const = 0;
+
+  /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
+  /// `window` of 0: no window.
+  mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
+                              int64_t number, int64_t window);
+
+  Config config;
+  Extent vocabulary = 1, hidden = 1, intermediate = 1, layers = 1;
+  int64_t heads = 1, keyValueHeads = 1, headDim = 1, context = 1;
+  double scale = 1.0;
+
+private:
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> caches; // keys and values of each layer, as they are by now
+};
+
+} // namespace intarsia::importer
+
+#endif

@@ -1,0 +1,148 @@
+//===- Llama.cpp - Llama and the models that are built like it ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/HuggingFace/Architectures/Architectures.h"
+#include "lib/Import/HuggingFace/Architectures/Decoder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace intarsia::importer {
+namespace {
+
+/// Where models of this family differ.
+struct Variant {
+  llvm::StringRef causalClass;
+  bool queryKeyValueBias = false; // Qwen2, whatever attention_bias says
+  bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
+  bool slidingWindow = false;     // Mistral: attention sees the last sliding_window tokens, where the setting is there
+  double theta = 10000.0;
+};
+
+/// Embedding, layers of RMS norm, rotary attention, RMS norm and gated feed-forward, each with a residual (arXiv
+/// 2302.13971, section 2).
+class Llama : public Decoder {
+public:
+  Llama(const Config &config, const Variant &variant) : Decoder(config), variant(variant) {
+    refuseCommonSettings(config);
+    vocabulary = config.extent("vocab_size", 32000);
+    hidden = config.extent("hidden_size", 4096);
+    intermediate = config.extent("intermediate_size", 11008);
+    layers = config.extent("num_hidden_layers", 32);
+    heads = config.integer("num_attention_heads", 32);
+    keyValueHeads = config.integer("num_key_value_heads", heads);
+    if (!config.has("head_dim") && hidden.size % heads != 0)
+      config.report("hidden_size " + llvm::Twine(hidden.size) + " is not a multiple of num_attention_heads " +
+                    llvm::Twine(heads));
+    headDim = config.integer("head_dim", std::max<int64_t>(hidden.size / heads, 1));
+    if (heads % keyValueHeads != 0)
+      config.report("num_attention_heads " + llvm::Twine(heads) + " is not a multiple of num_key_value_heads " +
+                    llvm::Twine(keyValueHeads));
+    context = config.integer("max_position_embeddings", 2048);
+    scale = 1.0 / std::sqrt(static_cast<double>(headDim));
+    epsilon = config.number("rms_norm_eps", 1e-6);
+    activation = readActivation(config, "hidden_act", "silu");
+    attentionBias = config.flag("attention_bias", false);
+    feedForwardBias = config.flag("mlp_bias", false);
+    tied = config.flag("tie_word_embeddings", false);
+    rotary = readRotaryFrequencies(config, headDim, variant.theta);
+    if (variant.slidingWindow && config.has("sliding_window"))
+      window = config.integer("sliding_window", 4096);
+    else if (config.flag("use_sliding_window", false))
+      config.refuseIfSet("use_sliding_window", "attention to a window in some layers only");
+    classTable[0] = {variant.causalClass, Head::CausalLanguageModel};
+  }
+
+  llvm::ArrayRef<ModelClass> classes() const override { return classTable; }
+  llvm::StringRef anchor() const override { return "embed_tokens.weight"; }
+
+protected:
+  Value embed(GraphBuilder &graph) const override {
+    return graph.embedding(graph.input("input_ids"), "embed_tokens", vocabulary, hidden);
+  }
+
+  Value finalNorm(GraphBuilder &graph, Value input) const override {
+    return graph.rmsNorm(input, "norm", hidden, epsilon);
+  }
+
+  Value logits(GraphBuilder &graph, Value state, llvm::StringRef base) const override {
+    if (!tied)
+      return graph.linear(state, "lm_head", vocabulary, hidden, /*bias=*/false);
+    Value table;
+    {
+      GraphBuilder::Scope scope(graph, base);
+      table = graph.weight("embed_tokens.weight", {vocabulary, hidden});
+    }
+    return graph.linear(state, "lm_head", table, Value());
+  }
+
+  Value layer(GraphBuilder &graph, Value input, int64_t number) override {
+    Value attended = graph.add(input, attention(graph, input, number), "self_attn");
+    Value normal = graph.rmsNorm(attended, "post_attention_layernorm", hidden, epsilon);
+    GraphBuilder::Scope scope(graph, "mlp");
+    Value gate = graph.linear(normal, "gate_proj", intermediate, hidden, feedForwardBias);
+    Value up = graph.linear(normal, "up_proj", intermediate, hidden, feedForwardBias);
+    Value gated = graph.multiply(graph.activation(gate, "act_fn", activation), up, "act_fn");
+    return graph.add(attended, graph.linear(gated, "down_proj", hidden, intermediate, feedForwardBias), "");
+  }
+
+private:
+  Value attention(GraphBuilder &graph, Value input, int64_t number) {
+    Value normal = graph.rmsNorm(input, "input_layernorm", hidden, epsilon);
+    GraphBuilder::Scope scope(graph, "self_attn");
+    bool bias = attentionBias || variant.queryKeyValueBias;
+    auto project = [&](llvm::StringRef name, llvm::StringRef norm, int64_t count) {
+      Extent outputs(count * headDim, name == "q_proj" ? "num_attention_heads" : "num_key_value_heads");
+      Value rows = graph.linear(normal, name, outputs, hidden, bias);
+      Value split = graph.expandShape(rows, name, {"tokens", count, headDim}, {{0}, {1, 2}});
+      return variant.queryKeyNorm && !norm.empty() ? graph.rmsNorm(split, norm, Extent(headDim, "head_dim"), epsilon)
+                                                   : split;
+    };
+    Value query = rotate(graph, project("q_proj", "q_norm", heads));
+    Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads));
+    Value value = project("v_proj", "", keyValueHeads);
+    Value context = cachedAttention(graph, query, key, value, number, window);
+    Value joined = graph.collapseShape(context, "", {{0}, {1, 2}});
+    return graph.linear(joined, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
+  }
+
+  Value rotate(GraphBuilder &graph, Value input) const {
+    OpBuilder &builder = graph.getBuilder();
+    Location at = graph.location("rotary_emb");
+    auto type = RankedTensorType::get({static_cast<int64_t>(rotary.frequencies.size())}, builder.getF32Type());
+    Value frequencies =
+        arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, llvm::ArrayRef<float>(rotary.frequencies)));
+    return nn::RopeOp::create(builder, at, input.getType(), input, graph.input("positions"), frequencies,
+                              /*interleaved=*/false, llvm::APFloat(rotary.attentionFactor));
+  }
+
+  Variant variant;
+  ModelClass classTable[1] = {{"", Head::CausalLanguageModel}};
+  RotaryFrequencies rotary;
+  double epsilon = 1e-6;
+  Activation activation = Activation::Silu;
+  bool attentionBias = false, feedForwardBias = false, tied = false;
+  int64_t window = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Architecture> makeLlama(const Config &config) {
+  return std::make_unique<Llama>(config, Variant{.causalClass = "LlamaForCausalLM"});
+}
+std::unique_ptr<Architecture> makeMistral(const Config &config) {
+  return std::make_unique<Llama>(config, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
+}
+std::unique_ptr<Architecture> makeQwen2(const Config &config) {
+  return std::make_unique<Llama>(config, Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true});
+}
+std::unique_ptr<Architecture> makeQwen3(const Config &config) {
+  return std::make_unique<Llama>(config, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true});
+}
+
+} // namespace intarsia::importer

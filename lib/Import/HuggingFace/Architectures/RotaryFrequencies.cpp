@@ -1,0 +1,104 @@
+//===- RotaryFrequencies.cpp - Frequencies of rotary position embeddings ------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/HuggingFace/Architectures/RotaryFrequencies.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace intarsia::importer {
+
+static constexpr double twoPi = 6.283185307179586;
+
+/// Llama 3.1: wavelengths longer than the original context divided by low_freq_factor are stretched by `factor`, those
+/// shorter than it divided by high_freq_factor stay, between them the two are blended.
+static void scaleLlama3(const Config &scaling, std::vector<float> &frequencies) {
+  double factor = scaling.number("factor", 8.0), low = scaling.number("low_freq_factor", 1.0);
+  double high = scaling.number("high_freq_factor", 4.0);
+  auto context = static_cast<double>(scaling.integer("original_max_position_embeddings", 8192));
+  if (factor <= 0 || high <= low)
+    return scaling.report("factor must be positive, high_freq_factor above low_freq_factor");
+  for (float &frequency : frequencies) {
+    double turns = context * frequency / twoPi; // over the original context
+    double blend = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    frequency = static_cast<float>((1 - blend) * frequency / factor + blend * frequency);
+  }
+}
+
+/// Equations 15 to 23 of arXiv 2309.00071.
+static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, int64_t contextByDefault,
+                      RotaryFrequencies &result) {
+  double factor = scaling.number("factor", 1.0), fast = scaling.number("beta_fast", 32.0);
+  double slow = scaling.number("beta_slow", 1.0);
+  auto context = static_cast<double>(scaling.integer("original_max_position_embeddings", contextByDefault));
+  if (factor < 1)
+    return scaling.report("factor must be at least 1");
+  // The pair that makes so many turns over the original context.
+  auto pairOf = [&](double turns) {
+    return static_cast<double>(rotaryDim) * std::log(context / (turns * twoPi)) / (2 * std::log(theta));
+  };
+  double first = pairOf(fast), last = pairOf(slow);
+  if (scaling.flag("truncate", true)) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, static_cast<double>(rotaryDim - 1));
+  if (first == last)
+    last += 0.001; // as transformers does, so that the ramp has a slope
+  for (size_t i = 0; i < result.frequencies.size(); ++i) {
+    double ramp = std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
+    double frequency = result.frequencies[i];
+    result.frequencies[i] = static_cast<float>(frequency / factor * ramp + frequency * (1 - ramp));
+  }
+  auto scaleOf = [&](double multiplier) { return factor <= 1 ? 1.0 : 0.1 * multiplier * std::log(factor) + 1.0; };
+  if (scaling.has("attention_factor"))
+    result.attentionFactor = static_cast<float>(scaling.number("attention_factor", 1.0));
+  else if (scaling.has("mscale") && scaling.has("mscale_all_dim"))
+    result.attentionFactor =
+        static_cast<float>(scaleOf(scaling.number("mscale", 1.0)) / scaleOf(scaling.number("mscale_all_dim", 1.0)));
+  else
+    result.attentionFactor = static_cast<float>(scaleOf(1.0));
+}
+
+RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault) {
+  std::optional<Config> parameters = config.section("rope_parameters");
+  std::optional<Config> scaling = parameters ? parameters : config.section("rope_scaling");
+  double theta = config.number("rope_theta", thetaByDefault);
+  double share = config.number("partial_rotary_factor", 1.0);
+  std::string kind = "default";
+  if (scaling) {
+    kind = scaling->string("rope_type", scaling->string("type", "default"));
+    theta = scaling->number("rope_theta", theta);
+    share = scaling->number("partial_rotary_factor", share);
+  }
+  RotaryFrequencies result;
+  auto rotaryDim = static_cast<int64_t>(static_cast<double>(headDim) * share);
+  if (theta <= 1 || rotaryDim < 2 || rotaryDim > headDim || rotaryDim % 2 != 0) {
+    config.report("rope_theta must be above 1, and the rotated part of a head of " + llvm::Twine(headDim) +
+                  " features an even number of them");
+    return result;
+  }
+  for (int64_t i = 0; i < rotaryDim; i += 2)
+    result.frequencies.push_back(
+        static_cast<float>(std::pow(theta, -static_cast<double>(i) / static_cast<double>(rotaryDim))));
+  if (kind == "linear") {
+    double factor = scaling->number("factor", 1.0);
+    if (factor <= 0)
+      scaling->report("factor must be positive");
+    for (float &frequency : result.frequencies)
+      frequency = static_cast<float>(frequency / factor);
+  } else if (kind == "llama3") {
+    scaleLlama3(*scaling, result.frequencies);
+  } else if (kind == "yarn") {
+    scaleYarn(*scaling, theta, rotaryDim, config.integer("max_position_embeddings", 2048), result);
+  } else if (kind != "default") {
+    scaling->refuse("rope_type", kind, {"default", "linear", "llama3", "yarn"});
+  }
+  return result;
+}
+
+} // namespace intarsia::importer
