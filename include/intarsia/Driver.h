@@ -9,6 +9,7 @@
 #define INTARSIA_DRIVER_H
 
 #include "intarsia/Assemble.h"
+#include "intarsia/Import.h"
 #include "mlir/IR/DialectRegistry.h"
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct CompileOptions {
   std::string dumpDirectory;                  ///< IR after each pass goes here, in numbered files
   std::string explainFile;                    ///< decisions of the fuse phase as JSON
   std::vector<std::string> flip;              ///< ids of decisions to take the other way
+  importer::ImportOptions import;             ///< of a model directory
   std::string archiveDirectory;               ///< where the archives of an .mlir are; empty: beside it
   std::vector<std::string> targets = {"cpu"}; ///< fusion is decided for the first
   Emit emit = Emit::Shared;

@@ -16,12 +16,17 @@
 
 namespace intarsia::importer {
 
-/// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, and for a
-/// sentence-transformers directory (modules.json) also `embed`. Weights are named, not read: nn.archive ops hold file
-/// names relative to `directory`. On failure the result is null and `error` says what is wrong, in which file, and
-/// what to try. Loads the dialects it emits into `context`.
-mlir::OwningOpRef<mlir::ModuleOp> importHuggingFace(llvm::StringRef directory, mlir::MLIRContext *context,
-                                                    std::string &error);
+/// What the user may choose about a model when it is imported.
+struct ImportOptions {
+  std::string cacheType = "f16"; ///< element type of key/value caches: f32, f16 or bf16
+};
+
+/// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, for a
+/// sentence-transformers directory (modules.json) also `embed`; for a language model a function `step`. Weights are
+/// named, not read: nn.archive ops hold file names relative to `directory`. On failure the result is null and `error`
+/// says what is wrong, in which file, and what to try. Loads the dialects it emits into `context`.
+mlir::OwningOpRef<mlir::ModuleOp> importHuggingFace(llvm::StringRef directory, const ImportOptions &options,
+                                                    mlir::MLIRContext *context, std::string &error);
 
 /// Values of "model_type" in config.json that importHuggingFace knows, sorted.
 std::vector<std::string> knownModelTypes();

@@ -252,7 +252,7 @@ llvm::Error Compilation::load() {
   progress.begin("import");
   if (isDirectory()) {
     std::string error;
-    module = importer::importHuggingFace(options.model, context.get(), error);
+    module = importer::importHuggingFace(options.model, options.import, context.get(), error);
     if (!module)
       return createStringError(error.empty() ? options.model + ": cannot be imported" : error);
   } else {

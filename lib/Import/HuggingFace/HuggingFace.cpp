@@ -24,8 +24,8 @@ namespace {
 /// Imports one directory, step by step; each step reports what is wrong and leaves the rest undone.
 class HuggingFaceImport {
 public:
-  HuggingFaceImport(llvm::StringRef directory, MLIRContext *context, Errors &errors)
-      : directory(directory), context(context), errors(errors) {}
+  HuggingFaceImport(llvm::StringRef directory, const ImportOptions &options, MLIRContext *context, Errors &errors)
+      : directory(directory), options(options), context(context), errors(errors) {}
 
   OwningOpRef<ModuleOp> run() {
     readSettings();
@@ -54,6 +54,7 @@ private:
   }
 
   llvm::StringRef directory;
+  const ImportOptions &options;
   MLIRContext *context;
   Errors &errors;
   std::unique_ptr<SentencePipeline> pipeline;
@@ -100,7 +101,7 @@ void HuggingFaceImport::readSettings() {
                               ? "model_type '" + modelType + "' is not supported; supported: " + known
                               : "has no model_type; supported: " + known);
   }
-  architecture = registered->make(*config);
+  architecture = registered->make(*config, options);
   chooseClass();
 }
 
@@ -210,11 +211,12 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
 
 } // namespace
 
-OwningOpRef<ModuleOp> importHuggingFace(llvm::StringRef directory, MLIRContext *context, std::string &error) {
+OwningOpRef<ModuleOp> importHuggingFace(llvm::StringRef directory, const ImportOptions &options, MLIRContext *context,
+                                        std::string &error) {
   context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, tensor::TensorDialect,
                        linalg::LinalgDialect>();
   Errors errors;
-  OwningOpRef<ModuleOp> module = HuggingFaceImport(directory, context, errors).run();
+  OwningOpRef<ModuleOp> module = HuggingFaceImport(directory, options, context, errors).run();
   if (module && failed(verify(*module))) {
     // The settings were checked, so this is a fault of the importer; the verifier has said which op it is about.
     errors.report(directory + ": the imported graph does not verify");

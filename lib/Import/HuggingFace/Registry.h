@@ -8,6 +8,7 @@
 #ifndef INTARSIA_IMPORT_HUGGINGFACE_REGISTRY_H
 #define INTARSIA_IMPORT_HUGGINGFACE_REGISTRY_H
 
+#include "intarsia/Import.h"
 #include "lib/Import/HuggingFace/GraphBuilder.h"
 #include <memory>
 
@@ -71,7 +72,7 @@ public:
 
 struct RegisteredArchitecture {
   llvm::StringRef modelType;
-  std::unique_ptr<Architecture> (*make)(const Config &config);
+  std::unique_ptr<Architecture> (*make)(const Config &config, const ImportOptions &options);
 };
 
 /// All architectures, sorted by model type.

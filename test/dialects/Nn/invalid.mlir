@@ -206,9 +206,9 @@ func.func @linear(%x: tensor<?x768xf32>, %w: tensor<4x384xf32>) {
 
 // -----
 
-func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8xbf16>) {
-  // expected-error@+1 {{'nn.linear' op weight holds 'bf16', input holds 'f32'}}
-  %0 = nn.linear %x, %w : (tensor<?x8xf32>, tensor<4x8xbf16>) -> tensor<?x4xf32>
+func.func @linear(%x: tensor<?x8xbf16>, %w: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.linear' op weight holds 'f32', input holds 'bf16'}}
+  %0 = nn.linear %x, %w : (tensor<?x8xbf16>, tensor<4x8xf32>) -> tensor<?x4xbf16>
   return
 }
 
@@ -335,9 +335,9 @@ func.func @norm(%x: tensor<?x8xf32>, %g: tensor<9xf32>) {
 
 // -----
 
-func.func @norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %b: tensor<8xf16>) {
-  // expected-error@+1 {{'nn.layer_norm' op bias holds 'f16', input holds 'f32'}}
-  %0 = nn.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f32} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf16>) -> tensor<?x8xf32>
+func.func @norm(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %b: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' op bias holds 'f32', input holds 'f16'}}
+  %0 = nn.layer_norm %x, %g, %b {epsilon = 1.0e-5 : f32} : (tensor<?x8xf16>, tensor<8xf16>, tensor<8xf32>) -> tensor<?x8xf16>
   return
 }
 
@@ -393,7 +393,7 @@ func.func @rope(%x: tensor<?x?x8x64xf32>, %p: tensor<?x?xi64>, %f: tensor<33xf32
 // -----
 
 func.func @rope(%x: tensor<?x5x8x64xf32>, %p: tensor<?x4xi64>, %f: tensor<32xf32>) {
-  // expected-error@+1 {{'nn.rope' op positions has 4 positions, input has 5}}
+  // expected-error@+1 {{'nn.rope' op positions has 4 entries in dimension 1, input has 5}}
   %0 = nn.rope %x, %p, %f : (tensor<?x5x8x64xf32>, tensor<?x4xi64>, tensor<32xf32>) -> tensor<?x5x8x64xf32>
   return
 }
@@ -496,7 +496,7 @@ func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<4xf32>) {
 // -----
 
 func.func @group(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.group' op root is 'conv', must be linear, matmul, attention, rows or generic}}
+  // expected-error@+1 {{'nn.group' op root is 'conv', must be one of linear, matmul, attention, rows, generic, cache_append, cached_attention}}
   %0 = nn.group "conv"(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
     nn.yield %a : tensor<4xf32>
   }

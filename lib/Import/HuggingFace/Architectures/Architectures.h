@@ -12,15 +12,15 @@
 
 namespace intarsia::importer {
 
-std::unique_ptr<Architecture> makeBert(const Config &config);
-std::unique_ptr<Architecture> makeDistilBert(const Config &config);
-std::unique_ptr<Architecture> makeLlama(const Config &config);
-std::unique_ptr<Architecture> makeMistral(const Config &config);
-std::unique_ptr<Architecture> makeQwen2(const Config &config);
-std::unique_ptr<Architecture> makeQwen3(const Config &config);
-std::unique_ptr<Architecture> makeRoberta(const Config &config);
-std::unique_ptr<Architecture> makeViT(const Config &config);
-std::unique_ptr<Architecture> makeXlmRoberta(const Config &config);
+std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeViT(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeXlmRoberta(const Config &config, const ImportOptions &options);
 
 } // namespace intarsia::importer
 

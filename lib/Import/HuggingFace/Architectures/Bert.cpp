@@ -107,6 +107,8 @@ void Bert::headOutputs(GraphBuilder &graph, Value state, Head head, llvm::String
   llvm_unreachable("not a head of this architecture");
 }
 
-std::unique_ptr<Architecture> makeBert(const Config &config) { return std::make_unique<Bert>(config); }
+std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions &) {
+  return std::make_unique<Bert>(config);
+}
 
 } // namespace intarsia::importer

@@ -13,11 +13,20 @@ namespace intarsia::importer {
 /// Tokens of a page: one panel of the CPU target's products.
 static constexpr int64_t pageTokens = 32;
 
+Decoder::Decoder(const Config &config, const ImportOptions &options) : config(config), cacheType(options.cacheType) {
+  // Encoders have no cache, so the name is checked here.
+  if (cacheType != "f32" && cacheType != "f16" && cacheType != "bf16")
+    config.sink().report("--kv=" + cacheType + ": caches can be f32, f16 and bf16");
+}
+
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
 
 void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
   OpBuilder &builder = graph.getBuilder();
-  Type i64 = builder.getI64Type(), f16 = builder.getF16Type();
+  Type i64 = builder.getI64Type();
+  Type cached = cacheType == "f32"   ? Type(builder.getF32Type())
+                : cacheType == "f16" ? Type(builder.getF16Type())
+                                     : Type(builder.getBF16Type());
   llvm::SmallVector<std::string> names;
   for (int64_t i = 0; i < layers.size; ++i) {
     names.push_back("cache." + std::to_string(i) + ".keys");
@@ -31,9 +40,9 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   inputs.push_back({"output_tokens", i64, {"outputs"}, std::nullopt, std::nullopt});
   for (int64_t i = 0; i < layers.size; ++i) {
     inputs.push_back(
-        {names[2 * i], f16, {"pages", keyValueHeads, headDim, pageTokens}, std::nullopt, std::nullopt, true});
+        {names[2 * i], cached, {"pages", keyValueHeads, headDim, pageTokens}, std::nullopt, std::nullopt, true});
     inputs.push_back(
-        {names[2 * i + 1], f16, {"pages", keyValueHeads, pageTokens, headDim}, std::nullopt, std::nullopt, true});
+        {names[2 * i + 1], cached, {"pages", keyValueHeads, pageTokens, headDim}, std::nullopt, std::nullopt, true});
   }
   graph.beginFunction("step", inputs);
   for (int64_t i = 0; i < layers.size; ++i)

@@ -29,7 +29,7 @@ public:
   void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) override;
 
 protected:
-  explicit Decoder(const Config &config) : config(config) {}
+  Decoder(const Config &config, const ImportOptions &options);
 
   /// One layer: [tokens, hidden] → [tokens, hidden]. The scope is the layer's.
   virtual mlir::Value layer(GraphBuilder &graph, mlir::Value input, int64_t number) = 0;
@@ -43,6 +43,7 @@ protected:
                               int64_t number, int64_t window);
 
   Config config;
+  std::string cacheType;
   Extent vocabulary = 1, hidden = 1, intermediate = 1, layers = 1;
   int64_t heads = 1, keyValueHeads = 1, headDim = 1, context = 1;
   double scale = 1.0;

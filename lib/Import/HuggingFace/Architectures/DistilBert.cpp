@@ -96,6 +96,8 @@ public:
 
 } // namespace
 
-std::unique_ptr<Architecture> makeDistilBert(const Config &config) { return std::make_unique<DistilBert>(config); }
+std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &) {
+  return std::make_unique<DistilBert>(config);
+}
 
 } // namespace intarsia::importer

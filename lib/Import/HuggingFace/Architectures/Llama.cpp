@@ -28,7 +28,8 @@ struct Variant {
 /// 2302.13971, section 2).
 class Llama : public Decoder {
 public:
-  Llama(const Config &config, const Variant &variant) : Decoder(config), variant(variant) {
+  Llama(const Config &config, const ImportOptions &options, const Variant &variant)
+      : Decoder(config, options), variant(variant) {
     refuseCommonSettings(config);
     vocabulary = config.extent("vocab_size", 32000);
     hidden = config.extent("hidden_size", 4096);
@@ -132,17 +133,18 @@ private:
 
 } // namespace
 
-std::unique_ptr<Architecture> makeLlama(const Config &config) {
-  return std::make_unique<Llama>(config, Variant{.causalClass = "LlamaForCausalLM"});
+std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options, Variant{.causalClass = "LlamaForCausalLM"});
 }
-std::unique_ptr<Architecture> makeMistral(const Config &config) {
-  return std::make_unique<Llama>(config, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
+std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
 }
-std::unique_ptr<Architecture> makeQwen2(const Config &config) {
-  return std::make_unique<Llama>(config, Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true});
+std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true});
 }
-std::unique_ptr<Architecture> makeQwen3(const Config &config) {
-  return std::make_unique<Llama>(config, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true});
+std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true});
 }
 
 } // namespace intarsia::importer

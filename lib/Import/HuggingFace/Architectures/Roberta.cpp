@@ -83,7 +83,7 @@ void Roberta::headOutputs(GraphBuilder &graph, Value state, Head head, llvm::Str
 
 } // namespace
 
-std::unique_ptr<Architecture> makeRoberta(const Config &config) {
+std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &) {
   static const ModelClass classes[] = {{"RobertaModel", Head::Base},
                                        {"RobertaForSequenceClassification", Head::SequenceClassification},
                                        {"RobertaForTokenClassification", Head::TokenClassification},
@@ -91,7 +91,7 @@ std::unique_ptr<Architecture> makeRoberta(const Config &config) {
   return std::make_unique<Roberta>(config, 50265, classes);
 }
 
-std::unique_ptr<Architecture> makeXlmRoberta(const Config &config) {
+std::unique_ptr<Architecture> makeXlmRoberta(const Config &config, const ImportOptions &) {
   static const ModelClass classes[] = {{"XLMRobertaModel", Head::Base},
                                        {"XLMRobertaForSequenceClassification", Head::SequenceClassification},
                                        {"XLMRobertaForTokenClassification", Head::TokenClassification},

@@ -152,6 +152,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Architecture> makeViT(const Config &config) { return std::make_unique<ViT>(config); }
+std::unique_ptr<Architecture> makeViT(const Config &config, const ImportOptions &) {
+  return std::make_unique<ViT>(config);
+}
 
 } // namespace intarsia::importer

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes decoders/NAME: small language models with random weights, each with golden.npz, what PyTorch computes for it.
+
+Needs: pip install torch transformers safetensors numpy. The tests need none of these: what this script writes is
+committed. Every model differs from the others in a setting that an importer can get wrong.
+
+golden.npz: input_ids int64 [sequences, longest], lengths int64 [sequences] (of the prompts), logits float32
+[sequences, longest, vocabulary] of the whole texts. Sequence s has lengths[s] + STEPS tokens: the prompt, then what is
+decoded one by one; what is beyond means nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+HERE = Path(__file__).resolve().parent
+LENGTHS = (45, 9, 1)
+STEPS = 10
+SMALL = {
+    "vocab_size": 99,
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 80,
+    "max_position_embeddings": 64,
+    "head_dim": 16,
+    "attn_implementation": "eager",
+}
+
+
+def randomize(model: torch.nn.Module, seed: int) -> None:
+    """Weights that make attention uneven and biases and scales matter, unlike those of initializer_range."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim == 1:
+                parameter.copy_((1.0 if "norm" in name else 0.0) + 0.2 * noise)
+            else:
+                parameter.copy_(noise / parameter[0].numel() ** 0.5)
+
+
+def write(name: str, model: transformers.PreTrainedModel, seed: int, dtype: torch.dtype = torch.float32) -> None:
+    randomize(model, seed)
+    model = model.to(dtype).eval()
+    folder = HERE / "decoders" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    # The weights as stored, everything computed in float32.
+    model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    longest = max(LENGTHS) + STEPS
+    ids = np.random.default_rng(seed).integers(0, model.config.vocab_size, (len(LENGTHS), longest))
+    with torch.no_grad():
+        logits = model(torch.from_numpy(ids)).logits.numpy().astype(np.float32)
+    np.savez_compressed(folder / "golden.npz", input_ids=ids, lengths=np.array(LENGTHS), logits=logits)
+    print(name, "largest logit", np.abs(logits).max())
+
+
+def main() -> None:
+    t = transformers
+    llama3 = {
+        "rope_type": "llama3",
+        "rope_theta": 500.0,
+        "factor": 4.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    }
+    yarn = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+    linear = {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0}
+
+    def llama(**settings: object) -> transformers.PreTrainedModel:
+        return t.LlamaForCausalLM(t.LlamaConfig(**(SMALL | settings)))
+
+    write("llama", llama(), 1)
+    write("llama-tied-bf16", llama(tie_word_embeddings=True, head_dim=32), 2, torch.bfloat16)
+    write("llama-llama3", llama(rope_parameters=llama3, attention_bias=True, mlp_bias=True), 3)
+    write("llama-yarn", llama(rope_parameters=yarn, num_key_value_heads=4), 4)
+    write("llama-linear", llama(rope_parameters=linear, num_key_value_heads=1), 5)
+    write("mistral", t.MistralForCausalLM(t.MistralConfig(**SMALL, sliding_window=11)), 6)
+    write("mistral-whole", t.MistralForCausalLM(t.MistralConfig(**SMALL, sliding_window=None)), 7)
+    qwen2 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64}
+    write("qwen2", t.Qwen2ForCausalLM(t.Qwen2Config(**qwen2)), 8)
+    write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

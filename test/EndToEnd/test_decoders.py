@@ -1,0 +1,110 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Small language models of every architecture, with random weights, against what transformers computed for them.
+
+decoders/NAME is a Hugging Face directory with golden.npz in it (written by make_decoders.py). The step function is
+called as a server would: prompts of different lengths together, prompts in chunks beside sequences that decode.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import intarsia
+import ml_dtypes
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+MODELS = sorted(path.name for path in (HERE / "decoders").iterdir())
+DTYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+# Two layers, logits up to 5; PyTorch's own float32 rounding is below 2e-6 on them.
+TOLERANCE = 2e-5
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """NaN everywhere: what was not written must not be read. State has to begin at a cache line."""
+    count = int(np.prod(shape))
+    raw = np.full(count + 64, np.nan, dtype)
+    offset = -raw.ctypes.data % 64 // raw.itemsize
+    return raw[offset : offset + count].reshape(shape)
+
+
+class Server:
+    """Sequences of one model; pages are given out in an order of their own."""
+
+    def __init__(self, module: intarsia.Module, sequences: int, pages_each: int) -> None:
+        self.step = module.step
+        pages = sequences * pages_each
+        self.table = np.random.default_rng(3).permutation(pages).reshape(sequences, pages_each)
+        self.lengths = [0] * sequences
+        self.state = {
+            value.name: aligned((pages, *value.shape[1:]), DTYPES[value.dtype])
+            for value in module.signature("step").inputs
+            if value.name.startswith("cache.")
+        }
+
+    def run(self, rows: list[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+        """Logits of all tokens of each (sequence, tokens)."""
+        counts = [len(tokens) for _, tokens in rows]
+        positions = [np.arange(self.lengths[s], self.lengths[s] + len(tokens)) for s, tokens in rows]
+        for s, tokens in rows:
+            self.lengths[s] += len(tokens)
+        logits = self.step(
+            input_ids=np.concatenate([tokens for _, tokens in rows]),
+            positions=np.concatenate(positions),
+            sequences=np.repeat([s for s, _ in rows], counts),
+            page_table=self.table,
+            output_tokens=np.arange(sum(counts)),
+            **self.state,
+        )
+        return np.split(logits, np.cumsum(counts)[:-1])
+
+
+def check(actual: np.ndarray, expected: np.ndarray) -> None:
+    assert actual.shape == expected.shape
+    error = np.abs(actual - expected).max()
+    assert error <= TOLERANCE, f"logits are off by {error:.2e}"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prefill_and_decode(tools, scratch, name):
+    folder = HERE / "decoders" / name
+    tools.compile(folder, "-o", scratch / f"{name}.itx", "--kv=f32")
+    module = intarsia.load(scratch / f"{name}.itx")
+    with np.load(folder / "golden.npz") as golden:
+        ids, lengths, logits = golden["input_ids"], golden["lengths"], golden["logits"]
+    steps = ids.shape[1] - lengths.max()
+    everyone = range(len(lengths))
+
+    # All prompts in one call, then ten tokens each.
+    server = Server(module, len(lengths), 2)
+    for s, actual in zip(everyone, server.run([(s, ids[s, : lengths[s]]) for s in everyone]), strict=True):
+        check(actual, logits[s, : lengths[s]])
+    for step in range(steps):
+        at = [lengths[s] + step for s in everyone]
+        for s, actual in zip(everyone, server.run([(s, ids[s, [at[s]]]) for s in everyone]), strict=True):
+            check(actual, logits[s, [at[s]]])
+
+    # The longest prompt in chunks, while another sequence already decodes.
+    server = Server(module, len(lengths), 2)
+    check(server.run([(1, ids[1, : lengths[1]])])[0], logits[1, : lengths[1]])
+    for step, begin in enumerate(range(0, lengths[0], 7)):
+        end = min(begin + 7, lengths[0])
+        at = lengths[1] + step
+        decoded, chunk = server.run([(1, ids[1, [at]]), (0, ids[0, begin:end])])
+        check(decoded, logits[1, [at]])
+        check(chunk, logits[0, begin:end])
+
+
+def test_two_byte_caches_are_close(tools, scratch):
+    folder = HERE / "decoders" / "llama"
+    with np.load(folder / "golden.npz") as golden:
+        ids, logits = golden["input_ids"], golden["logits"]
+    # Roundings of 2^-11 and 2^-8 of keys and values, on logits up to 5.
+    for kind, tolerance in (("f16", 5e-3), ("bf16", 4e-2)):
+        tools.compile(folder, "-o", scratch / f"{kind}.itx", f"--kv={kind}")
+        server = Server(intarsia.load(scratch / f"{kind}.itx"), 1, 2)
+        error = np.abs(server.run([(0, ids[0])])[0] - logits[0]).max()
+        assert TOLERANCE < error <= tolerance, kind

@@ -1,0 +1,46 @@
+// RUN: intarsia-opt %s -intarsia-fuse -intarsia-lower -split-input-file -verify-diagnostics | FileCheck %s
+
+// The kernel writes the argument's own buffer, what reads the new state waits for it, and no result is made.
+// CHECK-LABEL: func.func @step(%{{.*}}: memref<?x2x64xf32>
+// CHECK-SAME:  %[[CACHE:[^:]*]]: memref<?x2x64x32xf16> {{.*}}nn.state
+// CHECK:       %[[APPENDED:.*]] = rt.dispatch @cache_append{{.*}} outs(%[[CACHE]] : memref<?x2x64x32xf16>)
+// CHECK:       rt.wait %[[APPENDED]]
+// CHECK-NOT:   rt.output
+func.func @step(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
+                %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]},
+                %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "places"]},
+                %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""], nn.state})
+    -> (tensor<?x2x64x32xf16> {nn.state = 4 : i64}) {
+  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
+  return %k : tensor<?x2x64x32xf16>
+}
+
+// -----
+
+func.func @not_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                     %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16>) -> tensor<6x2x64x32xf16> {
+  // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that is no argument with nn.state}}
+  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  return %k : tensor<6x2x64x32xf16>
+}
+
+// -----
+
+func.func @read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                      %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
+    -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}, tensor<6x2x64x32xf16>) {
+  // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that something else reads}}
+  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  return %k, %keys : tensor<6x2x64x32xf16>, tensor<6x2x64x32xf16>
+}
+
+// -----
+
+func.func @old_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                     %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state},
+                     %other: tensor<6x2x64x32xf16> {nn.state})
+    -> (tensor<6x2x64x32xf16> {nn.state = 5 : i64}) {
+  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  // expected-error@+1 {{'func.return' op result 0 is not argument 5 in its last state, as its nn.state says}}
+  return %k : tensor<6x2x64x32xf16>
+}

@@ -1,0 +1,15 @@
+// RUN: intarsia-opt %s | intarsia-opt | FileCheck %s
+
+// CHECK-LABEL: func.func @step
+func.func @step(%query: tensor<?x4x64xf32> {nn.sizes = ["tokens", "", ""]}, %rows: tensor<?x2x64xf32>,
+                %positions: tensor<?xi64>, %sequences: tensor<?xi64>, %pages: tensor<?x?xi32>, %sinks: tensor<4xbf16>,
+                %keys: tensor<?x2x64x32xf16> {nn.state}, %values: tensor<?x2x32x64xf16> {nn.state})
+    -> (tensor<?x4x64xf32>, tensor<?x2x64x32xf16> {nn.state = 6 : i64}, tensor<?x2x32x64xf16> {nn.state = 7 : i64}) {
+  // CHECK: nn.cache_append %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>) -> tensor<?x2x64x32xf16>
+  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>) -> tensor<?x2x64x32xf16>
+  // CHECK: nn.cache_append %{{.*}} : (tensor<?x2x32x64xf16>,
+  %v = nn.cache_append %values, %rows, %positions, %sequences, %pages : (tensor<?x2x32x64xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>) -> tensor<?x2x32x64xf16>
+  // CHECK: nn.cached_attention %{{.*}} sinks %{{.*}} {scale = 1.250000e-01 : f32, soft_cap = 3.000000e+01 : f32, window = 7 : i64} :
+  %0 = nn.cached_attention %query, %k, %v, %positions, %sequences, %pages sinks %sinks {scale = 0.125 : f32, soft_cap = 30.0 : f32, window = 7 : i64} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<4xbf16>) -> tensor<?x4x64xf32>
+  return %0, %k, %v : tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>
+}
