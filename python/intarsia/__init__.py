@@ -9,8 +9,10 @@
 
 from ._compile import compile
 from ._errors import CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
-from ._module import Function, Module, Signature, TensorType, devices, load, profile, set_threads, threads
+from ._generator import Generation, Generator
+from ._module import Function, Module, Signature, TensorType, devices, load, make_state, profile, set_threads, threads
 from ._runtime import version as _version
+from ._sampling import Sampling
 
 __version__ = _version().split()[0]
 
@@ -19,14 +21,18 @@ __all__ = [
     "CorruptError",
     "Error",
     "Function",
+    "Generation",
+    "Generator",
     "InvalidArgumentError",
     "Module",
     "NotFoundError",
+    "Sampling",
     "Signature",
     "TensorType",
     "compile",
     "devices",
     "load",
+    "make_state",
     "profile",
     "set_threads",
     "threads",

@@ -32,6 +32,10 @@ _NUMPY_TYPES: dict[str, type] = {
 }
 
 
+#: Where state has to begin: at a multiple of so many bytes, ITX_BUFFER_ALIGNMENT of module_abi.h.
+_ALIGNMENT = 64
+
+
 def _bfloat16() -> Any:
     """Return ml_dtypes' bfloat16, or None when that package is not installed."""
     try:
@@ -59,6 +63,8 @@ class TensorType:
         What an input is filled with when the call leaves it out; None: it must be given.
     value_range : tuple of int, or None
         Values must be in ``[low, high)``.
+    state : bool
+        The call updates it in place: an array whose memory begins at a multiple of 64 bytes (`make_state` makes such).
     """
 
     name: str
@@ -67,6 +73,7 @@ class TensorType:
     maxima: tuple[int | None, ...]
     default: float | None = None
     value_range: tuple[int, int] | None = None
+    state: bool = False
 
     def __str__(self) -> str:
         """Read like ``input_ids: i64[batch, sequence≤512]``."""
@@ -299,6 +306,27 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, variant: str | N
         It is of another version, or needs what this CPU lacks.
     """
     return Module(path, verify=verify, variant=variant)
+
+
+def make_state(function: Function, **sizes: int) -> dict[str, np.ndarray]:
+    """Return arrays of zeros for the inputs that a function updates in place, by name.
+
+    Parameters
+    ----------
+    function : Function
+        The function that they are for.
+    **sizes : int
+        The sizes that the inputs' shapes name, such as ``pages=64``.
+    """
+    state = {}
+    for value in function.signature.inputs:
+        if value.state:
+            shape = tuple(sizes[size] if isinstance(size, str) else size for size in value.shape)
+            dtype = np.dtype(_NUMPY_TYPES.get(value.dtype) or _bfloat16() or np.uint16)
+            raw = np.zeros(int(np.prod(shape)) * dtype.itemsize + _ALIGNMENT, np.uint8)
+            offset = -raw.ctypes.data % _ALIGNMENT
+            state[value.name] = raw[offset : raw.size - _ALIGNMENT + offset].view(dtype).reshape(shape)
+    return state
 
 
 def set_threads(threads: int) -> None:

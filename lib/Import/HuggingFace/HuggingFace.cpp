@@ -41,6 +41,7 @@ private:
   void checkDataType();
   OwningOpRef<ModuleOp> build();
   void buildEmbed(GraphBuilder &graph);
+  void addTokenMetadata(OpBuilder &builder, llvm::SmallVectorImpl<NamedAttribute> &entries) const;
   DictionaryAttr metadata(OpBuilder &builder, bool withLabels, bool withPipeline) const;
   std::string inFolder(llvm::StringRef file) const {
     llvm::SmallString<64> path(folder);
@@ -163,6 +164,33 @@ void HuggingFaceImport::checkDataType() {
   }
 }
 
+/// Where texts begin and end. What generation_config.json says goes before config.json, as in transformers.
+void HuggingFaceImport::addTokenMetadata(OpBuilder &builder, llvm::SmallVectorImpl<NamedAttribute> &entries) const {
+  std::optional<Config> generation;
+  if (exists(inFolder("generation_config.json")))
+    generation = Config::read(directory, inFolder("generation_config.json"), errors);
+  auto idsOf = [&](llvm::StringRef setting) {
+    const Config &source = generation && generation->has(setting) ? *generation : *config;
+    llvm::SmallVector<int64_t> ids;
+    if (const llvm::json::Value *value = source.find(setting)) {
+      llvm::json::Array one;
+      one.push_back(*value);
+      const llvm::json::Array *list = value->getAsArray();
+      for (const llvm::json::Value &id : list ? *list : one) {
+        if (std::optional<int64_t> number = id.getAsInteger())
+          ids.push_back(*number);
+        else
+          source.report(setting + " is neither a token id nor a list of token ids");
+      }
+    }
+    return ids;
+  };
+  llvm::SmallVector<int64_t> ends = idsOf("eos_token_id"), begins = idsOf("bos_token_id");
+  entries.push_back(builder.getNamedAttr("eos_token_ids", builder.getI64ArrayAttr(ends)));
+  if (!begins.empty())
+    entries.push_back(builder.getNamedAttr("bos_token_id", builder.getI64IntegerAttr(begins.front())));
+}
+
 DictionaryAttr HuggingFaceImport::metadata(OpBuilder &builder, bool withLabels, bool withPipeline) const {
   llvm::SmallVector<NamedAttribute> entries;
   entries.push_back(builder.getNamedAttr("model_type", builder.getStringAttr(modelType)));
@@ -175,6 +203,8 @@ DictionaryAttr HuggingFaceImport::metadata(OpBuilder &builder, bool withLabels, 
       entries.push_back(
           builder.getNamedAttr("problem_type", builder.getStringAttr(config->string("problem_type", ""))));
   }
+  if (modelClass.head == Head::CausalLanguageModel)
+    addTokenMetadata(builder, entries);
   if (withPipeline)
     pipeline->addMetadata(builder, entries);
   return builder.getDictionaryAttr(entries);

@@ -1,0 +1,355 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Continue texts with a compiled language model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._errors import InvalidArgumentError, NotFoundError
+from ._module import Module, load, make_state
+from ._sampling import Sampling
+
+#: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
+PREFILL_TOKENS = 512
+
+
+@dataclass
+class Generation:
+    """What was generated for one prompt.
+
+    Attributes
+    ----------
+    ids : list of int
+        The new tokens, without the one that ended the text.
+    text : str or None
+        The same as text; None without a tokenizer.
+    logprobs : list of float
+        Natural logarithm of each new token's probability before sampling rules.
+    finish_reason : str
+        ``"end"`` (the model ended its text), ``"stop"`` (a stop string came), ``"length"`` (`max_tokens` or the
+        model's context is used up).
+    """
+
+    ids: list[int]
+    text: str | None
+    logprobs: list[float]
+    finish_reason: str
+
+
+class Generator:
+    """A compiled language model that continues texts.
+
+    Parameters
+    ----------
+    artifact : path or Module
+        A module with a function ``step``.
+    tokenizer : path or tokenizers.Tokenizer, optional
+        A ``tokenizer.json``, the directory that holds one, or a tokenizer of the package tokenizers. Without it,
+        prompts are lists of token ids and results have no text.
+    """
+
+    def __init__(self, artifact: str | os.PathLike[str] | Module, tokenizer: Any = None) -> None:
+        self.module = artifact if isinstance(artifact, Module) else load(artifact)
+        if "step" not in self.module.functions:
+            raise InvalidArgumentError(f"{self.module.path} has no function 'step': it is no language model", "invalid")
+        self._step = self.module["step"]
+        inputs = {value.name: value for value in self._step.signature.inputs}
+        metadata = self._step.signature.metadata
+        self.vocabulary: int = inputs["input_ids"].value_range[1]
+        self.context: int = inputs["positions"].value_range[1]
+        self._page = inputs["cache.0.values"].shape[2]
+        self._ends = set(metadata.get("eos_token_ids", []))
+        self.tokenizer = _open_tokenizer(tokenizer)
+        if self.tokenizer is not None and self.tokenizer.get_vocab_size() > self.vocabulary:
+            raise InvalidArgumentError(
+                f"the tokenizer has {self.tokenizer.get_vocab_size()} tokens, the model {self.vocabulary}: "
+                "is it another model's?",
+                "invalid argument",
+            )
+        self._bos = metadata.get("bos_token_id")
+        self._pages = 0
+        self._state: dict[str, np.ndarray] = {}
+
+    def encode(self, prompt: str | Sequence[int]) -> list[int]:
+        """Return the token ids of a prompt; ids are returned as they are."""
+        if not isinstance(prompt, str):
+            ids = [int(token) for token in prompt]
+        elif self.tokenizer is None:
+            raise InvalidArgumentError("a text needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
+        else:
+            ids = self.tokenizer.encode(prompt).ids
+            if self._bos is not None and ids[:1] != [self._bos]:
+                ids = [self._bos, *ids]
+        if not ids:
+            raise InvalidArgumentError("a prompt is empty", "invalid argument")
+        if len(ids) > self.context:
+            raise InvalidArgumentError(
+                f"a prompt has {len(ids)} tokens, the model's context {self.context}", "invalid argument"
+            )
+        return ids
+
+    def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Return the logits [length, vocabulary] after each token of each sequence."""
+        batch = _Batch(self, [self.encode(ids) for ids in sequences], 0)
+        return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
+
+    def perplexity(self, windows: Sequence[Sequence[int]]) -> float:
+        """Return exp of the mean over windows of the mean cross-entropy of tokens 1 … given those before them."""
+        losses = []
+        for window in windows:
+            ids = self.encode(window)
+            if len(ids) < 2:
+                raise InvalidArgumentError("a window has fewer than two tokens", "invalid argument")
+            logits = self.logits([ids[:-1]])[0]
+            losses.append(np.mean([-_log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
+        return float(np.exp(np.mean(losses)))
+
+    def generate(
+        self,
+        prompts: str | Sequence[int] | Sequence[str | Sequence[int]],
+        max_tokens: int = 128,
+        *,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        **sampling: Any,
+    ) -> list[Generation]:
+        """Continue each prompt.
+
+        Parameters
+        ----------
+        prompts : str, list of int, or a list of those
+            Texts or token ids.
+        max_tokens : int
+            The most tokens to generate for each.
+        stop : str or sequence of str
+            Texts that end the generation; they are not part of the result.
+        seed : int, optional
+            Makes sampling repeatable. Each prompt draws from a stream of its own, whatever else is in the batch.
+        **sampling
+            `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
+            token is taken.
+        """
+        if isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], (int, np.integer))):
+            prompts = [prompts]  # type: ignore[list-item]
+        writers = self._start(prompts, max_tokens, stop, seed, Sampling(**sampling))
+        for _ in self._run(writers, max_tokens):
+            pass
+        return [writer.result() for writer in writers]
+
+    def stream(
+        self,
+        prompt: str | Sequence[int],
+        max_tokens: int = 128,
+        *,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        **sampling: Any,
+    ) -> Iterator[str | int]:
+        """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer."""
+        (writer,) = self._start([prompt], max_tokens, stop, seed, Sampling(**sampling))
+        for _ in self._run([writer], max_tokens):
+            yield from writer.news()
+        yield from writer.news(last=True)
+
+    def _start(
+        self, prompts: Sequence[Any], max_tokens: int, stop: str | Sequence[str], seed: int | None, sampling: Sampling
+    ) -> list[_Writer]:
+        if max_tokens < 1:
+            raise InvalidArgumentError(f"max_tokens is {max_tokens}, must be at least 1", "invalid argument")
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        if stops and self.tokenizer is None:
+            raise InvalidArgumentError("stop strings need a tokenizer", "invalid argument")
+        randoms = np.random.SeedSequence(seed).spawn(len(prompts))
+        return [
+            _Writer(self, self.encode(prompt), stops, sampling, np.random.default_rng(random))
+            for prompt, random in zip(prompts, randoms, strict=True)
+        ]
+
+    def _run(self, writers: list[_Writer], max_tokens: int) -> Iterator[None]:
+        """Decode all of them together until each has ended; yields after every step."""
+        batch = _Batch(self, [writer.prompt for writer in writers], max_tokens)
+        latest: dict[int, np.ndarray] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
+        for count in range(1, max_tokens + 1):
+            tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
+            yield
+            going = {i: token for i, token in tokens.items() if token is not None and batch.has_room(i)}
+            if not going or count == max_tokens:
+                break
+            latest = dict(zip(going, batch.decode(going), strict=True))
+
+    def _reserve(self, pages: int) -> dict[str, np.ndarray]:
+        """Return caches with at least so many pages."""
+        if pages > self._pages:
+            self._state = {}  # the old ones go before the new ones come
+            self._state = make_state(self._step, pages=pages)
+            self._pages = pages
+        return self._state
+
+
+class _Batch:
+    """Sequences that are decoded together, and their pages."""
+
+    def __init__(self, generator: Generator, sequences: list[list[int]], max_tokens: int) -> None:
+        self.generator = generator
+        self.sequences = sequences
+        self.lengths = [0] * len(sequences)
+        limits = [min(len(ids) + max_tokens, generator.context) for ids in sequences]
+        counts = [-(-limit // generator._page) for limit in limits]
+        self.table = np.zeros((len(sequences), max(counts)), np.int64)
+        first = 0
+        for row, count in zip(self.table, counts, strict=True):
+            row[:count] = np.arange(first, first + count)
+            first += count
+        self.state = generator._reserve(first)
+
+    def has_room(self, sequence: int) -> bool:
+        """Whether another token fits the model's context."""
+        return self.lengths[sequence] < self.generator.context
+
+    def prefill(self, every_token: bool) -> list[list[np.ndarray]]:
+        """Run all prompts in chunks; logits of every token, or of the last one of each prompt."""
+        results: list[list[np.ndarray]] = [[] for _ in self.sequences]
+        pieces: list[tuple[int, int, int]] = []
+        room = PREFILL_TOKENS
+        for i, ids in enumerate(self.sequences):
+            begin = 0
+            while begin < len(ids):
+                end = min(begin + room, len(ids))
+                pieces.append((i, begin, end))
+                room -= end - begin
+                begin = end
+                if room == 0:
+                    self._chunk(pieces, every_token, results)
+                    pieces, room = [], PREFILL_TOKENS
+        if pieces:
+            self._chunk(pieces, every_token, results)
+        return results
+
+    def _chunk(
+        self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]
+    ) -> None:
+        outputs, owners, count = [], [], 0
+        for i, begin, end in pieces:
+            wanted = range(begin, end) if every_token else range(len(self.sequences[i]) - 1, len(self.sequences[i]))
+            inside = [count + token - begin for token in wanted if begin <= token < end]
+            outputs += inside
+            owners.append((i, len(inside)))
+            count += end - begin
+        # The step function computes at least one row.
+        logits = self._step([(i, self.sequences[i][begin:end]) for i, begin, end in pieces], outputs or [0])
+        at = 0
+        for i, length in owners:
+            if length:
+                results[i].append(logits[at : at + length])
+            at += length
+
+    def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
+        """Logits after one more token of some sequences."""
+        return list(self._step([(i, [token]) for i, token in tokens.items()], range(len(tokens))))
+
+    def _step(self, rows: list[tuple[int, list[int]]], outputs: Sequence[int]) -> np.ndarray:
+        positions = []
+        for i, ids in rows:
+            positions.append(np.arange(self.lengths[i], self.lengths[i] + len(ids)))
+            self.lengths[i] += len(ids)
+        return self.generator._step(
+            input_ids=np.concatenate([np.asarray(ids, np.int64) for _, ids in rows]),
+            positions=np.concatenate(positions),
+            sequences=np.repeat([i for i, _ in rows], [len(ids) for _, ids in rows]),
+            page_table=self.table,
+            output_tokens=np.asarray(outputs, np.int64),
+            **self.state,
+        )
+
+
+class _Writer:
+    """What comes after one prompt."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        prompt: list[int],
+        stops: list[str],
+        sampling: Sampling,
+        random: np.random.Generator,
+    ) -> None:
+        self.tokenizer = generator.tokenizer
+        self.ends = generator._ends
+        self.prompt, self.stops, self.sampling, self.random = prompt, stops, sampling, random
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []
+        self.finish_reason = "length"
+        self.text = ""
+        self.told = 0
+
+    def take(self, logits: np.ndarray) -> int | None:
+        """Choose the next token; None when the text ends."""
+        token = self.sampling.choose(logits, np.asarray(self.prompt + self.ids), self.random)
+        if token in self.ends:
+            self.finish_reason = "end"
+            return None
+        self.ids.append(token)
+        self.logprobs.append(_log_probability(logits, token))
+        if self.tokenizer is not None:
+            self.text = self.tokenizer.decode(self.ids)
+            found = [at for at in (self.text.find(stop) for stop in self.stops if stop) if at >= 0]
+            if found:
+                self.text = self.text[: min(found)]
+                self.finish_reason = "stop"
+                return None
+        return token
+
+    def news(self, last: bool = False) -> Iterator[str | int]:
+        """Yield what nothing that comes can change any more."""
+        if self.tokenizer is None:
+            yield from self.ids[self.told :]
+            self.told = len(self.ids)
+            return
+        certain = len(self.text)
+        if not last and self.finish_reason == "length":
+            # A replacement character may become the rest of a letter, an end that begins a stop string its rest.
+            certain = len(self.text.rstrip("\ufffd"))
+            for stop in self.stops:
+                for length in range(min(len(stop) - 1, certain), 0, -1):
+                    if self.text[:certain].endswith(stop[:length]):
+                        certain -= length
+                        break
+        if certain > self.told:
+            yield self.text[self.told : certain]
+            self.told = certain
+
+    def result(self) -> Generation:
+        """Return the finished text."""
+        text = None if self.tokenizer is None else self.text
+        return Generation(self.ids, text, self.logprobs, self.finish_reason)
+
+
+def _log_probability(logits: np.ndarray, token: int) -> float:
+    row = logits.astype(np.float64)
+    largest = row.max()
+    return float(row[token] - largest - np.log(np.exp(row - largest).sum()))
+
+
+def _open_tokenizer(tokenizer: Any) -> Any:
+    if tokenizer is None or hasattr(tokenizer, "encode"):
+        return tokenizer
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise NotFoundError("tokenizers is not installed: pip install tokenizers", "not found") from error
+    path = Path(tokenizer)
+    if path.is_dir():
+        path /= "tokenizer.json"
+    if not path.is_file():
+        raise NotFoundError(f"{path}: there is no such file", "not found")
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the package raises plain Exception
+        raise InvalidArgumentError(f"{path}: {error}", "invalid argument") from error

@@ -1,0 +1,83 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Choose the next token from logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen. What is left out by one rule is not there for the next, in the order below.
+
+    Attributes
+    ----------
+    repetition_penalty : float
+        Logits of tokens that are there already are divided by it where positive, multiplied where negative
+        (arXiv 1909.05858, section 4.1).
+    temperature : float
+        Logits are divided by it; 0 takes the most likely token.
+    top_k : int
+        The so many most likely tokens; 0: all.
+    top_p : float
+        The fewest most likely tokens whose probabilities sum to at least this (arXiv 1904.09751, section 3.1).
+    min_p : float
+        Tokens at least this times as likely as the most likely one (arXiv 2407.01082, section 3).
+    """
+
+    repetition_penalty: float = 1.0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse values without a meaning."""
+        for name, valid, wanted in (
+            ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
+            ("temperature", self.temperature >= 0, "at least 0"),
+            ("top_k", self.top_k >= 0, "at least 0"),
+            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
+        ):
+            if not valid:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)}, must be {wanted}", "invalid argument")
+
+    def probabilities(self, logits: np.ndarray, context: np.ndarray) -> np.ndarray:
+        """Return the probability of each token [vocabulary] as the next one after `context` [tokens]."""
+        scores = logits.astype(np.float64)
+        if self.repetition_penalty != 1.0:
+            seen = np.unique(context)
+            penalised = scores[seen]
+            scores[seen] = np.where(
+                penalised > 0, penalised / self.repetition_penalty, penalised * self.repetition_penalty
+            )
+        if self.temperature == 0.0:
+            chosen = np.zeros_like(scores)
+            chosen[scores.argmax()] = 1.0
+            return chosen
+        scores /= self.temperature
+        if 0 < self.top_k < scores.size:
+            least = np.partition(scores, -self.top_k)[-self.top_k]
+            scores = np.where(scores >= least, scores, -np.inf)
+        result = np.exp(scores - scores.max())
+        result /= result.sum()
+        if self.top_p < 1.0:
+            order = np.argsort(-result, kind="stable")
+            before = np.cumsum(result[order]) - result[order]
+            result[order[before >= self.top_p]] = 0.0
+        if self.min_p > 0.0:
+            result[result < self.min_p * result.max()] = 0.0
+        return result / result.sum()
+
+    def choose(self, logits: np.ndarray, context: np.ndarray, random: np.random.Generator) -> int:
+        """Return the next token after `context` [tokens], given its logits [vocabulary]."""
+        probabilities = self.probabilities(logits, context)
+        if self.temperature == 0.0:
+            return int(probabilities.argmax())
+        return int(np.searchsorted(np.cumsum(probabilities), random.random() * probabilities.sum(), side="right"))
