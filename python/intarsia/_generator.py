@@ -232,9 +232,7 @@ class _Batch:
             self._chunk(pieces, every_token, results)
         return results
 
-    def _chunk(
-        self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]
-    ) -> None:
+    def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]) -> None:
         outputs, owners, count = [], [], 0
         for i, begin, end in pieces:
             wanted = range(begin, end) if every_token else range(len(self.sequences[i]) - 1, len(self.sequences[i]))
