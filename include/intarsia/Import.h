@@ -11,6 +11,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace intarsia::importer {
 
 /// What the user may choose about a model when it is imported.
 struct ImportOptions {
-  std::string cacheType = "f16"; ///< element type of key/value caches: f32, f16 or bf16
+  std::optional<std::string> cacheType; ///< element type of key/value caches: f32, f16 (the default) or bf16
 };
 
 /// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, for a

@@ -40,7 +40,7 @@ struct Flags {
                  clEnumValN(Emit::Bundle, "bundle", "artifacts for several architectures in one file"))};
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
   cl::opt<std::string> cacheType{
-      "kv", cl::init("f16"), cl::value_desc("type"), cl::cat(category),
+      "kv", cl::value_desc("type"), cl::cat(category),
       cl::desc("Element type of a language model's key/value cache: f16 (default), bf16, f32")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
@@ -106,7 +106,8 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.dumpDirectory = flags.dumpAfterEach;
   options.explainFile = flags.explain;
   options.flip.assign(flags.flip.begin(), flags.flip.end());
-  options.import.cacheType = flags.cacheType;
+  if (flags.cacheType.getNumOccurrences())
+    options.import.cacheType = flags.cacheType;
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());

@@ -103,6 +103,8 @@ void HuggingFaceImport::readSettings() {
                               : "has no model_type; supported: " + known);
   }
   architecture = registered->make(*config, options);
+  if (options.cacheType && architecture->asEncoder())
+    return errors.report("--kv=" + *options.cacheType + ": a model of type " + modelType + " has no key/value cache");
   chooseClass();
 }
 

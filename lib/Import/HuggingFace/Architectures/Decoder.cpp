@@ -13,8 +13,8 @@ namespace intarsia::importer {
 /// Tokens of a page: one panel of the CPU target's products.
 static constexpr int64_t pageTokens = 32;
 
-Decoder::Decoder(const Config &config, const ImportOptions &options) : config(config), cacheType(options.cacheType) {
-  // Encoders have no cache, so the name is checked here.
+Decoder::Decoder(const Config &config, const ImportOptions &options)
+    : config(config), cacheType(options.cacheType.value_or("f16")) {
   if (cacheType != "f32" && cacheType != "f16" && cacheType != "bf16")
     config.sink().report("--kv=" + cacheType + ": caches can be f32, f16 and bf16");
 }
@@ -52,8 +52,8 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   {
     GraphBuilder::Scope scope(graph, base);
     int64_t number = 0;
-    Value state = graph.layers(embed(graph), "layers.", layers,
-                               [&](Value input) { return layer(graph, input, number++); });
+    Value state =
+        graph.layers(embed(graph), "layers.", layers, [&](Value input) { return layer(graph, input, number++); });
     // Rows are picked before the final norm: it and the product with the vocabulary are for those alone.
     Value chosen = graph.rowsAt(state, graph.input("output_tokens"), "norm", "outputs");
     last = finalNorm(graph, chosen);

@@ -46,7 +46,7 @@ public:
                     llvm::Twine(keyValueHeads));
     context = config.integer("max_position_embeddings", 2048);
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
-    epsilon = config.number("rms_norm_eps", 1e-6);
+    epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
     activation = readActivation(config, "hidden_act", "silu");
     attentionBias = config.flag("attention_bias", false);
     feedForwardBias = config.flag("mlp_bias", false);

@@ -12,15 +12,17 @@
 namespace intarsia::importer {
 
 static constexpr double twoPi = 6.283185307179586;
+static constexpr double largest = 1e9; // of a factor that means something
 
 /// Llama 3.1: wavelengths longer than the original context divided by low_freq_factor are stretched by `factor`, those
 /// shorter than it divided by high_freq_factor stay, between them the two are blended.
 static void scaleLlama3(const Config &scaling, std::vector<float> &frequencies) {
-  double factor = scaling.number("factor", 8.0), low = scaling.number("low_freq_factor", 1.0);
-  double high = scaling.number("high_freq_factor", 4.0);
+  double factor = scaling.number("factor", 8.0, 1.0, largest),
+         low = scaling.number("low_freq_factor", 1.0, 0.0, largest);
+  double high = scaling.number("high_freq_factor", 4.0, 0.0, largest);
   auto context = static_cast<double>(scaling.integer("original_max_position_embeddings", 8192));
-  if (factor <= 0 || high <= low)
-    return scaling.report("factor must be positive, high_freq_factor above low_freq_factor");
+  if (high <= low)
+    return scaling.report("high_freq_factor must be above low_freq_factor");
   for (float &frequency : frequencies) {
     double turns = context * frequency / twoPi; // over the original context
     double blend = std::clamp((turns - low) / (high - low), 0.0, 1.0);
@@ -31,11 +33,10 @@ static void scaleLlama3(const Config &scaling, std::vector<float> &frequencies) 
 /// Equations 15 to 23 of arXiv 2309.00071.
 static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, int64_t contextByDefault,
                       RotaryFrequencies &result) {
-  double factor = scaling.number("factor", 1.0), fast = scaling.number("beta_fast", 32.0);
-  double slow = scaling.number("beta_slow", 1.0);
+  double factor = scaling.number("factor", 1.0, 1.0, largest);
+  double fast = scaling.number("beta_fast", 32.0, 0.01, largest),
+         slow = scaling.number("beta_slow", 1.0, 0.01, largest);
   auto context = static_cast<double>(scaling.integer("original_max_position_embeddings", contextByDefault));
-  if (factor < 1)
-    return scaling.report("factor must be at least 1");
   // The pair that makes so many turns over the original context.
   auto pairOf = [&](double turns) {
     return static_cast<double>(rotaryDim) * std::log(context / (turns * twoPi)) / (2 * std::log(theta));
@@ -56,10 +57,10 @@ static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, in
   }
   auto scaleOf = [&](double multiplier) { return factor <= 1 ? 1.0 : 0.1 * multiplier * std::log(factor) + 1.0; };
   if (scaling.has("attention_factor"))
-    result.attentionFactor = static_cast<float>(scaling.number("attention_factor", 1.0));
+    result.attentionFactor = static_cast<float>(scaling.number("attention_factor", 1.0, 0.0, largest));
   else if (scaling.has("mscale") && scaling.has("mscale_all_dim"))
-    result.attentionFactor =
-        static_cast<float>(scaleOf(scaling.number("mscale", 1.0)) / scaleOf(scaling.number("mscale_all_dim", 1.0)));
+    result.attentionFactor = static_cast<float>(scaleOf(scaling.number("mscale", 1.0, 0.0, largest)) /
+                                                scaleOf(scaling.number("mscale_all_dim", 1.0, 0.0, largest)));
   else
     result.attentionFactor = static_cast<float>(scaleOf(1.0));
 }
@@ -67,28 +68,26 @@ static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, in
 RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault) {
   std::optional<Config> parameters = config.section("rope_parameters");
   std::optional<Config> scaling = parameters ? parameters : config.section("rope_scaling");
-  double theta = config.number("rope_theta", thetaByDefault);
-  double share = config.number("partial_rotary_factor", 1.0);
+  double theta = config.number("rope_theta", thetaByDefault, 1.0, 1e12);
+  double share = config.number("partial_rotary_factor", 1.0, 0.0, 1.0);
   std::string kind = "default";
   if (scaling) {
     kind = scaling->string("rope_type", scaling->string("type", "default"));
-    theta = scaling->number("rope_theta", theta);
-    share = scaling->number("partial_rotary_factor", share);
+    theta = scaling->number("rope_theta", theta, 1.0, 1e12);
+    share = scaling->number("partial_rotary_factor", share, 0.0, 1.0);
   }
   RotaryFrequencies result;
   auto rotaryDim = static_cast<int64_t>(static_cast<double>(headDim) * share);
-  if (theta <= 1 || rotaryDim < 2 || rotaryDim > headDim || rotaryDim % 2 != 0) {
-    config.report("rope_theta must be above 1, and the rotated part of a head of " + llvm::Twine(headDim) +
-                  " features an even number of them");
+  if (rotaryDim < 2 || rotaryDim > headDim || rotaryDim % 2 != 0) {
+    config.report("partial_rotary_factor must leave an even number of the " + llvm::Twine(headDim) +
+                  " features of a head to rotate");
     return result;
   }
   for (int64_t i = 0; i < rotaryDim; i += 2)
     result.frequencies.push_back(
         static_cast<float>(std::pow(theta, -static_cast<double>(i) / static_cast<double>(rotaryDim))));
   if (kind == "linear") {
-    double factor = scaling->number("factor", 1.0);
-    if (factor <= 0)
-      scaling->report("factor must be positive");
+    double factor = scaling->number("factor", 1.0, 1e-9, largest);
     for (float &frequency : result.frequencies)
       frequency = static_cast<float>(frequency / factor);
   } else if (kind == "llama3") {
