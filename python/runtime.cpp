@@ -122,6 +122,7 @@ nb::dict describe(const itx_value_info &info) {
   result["default"] = info.optional ? nb::cast(info.default_value) : nb::object(nb::none());
   result["value_range"] =
       info.has_range ? nb::object(nb::make_tuple(info.range_low, info.range_high)) : nb::object(nb::none());
+  result["state"] = info.is_state != 0;
   return result;
 }
 

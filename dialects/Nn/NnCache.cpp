@@ -16,6 +16,7 @@ using namespace intarsia;
 using namespace intarsia::nn;
 
 using SizesRange = llvm::ArrayRef<llvm::SmallVector<AffineExpr>>;
+using SizePairs = SmallVector<std::pair<AffineExpr, AffineExpr>>;
 
 /// Positions and sequences of the tokens, and the page table.
 static LogicalResult verifyPlaces(Operation *op, StringRef name, int64_t tokens, Value positions, Value sequences,
@@ -55,6 +56,11 @@ LogicalResult CacheAppendOp::inferReturnTypes(MLIRContext *, std::optional<Locat
 }
 
 SmallVector<Sizes> CacheAppendOp::inferResultSizes(SizesRange sizes) { return {sizes[0]}; }
+
+SizePairs CacheAppendOp::getEqualSizes(SizesRange sizes) {
+  const Sizes &rows = sizes[1];
+  return {{rows[0], sizes[2][0]}, {rows[0], sizes[3][0]}};
+}
 
 Work CacheAppendOp::getWork(SizesRange, SizesRange) { return {}; }
 
@@ -103,6 +109,11 @@ SmallVector<Sizes> CachedAttentionOp::inferResultSizes(SizesRange sizes) {
   Sizes result = sizes[0];
   result.back() = sizes[2].back();
   return {result};
+}
+
+SizePairs CachedAttentionOp::getEqualSizes(SizesRange sizes) {
+  const Sizes &query = sizes[0];
+  return {{query[0], sizes[3][0]}, {query[0], sizes[4][0]}, {sizes[1][0], sizes[2][0]}};
 }
 
 /// Every token sees all places that its sequence's pages have: the positions are not known ahead of time.

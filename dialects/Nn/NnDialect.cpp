@@ -190,6 +190,14 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
       return op->emitOpError() << "nn.range of " << where << " stands on " << type << ", which holds no integers";
     return success();
   }
+  if (name == "nn.below") {
+    auto below = dyn_cast<ArrayAttr>(attribute.getValue());
+    auto factor = below && below.size() == 2 ? dyn_cast<IntegerAttr>(below[0]) : IntegerAttr();
+    if (!factor || factor.getInt() < 1 || !isa<StringAttr>(below[1]) || !element.isInteger())
+      return op->emitOpError() << "nn.below of " << where << " is " << attribute.getValue() << " on " << type
+                               << ", must be [factor, \"size\"] on integers";
+    return success();
+  }
   if (name == "nn.state") {
     if (!isa<UnitAttr>(attribute.getValue()) || !shaped)
       return op->emitOpError() << "nn.state of " << where << " is " << attribute.getValue() << " on " << type
@@ -197,7 +205,7 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
     return success();
   }
   return op->emitOpError() << "argument attribute " << name << " of " << where
-                           << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.state";
+                           << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.below, nn.state";
 }
 
 LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned regionIndex, unsigned resultIndex,

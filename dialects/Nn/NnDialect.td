@@ -37,6 +37,8 @@ def Nn_Dialect : Dialect {
     On arguments only:
 
     - `nn.range = array<i64: low, high>`: values allowed in an integer input, high excluded; a call with others is refused.
+    - `nn.below = [32 : i64, "pages"]`: values of an integer input are less than 32 times the size `pages`. Lowering writes
+      it for inputs that point into tensors of a dynamic size.
     - `nn.default = 1`: an integer that stands in for each element of an input that the caller leaves out. It is in the
       range, if there is one.
     - `nn.state`: the call updates the input in place. On a result `nn.state = 5` says that it is argument 5 in its last

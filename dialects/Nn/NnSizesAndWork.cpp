@@ -125,7 +125,12 @@ SizePairs AttentionOp::getEqualSizes(SizesRange sizes) {
   return pairs;
 }
 
-SizePairs RopeOp::getEqualSizes(SizesRange sizes) { return {{sizes[0][0], sizes[1][0]}, {sizes[0][1], sizes[1][1]}}; }
+SizePairs RopeOp::getEqualSizes(SizesRange sizes) {
+  SizePairs pairs;
+  for (auto [size, positions] : llvm::zip(sizes[0], sizes[1]))
+    pairs.emplace_back(size, positions);
+  return pairs;
+}
 
 SizePairs DequantizeOp::getEqualSizes(SizesRange sizes) {
   Sizes blocks = sizes[0];

@@ -185,6 +185,7 @@ typedef struct itx_value_info {
   int32_t has_range; /* not 0: values must be in [range_low, range_high) */
   int64_t range_low;
   int64_t range_high;
+  int32_t is_state; /* not 0: the call updates it in place; its memory begins at a multiple of 64 bytes */
 } itx_value_info;
 
 ITX_API size_t itx_module_function_count(const itx_module *module);

@@ -170,6 +170,11 @@ private:
           for (int64_t bound : range.asArrayRef())
             json.value(bound);
         });
+      if (auto below = attributes.getAs<ArrayAttr>("nn.below"))
+        json.attributeObject("below", [&] {
+          json.attribute("factor", cast<IntegerAttr>(below[0]).getInt());
+          json.attribute("size", cast<StringAttr>(below[1]).getValue());
+        });
       if (attributes.contains("nn.state"))
         json.attribute("state", true);
       if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))

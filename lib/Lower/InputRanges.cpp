@@ -56,6 +56,60 @@ LogicalResult limitArgument(func::FuncOp function, BlockArgument argument, int64
   return success();
 }
 
+/// An input whose values are less than `factor` times a size that the call decides.
+LogicalResult limitBySize(func::FuncOp function, BlockArgument argument, int64_t factor, AffineExpr size,
+                          const SymbolicSizes &sizes, Operation *op) {
+  unsigned number = argument.getArgNumber();
+  Builder builder(function);
+  auto symbol = dyn_cast<AffineSymbolExpr>(size);
+  if (!symbol)
+    return op->emitOpError() << "points into a tensor whose size " << sizes.toString(size)
+                             << " is none of the sizes of the inputs";
+  auto below = builder.getArrayAttr(
+      {builder.getI64IntegerAttr(factor), builder.getStringAttr(sizes.names()[symbol.getPosition()])});
+  if (Attribute given = function.getArgAttr(number, "nn.below"); given && given != below)
+    return op->emitOpError() << "needs input " << number << " to be below " << below << ", another op below " << given;
+  function.setArgAttr(number, "nn.below", below);
+  if (!function.getArgAttr(number, "nn.range"))
+    function.setArgAttr(number, "nn.range", builder.getDenseI64ArrayAttr({0, std::numeric_limits<int64_t>::max()}));
+  else if (function.getArgAttrOfType<DenseI64ArrayAttr>(number, "nn.range")[0] < 0)
+    return op->emitOpError() << "input " << number << " is an index, and its nn.range begins below 0";
+  return success();
+}
+
+/// Places in a cache: what a kernel would have to guard is refused before anything runs.
+LogicalResult limitPlaces(func::FuncOp function, const SymbolicSizes &sizes, Operation *op, Value positions,
+                          Value sequences, Value pageTable, int64_t page, AffineExpr pages) {
+  const Sizes table(sizes.of(pageTable).begin(), sizes.of(pageTable).end());
+  struct Limit {
+    StringRef name;
+    Value value;
+    int64_t factor;
+    AffineExpr size;
+  };
+  for (const Limit &limit : {Limit{"positions", positions, page, table[1]},
+                             {"sequences", sequences, 1, table[0]},
+                             {"page_table", pageTable, 1, pages}}) {
+    SmallVector<BlockArgument> arguments;
+    collectArguments(limit.value, arguments);
+    if (arguments.empty())
+      return op->emitOpError() << limit.name << " must be an input of the function, so that a call can be checked";
+    for (BlockArgument argument : arguments)
+      if (auto size = dyn_cast<AffineConstantExpr>(limit.size)) {
+        Builder builder(function);
+        int64_t high = limit.factor * size.getValue(), low = 0;
+        if (auto range = function.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(), "nn.range")) {
+          low = std::max<int64_t>(range[0], 0);
+          high = std::min(high, range[1]);
+        }
+        function.setArgAttr(argument.getArgNumber(), "nn.range", builder.getDenseI64ArrayAttr({low, high}));
+      } else if (failed(limitBySize(function, argument, limit.factor, limit.size, sizes, op))) {
+        return failure();
+      }
+  }
+  return success();
+}
+
 } // namespace
 
 LogicalResult inferInputRanges(func::FuncOp function, const SymbolicSizes &sizes) {
@@ -73,7 +127,19 @@ LogicalResult inferInputRanges(func::FuncOp function, const SymbolicSizes &sizes
       if (failed(limitArgument(function, argument, rows, embedding)))
         return failure();
   }
-  return success();
+  bool failedAny = false;
+  function.walk([&](Operation *op) {
+    if (auto append = dyn_cast<nn::CacheAppendOp>(op)) {
+      const int64_t page = append.getCache().getType().getDimSize(append.getTransposed() ? 3 : 2);
+      failedAny |= failed(limitPlaces(function, sizes, op, append.getPositions(), append.getSequences(),
+                                      append.getPageTable(), page, sizes.of(append.getCache())[0]));
+    } else if (auto attention = dyn_cast<nn::CachedAttentionOp>(op)) {
+      const int64_t page = attention.getKeys().getType().getDimSize(3);
+      failedAny |= failed(limitPlaces(function, sizes, op, attention.getPositions(), attention.getSequences(),
+                                      attention.getPageTable(), page, sizes.of(attention.getKeys())[0]));
+    }
+  });
+  return failure(failedAny);
 }
 
 } // namespace intarsia::lower

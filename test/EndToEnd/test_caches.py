@@ -35,7 +35,9 @@ func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", 
 
 def program(cache: str, integer: str = "i64", attributes: str = "", sinks: bool = False) -> str:
     text = PROGRAM.replace("CACHE", cache).replace("INTEGER", integer).replace("ATTRIBUTES", attributes)
-    text = text.replace("SINKTYPE", f", tensor<{HEADS}xf32>" if sinks else "").replace("SINKS", "sinks %z" if sinks else "")
+    text = text.replace("SINKTYPE", f", tensor<{HEADS}xf32>" if sinks else "").replace(
+        "SINKS", "sinks %z" if sinks else ""
+    )
     for letter, size in (("xH", HEADS), ("xG", KEY_HEADS), ("xD", HEAD_DIM)):
         text = text.replace(letter + "x", f"x{size}x").replace(letter + "x", f"x{size}x")
     return text.replace("tensor<Hx", f"tensor<{HEADS}x")
@@ -72,7 +74,9 @@ def expected(query, keys, values, position, window, soft_cap, sinks):
     ],
 )
 def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, target):
-    attributes = (f", window = {window} : i64" if window else "") + (f", soft_cap = {soft_cap} : f32" if soft_cap else "")
+    attributes = (f", window = {window} : i64" if window else "") + (
+        f", soft_cap = {soft_cap} : f32" if soft_cap else ""
+    )
     name = f"{cache}-{integer}-{window}-{soft_cap}-{sinks}-{target.replace(':', '-')}"
     module = build(tools, scratch / name, program(cache, integer, attributes, sinks), target=target)
     random, dtype = np.random.default_rng(5), np.dtype(DTYPES[cache])
@@ -81,9 +85,18 @@ def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks
     for array in state.values():
         array[...] = np.nan
     sink = random.standard_normal(HEADS).astype(np.float32)
-    kept = [(np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM)), np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM))) for _ in range(3)]
+    kept = [
+        (np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM)), np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM))) for _ in range(3)
+    ]
     lengths = [0, 0, 0]
-    mixtures = [[(0, 7)], [(1, 50), (0, 1)], [(2, 100), (1, 3), (0, 1)], [(0, 1), (1, 1), (2, 1)], [(0, 150)], [(2, 33), (0, 1)]]
+    mixtures = [
+        [(0, 7)],
+        [(1, 50), (0, 1)],
+        [(2, 100), (1, 3), (0, 1)],
+        [(0, 1), (1, 1), (2, 1)],
+        [(0, 150)],
+        [(2, 33), (0, 1)],
+    ]
     for mixture in mixtures:
         sequences = np.repeat([s for s, _ in mixture], [n for _, n in mixture])
         positions = np.concatenate([np.arange(lengths[s], lengths[s] + n) for s, n in mixture])

@@ -158,6 +158,11 @@ TEST(Manifest, RefusesContradictions) {
   refused(replaced(good, "\"default\":1", "\"default\":\"1\""), "not a number");
   refused(replaced(good, "\"default\":2", "\"default\":1e300"), "out of range");
   refused(replaced(good, "\"range\":[0,100]},", "\"range\":[0,100],\"default\":100},"), "default of 'ids' is not in");
+  for (const char *below : {R"({"factor":2,"size":"none"})", R"({"factor":0,"size":"batch"})", R"({"size":"batch"})"})
+    refused(replaced(good, "\"range\":[0,100]},", "\"range\":[0,100],\"below\":" + std::string(below) + "},"), "");
+  refused(replaced(good, "\"range\":[0,100]},", R"("below":{"factor":2,"size":"batch"}},)"), "the limit of 'ids'");
+  refused(replaced(good, "\"range\":[0,100]},", R"("range":[0,100],"default":1,"state":true},)"),
+          "'ids' is updated in place and may be left out");
   refused(replaced(good, "\"at_most\"", "\"less\""), "unknown relation 'less'");
   refused(replaced(good, "\"left\":\"sequence\",", ""), "'left' is missing");
   refused(replaced(good, "\"maximum\":512", "\"maximum\":0"), "not positive");

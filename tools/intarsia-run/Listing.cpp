@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace intarsia::run {
 
@@ -31,8 +32,10 @@ static std::string line(const char *kind, const itx_value_info &info) {
       format("  %-7s %-24s %-5s %-28s", kind, info.name, itx_dtype_name(info.dtype), shapeOf(info).c_str());
   if (info.optional)
     text += format(" default %g", info.default_value);
-  if (info.has_range)
+  if (info.has_range && info.range_high < std::numeric_limits<int64_t>::max())
     text += format(" values %lld to %lld", (long long)info.range_low, (long long)info.range_high - 1);
+  if (info.is_state)
+    text += " updated in place";
   while (text.back() == ' ')
     text.pop_back();
   return text + "\n";

@@ -117,7 +117,7 @@ static std::vector<ValueView> viewsOf(const FunctionInfo &function, const std::v
     view.info = {value.name.c_str(), value.dtype,         uint32_t(value.shape.size()),
                  value.shape.data(), view.symbols.data(), view.maxima.data(),
                  value.optional,     value.defaultValue,  value.hasRange,
-                 value.rangeLow,     value.rangeHigh};
+                 value.rangeLow,     value.rangeHigh,     value.state};
   }
   return views;
 }

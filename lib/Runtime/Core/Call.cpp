@@ -85,13 +85,19 @@ template <typename T> static int64_t valueAt(const void *data, int64_t index) {
   return int64_t(static_cast<const T *>(data)[index]);
 }
 
-static Status checkRange(const ValueInfo &info, const Tensor &tensor, const void *data) {
+static Status checkRange(const FunctionInfo &function, const std::vector<int64_t> &symbols, const ValueInfo &info,
+                         const Tensor &tensor) {
+  const void *data = tensor.data.get();
+  int64_t high = info.rangeHigh;
+  bool bySize = info.belowSize >= 0 && symbols[info.belowSize] < high / info.belowFactor;
+  if (bySize)
+    high = symbols[info.belowSize] * info.belowFactor;
   int64_t count = 1, index = -1, value = 0;
   for (int64_t size : tensor.shape)
     count *= size;
 #define ITX_CHECK(dtype, type)                                                                                         \
   case dtype:                                                                                                          \
-    index = firstOutside<type>(data, count, info.rangeLow, info.rangeHigh);                                            \
+    index = firstOutside<type>(data, count, info.rangeLow, high);                                                      \
     value = index >= 0 ? valueAt<type>(data, index) : 0;                                                               \
     break
   switch (info.dtype) {
@@ -111,8 +117,21 @@ static Status checkRange(const ValueInfo &info, const Tensor &tensor, const void
   int64_t rest = index;
   for (size_t i = position.size(); i-- > 0; rest /= tensor.shape[i])
     position[i] = rest % tensor.shape[i];
-  return error(ITX_INVALID_ARGUMENT, "input '%s' is %lld at %s: values must be in [%lld, %lld)", info.name.c_str(),
-               (long long)value, shapeText(position).c_str(), (long long)info.rangeLow, (long long)info.rangeHigh);
+  std::string why =
+      bySize ? ": " + function.sizes[info.belowSize].name + " is " + std::to_string(symbols[info.belowSize]) : "";
+  return error(ITX_INVALID_ARGUMENT, "input '%s' is %lld at %s: values must be in [%lld, %lld)%s", info.name.c_str(),
+               (long long)value, shapeText(position).c_str(), (long long)info.rangeLow, (long long)high, why.c_str());
+}
+
+/// What a call updates in place is never copied.
+static Status checkState(const ValueInfo &info, const Tensor &tensor) {
+  if (tensor.readOnly)
+    return error(ITX_INVALID_ARGUMENT, "input '%s' is updated in place, and is read-only", info.name.c_str());
+  if (reinterpret_cast<uintptr_t>(tensor.data.get()) % ITX_BUFFER_ALIGNMENT != 0)
+    return error(ITX_INVALID_ARGUMENT,
+                 "input '%s' is updated in place: its memory must begin at a multiple of %d bytes", info.name.c_str(),
+                 ITX_BUFFER_ALIGNMENT);
+  return Status::success();
 }
 
 /// To nearest, ties to even; IEEE 754 binary16.
@@ -213,9 +232,9 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
       continue;
     }
     ITX_RETURN_IF_ERROR(checkShape(function, i, *tensor, call.symbols, boundBy));
-    if (info.hasRange)
-      ITX_RETURN_IF_ERROR(checkRange(info, *tensor, tensor->data.get()));
     void *data = tensor->data.get();
+    if (info.state)
+      ITX_RETURN_IF_ERROR(checkState(info, *tensor));
     if (reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT != 0) {
       void *copy = inputCopy(call, i, tensor->bytes);
       if (!copy)
@@ -227,6 +246,11 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
     }
     call.inputs[i] = data;
   }
+
+  // Ranges may depend on sizes, all of which are known by now.
+  for (size_t i = 0; i < count; ++i)
+    if (inputs[i] && function.inputs[i].hasRange)
+      ITX_RETURN_IF_ERROR(checkRange(function, call.symbols, function.inputs[i], *inputs[i]));
 
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     if (call.inputs[i])

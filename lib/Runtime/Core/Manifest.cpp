@@ -138,6 +138,20 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
         (value.defaultValue < double(value.rangeLow) || value.defaultValue >= double(value.rangeHigh)))
       return reader.fail("the default of '" + value.name + "' is not in its range");
   }
+  if (const Json *below = reader.member(json, "below", false)) {
+    std::string size = reader.text(*below, "size");
+    for (size_t i = 0; i < function.sizes.size(); ++i)
+      if (function.sizes[i].name == size)
+        value.belowSize = int32_t(i);
+    const Json *factor = reader.member(*below, "factor");
+    if (value.belowSize < 0 || !value.hasRange || value.rangeLow < 0 || !factor ||
+        !reader.integer(*factor, "a factor", value.belowFactor) || value.belowFactor < 1)
+      return reader.fail("the limit of '" + value.name + "' is not a size and a factor");
+  }
+  if (const Json *state = reader.member(json, "state", false))
+    value.state = state->is_boolean() && state->get<bool>();
+  if (value.state && value.optional)
+    return reader.fail("'" + value.name + "' is updated in place and may be left out");
 }
 
 static void readFunction(Reader &reader, const Json &json, FunctionInfo &function) {

@@ -33,6 +33,9 @@ struct ValueInfo {
   bool hasRange = false;
   int64_t rangeLow = 0;
   int64_t rangeHigh = 0;
+  int32_t belowSize = -1; // index into the function's sizes: values are less than belowFactor times it
+  int64_t belowFactor = 1;
+  bool state = false; // updated in place
 };
 
 /// What two sizes that the module computes must meet.

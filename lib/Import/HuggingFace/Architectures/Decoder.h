@@ -13,7 +13,7 @@
 namespace intarsia::importer {
 
 /// Builds the function "step" of a decoder over a paged cache: rows for some tokens of several sequences go in, in any
-/// mixture of prefill and decoding, logits of the tokens that are asked for come out. docs/decisions/0007 says why.
+/// mixture of prefill and decoding, logits of the tokens that are asked for come out. docs/decisions/0008 says why.
 ///
 ///   input_ids, positions, sequences [tokens]      what the tokens are, where, and of which row of page_table
 ///   page_table [sequences, pages_of_a_sequence]   pages of each sequence, in order

@@ -1,0 +1,181 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A trained language model: logits, perplexity and generated text against PyTorch's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+MODEL = HERE.parents[1] / "examples" / "glossary"
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(HERE / "goldens" / "glossary.npz") as arrays:
+        return {**arrays, **json.loads((HERE / "goldens" / "glossary.json").read_text())}
+
+
+@pytest.fixture(scope="module")
+def exact(tools, tmp_path_factory):
+    """Keys and values kept in f32, as PyTorch's."""
+    path = tmp_path_factory.mktemp("glossary") / "f32.itx"
+    tools.compile(MODEL, "-o", path, "--kv=f32")
+    return intarsia.Generator(path, tokenizer=MODEL)
+
+
+@pytest.fixture(scope="module")
+def generator(tools, tmp_path_factory):
+    path = tmp_path_factory.mktemp("glossary") / "f16.itx"
+    tools.compile(MODEL, "-o", path)
+    return intarsia.Generator(path, tokenizer=MODEL / "tokenizer.json")
+
+
+def prompts_of(golden) -> list[list[int]]:
+    return [row[:length].tolist() for row, length in zip(golden["tokens"], golden["lengths"], strict=True)]
+
+
+def test_prompts_are_encoded_with_their_beginning(exact, golden):
+    assert [exact.encode(prompt) for prompt in golden["prompts"]] == prompts_of(golden)
+
+
+def test_logits(exact, golden):
+    for actual, expected in zip(exact.logits(prompts_of(golden)), golden["logits"], strict=True):
+        assert np.abs(actual - expected[: len(actual)]).max() <= 1e-4
+
+
+def test_perplexity(exact, generator, golden):
+    windows = golden["windows"]
+    assert exact.perplexity(windows) == pytest.approx(golden["perplexity"], rel=1e-5)
+    # Keys and values of eleven bits: the bar is 0.1 %.
+    assert generator.perplexity(windows[:50]) == pytest.approx(np.exp(np.mean(golden["window_losses"][:50])), rel=1e-3)
+
+
+def test_greedy_text(exact, golden):
+    results = exact.generate(golden["prompts"], max_tokens=48)
+    for result, ids, text in zip(results, golden["greedy_ids"], golden["greedy_text"], strict=True):
+        # PyTorch went on after the end of an entry.
+        until = ids.index(1) if 1 in ids else 48
+        assert result.ids == ids[:until]
+        assert result.finish_reason == ("end" if 1 in ids else "length")
+        assert until < 48 or result.text == text
+        assert len(result.logprobs) == len(result.ids)
+
+
+def test_a_batch_is_its_sequences(generator, golden):
+    together = generator.generate(golden["prompts"], max_tokens=12, temperature=0.8, top_k=50, seed=4)
+    assert together == generator.generate(golden["prompts"], max_tokens=12, temperature=0.8, top_k=50, seed=4)
+    assert len({tuple(result.ids) for result in together}) > 1
+    greedy = generator.generate(golden["prompts"], max_tokens=12)
+    for prompt, result in zip(golden["prompts"], greedy, strict=True):
+        assert generator.generate(prompt, max_tokens=12)[0].ids == result.ids
+
+
+def test_a_prompt_longer_than_a_chunk(exact, golden):
+    stream = golden["windows"][:, :-1].reshape(-1)[:700].tolist()
+    (whole,) = exact.logits([stream])
+    assert whole.shape == (700, 4096)
+    # The same tokens as the first rows of a shorter text.
+    assert np.abs(exact.logits([stream[:100]])[0] - whole[:100]).max() <= 2e-5
+    (result,) = exact.generate(stream, max_tokens=1)
+    assert result.ids == [int(whole[-1].argmax())] or result.finish_reason == "end"
+
+
+def test_streamed_text_is_the_text(generator):
+    parts = list(generator.stream("violin (noun):", max_tokens=24))
+    assert len(parts) > 1
+    assert "".join(parts) == generator.generate("violin (noun):", max_tokens=24)[0].text
+
+
+def test_stop_strings_end_the_text_before_them(generator):
+    (whole,) = generator.generate("violin (noun):", max_tokens=24)
+    stop = whole.text.split()[2]
+    (result,) = generator.generate("violin (noun):", max_tokens=24, stop=stop)
+    assert result.finish_reason == "stop"
+    assert result.text == whole.text[: whole.text.index(stop)]
+    assert "".join(generator.stream("violin (noun):", max_tokens=24, stop=[stop])) == result.text
+
+
+def test_context_ends(exact, golden):
+    stream = golden["windows"][:, :-1].reshape(-1)[: exact.context - 2].tolist()
+    (result,) = exact.generate(stream, max_tokens=50, temperature=1.0, seed=1)
+    assert len(result.ids) <= 3
+    with pytest.raises(intarsia.InvalidArgumentError, match=f"a prompt has {exact.context + 1} tokens"):
+        exact.generate(stream + [5, 6, 7], max_tokens=1)
+
+
+def test_without_a_tokenizer(tools, generator):
+    plain = intarsia.Generator(generator.module)
+    (result,) = plain.generate([0, 100, 101], max_tokens=4)
+    assert result.text is None
+    assert list(plain.stream([0, 100, 101], max_tokens=4)) == result.ids
+    with pytest.raises(intarsia.InvalidArgumentError, match="a text needs a tokenizer"):
+        plain.generate("violin")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"temperature": -1.0}, "temperature is -1.0, must be at least 0"),
+        ({"top_p": 0.0}, "top_p is 0.0, must be above 0 and at most 1"),
+        ({"min_p": 2.0}, "min_p is 2.0, must be from 0 to 1"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0, must be above 0"),
+        ({"max_tokens": 0}, "max_tokens is 0, must be at least 1"),
+    ],
+)
+def test_values_without_a_meaning(generator, arguments, message):
+    with pytest.raises(intarsia.InvalidArgumentError, match=message):
+        generator.generate("violin", **arguments)
+
+
+def test_tokens_outside_of_the_vocabulary(generator):
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'input_ids' is 4096 at \[1\]"):
+        generator.generate([0, 4096])
+
+
+def test_other_tokenizers_and_models(tools, scratch, generator):
+    import tokenizers
+
+    words = {str(i): i for i in range(5000)}
+    larger = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
+    with pytest.raises(intarsia.InvalidArgumentError, match="the tokenizer has 5000 tokens, the model 4096"):
+        intarsia.Generator(generator.module, tokenizer=larger)
+    with pytest.raises(intarsia.NotFoundError, match="there is no such file"):
+        intarsia.Generator(generator.module, tokenizer=scratch)
+    tools.compile(HERE / "models" / "bert", "-o", scratch / "bert.itx")
+    with pytest.raises(intarsia.InvalidArgumentError, match="is no language model"):
+        intarsia.Generator(scratch / "bert.itx")
+
+
+def test_places_outside_of_the_cache_are_refused(generator):
+    step = generator.module.step
+    state = intarsia.make_state(step, pages=3)
+    good = {
+        "input_ids": np.array([0]),
+        "positions": np.array([0]),
+        "sequences": np.array([0]),
+        "page_table": np.array([[0, 1], [2, 0]]),
+        "output_tokens": np.array([0]),
+    }
+    step(**good, **state)
+    for name, value, message in (
+        ("positions", [64], r"'positions' is 64 at \[0\]: values must be in \[0, 64\): pages_of_a_sequence is 2"),
+        ("sequences", [2], r"'sequences' is 2 at \[0\]: values must be in \[0, 2\): sequences is 2"),
+        ("page_table", [[0, 1], [3, 0]], r"'page_table' is 3 at \[1, 0\]: values must be in \[0, 3\): pages is 3"),
+        ("positions", [-1], r"'positions' is -1 at \[0\]"),
+    ):
+        with pytest.raises(intarsia.InvalidArgumentError, match=message):
+            step(**(good | {name: np.array(value)}), **state)
+    keys = state["cache.0.keys"]
+    raw = np.zeros(keys.size + 64, keys.dtype)
+    misaligned = raw[(-raw.ctypes.data % 64) // 2 + 1 :][: keys.size].reshape(keys.shape)
+    with pytest.raises(intarsia.InvalidArgumentError, match="must begin at a multiple of 64 bytes"):
+        step(**good, **(state | {"cache.0.keys": misaligned}))
+    keys.flags.writeable = False
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'cache\.0\.keys' is updated in place, and is read-only"):
+        step(**good, **state)

@@ -1,0 +1,52 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Sampling rules, each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+from intarsia import Sampling
+
+LOGITS = np.log(np.array([0.4, 0.1, 0.3, 0.15, 0.05]))
+NONE = np.array([], np.int64)
+
+
+def probabilities(**rules: float) -> np.ndarray:
+    return Sampling(**rules).probabilities(LOGITS, NONE)
+
+
+def test_temperature():
+    np.testing.assert_allclose(probabilities(temperature=1.0), [0.4, 0.1, 0.3, 0.15, 0.05])
+    squared = np.array([0.4, 0.1, 0.3, 0.15, 0.05]) ** 2
+    np.testing.assert_allclose(probabilities(temperature=0.5), squared / squared.sum())
+    np.testing.assert_array_equal(probabilities(), [1, 0, 0, 0, 0])
+
+
+def test_top_k():
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_k=2), [4 / 7, 0, 3 / 7, 0, 0])
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_k=9), [0.4, 0.1, 0.3, 0.15, 0.05])
+
+
+def test_top_p():
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.6), [4 / 7, 0, 3 / 7, 0, 0])
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.39), [1, 0, 0, 0, 0])
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.71).nonzero()[0], [0, 2, 3])
+
+
+def test_min_p():
+    np.testing.assert_allclose(probabilities(temperature=1.0, min_p=0.3).nonzero()[0], [0, 2, 3])
+
+
+def test_repetition_penalty():
+    logits = np.array([2.0, -2.0, 1.0])
+    scores = Sampling(temperature=1.0, repetition_penalty=2.0).probabilities(logits, np.array([0, 1, 1]))
+    expected = np.exp([1.0, -4.0, 1.0])
+    np.testing.assert_allclose(scores, expected / expected.sum())
+
+
+def test_frequencies_are_probabilities():
+    random = np.random.default_rng(0)
+    rules = Sampling(temperature=1.0)
+    counts = np.bincount([rules.choose(LOGITS, NONE, random) for _ in range(20000)], minlength=5)
+    # Four standard deviations of the commonest.
+    np.testing.assert_allclose(counts / 20000, [0.4, 0.1, 0.3, 0.15, 0.05], atol=4 * (0.4 * 0.6 / 20000) ** 0.5)
