@@ -106,7 +106,7 @@ def test_context_ends(exact, golden):
     (result,) = exact.generate(stream, max_tokens=50, temperature=1.0, seed=1)
     assert len(result.ids) <= 3
     with pytest.raises(intarsia.InvalidArgumentError, match=f"a prompt has {exact.context + 1} tokens"):
-        exact.generate(stream + [5, 6, 7], max_tokens=1)
+        exact.generate([*stream, 5, 6, 7], max_tokens=1)
 
 
 def test_without_a_tokenizer(tools, generator):

@@ -1,7 +1,11 @@
 // RUN: intarsia-opt %s -intarsia-fuse -intarsia-lower -split-input-file -verify-diagnostics | FileCheck %s
 
 // The kernel writes the argument's own buffer, what reads the new state waits for it, and no result is made.
+// What a call gives as places is refused where it points outside of the cache or the page table.
 // CHECK-LABEL: func.func @step(%{{.*}}: memref<?x2x64xf32>
+// CHECK-SAME:  memref<?xi64> {nn.below = [32, "places"], nn.range = array<i64: 0, 9223372036854775807>, nn.sizes = ["tokens"]}
+// CHECK-SAME:  memref<?xi64> {nn.below = [1, "sequences"],
+// CHECK-SAME:  memref<?x?xi64> {nn.below = [1, "pages"],
 // CHECK-SAME:  %[[CACHE:[^:]*]]: memref<?x2x64x32xf16> {{.*}}nn.state
 // CHECK:       %[[APPENDED:.*]] = rt.dispatch @cache_append{{.*}} outs(%[[CACHE]] : memref<?x2x64x32xf16>)
 // CHECK:       rt.wait %[[APPENDED]]
@@ -42,5 +46,16 @@ func.func @old_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequ
     -> (tensor<6x2x64x32xf16> {nn.state = 5 : i64}) {
   %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   // expected-error@+1 {{'func.return' op result 0 is not argument 5 in its last state, as its nn.state says}}
+  return %k : tensor<6x2x64x32xf16>
+}
+
+// -----
+
+func.func @computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                           %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
+    -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
+  %next = arith.addi %positions, %sequences : tensor<4xi64>
+  // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
+  %k = nn.cache_append %keys, %rows, %next, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }

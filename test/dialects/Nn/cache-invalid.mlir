@@ -163,3 +163,10 @@ func.func @state(%x: i64 {nn.state}) {
 func.func @state(%x: tensor<4xf32>) -> (tensor<4xf32> {nn.state = 0 : i64}) {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// expected-error@+1 {{nn.below of argument 0 is [0, "pages"] on 'tensor<4xi64>', must be [factor, "size"] on integers}}
+func.func @below(%x: tensor<4xi64> {nn.below = [0 : i64, "pages"]}) {
+  return
+}
