@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +54,18 @@ class Generator:
     tokenizer : path or tokenizers.Tokenizer, optional
         A ``tokenizer.json``, the directory that holds one, or a tokenizer of the package tokenizers. Without it,
         prompts are lists of token ids and results have no text.
+
+    Notes
+    -----
+    The caches belong to the generator: it serves one call at a time. `stream` is a call until it is exhausted.
     """
 
     def __init__(self, artifact: str | os.PathLike[str] | Module, tokenizer: Any = None) -> None:
         self.module = artifact if isinstance(artifact, Module) else load(artifact)
         if "step" not in self.module.functions:
-            raise InvalidArgumentError(f"{self.module.path} has no function 'step': it is no language model", "invalid")
+            raise InvalidArgumentError(
+                f"{self.module.path} has no function 'step': it is no language model", "invalid argument"
+            )
         self._step = self.module["step"]
         inputs = {value.name: value for value in self._step.signature.inputs}
         metadata = self._step.signature.metadata
@@ -100,16 +107,40 @@ class Generator:
         batch = _Batch(self, [self.encode(ids) for ids in sequences], 0)
         return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
 
+    def encode_document(self, text: str) -> list[int]:
+        """Return the token ids of a whole text, with the tokens that begin and end it where the model has them."""
+        if self.tokenizer is None:
+            raise InvalidArgumentError("a text needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
+        begin = [] if self._bos is None else [self._bos]
+        return begin + self.tokenizer.encode(text, add_special_tokens=False).ids + sorted(self._ends)[:1]
+
+    def cross_entropy(self, window: Sequence[int]) -> float:
+        """Return the mean of -log p of tokens 1 … of a window, each given those before it."""
+        ids = self.encode(window)
+        if len(ids) < 2:
+            raise InvalidArgumentError("a window has fewer than two tokens", "invalid argument")
+        logits = self.logits([ids[:-1]])[0]
+        return -float(np.mean([_log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
+
     def perplexity(self, windows: Sequence[Sequence[int]]) -> float:
-        """Return exp of the mean over windows of the mean cross-entropy of tokens 1 … given those before them."""
-        losses = []
-        for window in windows:
-            ids = self.encode(window)
-            if len(ids) < 2:
-                raise InvalidArgumentError("a window has fewer than two tokens", "invalid argument")
-            logits = self.logits([ids[:-1]])[0]
-            losses.append(np.mean([-_log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
-        return float(np.exp(np.mean(losses)))
+        """Return the exponential of the mean over windows of `cross_entropy`."""
+        return float(np.exp(np.mean([self.cross_entropy(window) for window in windows])))
+
+    def measure(self, prompts: Sequence[Sequence[int]], decode: int) -> tuple[float, float]:
+        """Return the seconds of prefill, and of `decode` steps after it with the tokens of the prompts again."""
+        sequences = [self.encode(ids) for ids in prompts]
+        begin = time.perf_counter()
+        batch = _Batch(self, sequences, decode)
+        batch.prefill(every_token=False)
+        middle = time.perf_counter()
+        for step in range(decode):
+            if not all(batch.has_room(i) for i in range(len(sequences))):
+                raise InvalidArgumentError(
+                    f"{len(sequences[0])} + {decode} tokens are more than the model's context of {self.context}",
+                    "invalid argument",
+                )
+            batch.decode({i: ids[step % len(ids)] for i, ids in enumerate(sequences)})
+        return middle - begin, time.perf_counter() - middle
 
     def generate(
         self,

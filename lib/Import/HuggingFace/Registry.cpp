@@ -27,22 +27,6 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   return table;
 }
 
-void Encoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
-  graph.beginFunction("main", inputs(graph));
-  mlir::Value hidden;
-  {
-    GraphBuilder::Scope scope(graph, base);
-    hidden = encode(graph);
-    if (modelClass.head == Head::Base && !graph.sink().any()) {
-      graph.output(hidden, "last_hidden_state", {"batch", sequence(), features()});
-      baseOutputs(graph, hidden);
-    }
-  }
-  if (modelClass.head != Head::Base && !graph.sink().any())
-    headOutputs(graph, hidden, modelClass.head, base);
-  graph.endFunction(sizeLimits(), metadata(graph.getBuilder()));
-}
-
 std::vector<std::string> knownModelTypes() {
   std::vector<std::string> result;
   for (const RegisteredArchitecture &architecture : registeredArchitectures())

@@ -52,24 +52,6 @@ public:
   virtual Encoder *asEncoder() { return nullptr; }
 };
 
-/// A model that is called once for its whole input: the function "main".
-class Encoder : public Architecture {
-public:
-  void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) override;
-  Encoder *asEncoder() override { return this; }
-
-  virtual llvm::SmallVector<Input> inputs(GraphBuilder &graph) const = 0;
-  /// The last hidden state [batch, sequence, features]. The scope of `graph` is the encoder's.
-  virtual mlir::Value encode(GraphBuilder &graph) = 0;
-  /// What the base class gives beside the last hidden state. The scope is the encoder's.
-  virtual void baseOutputs(GraphBuilder &graph, mlir::Value hidden) = 0;
-  /// The outputs of a class with a head. The scope is the whole model's; `encoder` is the encoder's ("bert" or "").
-  virtual void headOutputs(GraphBuilder &graph, mlir::Value hidden, Head head, llvm::StringRef encoder) = 0;
-
-  virtual Size sequence() const = 0;
-  virtual int64_t features() const = 0;
-};
-
 struct RegisteredArchitecture {
   llvm::StringRef modelType;
   std::unique_ptr<Architecture> (*make)(const Config &config, const ImportOptions &options);

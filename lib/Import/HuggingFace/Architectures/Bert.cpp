@@ -102,6 +102,7 @@ void Bert::headOutputs(GraphBuilder &graph, Value state, Head head, llvm::String
     return;
   case Head::Base:
   case Head::ImageClassification:
+  case Head::CausalLanguageModel:
     break;
   }
   llvm_unreachable("not a head of this architecture");

@@ -88,6 +88,7 @@ public:
       return;
     case Head::Base:
     case Head::ImageClassification:
+    case Head::CausalLanguageModel:
       break;
     }
     llvm_unreachable("not a head of this architecture");

@@ -8,7 +8,7 @@
 #ifndef INTARSIA_IMPORT_HUGGINGFACE_TEXTENCODER_H
 #define INTARSIA_IMPORT_HUGGINGFACE_TEXTENCODER_H
 
-#include "lib/Import/HuggingFace/Registry.h"
+#include "lib/Import/HuggingFace/Architectures/Encoder.h"
 
 namespace intarsia::importer {
 

@@ -8,6 +8,7 @@
 // writes, and those of its classes since 5.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Architectures/Architectures.h"
+#include "lib/Import/HuggingFace/Architectures/Encoder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;

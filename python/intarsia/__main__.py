@@ -1,0 +1,152 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The command line of language models: ``intarsia generate``, ``intarsia perplexity``, ``intarsia bench llm``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from . import __version__
+from ._errors import Error
+from ._generator import Generator
+from ._module import set_threads
+
+
+def _resident_bytes() -> int:
+    """Memory of this process that is in RAM, as Linux counts it."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def _generate(options: argparse.Namespace) -> None:
+    generator = Generator(options.artifact, tokenizer=options.tokenizer)
+    prompt = options.prompt if generator.tokenizer is not None else [int(token) for token in options.prompt.split()]
+    rules = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    sampling = {name: getattr(options, name) for name in rules}
+    separator = "" if generator.tokenizer is not None else " "
+    try:
+        for piece in generator.stream(prompt, options.max_tokens, stop=options.stop, seed=options.seed, **sampling):
+            print(piece, end=separator, flush=True)
+    finally:
+        print(flush=True)
+
+
+def _perplexity(options: argparse.Namespace) -> None:
+    generator = Generator(options.artifact, tokenizer=options.tokenizer)
+    text = options.file.read_text(encoding="utf-8")
+    ids: list[int] = []
+    for document in text.removesuffix("\n").split("\n") if options.lines else [text]:
+        ids += generator.encode_document(document)
+    step = options.window
+    windows = [ids[begin : begin + step + 1] for begin in range(0, len(ids) - step, step)]
+    windows = windows[: options.windows] if options.windows else windows
+    if not windows:
+        raise SystemExit(f"error: {options.file} has {len(ids)} tokens, a window needs {step + 1}; see --window")
+    losses = []
+    for number, window in enumerate(windows, 1):
+        losses.append(generator.cross_entropy(window))
+        if sys.stderr.isatty():
+            print(f"\r{number}/{len(windows)} windows, {np.exp(np.mean(losses)):.4f}", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    print(f"perplexity {np.exp(np.mean(losses)):.4f} over {len(windows)} windows of {step} tokens")
+
+
+def _bench_llm(options: argparse.Namespace) -> None:
+    generator = Generator(options.artifact)
+    random = np.random.default_rng(0)
+    prompts = random.integers(0, generator.vocabulary, (options.batch, options.prefill)).tolist()
+    prefill, decode = [], []
+    for round_number in range(options.rounds + 1):
+        times = generator.measure(prompts, options.decode)
+        if round_number:  # the first one brings weights into memory
+            prefill.append(times[0])
+            decode.append(times[1])
+        if sys.stderr.isatty():
+            print(f"\rround {round_number}/{options.rounds}", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    result = {
+        "prefill_tokens_per_second": options.batch * options.prefill / statistics.median(prefill),
+        "decode_tokens_per_second": options.batch * options.decode / statistics.median(decode),
+        "resident_bytes": _resident_bytes(),
+    }
+    if options.json:
+        print(json.dumps(result))
+        return
+    print(f"prefill {result['prefill_tokens_per_second']:10.1f} tokens/s  ({options.batch} x {options.prefill} tokens)")
+    print(f"decode  {result['decode_tokens_per_second']:10.1f} tokens/s  ({options.batch} x {options.decode} tokens)")
+    print(f"resident memory {result['resident_bytes'] / 1e6:.1f} MB")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="intarsia", description="Run language models that intarsia-compile made.")
+    parser.add_argument("--version", action="version", version=f"intarsia {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(owner: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
+        made = owner.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        made.add_argument("artifact", metavar="ARTIFACT", help="a language model, .itx")
+        made.add_argument("--threads", type=int, default=0, help="threads to compute with (default: all)")
+        return made
+
+    tokenizer = "tokenizer.json, or the folder that holds it; without one, prompts are token ids"
+    one = command(commands, "generate", "continue a prompt; text appears as it is made")
+    one.set_defaults(run=_generate)
+    one.add_argument("prompt", metavar="PROMPT", help="text, or token ids in quotes")
+    one.add_argument("--tokenizer", type=Path, help=tokenizer)
+    one.add_argument("--max-tokens", type=int, default=128, help="the most tokens to generate (default: %(default)s)")
+    one.add_argument("--temperature", type=float, default=0.0, help="0 takes the most likely token (the default)")
+    one.add_argument("--top-k", type=int, default=0, help="sample among the most likely tokens only (default: all)")
+    one.add_argument("--top-p", type=float, default=1.0, help="sample among the likeliest of this total probability")
+    one.add_argument("--min-p", type=float, default=0.0, help="drop tokens less likely than this times the likeliest")
+    one.add_argument("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
+    one.add_argument("--seed", type=int, help="makes sampling repeatable")
+    one.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends the text; may be repeated")
+
+    one = command(commands, "perplexity", "say how well the model predicts a text")
+    one.set_defaults(run=_perplexity)
+    one.add_argument("file", type=Path, metavar="FILE", help="UTF-8 text")
+    one.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json, or the folder that holds it")
+    one.add_argument("--window", type=int, default=192, help="tokens predicted in a window (default: %(default)s)")
+    one.add_argument("--windows", type=int, default=0, help="stop after so many (default: all)")
+    one.add_argument("--lines", action="store_true", help="each line is a text of its own, with beginning and end")
+
+    bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")
+    kinds = bench.add_subparsers(required=True, metavar="KIND")
+    one = command(kinds, "llm", "tokens a second of prefill and decoding, medians over rounds")
+    one.set_defaults(run=_bench_llm)
+    one.add_argument("--prefill", type=int, default=512, help="tokens of each prompt (default: %(default)s)")
+    one.add_argument("--decode", type=int, default=64, help="tokens generated after it (default: %(default)s)")
+    one.add_argument("--batch", type=int, default=1, help="sequences at once (default: %(default)s)")
+    one.add_argument("--rounds", type=int, default=3, help="rounds after a first that does not count")
+    one.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.threads:
+            set_threads(options.threads)
+        options.run(options)
+    except KeyboardInterrupt:
+        return 130  # what shells report for SIGINT
+    except BrokenPipeError:
+        return 141
+    except (Error, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

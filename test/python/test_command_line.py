@@ -1,0 +1,90 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The command line of language models, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "examples" / "glossary"
+
+
+@pytest.fixture(scope="module")
+def artifact(tools, tmp_path_factory):
+    path = tmp_path_factory.mktemp("command") / "glossary.itx"
+    tools.compile(MODEL, "-o", path)
+    return path
+
+
+def intarsia(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "intarsia", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_generate(artifact):
+    text = json.loads((ROOT / "test/EndToEnd/goldens/glossary.json").read_text())
+    result = intarsia("generate", artifact, text["prompts"][0], f"--tokenizer={MODEL}", "--max-tokens=8")
+    assert result.returncode == 0, result.stderr
+    assert text["greedy_text"][0].startswith(result.stdout.rstrip("\n"))
+    assert len(result.stdout) > 8
+    ids = intarsia("generate", artifact, "0 100 101", "--max-tokens=3")
+    assert len([int(token) for token in ids.stdout.split()]) == 3
+
+
+def test_perplexity(artifact):
+    arguments = ("perplexity", artifact, MODEL / "heldout.txt", f"--tokenizer={MODEL}", "--lines", "--windows=20")
+    result = intarsia(*arguments)
+    assert result.returncode == 0, result.stderr
+    golden = json.loads((ROOT / "test/EndToEnd/goldens/glossary.json").read_text())["window_losses"][:20]
+    expected = 2.718281828459045 ** (sum(golden) / 20)
+    assert float(result.stdout.split()[1]) == pytest.approx(expected, rel=1e-3)
+    assert "over 20 windows of 192 tokens" in result.stdout
+
+
+def test_bench(artifact):
+    arguments = ("bench", "llm", artifact, "--prefill=40", "--decode=3", "--batch=2", "--rounds=1", "--threads=1")
+    result = json.loads(intarsia(*arguments, "--json").stdout.splitlines()[-1])
+    assert set(result) == {"prefill_tokens_per_second", "decode_tokens_per_second", "resident_bytes"}
+    assert min(result.values()) > 0
+    assert "tokens/s" in intarsia(*arguments).stdout
+
+
+def test_errors(artifact, tmp_path):
+    for arguments, message in (
+        (("generate", tmp_path / "none.itx", "x"), "none.itx"),
+        (("generate", artifact, "x"), "invalid literal"),
+        (("generate", artifact, "x", f"--tokenizer={tmp_path}"), "there is no such file"),
+        (("perplexity", artifact, tmp_path / "none.txt", f"--tokenizer={MODEL}"), "none.txt"),
+        (
+            ("perplexity", artifact, MODEL / "config.json", f"--tokenizer={MODEL}", "--window=9999"),
+            "a window needs 10000",
+        ),
+        (("bench", "llm", artifact, "--prefill=1000", "--decode=100", "--rounds=1"), "context of 1024"),
+    ):
+        result = intarsia(*arguments)
+        assert result.returncode == 1, arguments
+        assert result.stderr.startswith("error: "), result.stderr
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_interrupt_ends_cleanly(artifact):
+    command = [sys.executable, "-m", "intarsia", "generate", str(artifact), "run (verb):", f"--tokenizer={MODEL}"]
+    # Sampling at a high temperature seldom ends a text.
+    command += ["--max-tokens=900", "--temperature=5", "--seed=1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.read(1)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert rest.endswith("\n")
+    assert "Traceback" not in errors
