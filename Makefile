@@ -21,8 +21,10 @@ setup: ## install what is missing: Debian packages, the Python environment with 
 build: setup ## build everything
 	@scripts/build.sh $(PRESET)
 
-demo: build ## compile the MiniLM sentence encoder and compare a few sentences with it
+demo: build ## compile a sentence encoder and a small language model, compare sentences, write a few
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/minilm/demo.py --tools=$(BUILD)/bin
+	@echo
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/glossary/demo.py
 
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
