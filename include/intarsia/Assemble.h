@@ -1,5 +1,4 @@
-//===- Assemble.h - From kernels and a host program to files
-//---------------------------------------------------------===//
+//===- Assemble.h - From kernels and a host program to files -----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Import.h - From a model on disk to nn IR
-//--------------------------------------------------------------------===//
+//===- Import.h - From a model on disk to nn IR ------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

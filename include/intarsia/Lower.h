@@ -1,5 +1,4 @@
-//===- Lower.h - From groups to kernels and a host program
-//----------------------------------------------------------===//
+//===- Lower.h - From groups to kernels and a host program -------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- HostCode.cpp - Host programs as LLVM IR
-//----------------------------------------------------------------------===//
+//===- HostCode.cpp - Host programs as LLVM IR -------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- HostCode.h - Host programs as LLVM IR
-//------------------------------------------------------------------------===//
+//===- HostCode.h - Host programs as LLVM IR ---------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Linker.cpp - lld, in this process
-//-----------------------------------------------------------------------------===//
+//===- Linker.cpp - lld, in this process -------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

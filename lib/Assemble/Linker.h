@@ -1,5 +1,4 @@
-//===- Linker.h - lld, in this process
-//-------------------------------------------------------------------------------===//
+//===- Linker.h - lld, in this process ---------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

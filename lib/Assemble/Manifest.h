@@ -1,5 +1,4 @@
-//===- Manifest.h - What an artifact says about itself
-//--------------------------------------------------------------===//
+//===- Manifest.h - What an artifact says about itself -----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

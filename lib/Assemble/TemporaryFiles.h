@@ -1,5 +1,4 @@
-//===- TemporaryFiles.h - Files that go away unless they are kept
-//----------------------------------------------------===//
+//===- TemporaryFiles.h - Files that go away unless they are kept ------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

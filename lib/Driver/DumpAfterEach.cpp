@@ -1,5 +1,4 @@
-//===- DumpAfterEach.cpp - The IR after each pass, in numbered files
-//-------------------------------------------------===//
+//===- DumpAfterEach.cpp - The IR after each pass, in numbered files ---------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Progress.cpp - What the compiler is doing
-//---------------------------------------------------------------------===//
+//===- Progress.cpp - What the compiler is doing -----------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Progress.h - What the compiler is doing
-//-----------------------------------------------------------------------===//
+//===- Progress.h - What the compiler is doing -------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- EventOrder.h - What has happened once an event has
-//-----------------------------------------------------------===//
+//===- EventOrder.h - What has happened once an event has --------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- GroupsToKernels.cpp - Groups become kernels, functions become host programs
-//-----------------------------------===//
+//===- GroupsToKernels.cpp - Groups become kernels, functions become host programs -------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

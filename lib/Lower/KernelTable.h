@@ -1,5 +1,4 @@
-//===- KernelTable.h - One kernel for each different group
-//----------------------------------------------------------===//
+//===- KernelTable.h - One kernel for each different group -------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

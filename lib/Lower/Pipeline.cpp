@@ -1,5 +1,4 @@
-//===- Pipeline.cpp - The lower phase, pass by pass
-//-----------------------------------------------------------------===//
+//===- Pipeline.cpp - The lower phase, pass by pass --------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

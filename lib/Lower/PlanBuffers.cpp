@@ -1,5 +1,4 @@
-//===- PlanBuffers.cpp - Buffers of a call get places in one workspace
-//-----------------------------------------------===//
+//===- PlanBuffers.cpp - Buffers of a call get places in one workspace -------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

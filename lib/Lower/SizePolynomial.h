@@ -1,5 +1,4 @@
-//===- SizePolynomial.h - Sizes that can be compared without knowing them
-//-------------------------------------------===//
+//===- SizePolynomial.h - Sizes that can be compared without knowing them ----------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

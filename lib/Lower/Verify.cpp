@@ -1,5 +1,4 @@
-//===- Verify.cpp - What may leave the lower phase
-//-------------------------------------------------------------------===//
+//===- Verify.cpp - What may leave the lower phase ---------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

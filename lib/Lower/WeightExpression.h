@@ -1,5 +1,4 @@
-//===- WeightExpression.h - What is known of a tensor ahead of time
-//--------------------------------------------------===//
+//===- WeightExpression.h - What is known of a tensor ahead of time ----------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- intarsia-compile.cpp - Compiles a model into an artifact
-//------------------------------------------------------===//
+//===- intarsia-compile.cpp - Compiles a model into an artifact --------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Config.cpp - JSON settings of a model, read with names and limits
-//--------------------------------------------===//
+//===- Config.cpp - JSON settings of a model, read with names and limits -----------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- GraphBuilder.h - Emits nn IR under the module paths of a model
-//-----------------------------------------------===//
+//===- GraphBuilder.h - Emits nn IR under the module paths of a model --------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- HuggingFace.cpp - Import a Hugging Face model directory
-//------------------------------------------------------===//
+//===- HuggingFace.cpp - Import a Hugging Face model directory ---------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Registry.h - Model types and their architectures
-//-------------------------------------------------------------===//
+//===- Registry.h - Model types and their architectures ----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- SafetensorsArchive.h - The weights of a model folder
-//-----------------------------------------------------------===//
+//===- SafetensorsArchive.h - The weights of a model folder ------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

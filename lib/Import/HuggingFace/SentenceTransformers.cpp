@@ -1,5 +1,4 @@
-//===- SentenceTransformers.cpp - From modules.json to the function embed
-//-------------------------------------------===//
+//===- SentenceTransformers.cpp - From modules.json to the function embed ----------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

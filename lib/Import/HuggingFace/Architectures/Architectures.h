@@ -1,5 +1,4 @@
-//===- Architectures.h - The makers that the registry lists
-//---------------------------------------------------------===//
+//===- Architectures.h - The makers that the registry lists ------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

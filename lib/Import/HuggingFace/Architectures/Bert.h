@@ -1,5 +1,4 @@
-//===- Bert.h - BERT and what derives from it
-//-----------------------------------------------------------------------===//
+//===- Bert.h - BERT and what derives from it --------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

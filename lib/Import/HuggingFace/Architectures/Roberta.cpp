@@ -1,5 +1,4 @@
-//===- Roberta.cpp - RoBERTa and XLM-RoBERTa
-//------------------------------------------------------------------------===//
+//===- Roberta.cpp - RoBERTa and XLM-RoBERTa ---------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

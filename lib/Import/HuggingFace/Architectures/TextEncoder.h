@@ -1,5 +1,4 @@
-//===- TextEncoder.h - What encoders of token sequences have in common
-//----------------------------------------------===//
+//===- TextEncoder.h - What encoders of token sequences have in common -------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- ViT.cpp - Vision Transformer
-//---------------------------------------------------------------------------------===//
+//===- ViT.cpp - Vision Transformer ------------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
