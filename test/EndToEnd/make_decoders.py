@@ -91,6 +91,8 @@ def main() -> None:
     write("mistral-whole", t.MistralForCausalLM(t.MistralConfig(**SMALL, sliding_window=None)), 7)
     qwen2 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64}
     write("qwen2", t.Qwen2ForCausalLM(t.Qwen2Config(**qwen2)), 8)
+    phi3 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64, "pad_token_id": 0}
+    write("phi3", t.Phi3ForCausalLM(t.Phi3Config(**phi3, partial_rotary_factor=0.5, sliding_window=20)), 10)
     write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
 
 

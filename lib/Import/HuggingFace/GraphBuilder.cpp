@@ -399,6 +399,14 @@ Value GraphBuilder::firstRows(Value table, llvm::StringRef name, Size rows, int6
                                         llvm::ArrayRef<OpFoldResult>{one, one});
 }
 
+Value GraphBuilder::features(Value input, llvm::StringRef name, Size rows, int64_t first, int64_t count) {
+  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({rows, count}, element), input,
+                                        llvm::ArrayRef<OpFoldResult>{zero, builder.getIndexAttr(first)},
+                                        sizes({rows, count}), llvm::ArrayRef<OpFoldResult>{one, one});
+}
+
 Value GraphBuilder::rowsAt(Value input, Value numbers, llvm::StringRef name, Size count) {
   auto type = cast<RankedTensorType>(input.getType());
   return nn::EmbeddingOp::create(builder, location(name),

@@ -122,6 +122,8 @@ public:
                             llvm::ArrayRef<mlir::ReassociationIndices> groups);
   /// The leading rows of a table [rows, features].
   mlir::Value firstRows(mlir::Value table, llvm::StringRef module, Size rows, int64_t features);
+  /// Features [first, first + count) of a tensor [rows, features].
+  mlir::Value features(mlir::Value input, llvm::StringRef module, Size rows, int64_t first, int64_t count);
   /// Rows [count, features] of a tensor [rows, features] by their numbers [count].
   mlir::Value rowsAt(mlir::Value input, mlir::Value numbers, llvm::StringRef module, Size count);
   /// [batch, sequence, features] → [batch, features] at position 0.

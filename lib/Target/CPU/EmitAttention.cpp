@@ -26,7 +26,6 @@ void KernelEmitter::emitAttention(nn::AttentionOp root) {
       return;
     }
   ArrayRef<AffineExpr> querySizes = sizes.of(root.getQuery()), keySizes = sizes.of(root.getKey());
-  ArrayRef<AffineExpr> resultSizes = sizes.of(root.getResult());
   int64_t headDim = cast<RankedTensorType>(root.getQuery().getType()).getDimSize(3);
   int64_t valueDim = cast<RankedTensorType>(root.getValue().getType()).getDimSize(3);
   if (ShapedType::isDynamic(headDim) || ShapedType::isDynamic(valueDim)) {

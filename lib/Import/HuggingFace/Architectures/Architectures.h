@@ -15,6 +15,7 @@ std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions
 std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &options);

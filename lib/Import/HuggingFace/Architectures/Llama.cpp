@@ -20,7 +20,8 @@ struct Variant {
   llvm::StringRef causalClass;
   bool queryKeyValueBias = false; // Qwen2, whatever attention_bias says
   bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
-  bool slidingWindow = false;     // Mistral: attention sees the last sliding_window tokens, where the setting is there
+  bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, where it is set
+  bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
   double theta = 10000.0;
 };
 
@@ -86,8 +87,16 @@ protected:
     Value attended = graph.add(input, attention(graph, input, number), "self_attn");
     Value normal = graph.rmsNorm(attended, "post_attention_layernorm", hidden, epsilon);
     GraphBuilder::Scope scope(graph, "mlp");
-    Value gate = graph.linear(normal, "gate_proj", intermediate, hidden, feedForwardBias);
-    Value up = graph.linear(normal, "up_proj", intermediate, hidden, feedForwardBias);
+    Value gate, up;
+    if (variant.joined) {
+      Extent both(2 * intermediate.size, intermediate.setting);
+      Value rows = graph.linear(normal, "gate_up_proj", both, hidden, feedForwardBias);
+      gate = graph.features(rows, "gate_up_proj", "tokens", 0, intermediate.size);
+      up = graph.features(rows, "gate_up_proj", "tokens", intermediate.size, intermediate.size);
+    } else {
+      gate = graph.linear(normal, "gate_proj", intermediate, hidden, feedForwardBias);
+      up = graph.linear(normal, "up_proj", intermediate, hidden, feedForwardBias);
+    }
     Value gated = graph.multiply(graph.activation(gate, "act_fn", activation), up, "act_fn");
     return graph.add(attended, graph.linear(gated, "down_proj", hidden, intermediate, feedForwardBias), "");
   }
@@ -97,9 +106,16 @@ private:
     Value normal = graph.rmsNorm(input, "input_layernorm", hidden, epsilon);
     GraphBuilder::Scope scope(graph, "self_attn");
     bool bias = attentionBias || variant.queryKeyValueBias;
+    Value joined;
+    int64_t place = 0; // of the next part of it
+    if (variant.joined)
+      joined = graph.linear(normal, "qkv_proj", Extent((heads + 2 * keyValueHeads) * headDim, "num_attention_heads"),
+                            hidden, bias);
     auto project = [&](llvm::StringRef name, llvm::StringRef norm, int64_t count) {
       Extent outputs(count * headDim, name == "q_proj" ? "num_attention_heads" : "num_key_value_heads");
-      Value rows = graph.linear(normal, name, outputs, hidden, bias);
+      Value rows = joined ? graph.features(joined, name, "tokens", place, outputs.size)
+                          : graph.linear(normal, name, outputs, hidden, bias);
+      place += outputs.size;
       Value split = graph.expandShape(rows, name, {"tokens", count, headDim}, {{0}, {1, 2}});
       return variant.queryKeyNorm && !norm.empty() ? graph.rmsNorm(split, norm, Extent(headDim, "head_dim"), epsilon)
                                                    : split;
@@ -108,8 +124,8 @@ private:
     Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads));
     Value value = project("v_proj", "", keyValueHeads);
     Value context = cachedAttention(graph, query, key, value, number, window);
-    Value joined = graph.collapseShape(context, "", {{0}, {1, 2}});
-    return graph.linear(joined, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
+    Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
+    return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
   }
 
   Value rotate(GraphBuilder &graph, Value input) const {
@@ -138,6 +154,10 @@ std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOption
 }
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
+}
+std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "Phi3ForCausalLM", .slidingWindow = true, .joined = true});
 }
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options,
