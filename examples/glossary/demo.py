@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the small language model of this folder and lets it write a few dictionary entries.
 
-Steps: compile the Hugging Face directory, open the artifact with its tokenizer, stream the text of each entry, print how
-fast tokens came.
+Steps: compile the Hugging Face directory, open the artifact with its tokenizer, stream the text of each entry, print
+how fast it came.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ def main() -> None:
     print(f"\n{tokens / seconds:.0f} pieces of text a second ({intarsia.threads()} threads)")
     print("\nWhat to try next:")
     model, artifact = os.path.relpath(MODEL), os.path.relpath(options.output)
-    print(
-        f'  PYTHONPATH=build/dev/python .venv/bin/python -m intarsia generate {artifact} "run (verb):" --tokenizer={model}'
-    )
+    command = f'generate {artifact} "run (verb):" --tokenizer={model}'
+    print(f"  PYTHONPATH=build/dev/python .venv/bin/python -m intarsia {command}")
 
 
 if __name__ == "__main__":
