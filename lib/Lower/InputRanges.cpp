@@ -15,15 +15,14 @@ using namespace mlir;
 namespace intarsia::lower {
 namespace {
 
-/// The function's arguments whose elements, all of them, are among those of the value. Not through slices: what they
-/// leave out need not be an index.
-void collectArguments(Value value, SmallVectorImpl<BlockArgument> &arguments) {
+/// The function's arguments whose elements, all of them, are among those of the value; true if there are no others.
+/// Not through slices: what they leave out need not be an index.
+bool collectArguments(Value value, SmallVectorImpl<BlockArgument> &arguments) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (auto group = dyn_cast<nn::GroupOp>(argument.getOwner()->getParentOp()))
-      collectArguments(group.getInputs()[argument.getArgNumber()], arguments);
-    else
-      arguments.push_back(argument);
-    return;
+      return collectArguments(group.getInputs()[argument.getArgNumber()], arguments);
+    arguments.push_back(argument);
+    return true;
   }
   Operation *op = value.getDefiningOp();
   if (auto group = dyn_cast<nn::GroupOp>(op))
@@ -32,9 +31,12 @@ void collectArguments(Value value, SmallVectorImpl<BlockArgument> &arguments) {
   if (isa<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, arith::ExtSIOp, arith::ExtUIOp,
           arith::TruncIOp>(op))
     return collectArguments(op->getOperand(0), arguments);
-  if (isa<tensor::ConcatOp>(op))
-    for (Value operand : op->getOperands())
-      collectArguments(operand, arguments);
+  if (!isa<tensor::ConcatOp>(op))
+    return false;
+  bool all = true;
+  for (Value operand : op->getOperands())
+    all &= collectArguments(operand, arguments);
+  return all;
 }
 
 LogicalResult limitArgument(func::FuncOp function, BlockArgument argument, int64_t rows, nn::EmbeddingOp embedding) {
@@ -91,8 +93,7 @@ LogicalResult limitPlaces(func::FuncOp function, const SymbolicSizes &sizes, Ope
                              {"sequences", sequences, 1, table[0]},
                              {"page_table", pageTable, 1, pages}}) {
     SmallVector<BlockArgument> arguments;
-    collectArguments(limit.value, arguments);
-    if (arguments.empty())
+    if (!collectArguments(limit.value, arguments))
       return op->emitOpError() << limit.name << " must be an input of the function, so that a call can be checked";
     for (BlockArgument argument : arguments)
       if (auto size = dyn_cast<AffineConstantExpr>(limit.size)) {

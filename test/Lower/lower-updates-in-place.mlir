@@ -59,3 +59,15 @@ func.func @computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>,
   %k = nn.cache_append %keys, %rows, %next, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }
+
+// -----
+
+func.func @partly_computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<2xi64>, %sequences: tensor<4xi64>,
+                                  %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
+    -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
+  %next = arith.addi %positions, %positions : tensor<2xi64>
+  %places = tensor.concat dim(0) %positions, %next : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
+  // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
+  %k = nn.cache_append %keys, %rows, %places, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  return %k : tensor<6x2x64x32xf16>
+}
