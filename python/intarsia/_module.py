@@ -183,6 +183,8 @@ def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
     """Return an argument as a DLPack capsule, and whether it is bfloat16 given as 16-bit integers."""
     try:
         if not hasattr(value, "__dlpack__"):
+            if info.state:
+                raise TypeError("it is updated in place, and must be an array")
             value = _convert(value, info)
         bits = isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
         if bits:

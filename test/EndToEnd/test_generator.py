@@ -176,6 +176,11 @@ def test_places_outside_of_the_cache_are_refused(generator):
     misaligned = raw[(-raw.ctypes.data % 64) // 2 + 1 :][: keys.size].reshape(keys.shape)
     with pytest.raises(intarsia.InvalidArgumentError, match="must begin at a multiple of 64 bytes"):
         step(**good, **(state | {"cache.0.keys": misaligned}))
+    strided = np.zeros((2 * keys.shape[0], *keys.shape[1:]), keys.dtype)[::2]
+    with pytest.raises(intarsia.InvalidArgumentError, match="must lie side by side in memory"):
+        step(**good, **(state | {"cache.0.keys": strided}))
+    with pytest.raises(intarsia.InvalidArgumentError, match="it is updated in place, and must be an array"):
+        step(**good, **(state | {"cache.0.keys": keys.tolist()}))
     keys.flags.writeable = False
     with pytest.raises(intarsia.InvalidArgumentError, match=r"'cache\.0\.keys' is updated in place, and is read-only"):
         step(**good, **state)

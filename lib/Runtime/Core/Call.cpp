@@ -127,6 +127,9 @@ static Status checkRange(const FunctionInfo &function, const std::vector<int64_t
 static Status checkState(const ValueInfo &info, const Tensor &tensor) {
   if (tensor.readOnly)
     return error(ITX_INVALID_ARGUMENT, "input '%s' is updated in place, and is read-only", info.name.c_str());
+  if (tensor.isCopy)
+    return error(ITX_INVALID_ARGUMENT, "input '%s' is updated in place: its elements must lie side by side in memory",
+                 info.name.c_str());
   if (reinterpret_cast<uintptr_t>(tensor.data.get()) % ITX_BUFFER_ALIGNMENT != 0)
     return error(ITX_INVALID_ARGUMENT,
                  "input '%s' is updated in place: its memory must begin at a multiple of %d bytes", info.name.c_str(),

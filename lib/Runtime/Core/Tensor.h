@@ -19,6 +19,7 @@ struct itx_tensor {
   uint64_t bytes = 0;
   std::shared_ptr<void> data; // never null, for empty tensors neither
   bool readOnly = false;      // its memory is another's, who forbids writing to it
+  bool isCopy = false;        // of strided memory, whose owner would not see what is written here
 };
 
 namespace intarsia::runtime {

@@ -158,6 +158,7 @@ template <typename Managed> static Status fromDlpack(Managed *managed, bool read
   } else if (!isDense(source)) {
     ITX_RETURN_IF_ERROR(makeTensor(handle->dtype, source.shape, source.ndim, *handle));
     copyStrided(source, data, itx_dtype_bytes(handle->dtype), static_cast<char *>(handle->data.get()));
+    handle->isCopy = true;
     release(managed);
   } else {
     // In two steps, so that running out of memory does not call the deleter of what the caller still owns.
