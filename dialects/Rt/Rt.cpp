@@ -42,11 +42,14 @@ void RtDialect::initialize() {
       >();
 }
 
-LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width) {
+LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width,
+                                 Attribute format) {
   if (kind == LayoutKind::Panels && width <= 0)
     return emitError() << "layout panels has width " << width << ", must be positive";
   if (kind == LayoutKind::RowMajor && width != 0)
     return emitError() << "layout row_major has width " << width << ", takes none";
+  if (format && kind != LayoutKind::Panels)
+    return emitError() << "layout row_major has format " << format << ", only panels hold codes";
   return success();
 }
 
@@ -170,6 +173,11 @@ LogicalResult ConstantOp::verify() {
   } else if (size_t archives = getArchives() ? getArchives()->size() : 0; archives != getKeys().size()) {
     return emitOpError() << "has " << getKeys().size() << " keys and " << archives << " archives";
   }
+  if (getFormat() && getValue())
+    return emitOpError("has a value and a format, only weights of archives are rounded");
+  if (Attribute stored = getLayout().getFormat(); stored && stored != getFormatAttr())
+    return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
+                         << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
   return verifyLayout(*this, "the constant", getLayout(), type);
 }
 

@@ -50,9 +50,13 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
   let description = [{
     `#rt.layout<row_major>`, or `#rt.layout<panels, 32>`: a matrix `[N, K]` stored as `[ceil(N / 32)][K][32]`, columns
     beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads.
+
+    `#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the codes and scales of
+    that format, in the panels of include/intarsia/BlockPanels.h. Its type stays that of the numbers which they mean.
   }];
-  let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width);
-  let assemblyFormat = "`<` $kind (`,` $width^)? `>`";
+  let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width,
+                        OptionalParameter<"::mlir::Attribute">:$format);
+  let assemblyFormat = "`<` $kind (`,` $width^)? (`,` $format^)? `>`";
   let genVerifyDecl = 1;
 }
 
@@ -100,6 +104,8 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
   let description = [{
     Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
     `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
+    With `format` (an `#nn.block_format`) the numbers are rounded to that format, by `nn.quantize` along the last
+    dimension of each; a layout with the same format stores the codes, others the numbers that the codes mean.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
     and there are no keys.
@@ -110,7 +116,7 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed,
-                       OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
+                       OptionalAttr<AnyAttr>:$format, OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
 }

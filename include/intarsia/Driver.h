@@ -9,6 +9,7 @@
 
 #include "intarsia/Assemble.h"
 #include "intarsia/Import.h"
+#include "intarsia/Quantize.h"
 #include "mlir/IR/DialectRegistry.h"
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@
 namespace intarsia {
 
 /// The phases in their order.
-enum class Phase { Import, Fuse, Lower, Target, Assemble };
+enum class Phase { Import, Quantize, Fuse, Lower, Target, Assemble };
 
 struct CompileOptions {
   std::string model;  ///< Hugging Face directory, .mlir or .mlirbc
@@ -27,6 +28,7 @@ struct CompileOptions {
   std::string explainFile;                    ///< decisions of the fuse phase as JSON
   std::vector<std::string> flip;              ///< ids of decisions to take the other way
   importer::ImportOptions import;             ///< of a model directory
+  QuantizeOptions quantize;                   ///< precision of weights and activations
   std::string archiveDirectory;               ///< where the archives of an .mlir are; empty: beside it
   std::vector<std::string> targets = {"cpu"}; ///< fusion is decided for the first
   Emit emit = Emit::Shared;

@@ -7,8 +7,10 @@
 #include "lib/Assemble/PackWeights.h"
 
 #include "dialects/Nn/Nn.h"
+#include "intarsia/BlockPanels.h"
 #include "intarsia/Assemble.h"
 #include "intarsia/module_abi.h"
+#include "lib/Quantize/BlockCodec.h"
 #include "lib/Runtime/Core/Hash.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -17,6 +19,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
@@ -112,6 +115,9 @@ struct Item {
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
   int64_t panelWidth = 0;        // 0: row-major
+  nn::BlockFormatAttr format;    // the numbers are rounded to it
+  bool isCoded = false;          // codes and scales are stored, else the numbers that they mean
+  std::vector<float> tensorScales; // of each part, where the format has them
   int64_t rows = 0, columns = 0; // of the whole, for panels; of the parts, if transposed
   uint64_t bytes = 0, begin = 0; // in the packed file
 };
@@ -140,7 +146,7 @@ void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t
 /// The part that holds a row of the whole, and the row's number in it.
 std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t row) {
   for (const SafetensorsEntry *part : item.parts) {
-    int64_t rows = part->bytes() / item.elementBytes / item.columns;
+    int64_t rows = item.format ? part->shape[item.transposed ? 1 : 0] : part->bytes() / item.elementBytes / item.columns;
     if (row < rows)
       return {part, row};
     row -= rows;
@@ -192,6 +198,97 @@ template <typename T> void makeTransposedRows(const Unit &unit, std::vector<char
     for (int64_t column = 0; column < item.columns; ++column)
       target[column] = source[column * partRows];
   }
+}
+
+/// A row of a part as f32. `columns` apart from one another where the matrix is transposed.
+template <typename T> void readRow(const SafetensorsEntry &part, int64_t row, bool transposed, MutableArrayRef<float> to) {
+  int64_t stride = transposed ? part.shape[1] : 1;
+  const T *from = static_cast<const T *>(part.data) + (transposed ? row : row * int64_t(to.size()));
+  for (size_t column = 0; column < to.size(); ++column, from += stride) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+      to[column] = float(*from);
+    else if constexpr (std::is_same_v<T, uint16_t>)
+      to[column] = llvm::bit_cast<float>(uint32_t(*from) << 16);
+    else
+      to[column] = float(*from);
+  }
+}
+
+void readRow(const Item &item, const SafetensorsEntry &part, int64_t row, MutableArrayRef<float> to) {
+  if (part.dtype == "F32")
+    return readRow<float>(part, row, item.transposed, to);
+  if (part.dtype == "F64")
+    return readRow<double>(part, row, item.transposed, to);
+  if (part.dtype == "BF16")
+    return readRow<uint16_t>(part, row, item.transposed, to);
+  readRow<_Float16>(part, row, item.transposed, to);
+}
+
+/// What a failed encoding says: which number of which tensor has no code.
+std::string withoutCode(const Item &item, const SafetensorsEntry &part, int64_t row, int64_t column, float value) {
+  std::string format;
+  llvm::raw_string_ostream(format) << item.format;
+  std::pair<int64_t, int64_t> place(row, column);
+  if (item.transposed)
+    std::swap(place.first, place.second);
+  return llvm::formatv("tensor '{0}' has {1} at [{2}, {3}], which has no code in {4}; leave the tensor as it is or mend "
+                       "the weights",
+                       part.name, value, place.first, place.second, format);
+}
+
+/// The scale of each part of an item whose format has one for the tensor.
+llvm::Error findTensorScales(Item &item) {
+  std::vector<float> numbers(item.columns);
+  for (const SafetensorsEntry *part : item.parts) {
+    float largest = 0;
+    int64_t rows = item.transposed ? part->shape[1] : part->shape[0];
+    for (int64_t row = 0; row < rows; ++row) {
+      readRow(item, *part, row, numbers);
+      float magnitude = BlockCodec::largestMagnitude(numbers);
+      if (!std::isfinite(magnitude)) {
+        int64_t column = llvm::find_if(numbers, [](float x) { return !std::isfinite(x); }) - numbers.begin();
+        return createStringError(withoutCode(item, *part, row, column, numbers[column]));
+      }
+      largest = std::max(largest, magnitude);
+    }
+    item.tensorScales.push_back(BlockCodec::tensorScaleOf(largest));
+  }
+  return llvm::Error::success();
+}
+
+/// Panels of codes, or rows or panels of the numbers that codes mean. Gives what is wrong, empty if nothing is.
+std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  BlockCodec codec(item.format);
+  std::vector<float> numbers(item.columns);
+  std::vector<uint8_t> codes(item.columns), scales(codec.blockCount(item.columns) * codec.scaleBytes());
+  buffer.assign(unit.bytes, 0);
+  std::optional<BlockPanels> panels;
+  if (item.isCoded)
+    panels = BlockPanels::of(item.format, item.columns);
+  int64_t rowsOfStep = item.panelWidth ? item.panelWidth : 1;
+  auto *target = reinterpret_cast<uint8_t *>(buffer.data());
+  for (uint64_t number = unit.first; number < unit.last; ++number) {
+    if (item.isCoded)
+      panels->clear(target);
+    for (int64_t row = 0; row < rowsOfStep && int64_t(number) * rowsOfStep + row < item.rows; ++row) {
+      auto [part, partRow] = partOfRow(item, number * rowsOfStep + row);
+      float tensorScale = item.tensorScales.empty() ? 1.0f : item.tensorScales[llvm::find(item.parts, part) - item.parts.begin()];
+      readRow(item, *part, partRow, numbers);
+      if (std::optional<size_t> wrong = codec.encodeRow(numbers, tensorScale, codes, scales))
+        return withoutCode(item, *part, partRow, *wrong, numbers[*wrong]);
+      if (item.isCoded) {
+        panels->store(codes, scales, tensorScale, row, target);
+        continue;
+      }
+      codec.decodeRow(codes, scales, {}, tensorScale, numbers);
+      auto *to = reinterpret_cast<float *>(target);
+      for (int64_t column = 0; column < item.columns; ++column)
+        to[column * rowsOfStep + row] = numbers[column];
+    }
+    target += item.isCoded ? panels->panelBytes() : rowsOfStep * item.columns * int64_t(sizeof(float));
+  }
+  return {};
 }
 
 template <template <typename> typename Body, typename... Args> void withElement(unsigned bytes, Args &&...args) {
@@ -254,6 +351,19 @@ std::vector<char> dataOf(DenseElementsAttr value) {
   return data;
 }
 
+/// Bytes of an element as the archive has it.
+unsigned sourceBytes(const Item &item) {
+  StringRef dtype = item.parts.front()->dtype;
+  return dtype == "F64" ? 8 : dtype == "F32" ? 4 : 2;
+}
+
+/// "i4-f16-32".
+std::string nameOf(nn::BlockFormatAttr format) {
+  return (nn::stringifyBlockElement(format.getElement()) + "-" + nn::stringifyBlockScale(format.getScale()) + "-" +
+          Twine(format.getBlock()))
+      .str();
+}
+
 std::string typeText(StringRef dtype, ArrayRef<int64_t> shape) { return dtype.str() + " " + runtime::shapeText(shape); }
 
 } // namespace
@@ -298,15 +408,22 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       auto entry = archives.find(archive, key);
       if (!entry)
         return entry.takeError();
-      if ((*entry)->dtype != item.dtype)
+      bool isFloat = llvm::is_contained({"F64", "F32", "F16", "BF16"}, (*entry)->dtype);
+      if (constant.getFormat() ? !isFloat : (*entry)->dtype != item.dtype)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads it as " + item.dtype);
-      if (item.transposed && (*entry)->shape.size() != 2)
+      if ((item.transposed || constant.getFormat()) && (*entry)->shape.size() != 2)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads a matrix");
       item.name += (item.name.empty() ? "" : "+") + key.getValue().str();
       item.parts.push_back(*entry);
-      bytes += (*entry)->bytes();
+      uint64_t partBytes = (*entry)->bytes();
+      if (constant.getFormat()) { // stored in another type than the model reads
+        partBytes = item.elementBytes;
+        for (int64_t size : (*entry)->shape)
+          partBytes *= size;
+      }
+      bytes += partBytes;
     }
     if (bytes != wanted)
       return createStringError("tensor '" + item.name + "' is " +
@@ -330,13 +447,31 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.fileShape = {panels, item.columns, item.panelWidth};
     item.bytes = uint64_t(panels) * item.columns * item.panelWidth * item.elementBytes;
   }
+  if (auto format = dyn_cast_or_null<nn::BlockFormatAttr>(constant.getFormatAttr())) {
+    item.format = format;
+    if (constant.getLayout().getFormat()) {
+      auto panels = BlockPanels::of(format, item.columns);
+      if (!panels || item.panelWidth != BlockPanels::rows)
+        return createStringError("constant '" + constant.getSymName() + "': no panels hold its format");
+      item.isCoded = true;
+      item.name += "." + nameOf(format);
+      item.dtype = "U8";
+      item.elementBytes = 1;
+      item.fileShape = {int64_t(llvm::divideCeil(item.rows, item.panelWidth)), panels->panelBytes()};
+      item.bytes = uint64_t(item.fileShape[0]) * item.fileShape[1];
+    }
+    if (format.hasTensorScale())
+      if (llvm::Error error = findTensorScales(item))
+        return error;
+  }
   if (item.transposed && !isMatrix)
     return createStringError("constant '" + constant.getSymName() + "' is transposed, which needs a matrix, and is " +
                              typeText(item.dtype, type.getShape()) +
                              "; reshape the weight where it is used, not where it is stored");
   if ((item.panelWidth || item.transposed) && item.columns) {
     for (const SafetensorsEntry *part : item.parts)
-      if (part->bytes() % (item.columns * item.elementBytes) || (item.transposed && part->shape[0] != item.columns))
+      if ((!item.format && part->bytes() % (item.columns * item.elementBytes)) ||
+          (item.format && part->shape[item.transposed ? 0 : 1] != item.columns) || (item.transposed && part->shape[0] != item.columns))
         return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
                                  " in its archive, the model reads rows of " + Twine(item.columns));
   }
@@ -430,8 +565,9 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   uint64_t dataBytes = 0;
   for (const Item *item : placed) {
     uint64_t stepBytes = 1, steps = item->bytes; // bytes, rows or panels: what a unit is counted in
-    if (item->panelWidth || item->transposed) {
-      stepBytes = (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
+    if (item->panelWidth || item->transposed || item->format) {
+      stepBytes = item->isCoded ? item->fileShape[1]
+                                : (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
       steps = stepBytes ? item->bytes / stepBytes : 0;
     }
     if (steps * stepBytes != item->bytes)
@@ -477,17 +613,24 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   size_t hashed = 0;
   std::mutex mutex;
   std::condition_variable turn;
+  std::string problem; // of a number that has no code
   auto work = [&] {
     std::vector<char> buffer;
     for (size_t number; (number = next++) < units.size();) {
       const Unit &unit = units[number];
       const Item &item = *unit.item;
       StringRef bytes;
-      if (item.panelWidth)
+      if (item.format) {
+        if (std::string wrong = makeRounded(unit, buffer); !wrong.empty()) {
+          std::lock_guard lock(mutex);
+          if (problem.empty())
+            problem = wrong;
+        }
+      } else if (item.panelWidth)
         withElement<Panels>(item.elementBytes, unit, buffer);
       else if (item.transposed)
         withElement<TransposedRows>(item.elementBytes, unit, buffer);
-      bytes = item.panelWidth || item.transposed ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
+      bytes = item.panelWidth || item.transposed || item.format ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
       {
@@ -499,9 +642,10 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       turn.notify_all();
       if (item.parts.empty() || item.dataEntry || item.transposed)
         continue; // nothing mapped, or read across
-      // What this unit read of the sources: rows of panels or bytes.
-      uint64_t rowBytes = item.panelWidth ? item.columns * item.elementBytes : 1;
-      uint64_t scale = item.panelWidth ? item.panelWidth * rowBytes : 1, partBegin = 0;
+      // What this unit read of the sources: rows of panels, rows or bytes.
+      bool isRows = item.panelWidth || item.format;
+      uint64_t rowBytes = isRows ? item.columns * sourceBytes(item) : 1;
+      uint64_t scale = (item.panelWidth ? item.panelWidth : 1) * rowBytes, partBegin = 0;
       for (const SafetensorsEntry *part : item.parts) {
         uint64_t partEnd = partBegin + part->bytes();
         uint64_t begin = std::max(unit.first * scale, partBegin), end = std::min(unit.last * scale, partEnd);
@@ -519,6 +663,8 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
     helper.join();
   if (::close(file) != 0 && !errorCode)
     errorCode = errno;
+  if (!problem.empty())
+    return createStringError(problem);
   if (errorCode)
     return failed(errorCode);
   result.hash = runtime::hashText(hasher.finish());

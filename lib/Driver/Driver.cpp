@@ -29,7 +29,7 @@ using llvm::createStringError;
 namespace intarsia {
 namespace {
 
-constexpr llvm::StringLiteral phaseNames[] = {"import", "fuse", "lower", "target", "assemble"};
+constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "fuse", "lower", "target", "assemble"};
 
 void printModelDiagnostic(Diagnostic &diagnostic) {
   constexpr llvm::StringLiteral severities[] = {"note", "warning", "error", "remark"};
@@ -73,7 +73,7 @@ private:
   std::string output;
   unsigned threads = 1;
   std::vector<std::unique_ptr<target::Target>> targets;
-  Phase firstPhase = Phase::Fuse;
+  Phase firstPhase = Phase::Quantize;
   std::unique_ptr<llvm::DefaultThreadPool> pool;
   std::unique_ptr<MLIRContext> context;
   llvm::SourceMgr sources;
@@ -115,6 +115,8 @@ AssembleOptions Compilation::assembleOptions() const {
   result.archiveDirectory = archiveDirectory();
   result.targets = options.targets;
   result.flags.push_back("--target=" + llvm::join(options.targets, ","));
+  if (options.quantize.format != "none")
+    result.flags.push_back("--quantize=" + options.quantize.format);
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -186,7 +188,7 @@ llvm::Error Compilation::checkModel() {
                              (extension == ".safetensors" ? "; give the directory that this archive is in" : ""));
   if (options.startFrom == Phase::Import)
     return createStringError("--start-from=import needs a model directory, '" + options.model + "' is IR");
-  firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Fuse);
+  firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Quantize);
   StringRef folder = llvm::sys::path::parent_path(options.model);
   bool amongDumps = dumps() && llvm::sys::fs::equivalent(folder.empty() ? "." : folder, options.dumpDirectory);
   if (amongDumps && driver::Dumper::isDump(options.model))
@@ -205,6 +207,12 @@ llvm::Error Compilation::checkFlags() const {
   if (firstPhase > Phase::Import && options.import.cacheType.has_value())
     return createStringError("--kv is about the import of a model directory, which does not run with --start-from=" +
                              first);
+  if (llvm::Error error = checkQuantizeOptions(options.quantize))
+    return error;
+  bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
+  if (!quantizes && options.quantize.format != "none")
+    return createStringError("--quantize is about the quantize phase, which does not run with " +
+                             (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
   if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
     return createStringError("--explain and --flip are about the fuse phase, which does not run with " +
@@ -280,7 +288,9 @@ llvm::Error Compilation::runPhase(Phase phase) {
   PassManager manager(context.get());
   if (dumps())
     manager.addInstrumentation(dumper.instrumentation());
-  if (phase == Phase::Fuse) {
+  if (phase == Phase::Quantize) {
+    buildQuantizePipeline(manager, options.quantize);
+  } else if (phase == Phase::Fuse) {
     FuseOptions fuse;
     fuse.explainFile = options.explainFile;
     fuse.flip = options.flip;
@@ -314,8 +324,9 @@ llvm::Error Compilation::run() {
   makeContext();
   if (llvm::Error error = load())
     return error;
-  for (Phase phase : {Phase::Fuse, Phase::Lower})
-    if (phase >= firstPhase && phase <= options.stopAfter)
+  for (Phase phase : {Phase::Quantize, Phase::Fuse, Phase::Lower})
+    if (phase >= firstPhase && phase <= options.stopAfter &&
+        (phase != Phase::Quantize || options.quantize.format != "none"))
       if (llvm::Error error = runPhase(phase))
         return error;
   // Lowered IR that was read is checked as that which was made is.

@@ -34,7 +34,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
         products.push_back(&op);
     for (Operation *product : products) {
       Candidate candidate(product, isa<nn::LinearOp>(product) ? "linear" : "matmul");
-      takeInputViews(candidate);
+      takeNorm(fuser, candidate, takeInputViews(candidate));
       grow(fuser, candidate);
       if (candidate.why.empty())
         candidate.why = "nothing that follows joins it";
@@ -47,7 +47,9 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
   static bool fits(Operation *op, const Candidate &candidate, const WorkModel &work, std::string &whyNot) {
     ArrayRef<AffineExpr> sizes = work.sizes(candidate.root->getResult(0));
     if (isNorm(op)) {
-      if (candidate.rootKind != "linear")
+      if (hasCodedInput(candidate.root))
+        whyNot = "a linear that rounds its input has tiles of its own for that, and none for a norm";
+      else if (candidate.rootKind != "linear")
         whyNot = "a norm needs whole rows, which a matmul's tiles are not";
       else if (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0)))
         whyNot = "the norm is over other rows than the product's";
@@ -55,6 +57,22 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     }
     return isElementwiseOver(
         op, sizes, /*lastDimOnly=*/true, [&](Value value) { return candidate.computes(value); }, work, whyNot);
+  }
+
+  /// A linear that rounds its input reads each row as a whole before its tiles begin: it can normalise the row first.
+  static void takeNorm(Fuser &fuser, Candidate &candidate, Value input) {
+    Operation *norm = input ? input.getDefiningOp() : nullptr;
+    if (!norm || !isNorm(norm) || !hasCodedInput(candidate.root) ||
+        fuser.work().sizes(input).drop_back() != fuser.work().sizes(candidate.root->getResult(0)).drop_back())
+      return;
+    candidate.views.insert(norm);
+    if (!fuser.staysWhole(candidate, {})) {
+      candidate.views.remove(norm);
+      return;
+    }
+    candidate.views.remove(norm);
+    if (fuser.shouldView(candidate, norm, norm->getName().getStringRef()))
+      candidate.views.insert(norm);
   }
 
   static void grow(Fuser &fuser, Candidate &candidate) {

@@ -18,7 +18,7 @@ namespace intarsia::fuse {
 inline bool mayStayOutside(mlir::Operation *op) {
   if (llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
     return true;
-  if (op->getNumResults() == 1 && isCompileTime(op->getResult(0)))
+  if ((op->getNumResults() == 1 || llvm::isa<nn::QuantizeOp>(op)) && isCompileTime(op->getResult(0)))
     return true;
   if (llvm::isa<mlir::tensor::EmptyOp>(op)) // what a transposed weight is written to
     return llvm::all_of(op->getUsers(), [](mlir::Operation *user) {

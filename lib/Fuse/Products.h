@@ -11,15 +11,33 @@
 
 namespace intarsia::fuse {
 
+/// Whether a linear's input is rounded to codes as it is read.
+inline bool hasCodedInput(mlir::Operation *linear) {
+  return llvm::isa<nn::LinearOp>(linear) && linear->getOperand(0).getDefiningOp<nn::DequantizeOp>();
+}
+
 /// A linear reads slices and reshapes of its input's outer dimensions where they are (the first token of each
-/// sequence, for example): they cost nothing, so that nothing has to be decided.
-inline void takeInputViews(Candidate &candidate) {
+/// sequence, for example), and rounds its input to codes itself: neither is worth a kernel, so that nothing has to be
+/// decided. Gives the value that is read.
+inline mlir::Value takeInputViews(Candidate &candidate) {
   auto linear = llvm::dyn_cast<nn::LinearOp>(candidate.root);
   if (!linear)
-    return;
-  for (mlir::Operation *view = linear.getInput().getDefiningOp(); view && (isOuterSlice(view) || isOuterReshape(view));
-       view = view->getOperand(0).getDefiningOp())
+    return nullptr;
+  mlir::Value input = linear.getInput();
+  if (hasCodedInput(linear)) {
+    mlir::Operation *dequantize = input.getDefiningOp();
+    candidate.views.insert(dequantize);
+    if (auto quantize = dequantize->getOperand(0).getDefiningOp<nn::QuantizeOp>()) {
+      candidate.views.insert(quantize);
+      input = quantize.getInput();
+    }
+  }
+  for (mlir::Operation *view = input.getDefiningOp(); view && (isOuterSlice(view) || isOuterReshape(view));
+       view = input.getDefiningOp()) {
     candidate.views.insert(view);
+    input = view->getOperand(0);
+  }
+  return input;
 }
 
 } // namespace intarsia::fuse

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/BlockPanels.h"
 #include "intarsia/Lower.h"
 #include "intarsia/SizeMaterializer.h"
 #include "lib/Lower/EventOrder.h"
@@ -46,6 +47,11 @@ Value viewRoot(Value value) {
   return value;
 }
 
+/// Codes and scales that are the numbers of a weight: the weight is what is made ahead of time.
+bool isPartOfWeight(Operation &op) {
+  return isa<nn::QuantizeOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<nn::DequantizeOp>);
+}
+
 bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
 
 /// The constants of a module, one for each different expression and layout.
@@ -65,6 +71,8 @@ public:
       state.addAttribute("keys", builder.getArrayAttr(keys));
       if (expression.transposed)
         state.addAttribute("transposed", builder.getUnitAttr());
+      if (expression.format)
+        state.addAttribute("format", expression.format);
     }
     state.addAttribute("layout", layout);
     state.addAttribute("type", TypeAttr::get(expression.type));
@@ -145,7 +153,7 @@ LogicalResult HostProgram::checkSource() {
   };
   for (Operation &op : source.getBody().front())
     for (Type type : op.getResultTypes())
-      if (isa<RankedTensorType>(type) && !hasBytes(type))
+      if (isa<RankedTensorType>(type) && !hasBytes(type) && !isPartOfWeight(op))
         return op.emitError() << "elements of type " << getElementTypeOrSelf(type)
                               << " have no layout in memory; a group must hide them";
   return success();
@@ -364,7 +372,7 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   std::string reason;
   if (auto expression = weightExpressionOf(value, reason)) {
     if (!layout)
-      layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0);
+      layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute());
     FlatSymbolRefAttr name = constants.add(*expression, layout, value.getLoc());
     MemRefType type = bufferType(value);
     Value &buffer = constantBuffers[{name, type}];
@@ -387,18 +395,24 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
-/// Panels for an operand that linears read as their weight and nothing else does; row-major for other constants.
+/// Panels for an operand that linears read as their weight and nothing else does, or embeddings as their table if it
+/// is quantized; row-major for other constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   std::string reason;
-  if (!weightExpressionOf(group.getInputs()[operand], reason))
+  auto expression = weightExpressionOf(group.getInputs()[operand], reason);
+  if (!expression)
     return nullptr;
+  nn::BlockFormatAttr format = expression->format;
+  if (format && !BlockPanels::of(format, expression->type.getDimSize(1)))
+    format = nullptr;
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
-  bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [](OpOperand &use) {
+  bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
     auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
-    return linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber();
+    bool isTable = format && isa<nn::EmbeddingOp>(use.getOwner()) && use.getOperandNumber() == 0;
+    return isTable || (linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber());
   });
-  return onlyWeight ? rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, weightPanelWidth)
-                    : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0);
+  return onlyWeight ? rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, weightPanelWidth, format)
+                    : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute());
 }
 
 /// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
@@ -511,7 +525,7 @@ LogicalResult HostProgram::build() {
     bool isTensorOp = llvm::any_of(op.getResultTypes(), [](Type type) { return isa<TensorType>(type); });
     if (op.getNumRegions() && !isa<linalg::TransposeOp>(op))
       return op.emitOpError() << "is outside of a group; run the fuse phase first";
-    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || op.use_empty())
+    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || isPartOfWeight(op) || op.use_empty())
       continue; // sizes are computed from the function's symbols, views when they are used
     std::string reason;
     if (!weightExpressionOf(op.getResult(0), reason))

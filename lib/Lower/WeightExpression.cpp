@@ -23,7 +23,7 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return std::nullopt;
   if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
     return input;
-  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed) {
+  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed || input->format) {
     reason = "only a matrix of an archive can be transposed ahead of time";
     return std::nullopt;
   }
@@ -48,15 +48,37 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
       reason = "weights are joined ahead of time with weights, not with constants";
       return std::nullopt;
     }
-    if (!whole.keys.empty() && part->transposed != whole.transposed) {
-      reason = "weights that are joined must be all transposed or none";
+    if (!whole.keys.empty() && (part->transposed != whole.transposed || part->format != whole.format)) {
+      reason = part->format == whole.format ? "weights that are joined must be all transposed or none"
+                                            : "weights that are joined must be of one format";
       return std::nullopt;
     }
     whole.transposed = part->transposed;
+    whole.format = part->format;
     whole.archives.append(part->archives);
     whole.keys.append(part->keys);
   }
   return whole;
+}
+
+std::optional<WeightExpression> ofDequantize(nn::DequantizeOp op, std::string &reason) {
+  auto quantize = op.getCodes().getDefiningOp<nn::QuantizeOp>();
+  if (!quantize || op.getScales() != quantize.getScales() || op.getZeroPoints() != quantize.getZeroPoints() ||
+      op.getTensorScale() != quantize.getTensorScale() || op.getFormat() != quantize.getFormat()) {
+    reason = "what is dequantized ahead of time must be what one nn.quantize gives";
+    return std::nullopt;
+  }
+  auto input = weightExpressionOf(quantize.getInput(), reason);
+  if (!input)
+    return std::nullopt;
+  if (input->type.getRank() != 2 || input->value || input->format || quantize.getFormat().getAxis() != 1 ||
+      quantize.getZeroPoints()) {
+    reason = "only a matrix of an archive is quantized ahead of time, along its last dimension and without zero points";
+    return std::nullopt;
+  }
+  input->format = quantize.getFormat();
+  input->type = cast<RankedTensorType>(op.getType());
+  return input;
 }
 
 std::optional<WeightExpression> reshaped(Value source, Type type, std::string &reason) {
@@ -64,9 +86,9 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   auto shape = dyn_cast<RankedTensorType>(type);
   if (!input || !shape || !shape.hasStaticShape())
     return std::nullopt;
-  if (input->transposed && shape.getShape() != input->type.getShape()) {
-    // The packer transposes rows and columns, which the new shape does not tell. Others see the reshape as a view.
-    reason = "a weight that is transposed ahead of time keeps its shape";
+  if ((input->transposed || input->format) && shape.getShape() != input->type.getShape()) {
+    // The packer transposes and rounds rows, which the new shape does not tell. Others see the reshape as a view.
+    reason = "a weight that is transposed or quantized ahead of time keeps its shape";
     return std::nullopt;
   }
   if (input->value)
@@ -111,6 +133,7 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
                    : std::nullopt;
       })
       .Case([&](tensor::ConcatOp concat) { return ofConcat(concat, reason); })
+      .Case([&](nn::DequantizeOp dequantize) { return ofDequantize(dequantize, reason); })
       .Case([&](linalg::TransposeOp transpose) { return ofTranspose(transpose, reason); })
       .Default([](Operation *) { return std::nullopt; });
 }

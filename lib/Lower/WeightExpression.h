@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_LOWER_WEIGHTEXPRESSION_H
 #define INTARSIA_LIB_LOWER_WEIGHTEXPRESSION_H
 
+#include "dialects/Nn/Nn.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
@@ -21,12 +22,14 @@ struct WeightExpression {
   llvm::SmallVector<mlir::FlatSymbolRefAttr> archives; // one for each key
   llvm::SmallVector<mlir::StringAttr> keys;
   bool transposed = false;       // each key is a matrix, transposed before it is joined
+  nn::BlockFormatAttr format;    // the numbers are rounded to it
   mlir::DenseElementsAttr value; // instead of keys
   mlir::RankedTensorType type;   // of the whole
 };
 
-/// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of matrices and
-/// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
+/// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of matrices,
+/// nn.dequantize of nn.quantize of matrices along their last dimension, and concatenations along the outermost one.
+/// Otherwise none, and `reason` says why if the value began as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
 } // namespace intarsia::lower

@@ -10,6 +10,7 @@
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse.h"
 #include "intarsia/Lower.h"
+#include "intarsia/Quantize.h"
 #include "intarsia/Target.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -22,6 +23,7 @@ void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
 }
 
 void intarsia::registerIntarsiaPasses() {
+  registerQuantizePasses();
   registerFusePasses();
   registerLowerPasses();
   registerTargetPasses();

@@ -41,18 +41,31 @@ struct Flags {
   cl::opt<std::string> cacheType{
       "kv", cl::value_desc("type"), cl::cat(category),
       cl::desc("Element type of a language model's key/value cache: f16 (default), bf16, f32")};
+  cl::opt<std::string> quantize{
+      "quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
+      cl::desc("Round stored matrices to this format: int4, int8 (also int4-g64, int4-g128, int4-channel), mxfp4, "
+               "nvfp4, none (default)")};
+  cl::opt<unsigned> quantizeActivations{
+      "quantize-activations", cl::init(8), cl::value_desc("bits"), cl::cat(category),
+      cl::desc("Inputs of linears with rounded weights: 8 bits, by blocks of 32 as they are computed (default), or 16: "
+               "as they are")};
+  cl::list<std::string> quantizeParts{
+      "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
+      cl::desc("What --quantize rounds: linears, lm_head, embedding (default: all of them)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
       cl::values(clEnumValN(Phase::Import, "import", "functions of nn ops"),
+                 clEnumValN(Phase::Quantize, "quantize", "the same, with the formats of weights and activations"),
                  clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
                  clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
                  clEnumValN(Phase::Target, "target", "kernels as loops and vectors of the first target's best variant"),
                  clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
-  cl::opt<Phase> startFrom{"start-from", cl::init(Phase::Fuse), cl::cat(category),
-                           cl::desc("The phase that MODEL enters (default: import for a directory, fuse for IR):"),
+  cl::opt<Phase> startFrom{"start-from", cl::init(Phase::Quantize), cl::cat(category),
+                           cl::desc("The phase that MODEL enters (default: import for a directory, quantize for IR):"),
                            cl::values(clEnumValN(Phase::Import, "import", "a model directory"),
-                                      clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=import prints it"),
+                                      clEnumValN(Phase::Quantize, "quantize", "IR as --stop-after=import prints it"),
+                                      clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=quantize prints it"),
                                       clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
                                       clEnumValN(Phase::Target, "target", "IR as --stop-after=lower prints it"),
                                       clEnumValN(Phase::Assemble, "assemble", "the same: objects are never in IR"))};
@@ -107,6 +120,9 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.cacheType.getNumOccurrences())
     options.import.cacheType = flags.cacheType;
+  options.quantize.format = flags.quantize;
+  options.quantize.activations = flags.quantizeActivations;
+  options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());

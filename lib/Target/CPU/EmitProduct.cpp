@@ -255,6 +255,14 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     unsupported(root, "its weight has dynamic sizes");
     return;
   }
+  std::optional<BlockPanels> codes = panelsOf(root.getWeight());
+  if (nn::QuantizeOp activations = quantizedInput(root)) {
+    if (codes)
+      emitCodeLinear(root, *codes, activations);
+    else
+      unsupported(root, "its input is rounded to 8 bits, its weight is not stored as codes");
+    return;
+  }
   int64_t panels = llvm::divideCeil(features, kPanelWidth);
   int64_t rowDepth = std::max<int64_t>(depth, 1); // what is divided by it: without input features rows are empty
   Value rows = product(leading);
@@ -323,7 +331,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
   rt::LayoutAttr layout;
   if (weightArgument)
     layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weightArgument.getArgNumber(), "rt.layout");
-  bool packed = layout && layout.getKind() == rt::LayoutKind::Panels;
+  bool packed = layout && layout.getKind() == rt::LayoutKind::Panels && !codes;
   bool bf16Dot = config.bf16Dot && packed && weightType.getElementType().isBF16();
   bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
   bool packInput = !readable || (inputRank > 2 && !input->dense);
@@ -336,7 +344,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
     return;
   }
-  Value packedPanel = packed ? Value() : scratch(kPanelWidth * depth * 4);
+  Value packedPanel = packed ? Value() : scratch(kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth) * 4);
 
   // Where the row that a norm reads is kept: its own output, or the place of the norm's result.
   std::optional<Storage> rowStorage;
@@ -387,6 +395,10 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
       Value right;
       if (packed) {
         right = offsetPointer(weight->pointer, mul(column, constant(depth)), weight->elementType);
+      } else if (codes) {
+        right = packedPanel;
+        decodePanel(*codes, offsetPointer(weight->pointer, mul(panel, constant(codes->panelBytes())), b.getI8Type()),
+                    packedPanel);
       } else {
         right = packedPanel;
         packTransposed(packedPanel,
@@ -423,46 +435,59 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
 
         // The rest of the group's ops, while the tile is in the first-level cache.
         forLoop(constant(0), count, constant(1), [&](Value r) {
-          RowScope row = makeRow(add(m, r), leading);
-          currentRow = &row;
-          auto savedBound = bound;
           Value sumRow = mul(r, constant(kPanelWidth));
-          bound[result] = [&](ArrayRef<Index> at, int64_t width) -> Value {
-            Value x = loadAt(sums, add(sumRow, sub(at.back().base, column)), f32, width);
-            if (root.getBias())
-              x = arith::AddFOp::create(b, loc, x, evaluate(root.getBias(), {Index{at.back().base, true}}, width));
-            return x;
-          };
-          auto storeColumn = [&](Value c, int64_t width) {
-            memo.emplace_back();
-            Indices at;
-            for (Value prefix : row.prefix)
-              at.push_back({prefix});
-            at.push_back({c, true});
-            for (unsigned i : early)
-              store(evaluate(yielded(i), at, width), outputs[i], at, width);
-            if (norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; }))
-              store(evaluate(normInput, at, width), *rowStorage, at, width);
-            memo.pop_back();
-          };
-          auto wholePanel = [&] {
-            for (int64_t v = 0; v < kPanelWidth; v += config.lanes)
-              storeColumn(add(column, constant(v)), config.lanes);
-          };
-          if (features % kPanelWidth == 0) {
-            wholePanel();
-          } else {
-            Value columns = min(sub(constant(features), column), constant(kPanelWidth));
-            Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
-            ifThen(isWhole, wholePanel,
-                   [&] { vectorLoop(columns, [&](Value c, int64_t w) { storeColumn(add(column, c), w); }); });
-          }
-          bound = savedBound;
-          currentRow = nullptr;
+          bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; });
+          storeLinearRow(
+              root, makeRow(add(m, r), leading), column, early,
+              [&](Value c, int64_t width) { return loadAt(sums, add(sumRow, c), f32, width); },
+              [&](ArrayRef<Index> at, int64_t width) {
+                if (storesRow)
+                  store(evaluate(normInput, at, width), *rowStorage, at, width);
+              });
         });
       });
     });
   });
+}
+
+void KernelEmitter::storeLinearRow(nn::LinearOp root, const RowScope &row, Value column, ArrayRef<unsigned> stored,
+                                   function_ref<Value(Value, int64_t)> sum,
+                                   function_ref<void(ArrayRef<Index>, int64_t)> also) {
+  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0);
+  currentRow = &row;
+  auto savedBound = bound;
+  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Value {
+    Value x = sum(sub(at.back().base, column), width);
+    if (root.getBias())
+      x = arith::AddFOp::create(b, loc, x, evaluate(root.getBias(), {Index{at.back().base, true}}, width));
+    return x;
+  };
+  auto storeColumn = [&](Value c, int64_t width) {
+    memo.emplace_back();
+    Indices at;
+    for (Value prefix : row.prefix)
+      at.push_back({prefix});
+    at.push_back({c, true});
+    for (unsigned i : stored)
+      store(evaluate(yielded(i), at, width), outputs[i], at, width);
+    if (also)
+      also(at, width);
+    memo.pop_back();
+  };
+  auto wholePanel = [&] {
+    for (int64_t v = 0; v < kPanelWidth; v += config.lanes)
+      storeColumn(add(column, constant(v)), config.lanes);
+  };
+  if (features % kPanelWidth == 0) {
+    wholePanel();
+  } else {
+    Value columns = min(sub(constant(features), column), constant(kPanelWidth));
+    Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
+    ifThen(isWhole, wholePanel,
+           [&] { vectorLoop(columns, [&](Value c, int64_t w) { storeColumn(add(column, c), w); }); });
+  }
+  bound = savedBound;
+  currentRow = nullptr;
 }
 
 //===-- Batched products --------------------------------------------------------------------------------------===//

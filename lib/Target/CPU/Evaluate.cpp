@@ -47,6 +47,12 @@ Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t wid
     result = element(at, width);
   } else if (auto it = storage.find(tensor); it != storage.end()) {
     Storage source = it->second;
+    if (std::optional<BlockPanels> panels = panelsOf(tensor)) {
+      result = width == 1 ? evaluateCode(*panels, source.pointer, at[0].base, at[1].base)
+                          : evaluatePerLane(tensor, at, width);
+      memo.back()[key] = result;
+      return result;
+    }
     // Neighbouring lanes must be neighbours in memory.
     bool contiguous =
         width == 1 || llvm::none_of(ArrayRef<Index>(at).drop_back(), [](const Index &index) { return index.lane; });

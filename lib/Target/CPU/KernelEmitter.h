@@ -9,6 +9,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
+#include "intarsia/BlockPanels.h"
 #include "intarsia/SizeMaterializer.h"
 #include "intarsia/SymbolicSizes.h"
 #include "lib/Target/CPU/TileConfig.h"
@@ -64,6 +65,7 @@ private:
 
   // Drivers: each fills the plan function and the body of the run function.
   void emitLinear(nn::LinearOp root); // `planning` says which of the two functions is being emitted.
+  void emitCodeLinear(nn::LinearOp root, const BlockPanels &panels, nn::QuantizeOp activations);
   void emitMatmul(nn::MatmulOp root);
   void emitAttention(nn::AttentionOp root);
   void emitCacheAppend(nn::CacheAppendOp root);
@@ -169,6 +171,30 @@ private:
   void packTransposed(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
                       mlir::Value columns, mlir::Value scale);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
+
+  /// Stores the columns of a panel of a linear's row: `outputs`, whose ops read the product through sum(c, width), c
+  /// counted from the panel's `column`. `also` stores more.
+  void storeLinearRow(nn::LinearOp root, const RowScope &row, mlir::Value column, llvm::ArrayRef<unsigned> outputs,
+                      llvm::function_ref<mlir::Value(mlir::Value c, int64_t width)> sum,
+                      llvm::function_ref<void(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
+
+  //===-- Products of codes (EmitCodeProduct.cpp) --------------------------------------------------------------===//
+  /// The panels that hold a value's codes, if it is a weight that is stored so.
+  std::optional<BlockPanels> panelsOf(mlir::Value weight);
+  /// The nn.quantize to 8 bits that a linear's input comes from, in this kernel; null if there is none.
+  nn::QuantizeOp quantizedInput(nn::LinearOp root);
+  mlir::Value addByteProducts(mlir::Value sums, mlir::Value codes, mlir::Value activations, bool codesAre8Bits);
+  mlir::Value unpackCodes(const BlockPanels &panels, mlir::Value raw, bool high);
+  mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
+  mlir::Value evaluateCode(const BlockPanels &panels, mlir::Value weight, mlir::Value row, mlir::Value k);
+  void quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row, mlir::Value records);
+  void emitDecodeTile(const BlockPanels &panels, int64_t rows, mlir::Value panel, mlir::Value records, mlir::Value sums);
+  void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
+                   mlir::Value scales);
+  void emitCodeTile(const BlockPanels &panels, mlir::Value codes, mlir::Value scales, mlir::Value records,
+                    mlir::Value steps, mlir::Value sums);
+  /// Writes the numbers of a panel as a dense f32 panel.
+  void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 
   //===-- Caches (EmitCache.cpp) -------------------------------------------------------------------------------===//
   mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64

@@ -15,6 +15,13 @@ namespace intarsia::cpu {
 /// Width in columns of every panel that products read, packed ahead of time or not.
 inline constexpr int64_t kPanelWidth = weightPanelWidth;
 
+/// How four products of bytes, unsigned by signed, are added to a 32-bit sum.
+enum class ByteDot {
+  Plain,   ///< widened and multiplied
+  Maddubs, ///< pmaddubsw and pmaddwd
+  Vnni,    ///< vpdpbusd
+};
+
 /// How loops are cut on one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
 struct TileConfig {
   int64_t lanes;             ///< f32 elements of a vector register
@@ -26,6 +33,10 @@ struct TileConfig {
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
   bool rounds = true;        ///< has instructions that round a float to an integer
   bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
+  ByteDot byteDot = ByteDot::Plain;
+  int64_t codeRows = 2;    ///< rows of the register tile of products of codes
+  int64_t codeVectors = 2; ///< vectors in a row of that tile
+  int64_t decodeRows = 2;  ///< the most rows for which codes are unpacked in registers, 1, 2, 4 or 8
 
   int64_t tileColumns() const { return columnVectors * lanes; }
 };

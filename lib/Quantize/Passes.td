@@ -1,0 +1,32 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_QUANTIZE_PASSES
+#define INTARSIA_QUANTIZE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::FuncOp"> {
+  let summary = "Rounds weights to a block format";
+  let description = [{
+    A stored matrix `w` that a linear reads becomes `nn.dequantize(nn.quantize(w))`: what is stored later are the codes,
+    and the IR says what they mean. With 8-bit activations the linear's input is rounded too, by blocks of 32 along its
+    features as it is computed (`nn.dequantize(nn.quantize(x))` with i8 codes and f32 scales), so that products are of
+    integers. Nothing is read: the packer rounds.
+
+    `parts` says which matrices: `linears`, `lm_head` (the linear that makes the result named "logits"), `embedding`
+    (tables). A matrix that two parts read (a tied embedding) is rounded for both if one of them asks for it, so that it
+    is stored once.
+  }];
+  let options = [
+    Option<"format", "format", "std::string", "\"int4\"", "int4, int8, mxfp4, nvfp4; groups as in int4-g64, int4-channel">,
+    Option<"activations", "activations", "unsigned", "8", "Bits of the inputs of linears: 8, or 16 for as they are">,
+    ListOption<"parts", "parts", "std::string", "What is rounded: linears, lm_head, embedding (default: all)">
+  ];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
+}
+
+#endif

@@ -1,0 +1,45 @@
+//===- Pipeline.cpp - The quantize phase --------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Quantize.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+
+namespace intarsia::quantize {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Quantize/Passes.h.inc"
+} // namespace intarsia::quantize
+
+using namespace mlir;
+using namespace intarsia;
+
+void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOptions &options) {
+  quantize::QuantizeRoundToNearestOptions rounding;
+  rounding.format = options.format;
+  rounding.activations = options.activations;
+  rounding.parts.assign(options.parts.begin(), options.parts.end());
+  pipeline.nest<func::FuncOp>().addPass(quantize::createQuantizeRoundToNearest(rounding));
+}
+
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<std::string> format{*this, "format", llvm::cl::init("int4"), llvm::cl::desc("Format of the weights")};
+  Option<unsigned> activations{*this, "activations", llvm::cl::init(8), llvm::cl::desc("Bits of activations")};
+  ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, lm_head, embedding")};
+};
+} // namespace
+
+void intarsia::registerQuantizePasses() {
+  quantize::registerQuantizePasses();
+  PassPipelineRegistration<PipelineOptions>(
+      "intarsia-quantize", "The quantize phase: weights and activations get their formats",
+      [](OpPassManager &pipeline, const PipelineOptions &given) {
+        buildQuantizePipeline(pipeline, {given.format, given.activations, {given.parts.begin(), given.parts.end()}});
+      });
+}

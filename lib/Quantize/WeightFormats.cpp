@@ -1,0 +1,73 @@
+//===- WeightFormats.cpp - The formats that users name -----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Quantize.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace intarsia {
+
+namespace {
+struct NamedFormat {
+  llvm::StringLiteral name;
+  nn::BlockElement element;
+  nn::BlockScale scale;
+  int64_t block;
+  bool takesGroup;
+};
+} // namespace
+
+// Groups of 32 with f16 scales are what most tools for CPUs use (4.5 bits a weight); MXFP4 and NVFP4 fix theirs.
+static constexpr NamedFormat formats[] = {
+    {"int4", nn::BlockElement::I4, nn::BlockScale::F16, 32, true},
+    {"int8", nn::BlockElement::I8, nn::BlockScale::F16, 32, true},
+    {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
+    {"nvfp4", nn::BlockElement::E2M1, nn::BlockScale::E4M3, 16, false},
+};
+static constexpr llvm::StringLiteral parts[] = {"linears", "lm_head", "embedding"};
+
+llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIRContext *context) {
+  auto [base, group] = name.split('-');
+  const NamedFormat *format = llvm::find_if(formats, [&](const NamedFormat &known) { return known.name == base; });
+  auto unknown = [&](const llvm::Twine &why) {
+    return llvm::createStringError("unknown weight format '" + name + "'" + why +
+                                   ": the formats are int4, int8 (also with groups: int4-g64, int4-g128, "
+                                   "int4-channel), mxfp4, nvfp4 and none");
+  };
+  if (format == std::end(formats))
+    return unknown("");
+  int64_t block = format->block;
+  if (!group.empty() || name.ends_with("-")) {
+    if (!format->takesGroup)
+      return unknown(", " + base + " has blocks of " + llvm::Twine(block));
+    if (group == "channel")
+      block = 0;
+    else if (!group.consume_front("g") || group.getAsInteger(10, block) || (block != 32 && block != 64 && block != 128))
+      return unknown("");
+  }
+  context->getOrLoadDialect<nn::NnDialect>();
+  return nn::BlockFormatAttr::get(context, format->element, format->scale, block, /*axis=*/1);
+}
+
+llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
+  if (options.format == "none")
+    return options.parts.empty() ? llvm::Error::success()
+                                 : llvm::createStringError("parts to quantize are named, but no format: give --quantize");
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  if (auto format = parseWeightFormat(options.format, &context); !format)
+    return format.takeError();
+  if (options.activations != 8 && options.activations != 16)
+    return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
+  for (const std::string &part : options.parts)
+    if (!llvm::is_contained(parts, part))
+      return llvm::createStringError("unknown part '" + part + "' to quantize: the parts are " +
+                                     llvm::join(llvm::ArrayRef(parts), ", "));
+  return llvm::Error::success();
+}
+
+} // namespace intarsia
