@@ -313,7 +313,7 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     - MX formats: `2^(floor(log2(m)) - exponent of the largest number)` (OCP Microscaling 1.0, section 6.3), NaN for a
       block with NaN or infinity in it;
     - NVFP4: `tensor_scale = max(abs(input)) / (448 * 6)`, then `m / 6 / tensor_scale` rounded to E4M3.
-    A scale of zero is stored as such; codes of its block are zero.
+    A scale of zero is stored as such; codes of its block are that of zero.
 
     ```mlir
     %c, %s = nn.quantize %x {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x4xf16>)
