@@ -45,6 +45,9 @@ constexpr int64_t kTileProducts = int64_t(1) << 24;
 /// reading reaches), none 90 %.
 constexpr int64_t kBytesAhead = 2304;
 
+/// The least that is worth prefetching at a step of many rows: a cache line every eight steps.
+constexpr int64_t kLeastAhead = 8;
+
 int64_t blocksOfStep(const BlockPanels &panels) {
   return panels.block && panels.block < kStep ? kStep / panels.block : 1;
 }
@@ -408,9 +411,10 @@ void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value be
   });
 }
 
-/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32.
+/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32. Meanwhile what lies at `ahead` comes into the
+/// second-level cache, `bytesAhead` for each step.
 void KernelEmitter::emitCodeTile(const BlockPanels &panels, Value codes, Value scales, Value records, Value steps,
-                                 Value sums) {
+                                 Value sums, Value ahead, Value bytesAhead) {
   int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   for (int64_t first = 0; first < kRows; first += vectors * lanes) {
@@ -420,6 +424,8 @@ void KernelEmitter::emitCodeTile(const BlockPanels &panels, Value codes, Value s
         initial.push_back(loadAt(sums, constant(r * kRows + first + v * lanes), f32, lanes));
     SmallVector<Value> result = forLoop(constant(0), steps, constant(1), initial, [&](Value step, ValueRange running) {
       SmallVector<Value> next(running);
+      if (first == 0)
+        LLVM::Prefetch::create(b, loc, offsetPointer(ahead, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2, /*cache=*/1);
       Value record = offsetPointer(records, mul(step, constant(recordBytes(panels))), i8);
       Value stepCodes = offsetPointer(codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
       auto field = [&](int64_t r, int64_t byte) {
@@ -550,9 +556,15 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
             forLoop(constant(0), constant(panels.steps()), constant(chunk), [&](Value step) {
               Value end = min(add(step, constant(chunk)), constant(panels.steps()));
               unpackPanel(panels, panel, step, end, codes, scales);
+              // What is unpacked next comes from far away: it follows in memory.
+              Value next = offsetPointer(panel, constant(panels.headBytes), i8);
+              next = offsetPointer(next, mul(div(end, constant(panels.unitDepth / kStep)), constant(panels.unitBytes)), i8);
+              Value tiles = ceilDiv(sub(endRow, firstRow), constant(tileRows)), steps = sub(end, step);
+              Value bytes = max(ceilDiv(constant(panels.unitBytes * kStep / panels.unitDepth), tiles), constant(kLeastAhead));
               forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
                 Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
-                emitCodeTile(panels, codes, scales, records, sub(end, step), sumsOf(m));
+                Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
+                emitCodeTile(panels, codes, scales, records, steps, sumsOf(m), offsetPointer(next, part, i8), bytes);
               });
             });
           });

@@ -192,7 +192,7 @@ private:
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
                    mlir::Value scales);
   void emitCodeTile(const BlockPanels &panels, mlir::Value codes, mlir::Value scales, mlir::Value records,
-                    mlir::Value steps, mlir::Value sums);
+                    mlir::Value steps, mlir::Value sums, mlir::Value ahead, mlir::Value bytesAhead);
   /// Writes the numbers of a panel as a dense f32 panel.
   void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 
