@@ -205,9 +205,7 @@ template <typename T> void readRow(const SafetensorsEntry &part, int64_t row, bo
   int64_t stride = transposed ? part.shape[1] : 1;
   const T *from = static_cast<const T *>(part.data) + (transposed ? row : row * int64_t(to.size()));
   for (size_t column = 0; column < to.size(); ++column, from += stride) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
-      to[column] = float(*from);
-    else if constexpr (std::is_same_v<T, uint16_t>)
+    if constexpr (std::is_same_v<T, uint16_t>) // bf16
       to[column] = llvm::bit_cast<float>(uint32_t(*from) << 16);
     else
       to[column] = float(*from);
@@ -217,8 +215,6 @@ template <typename T> void readRow(const SafetensorsEntry &part, int64_t row, bo
 void readRow(const Item &item, const SafetensorsEntry &part, int64_t row, MutableArrayRef<float> to) {
   if (part.dtype == "F32")
     return readRow<float>(part, row, item.transposed, to);
-  if (part.dtype == "F64")
-    return readRow<double>(part, row, item.transposed, to);
   if (part.dtype == "BF16")
     return readRow<uint16_t>(part, row, item.transposed, to);
   readRow<_Float16>(part, row, item.transposed, to);
@@ -354,7 +350,7 @@ std::vector<char> dataOf(DenseElementsAttr value) {
 /// Bytes of an element as the archive has it.
 unsigned sourceBytes(const Item &item) {
   StringRef dtype = item.parts.front()->dtype;
-  return dtype == "F64" ? 8 : dtype == "F32" ? 4 : 2;
+  return dtype == "F32" ? 4 : 2;
 }
 
 /// "i4-f16-32".
@@ -408,7 +404,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       auto entry = archives.find(archive, key);
       if (!entry)
         return entry.takeError();
-      bool isFloat = llvm::is_contained({"F64", "F32", "F16", "BF16"}, (*entry)->dtype);
+      bool isFloat = llvm::is_contained({"F32", "F16", "BF16"}, (*entry)->dtype);
       if (constant.getFormat() ? !isFloat : (*entry)->dtype != item.dtype)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads it as " + item.dtype);

@@ -7,7 +7,8 @@ Needs: pip install torch transformers tokenizers numpy. The tests need none of t
 
 glossary.npz: tokens int64 [prompts, longest] (padded with 0), lengths int64 [prompts], logits float32 [prompts,
 longest, 4096] (zeros beyond a length), windows int64 [200, 193] of the held-out text.
-glossary.json: prompts, their greedy continuations of 48 tokens, the loss of every window, the perplexity.
+glossary.json: prompts, their greedy continuations of 48 tokens, the loss of every window, the perplexity; the
+perplexity with all matrices and the inputs of all linears rounded as block_formats.py does, for each format.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from block_formats import round_activations, round_weight
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
@@ -33,6 +35,28 @@ PROMPTS = [
     "red, crimson (adjective): of a color at the end of the",
     "network, web (noun): an",
 ]
+
+
+FORMATS = ["int4", "int4-g128", "int8", "mxfp4", "nvfp4"]
+
+
+def rounded_perplexity(name: str, windows: np.ndarray) -> float:
+    """Perplexity with rounded weights and activations, computed in float32."""
+    model = LlamaForCausalLM.from_pretrained(MODEL, dtype=torch.float32, attn_implementation="eager").eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_pre_hook(lambda _, inputs: torch.from_numpy(round_activations(inputs[0].numpy())))
+    seen = set()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 2 and id(parameter) not in seen:
+                seen.add(id(parameter))
+                parameter.copy_(torch.from_numpy(round_weight(name, parameter.numpy())))
+        losses = []
+        for part in np.split(windows, 10):
+            logits = model(torch.from_numpy(part[:, :-1])).logits
+            losses.append(torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(part[:, 1:]).flatten()))
+    return math.exp(float(np.mean([loss.item() for loss in losses])))
 
 
 def main() -> None:
@@ -65,6 +89,7 @@ def main() -> None:
     golden = {
         "perplexity": math.exp(float(np.mean(losses))),
         "window_losses": losses,
+        "rounded_perplexity": {name: rounded_perplexity(name, windows) for name in FORMATS},
         "prompts": PROMPTS,
         "greedy_ids": greedy,
         "greedy_text": [tokenizer.decode(ids) for ids in greedy],

@@ -17,14 +17,14 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def build(tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu"):
+def build(tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu", *flags: str):
     """Compile the text of a module; its archive @weights holds the given tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     if weights:
         save_file({name: np.ascontiguousarray(value) for name, value in weights.items()}, folder / "w.safetensors")
         text = 'nn.archive @weights {file = "w.safetensors"}\n' + text
     (folder / "m.mlir").write_text(text)
-    tools.compile(folder / "m.mlir", "-o", folder / "m.itx", f"--target={target}")
+    tools.compile(folder / "m.mlir", "-o", folder / "m.itx", f"--target={target}", *flags)
     return intarsia.load(folder / "m.itx")
 
 

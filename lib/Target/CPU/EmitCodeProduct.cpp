@@ -252,8 +252,7 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
     constexpr int64_t rounderBits = 0x4B400000;
     SmallVector<Value> codes;
     for (Value value : values) {
-      Value rounded = arith::MulFOp::create(b, loc, value, splat(inverse, lanes));
-      rounded = arith::AddFOp::create(b, loc, rounded, floatConstant(12582912.0, f32, lanes));
+      Value rounded = vector::FMAOp::create(b, loc, value, splat(inverse, lanes), floatConstant(12582912.0, f32, lanes));
       codes.push_back(arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
     }
     Value record = offsetPointer(records, mul(step, constant(recordBytes(panels))), i8);

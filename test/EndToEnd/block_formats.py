@@ -1,0 +1,52 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Weights and activations in block formats, with NumPy and ml_dtypes: what the compiler's are compared with."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+GROUPS = {"g32": 32, "g64": 64, "g128": 128, "channel": 0, "": 32}
+
+
+def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
+    """Give the numbers that the codes of a weight float32 [rows, columns] mean, as --quantize=`name` makes them."""
+    kind, _, group = name.partition("-")
+    block = {"mxfp4": 32, "nvfp4": 16}.get(kind, GROUPS[group])
+    rows, columns = weight.shape
+    block = block or columns
+    padded = np.zeros((rows, -(-columns // block) * block), np.float32)
+    padded[:, :columns] = weight
+    blocks = padded.reshape(rows, -1, block)
+    largest = np.abs(blocks).max(-1, keepdims=True)
+    if kind in ("int4", "int8"):
+        highest = {"int4": 7, "int8": 127}[kind]
+        scale = (largest / np.float32(highest)).astype(np.float16).astype(np.float32)
+        codes = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
+    else:
+        if kind == "mxfp4":
+            exponent = np.floor(np.log2(np.maximum(largest, 2.0**-126))) - 2
+            scale = np.exp2(np.maximum(exponent, -127)).astype(np.float32)
+        else:
+            tensor_scale = np.abs(weight).max() / np.float32(448 * 6)
+            scale = quotient(largest / np.float32(6), tensor_scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+            scale = scale * tensor_scale
+        codes = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
+    return (codes * scale).reshape(rows, -1)[:, :columns].astype(np.float32)
+
+
+def round_activations(x: np.ndarray) -> np.ndarray:
+    """Give the numbers that the 8-bit codes of activations [..., features] mean, by blocks of 32."""
+    features = x.shape[-1]
+    padded = np.zeros((*x.shape[:-1], -(-features // 32) * 32), np.float32)
+    padded[..., :features] = x
+    blocks = padded.reshape(*x.shape[:-1], -1, 32)
+    largest = np.abs(blocks).max(-1, keepdims=True)
+    codes = np.rint(blocks * quotient(np.full_like(largest, 127), largest))
+    return (codes * (largest / np.float32(127))).reshape(padded.shape)[..., :features]
+
+
+def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Give a / b, zero where b is."""
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.float32), where=b != 0)

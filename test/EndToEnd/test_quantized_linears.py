@@ -1,0 +1,202 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Linears and embeddings of rounded weights through the whole compiler, against NumPy with the same codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from block_formats import round_activations, round_weight
+from programs import build, close, normal, product_error
+
+PROGRAM = """
+func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]}) -> (tensor<?xNxf32> {nn.name = "y"}) {
+  %w = nn.weight @weights["w"] : tensor<NxKxELEMENT>
+  %b = nn.weight @weights["b"] : tensor<Nxf32>
+  %y = nn.linear %x, %w, %b : (tensor<?xKxf32>, tensor<NxKxELEMENT>, tensor<Nxf32>) -> tensor<?xNxf32>
+  return %y : tensor<?xNxf32>
+}
+"""
+FORMATS = ["int4", "int8", "mxfp4", "nvfp4", "int4-g64", "int4-g128", "int4-channel", "int8-g128", "int8-channel"]
+# Row counts that take the different ways through the kernels: each number of rows that is unpacked in registers, two
+# passes of those, whole and partial tiles of many, several blocks of those.
+ROWS = [1, 2, 3, 5, 8, 9, 16, 17, 33, 600]
+
+
+def program(features: int, depth: int, element: str = "f32") -> str:
+    text = PROGRAM.replace("ELEMENT", element)
+    return text.replace("xKx", f"x{depth}x").replace("<Nx", f"<{features}x").replace("?xNx", f"?x{features}x")
+
+
+def weight_of(features: int, depth: int) -> np.ndarray:
+    """Give rows of different magnitudes, among them zeros."""
+    weight = normal(features, depth) * np.exp2(normal(features, 1)).astype(np.float32)
+    weight[1, : depth // 2] = 0
+    weight[:, 3] *= 20
+    return weight
+
+
+def activations(rows: int, depth: int) -> np.ndarray:
+    """Give activations no quotient of which lies so near a half that its rounding would decide the code."""
+    x = normal(rows, depth)
+    padded = np.pad(x, ((0, 0), (0, -depth % 32))).reshape(rows, -1, 32)
+    quotients = 127 * padded / np.abs(padded).max(-1, keepdims=True)
+    near = np.abs(np.abs(quotients - np.trunc(quotients)) - 0.5) < 1e-3
+    return np.where(near, 0, padded).reshape(rows, -1)[:, :depth].astype(np.float32)
+
+
+def check(run, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Compare with a product in float64 of the numbers that the codes mean."""
+    rounded = round_activations(x)
+    expected = rounded.astype(np.float64) @ weight.T.astype(np.float64) + bias
+    y = run(x)
+    close(y, expected, product_error(rounded, weight.T, 64))
+    return y
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("features", "depth"), [(64, 256), (70, 200), (33, 2400)])
+def test_formats(tools, scratch, name, features, depth):
+    weight, bias = weight_of(features, depth), normal(features)
+    module = build(tools, scratch / f"{name}-{features}-{depth}", program(features, depth), {"w": weight, "b": bias},
+                   "cpu", f"--quantize={name}")  # fmt: skip
+    rounded = round_weight(name, weight)
+    rows = [activations(count, depth) for count in ROWS]
+    results = [check(module["main"], x, rounded, bias) for x in rows]
+    assert np.abs(results[-1]).max() > 1
+    # A row is the same numbers whatever else is computed with it.
+    for x, y in zip(rows, results, strict=True):
+        np.testing.assert_array_equal(module["main"](x[-1:])[0], y[-1])
+
+
+@pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
+def test_targets(tools, scratch, name, target):
+    features, depth = 40, 160
+    weight, bias = weight_of(features, depth), normal(features)
+    module = build(tools, scratch / f"{name}-{target}", program(features, depth), {"w": weight, "b": bias},
+                   f"cpu:{target}", f"--quantize={name}")  # fmt: skip
+    for count in (1, 2, 4, 7, 40):
+        check(module["main"], activations(count, depth), round_weight(name, weight), bias)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
+@pytest.mark.parametrize(("name", "highest"), [("int4", 7), ("int8", 127)])
+def test_sums_are_exact(tools, scratch, name, highest, target):
+    """Codes at the ends of their range, scales that are powers of two: not one bit may be lost."""
+    features, depth = 32, 64
+    rng = np.random.default_rng(3)
+    weight = rng.choice([-highest, highest - 1, highest, 0], (features, depth)).astype(np.float32)
+    weight[:, ::32] = highest
+    x = rng.choice([-127, 127, 126, 0, -1], (40, depth)).astype(np.float32)
+    x[:, ::32] = 127
+    module = build(tools, scratch / f"exact-{name}-{target.replace(':', '-')}", program(features, depth),
+                   {"w": weight, "b": np.zeros(features, np.float32)}, target, f"--quantize={name}")  # fmt: skip
+    for count in (1, 2, 40):
+        np.testing.assert_array_equal(module["main"](x[:count]), x[:count] @ weight.T)
+
+
+@pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
+def test_activations_as_they_are(tools, scratch, name):
+    features, depth = 70, 200
+    weight, bias = weight_of(features, depth), normal(features)
+    module = build(tools, scratch / f"{name}-16", program(features, depth), {"w": weight, "b": bias}, "cpu",
+                   f"--quantize={name}", "--quantize-activations=16")  # fmt: skip
+    rounded = round_weight(name, weight)
+    for count in (1, 9, 40):
+        x = normal(count, depth)
+        expected = x.astype(np.float64) @ rounded.T.astype(np.float64) + bias
+        close(module["main"](x), expected, product_error(x, rounded.T, 64))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_stored_types(tools, scratch, dtype):
+    import ml_dtypes
+
+    features, depth = 40, 96
+    stored = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[dtype]
+    weight, bias = weight_of(features, depth).astype(stored), normal(features)
+    module = build(tools, scratch / f"stored-{dtype}", program(features, depth, dtype), {"w": weight, "b": bias}, "cpu",
+                   "--quantize=int8")  # fmt: skip
+    check(module["main"], activations(5, depth), round_weight("int8", weight.astype(np.float32)), bias)
+
+
+def test_norm_before_and_ops_after(tools, scratch):
+    features, depth = 64, 96
+    text = program(features, depth).replace(
+        "  %y = nn.linear %x",
+        f'  %g = nn.weight @weights["g"] : tensor<{depth}xf32>\n'
+        f"  %n = nn.rms_norm %x, %g {{epsilon = 1.0e-5 : f32}} : (tensor<?x{depth}xf32>, tensor<{depth}xf32>) -> "
+        f"tensor<?x{depth}xf32>\n  %z = nn.linear %n",
+    )
+    text = text.replace("  return", f"  %y = nn.silu %z : tensor<?x{features}xf32>\n  return")
+    weight, bias, gain = weight_of(features, depth), normal(features), normal(depth)
+    module = build(tools, scratch / "norm", text, {"w": weight, "b": bias, "g": gain}, "cpu", "--quantize=int4")
+    for count in (1, 33):
+        x = normal(count, depth)
+        normed = (x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5) * gain).astype(np.float32)
+        z = round_activations(normed).astype(np.float64) @ round_weight("int4", weight).T.astype(np.float64) + bias
+        close(module["main"](x), z / (1 + np.exp(-z)), 2e-4)
+
+
+@pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel"])
+def test_embedding_and_head_share_a_table(tools, scratch, name):
+    rows, features = 70, 72
+    text = f"""
+    func.func @main(%i: tensor<?xi64> {{nn.name = "i", nn.sizes = ["n"]}},
+        %x: tensor<?x{features}xf32> {{nn.name = "x", nn.sizes = ["n", ""]}})
+        -> (tensor<?x{features}xf32> {{nn.name = "e"}}, tensor<?x{rows}xf32> {{nn.name = "logits"}}) {{
+      %w = nn.weight @weights["w"] : tensor<{rows}x{features}xf32>
+      %e = nn.embedding %w, %i : (tensor<{rows}x{features}xf32>, tensor<?xi64>) -> tensor<?x{features}xf32>
+      %l = nn.linear %x, %w : (tensor<?x{features}xf32>, tensor<{rows}x{features}xf32>) -> tensor<?x{rows}xf32>
+      return %e, %l : tensor<?x{features}xf32>, tensor<?x{rows}xf32>
+    }}"""
+    weight = weight_of(rows, features)
+    folder = scratch / f"table-{name}"
+    module = build(tools, folder, text, {"w": weight}, "cpu", f"--quantize={name}", "--quantize-parts=lm_head")
+    table = round_weight(name, weight)
+    ids = np.array([0, 69, 31, 32, 7, 7])
+    x = activations(len(ids), features)
+    embedded, logits = module["main"](ids, x)
+    close(embedded, table[ids], 2e-7 * float(np.abs(table).max()))
+    close(logits, round_activations(x).astype(np.float64) @ table.T, product_error(x, table.T, 64))
+    # Stored once, as codes alone.
+    bits = {"int4": 4.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
+    assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
+
+
+@pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
+@pytest.mark.parametrize("name", ["int4", "nvfp4"])
+def test_weights_without_a_code(tools, tmp_path, name, value, text):
+    weight = normal(40, 64)
+    weight[33, 5] = value
+    from safetensors.numpy import save_file
+
+    save_file({"w": weight, "b": normal(40)}, tmp_path / "w.safetensors")
+    (tmp_path / "m.mlir").write_text('nn.archive @weights {file = "w.safetensors"}\n' + program(40, 64))
+    result = tools.run("intarsia-compile", tmp_path / "m.mlir", f"--quantize={name}", check=False, cwd=tmp_path)
+    assert result.returncode != 0
+    assert "tensor 'w' has " in result.stderr
+    assert "at [33, 5]" in result.stderr
+    assert text in result.stderr.lower()
+    assert not (tmp_path / "m.itx").exists()
+    assert not (tmp_path / "m.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--quantize=int5"], "unknown weight format 'int5': the formats are int4, int8"),
+        (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
+        (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
+        (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),
+        (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
+        (["--quantize-parts=linears"], "no format: give --quantize"),
+        (["--quantize=int4", "--start-from=fuse"], "--quantize is about the quantize phase"),
+    ],
+)
+def test_wrong_flags(tools, tmp_path, flags, message):
+    (tmp_path / "m.mlir").write_text('nn.archive @weights {file = "w.safetensors"}\n' + program(40, 64))
+    result = tools.run("intarsia-compile", tmp_path / "m.mlir", *flags, check=False, cwd=tmp_path)
+    assert result.returncode != 0
+    assert message in result.stderr
