@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A matrix [N, K] in a block format, as kernels read it: ceil(N / 32) panels of 32 rows (output features, the columns of
-// the product), one after another.
+// A matrix [N, K] in a block format, as kernels read it: ceil(N / 32) panels of 32 rows (output features, the columns
+// of the product), one after another.
 //
 //   panel   head, then units along K
 //   head    per row what holds for all of K: the scale of formats with one for the row; the scale of the tensor (f32)
@@ -37,11 +37,11 @@ struct BlockPanels {
   static std::optional<BlockPanels> of(nn::BlockFormatAttr format, int64_t depth);
 
   nn::BlockFormatAttr format;
-  int64_t depth;         ///< k's
-  int64_t codeBits;      ///< 4 or 8
-  int64_t scaleBytes;    ///< of one scale
-  int64_t block;         ///< k's that share a scale; 0: all
-  int64_t unitDepth;     ///< k's
+  int64_t depth;      ///< k's
+  int64_t codeBits;   ///< 4 or 8
+  int64_t scaleBytes; ///< of one scale
+  int64_t block;      ///< k's that share a scale; 0: all
+  int64_t unitDepth;  ///< k's
   int64_t unitScaleBytes, unitBytes;
   int64_t headBytes;
   int64_t units;

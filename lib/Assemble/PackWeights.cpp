@@ -7,8 +7,8 @@
 #include "lib/Assemble/PackWeights.h"
 
 #include "dialects/Nn/Nn.h"
-#include "intarsia/BlockPanels.h"
 #include "intarsia/Assemble.h"
+#include "intarsia/BlockPanels.h"
 #include "intarsia/module_abi.h"
 #include "lib/Quantize/BlockCodec.h"
 #include "lib/Runtime/Core/Hash.h"
@@ -114,12 +114,12 @@ struct Item {
   std::vector<char> data;                      // of constants that the IR holds
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
-  int64_t panelWidth = 0;        // 0: row-major
-  nn::BlockFormatAttr format;    // the numbers are rounded to it
-  bool isCoded = false;          // codes and scales are stored, else the numbers that they mean
+  int64_t panelWidth = 0;          // 0: row-major
+  nn::BlockFormatAttr format;      // the numbers are rounded to it
+  bool isCoded = false;            // codes and scales are stored, else the numbers that they mean
   std::vector<float> tensorScales; // of each part, where the format has them
-  int64_t rows = 0, columns = 0; // of the whole, for panels; of the parts, if transposed
-  uint64_t bytes = 0, begin = 0; // in the packed file
+  int64_t rows = 0, columns = 0;   // of the whole, for panels; of the parts, if transposed
+  uint64_t bytes = 0, begin = 0;   // in the packed file
 };
 
 /// A piece of the packed file that one thread makes: bytes of an item, or its panels, from `first` to `last`.
@@ -146,7 +146,8 @@ void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t
 /// The part that holds a row of the whole, and the row's number in it.
 std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t row) {
   for (const SafetensorsEntry *part : item.parts) {
-    int64_t rows = item.format ? part->shape[item.transposed ? 1 : 0] : part->bytes() / item.elementBytes / item.columns;
+    int64_t rows =
+        item.format ? part->shape[item.transposed ? 1 : 0] : part->bytes() / item.elementBytes / item.columns;
     if (row < rows)
       return {part, row};
     row -= rows;
@@ -201,7 +202,8 @@ template <typename T> void makeTransposedRows(const Unit &unit, std::vector<char
 }
 
 /// A row of a part as f32. `columns` apart from one another where the matrix is transposed.
-template <typename T> void readRow(const SafetensorsEntry &part, int64_t row, bool transposed, MutableArrayRef<float> to) {
+template <typename T>
+void readRow(const SafetensorsEntry &part, int64_t row, bool transposed, MutableArrayRef<float> to) {
   int64_t stride = transposed ? part.shape[1] : 1;
   const T *from = static_cast<const T *>(part.data) + (transposed ? row : row * int64_t(to.size()));
   for (size_t column = 0; column < to.size(); ++column, from += stride) {
@@ -227,9 +229,10 @@ std::string withoutCode(const Item &item, const SafetensorsEntry &part, int64_t 
   std::pair<int64_t, int64_t> place(row, column);
   if (item.transposed)
     std::swap(place.first, place.second);
-  return llvm::formatv("tensor '{0}' has {1} at [{2}, {3}], which has no code in {4}; leave the tensor as it is or mend "
-                       "the weights",
-                       part.name, value, place.first, place.second, format);
+  return llvm::formatv(
+      "tensor '{0}' has {1} at [{2}, {3}], which has no code in {4}; leave the tensor as it is or mend "
+      "the weights",
+      part.name, value, place.first, place.second, format);
 }
 
 /// The scale of each part of an item whose format has one for the tensor.
@@ -269,7 +272,8 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
       panels->clear(target);
     for (int64_t row = 0; row < rowsOfStep && int64_t(number) * rowsOfStep + row < item.rows; ++row) {
       auto [part, partRow] = partOfRow(item, number * rowsOfStep + row);
-      float tensorScale = item.tensorScales.empty() ? 1.0f : item.tensorScales[llvm::find(item.parts, part) - item.parts.begin()];
+      float tensorScale =
+          item.tensorScales.empty() ? 1.0f : item.tensorScales[llvm::find(item.parts, part) - item.parts.begin()];
       readRow(item, *part, partRow, numbers);
       if (std::optional<size_t> wrong = codec.encodeRow(numbers, tensorScale, codes, scales))
         return withoutCode(item, *part, partRow, *wrong, numbers[*wrong]);
@@ -467,7 +471,8 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   if ((item.panelWidth || item.transposed) && item.columns) {
     for (const SafetensorsEntry *part : item.parts)
       if ((!item.format && part->bytes() % (item.columns * item.elementBytes)) ||
-          (item.format && part->shape[item.transposed ? 0 : 1] != item.columns) || (item.transposed && part->shape[0] != item.columns))
+          (item.format && part->shape[item.transposed ? 0 : 1] != item.columns) ||
+          (item.transposed && part->shape[0] != item.columns))
         return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
                                  " in its archive, the model reads rows of " + Twine(item.columns));
   }
@@ -626,7 +631,8 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
         withElement<Panels>(item.elementBytes, unit, buffer);
       else if (item.transposed)
         withElement<TransposedRows>(item.elementBytes, unit, buffer);
-      bytes = item.panelWidth || item.transposed || item.format ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
+      bytes = item.panelWidth || item.transposed || item.format ? StringRef(buffer.data(), buffer.size())
+                                                                : copyBytes(unit, buffer);
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
       {

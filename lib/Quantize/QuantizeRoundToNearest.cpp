@@ -75,8 +75,9 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       if (!isStoredMatrix(matrix))
         return;
       readers.push_back(op);
+      Value key = keyOf(matrix); // of the first reader, so that it dominates those of the others
       if (asks(!linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears"))
-        chosen.insert(keyOf(matrix));
+        chosen.insert(key);
     });
     for (Operation *op : readers) {
       bool isLinear = isa<nn::LinearOp>(op);
@@ -103,8 +104,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     scaleShape[format.getAxis()] = format.getBlockCount(scaleShape[format.getAxis()]);
     Type codes = type.clone(format.getCodeType()), scales = RankedTensorType::get(scaleShape, format.getScaleType());
     Type tensorScale = format.hasTensorScale() ? RankedTensorType::get({}, builder.getF32Type()) : Type();
-    auto quantize = nn::QuantizeOp::create(builder, location, codes, scales, /*zero_points=*/Type(), tensorScale, input,
-                                           format);
+    auto quantize =
+        nn::QuantizeOp::create(builder, location, codes, scales, /*zero_points=*/Type(), tensorScale, input, format);
     return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getCodes(), quantize.getScales(),
                                     quantize.getZeroPoints(), quantize.getTensorScale(), format);
   }
@@ -130,8 +131,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (!result) {
       OpBuilder builder(&getContext());
       builder.setInsertionPointAfterValue(input);
-      auto format = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, 32,
-                                             type.getRank() - 1);
+      auto format =
+          nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, 32, type.getRank() - 1);
       result = rounded(builder, linear.getLoc(), input, format, type.getElementType());
     }
     linear.getInputMutable().assign(result);

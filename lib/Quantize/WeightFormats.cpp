@@ -56,8 +56,9 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
 
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (options.format == "none")
-    return options.parts.empty() ? llvm::Error::success()
-                                 : llvm::createStringError("parts to quantize are named, but no format: give --quantize");
+    return options.parts.empty()
+               ? llvm::Error::success()
+               : llvm::createStringError("parts to quantize are named, but no format: give --quantize");
   MLIRContext context(MLIRContext::Threading::DISABLED);
   if (auto format = parseWeightFormat(options.format, &context); !format)
     return format.takeError();

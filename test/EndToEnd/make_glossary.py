@@ -55,7 +55,9 @@ def rounded_perplexity(name: str, windows: np.ndarray) -> float:
         losses = []
         for part in np.split(windows, 10):
             logits = model(torch.from_numpy(part[:, :-1])).logits
-            losses.append(torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(part[:, 1:]).flatten()))
+            losses.append(
+                torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(part[:, 1:]).flatten())
+            )
     return math.exp(float(np.mean([loss.item() for loss in losses])))
 
 

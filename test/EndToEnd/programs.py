@@ -17,7 +17,9 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def build(tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu", *flags: str):
+def build(
+    tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu", *flags: str
+):
     """Compile the text of a module; its archive @weights holds the given tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     if weights:

@@ -178,3 +178,30 @@ func.func @gather_of_the_product(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %rows
   %s = arith.addf %h, %g : tensor<4x8xf32>
   return %s : tensor<4x8xf32>
 }
+
+// -----
+
+// A linear that rounds its input normalises it too, but has no tiles left for a norm of its result.
+nn.archive @weights {file = "w.safetensors"}
+// CHECK-LABEL: func.func @coded
+func.func @coded(%x: tensor<8x64xf32> {nn.name = "x"}) -> tensor<8x64xf32> {
+  // CHECK: nn.quantize
+  // CHECK: nn.dequantize
+  // CHECK: nn.group "linear"{{.*}} {
+  // CHECK-NEXT: nn.rms_norm
+  // CHECK-NEXT: nn.quantize
+  // CHECK-NEXT: nn.dequantize
+  // CHECK-NEXT: nn.linear
+  // CHECK-NEXT: nn.yield
+  // CHECK: nn.rms_norm
+  %g = nn.weight @weights["g"] : tensor<64xf32>
+  %w = nn.weight @weights["w"] : tensor<64x64xf32>
+  %c, %s = nn.quantize %w {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x64xf32>) -> (tensor<64x64xi4>, tensor<64x2xf16>)
+  %d = nn.dequantize %c, %s {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x64xi4>, tensor<64x2xf16>) -> tensor<64x64xf32>
+  %n = nn.rms_norm %x, %g {epsilon = 1.0e-5 : f32} : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+  %xc, %xs = nn.quantize %n {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<8x64xf32>) -> (tensor<8x64xi8>, tensor<8x2xf32>)
+  %xd = nn.dequantize %xc, %xs {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<8x64xi8>, tensor<8x2xf32>) -> tensor<8x64xf32>
+  %y = nn.linear %xd, %d : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %z = nn.rms_norm %y, %g {epsilon = 1.0e-5 : f32} : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+  return %z : tensor<8x64xf32>
+}

@@ -307,3 +307,33 @@ func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y
 // CHECK: %[[N:.*]] = arith.muli %[[B]], %[[S]]
 // CHECK: rt.dispatch @linear_{{.*}} sizes(%[[B]], %[[S]])
 // CHECK: rt.dispatch @rows_{{.*}} sizes(%[[N]])
+
+// -----
+
+// A rounded weight is a constant that is stored as codes; joined ones too. What is no panel of a linear is stored as the
+// numbers that the codes mean.
+nn.archive @weights {file = "w.safetensors"}
+// CHECK: rt.constant @a.joined.panels {archives = [@weights, @weights], format = #nn.block_format<i4, f16, 32, axis = 1>, keys = ["a", "b"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<16x64xf32>}
+// CHECK: rt.constant @c {archives = [@weights], format = #nn.block_format<nf4, f32, 64, axis = 1>, keys = ["c"], layout = #rt.layout<row_major>, type = tensor<8x64xf32>}
+// CHECK: rt.kernel @{{.*}}(%{{.*}}: tensor<16x64xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {nn.name = "y"}) -> (tensor<4x16xf32>, tensor<8x64xf32>) {
+  %a = nn.weight @weights["a"] : tensor<8x64xf16>
+  %b = nn.weight @weights["b"] : tensor<8x64xf16>
+  %c = nn.weight @weights["c"] : tensor<8x64xf16>
+  %ac, %as = nn.quantize %a {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<8x64xf16>) -> (tensor<8x64xi4>, tensor<8x2xf16>)
+  %bc, %bs = nn.quantize %b {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<8x64xf16>) -> (tensor<8x64xi4>, tensor<8x2xf16>)
+  %cc, %cs = nn.quantize %c {format = #nn.block_format<nf4, f32, 64, axis = 1>} : (tensor<8x64xf16>) -> (tensor<8x64xi4>, tensor<8x1xf32>)
+  %ad = nn.dequantize %ac, %as {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<8x64xi4>, tensor<8x2xf16>) -> tensor<8x64xf32>
+  %bd = nn.dequantize %bc, %bs {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<8x64xi4>, tensor<8x2xf16>) -> tensor<8x64xf32>
+  %cd = nn.dequantize %cc, %cs {format = #nn.block_format<nf4, f32, 64, axis = 1>} : (tensor<8x64xi4>, tensor<8x1xf32>) -> tensor<8x64xf32>
+  %w = tensor.concat dim(0) %ad, %bd : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<16x64xf32>
+  %l = nn.group "linear"(%i = %x, %j = %w) : (tensor<4x64xf32>, tensor<16x64xf32>) -> tensor<4x16xf32> {
+    %r = nn.linear %i, %j : (tensor<4x64xf32>, tensor<16x64xf32>) -> tensor<4x16xf32>
+    nn.yield %r : tensor<4x16xf32>
+  }
+  %s = nn.group "rows"(%i = %y, %j = %cd) : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32> {
+    %r = arith.addf %i, %j : tensor<8x64xf32>
+    nn.yield %r : tensor<8x64xf32>
+  }
+  return %l, %s : tensor<4x16xf32>, tensor<8x64xf32>
+}

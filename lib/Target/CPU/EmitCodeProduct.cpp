@@ -70,9 +70,7 @@ CodeNumbers numbersOf(const BlockPanels &panels, ByteDot dot) {
   }
 }
 /// What stored scales are multiplied by when they are read: E4M3 patterns are read as those of f16.
-double scaleFactor(const BlockPanels &panels) {
-  return panels.format.getScale() == nn::BlockScale::E4M3 ? 256.0 : 1.0;
-}
+double scaleFactor(const BlockPanels &panels) { return panels.format.getScale() == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
 } // namespace
 
 std::optional<BlockPanels> KernelEmitter::panelsOf(Value weight) {
@@ -134,9 +132,7 @@ Value KernelEmitter::addByteProducts(Value sums, Value codes, Value activations,
     return arith::AddIOp::create(b, loc, sums, call(addPairs[width], sumType, {pairs, ones}));
   }
   Value left = vector::BitCastOp::create(b, loc, sumType, codes);
-  auto shift = [&](int64_t bits) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(bits)), lanes);
-  };
+  auto shift = [&](int64_t bits) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(bits)), lanes); };
   Value mask = shift(255);
   for (int64_t byte = 0; byte < 4; ++byte) {
     Value code = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, left, shift(8 * byte)), mask);
@@ -153,9 +149,7 @@ Value KernelEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high
     return raw;
   auto type = dyn_cast<VectorType>(raw.getType());
   int64_t width = type ? type.getNumElements() : 1;
-  auto byte = [&](int64_t value) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(value)), width);
-  };
+  auto byte = [&](int64_t value) { return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(value)), width); };
   Value code = high ? arith::ShRUIOp::create(b, loc, raw, byte(4)).getResult()
                     : arith::AndIOp::create(b, loc, raw, byte(15)).getResult();
   if (panels.format.getElement() != nn::BlockElement::E2M1)
@@ -184,7 +178,8 @@ Value KernelEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high
                                  arith::AddIOp::create(b, loc, offset, number));
 }
 
-/// The scales of `lanes` neighbouring rows of a panel, as f32; those of E4M3 are 256 times too small. `pointer` is at those of row 0.
+/// The scales of `lanes` neighbouring rows of a panel, as f32; those of E4M3 are 256 times too small. `pointer` is at
+/// those of row 0.
 Value KernelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
   Type i8 = b.getI8Type();
   auto constantOf = [&](Type type, int64_t value) {
@@ -218,7 +213,9 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto sumType = VectorType::get({lanes}, i32);
   CodeNumbers numbers = numbersOf(panels, config.byteDot);
-  auto integers = [&](int64_t value) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes); };
+  auto integers = [&](int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
+  };
 
   currentRow = &row;
   auto savedBound = bound;
@@ -246,14 +243,15 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
     Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
     Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
     Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
-    scale = arith::MulFOp::create(b, loc, scale,
-                                  floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
+    scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
     // 1.5 * 2^23 has units in its last place: what is added is rounded to an integer, ties to even, in the low bits.
     constexpr int64_t rounderBits = 0x4B400000;
     SmallVector<Value> codes;
     for (Value value : values) {
-      Value rounded = vector::FMAOp::create(b, loc, value, splat(inverse, lanes), floatConstant(12582912.0, f32, lanes));
-      codes.push_back(arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
+      Value rounded =
+          vector::FMAOp::create(b, loc, value, splat(inverse, lanes), floatConstant(12582912.0, f32, lanes));
+      codes.push_back(
+          arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
     }
     Value record = offsetPointer(records, mul(step, constant(recordBytes(panels))), i8);
     int64_t blocks = blocksOfStep(panels);
@@ -262,7 +260,8 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
       for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
         sum = sum ? arith::AddIOp::create(b, loc, sum, codes[v]).getResult() : codes[v];
       Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
-      start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
+      start =
+          arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
       LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
     }
     LLVM::StoreOp::create(b, loc, scale, offsetPointer(record, constant(4 * blocks), i8), 4);
@@ -320,73 +319,89 @@ void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t rows, Valu
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   int64_t stepsOfUnit = panels.unitDepth / kStep;
   SmallVector<Value> initial(rows * vectors, floatConstant(0.0, f32, lanes));
-  SmallVector<Value> result = forLoop(constant(0), constant(panels.units), constant(1), initial, [&](Value unit, ValueRange running) {
-    SmallVector<Value> next(running);
-    Value unitPointer = offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
-    for (int64_t line = 0; line < panels.unitBytes; line += 64)
-      LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, constant(kBytesAhead + line), i8), /*rw=*/0, /*hint=*/3,
-                             /*cache=*/1);
-    for (int64_t s = 0; s < stepsOfUnit; ++s) {
-      Value codes = offsetPointer(unitPointer, constant(panels.stepBegin(s) - panels.headBytes), i8);
-      Value record = offsetPointer(records, mul(add(mul(unit, constant(stepsOfUnit)), constant(s)),
-                                                constant(recordBytes(panels))), i8);
-      auto field = [&](int64_t r, int64_t byte) {
-        return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
-      };
-      for (int64_t v = 0; v < vectors; ++v) {
-        Value vectorCodes = offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
-        // Two sums hide the latency of a sum where few rows give few of them. The two halves of bytes are 16 k's each.
-        bool apart = blocks == 2 || rows < 4;
-        SmallVector<Value> low, high;
-        for (int64_t r = 0; r < rows; ++r) {
-          low.push_back(splatWord(b, loc, field(r, 0), i32, lanes));
-          high.push_back(blocks == 2 ? splatWord(b, loc, field(r, 4), i32, lanes)
-                                     : arith::ConstantOp::create(b, loc, b.getZeroAttr(low.front().getType())).getResult());
-        }
-        auto addProducts = [&](Value unpacked, int64_t k, SmallVector<Value> &into) {
-          for (int64_t r = 0; r < rows; ++r)
-            into[r] = addByteProducts(into[r], unpacked, splatWord(b, loc, field(r, 4 * blocks + 4 + k), i32, lanes),
-                                      panels.codeBits == 8);
-        };
-        int64_t lines = panels.codeBits == 4 ? 4 : 8;
-        for (int64_t line = 0; line < lines; ++line) {
-          Value raw = loadAt(vectorCodes, constant(64 * line), i8, 4 * lanes);
-          addProducts(unpackCodes(panels, raw, false), 4 * line, apart && line >= 4 ? high : low);
-          if (panels.codeBits == 4)
-            addProducts(unpackCodes(panels, raw, true), 16 + 4 * line, apart ? high : low);
-        }
-        for (int64_t block = 0; block < blocks; ++block) {
-          Value scales;
-          if (panels.block)
-            scales = loadScales(panels, offsetPointer(unitPointer, constant(panels.scalesBegin(s) - panels.headBytes + block * kRows * panels.scaleBytes), i8), constant(v * lanes), lanes);
-          for (int64_t r = 0; r < rows; ++r) {
-            Value sum = block == 0 ? low[r] : high[r];
-            if (apart && blocks == 1)
-              sum = arith::AddIOp::create(b, loc, low[r], high[r]);
-            Value number = arith::SIToFPOp::create(b, loc, VectorType::get({lanes}, f32), sum);
-            if (scales)
-              number = arith::MulFOp::create(b, loc, number, scales);
-            Value &total = next[r * vectors + v];
-            total = vector::FMAOp::create(b, loc, number, splatWord(b, loc, field(r, 4 * blocks), f32, lanes), total);
+  SmallVector<Value> result =
+      forLoop(constant(0), constant(panels.units), constant(1), initial, [&](Value unit, ValueRange running) {
+        SmallVector<Value> next(running);
+        Value unitPointer =
+            offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+        for (int64_t line = 0; line < panels.unitBytes; line += 64)
+          LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, constant(kBytesAhead + line), i8), /*rw=*/0,
+                                 /*hint=*/3,
+                                 /*cache=*/1);
+        for (int64_t s = 0; s < stepsOfUnit; ++s) {
+          Value codes = offsetPointer(unitPointer, constant(panels.stepBegin(s) - panels.headBytes), i8);
+          Value record = offsetPointer(
+              records, mul(add(mul(unit, constant(stepsOfUnit)), constant(s)), constant(recordBytes(panels))), i8);
+          auto field = [&](int64_t r, int64_t byte) {
+            return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
+          };
+          for (int64_t v = 0; v < vectors; ++v) {
+            Value vectorCodes =
+                offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
+            // Two sums hide the latency of a sum where few rows give few of them. The two halves of bytes are 16 k's
+            // each.
+            bool apart = blocks == 2 || rows < 4;
+            SmallVector<Value> low, high;
+            for (int64_t r = 0; r < rows; ++r) {
+              low.push_back(splatWord(b, loc, field(r, 0), i32, lanes));
+              high.push_back(blocks == 2
+                                 ? splatWord(b, loc, field(r, 4), i32, lanes)
+                                 : arith::ConstantOp::create(b, loc, b.getZeroAttr(low.front().getType())).getResult());
+            }
+            auto addProducts = [&](Value unpacked, int64_t k, SmallVector<Value> &into) {
+              for (int64_t r = 0; r < rows; ++r)
+                into[r] =
+                    addByteProducts(into[r], unpacked, splatWord(b, loc, field(r, 4 * blocks + 4 + k), i32, lanes),
+                                    panels.codeBits == 8);
+            };
+            int64_t lines = panels.codeBits == 4 ? 4 : 8;
+            for (int64_t line = 0; line < lines; ++line) {
+              Value raw = loadAt(vectorCodes, constant(64 * line), i8, 4 * lanes);
+              addProducts(unpackCodes(panels, raw, false), 4 * line, apart && line >= 4 ? high : low);
+              if (panels.codeBits == 4)
+                addProducts(unpackCodes(panels, raw, true), 16 + 4 * line, apart ? high : low);
+            }
+            for (int64_t block = 0; block < blocks; ++block) {
+              Value scales;
+              if (panels.block)
+                scales = loadScales(
+                    panels,
+                    offsetPointer(
+                        unitPointer,
+                        constant(panels.scalesBegin(s) - panels.headBytes + block * kRows * panels.scaleBytes), i8),
+                    constant(v * lanes), lanes);
+              for (int64_t r = 0; r < rows; ++r) {
+                Value sum = block == 0 ? low[r] : high[r];
+                if (apart && blocks == 1)
+                  sum = arith::AddIOp::create(b, loc, low[r], high[r]);
+                Value number = arith::SIToFPOp::create(b, loc, VectorType::get({lanes}, f32), sum);
+                if (scales)
+                  number = arith::MulFOp::create(b, loc, number, scales);
+                Value &total = next[r * vectors + v];
+                total =
+                    vector::FMAOp::create(b, loc, number, splatWord(b, loc, field(r, 4 * blocks), f32, lanes), total);
+              }
+            }
           }
         }
-      }
-    }
-    return next;
-  });
+        return next;
+      });
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < vectors; ++v)
       storeAt(result[r * vectors + v], sums, constant(r * kRows + v * lanes), f32, lanes);
 }
 
 /// Steps begin … end - 1 of a panel: codes [step][8][32 rows][4], scales f32 [block][32].
-void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes, Value scales) {
+void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes,
+                                Value scales) {
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels), stepsOfUnit = panels.unitDepth / kStep;
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   forLoop(begin, end, constant(1), [&](Value step) {
     Value number = sub(step, begin), unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
-    Value unitPointer = offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
-    Value from = offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
+    Value unitPointer =
+        offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+    Value from =
+        offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
     Value to = offsetPointer(codes, mul(number, constant(kStep * kRows)), i8);
     int64_t lines = panels.codeBits == 4 ? 4 : 8;
     for (int64_t v = 0; v < kRows / lanes; ++v)
@@ -400,18 +415,21 @@ void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value be
       }
     if (!panels.block)
       return;
-    Value firstBlock = panels.block < kStep ? mul(ofUnit, constant(blocks)) : div(ofUnit, constant(panels.block / kStep));
+    Value firstBlock =
+        panels.block < kStep ? mul(ofUnit, constant(blocks)) : div(ofUnit, constant(panels.block / kStep));
     for (int64_t block = 0; block < blocks; ++block) {
-      Value source = offsetPointer(unitPointer, mul(add(firstBlock, constant(block)), constant(kRows * panels.scaleBytes)), i8);
+      Value source =
+          offsetPointer(unitPointer, mul(add(firstBlock, constant(block)), constant(kRows * panels.scaleBytes)), i8);
       for (int64_t v = 0; v < kRows / lanes; ++v)
         storeAt(loadScales(panels, source, constant(v * lanes), lanes), scales,
-                add(mul(add(mul(number, constant(blocks)), constant(block)), constant(kRows)), constant(v * lanes)), f32, lanes);
+                add(mul(add(mul(number, constant(blocks)), constant(block)), constant(kRows)), constant(v * lanes)),
+                f32, lanes);
     }
   });
 }
 
-/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32. Meanwhile what lies at `ahead` comes into the
-/// second-level cache, `bytesAhead` for each step.
+/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32. Meanwhile what lies at `ahead` comes into
+/// the second-level cache, `bytesAhead` for each step.
 void KernelEmitter::emitCodeTile(const BlockPanels &panels, Value codes, Value scales, Value records, Value steps,
                                  Value sums, Value ahead, Value bytesAhead) {
   int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
@@ -424,7 +442,8 @@ void KernelEmitter::emitCodeTile(const BlockPanels &panels, Value codes, Value s
     SmallVector<Value> result = forLoop(constant(0), steps, constant(1), initial, [&](Value step, ValueRange running) {
       SmallVector<Value> next(running);
       if (first == 0)
-        LLVM::Prefetch::create(b, loc, offsetPointer(ahead, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2, /*cache=*/1);
+        LLVM::Prefetch::create(b, loc, offsetPointer(ahead, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+                               /*cache=*/1);
       Value record = offsetPointer(records, mul(step, constant(recordBytes(panels))), i8);
       Value stepCodes = offsetPointer(codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
       auto field = [&](int64_t r, int64_t byte) {
@@ -447,7 +466,10 @@ void KernelEmitter::emitCodeTile(const BlockPanels &panels, Value codes, Value s
         }
         SmallVector<Value> blockScales;
         for (int64_t v = 0; panels.block && v < vectors; ++v)
-          blockScales.push_back(loadAt(scales, add(mul(add(mul(step, constant(blocks)), constant(block)), constant(kRows)), constant(first + v * lanes)), f32, lanes));
+          blockScales.push_back(loadAt(
+              scales,
+              add(mul(add(mul(step, constant(blocks)), constant(block)), constant(kRows)), constant(first + v * lanes)),
+              f32, lanes));
         for (int64_t r = 0; r < rows; ++r) {
           Value scale = splatWord(b, loc, field(r, 4 * blocks), f32, lanes);
           for (int64_t v = 0; v < vectors; ++v) {
@@ -494,7 +516,8 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
     blocks = ceilDiv(rows, rowBlock);
     Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
     int64_t decodePanels = std::max<int64_t>(kDecodeTileBytes / panels.panelBytes(), 1);
-    Value tilePanels = div(constant(kTileProducts), mul(rowBlock, constant(kRows * std::max<int64_t>(panels.depth, 1))));
+    Value tilePanels =
+        div(constant(kTileProducts), mul(rowBlock, constant(kRows * std::max<int64_t>(panels.depth, 1))));
     Value perTile = min(max(choose(constant(decodePanels), tilePanels), constant(1)), evenly);
     Value groups = ceilDiv(constant(panelCount), perTile);
     // Tiles of rows read as many as they are made for: beyond the last row lies room for them.
@@ -541,9 +564,9 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
                   emitDecodeTile(panels, 1, panel, recordsOf(m), sumsOf(m));
                   return;
                 }
-                ifThen(less(constant(most / 2), count),
-                       [&] { emitDecodeTile(panels, most, panel, recordsOf(m), sumsOf(m)); },
-                       [&] { emitRows(most / 2); });
+                ifThen(
+                    less(constant(most / 2), count),
+                    [&] { emitDecodeTile(panels, most, panel, recordsOf(m), sumsOf(m)); }, [&] { emitRows(most / 2); });
               };
               emitRows(decodeRows);
             });
@@ -557,9 +580,11 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
               unpackPanel(panels, panel, step, end, codes, scales);
               // What is unpacked next comes from far away: it follows in memory.
               Value next = offsetPointer(panel, constant(panels.headBytes), i8);
-              next = offsetPointer(next, mul(div(end, constant(panels.unitDepth / kStep)), constant(panels.unitBytes)), i8);
+              next = offsetPointer(next, mul(div(end, constant(panels.unitDepth / kStep)), constant(panels.unitBytes)),
+                                   i8);
               Value tiles = ceilDiv(sub(endRow, firstRow), constant(tileRows)), steps = sub(end, step);
-              Value bytes = max(ceilDiv(constant(panels.unitBytes * kStep / panels.unitDepth), tiles), constant(kLeastAhead));
+              Value bytes =
+                  max(ceilDiv(constant(panels.unitBytes * kStep / panels.unitDepth), tiles), constant(kLeastAhead));
               forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
                 Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
                 Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
@@ -616,7 +641,8 @@ Value KernelEmitter::evaluateCode(const BlockPanels &panels, Value weight, Value
   number = arith::SIToFPOp::create(b, loc, f32, number);
   auto scaleBy = [&](Value scale) { number = arith::MulFOp::create(b, loc, number, scale); };
   if (panels.block) {
-    Value block = offsetPointer(unit, mul(div(inUnit, constant(panels.block)), constant(kRows * panels.scaleBytes)), i8);
+    Value block =
+        offsetPointer(unit, mul(div(inUnit, constant(panels.block)), constant(kRows * panels.scaleBytes)), i8);
     Value scale = loadScales(panels, block, inPanel, 1);
     scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
   }
@@ -634,20 +660,27 @@ void KernelEmitter::decodePanel(const BlockPanels &panels, Value panel, Value ta
   double factor = scaleFactor(panels) / numbers.multiplier;
   forLoop(constant(0), constant(panels.steps()), constant(1), [&](Value step) {
     Value unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
-    Value unitPointer = offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
-    Value from = offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
+    Value unitPointer =
+        offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+    Value from =
+        offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
     Value to = offsetPointer(target, mul(step, constant(kStep * kRows)), f32);
-    Value firstBlock = !panels.block                ? constant(0)
-                       : panels.block < kStep       ? mul(ofUnit, constant(blocks))
-                                                    : div(ofUnit, constant(panels.block / kStep));
+    Value firstBlock = !panels.block          ? constant(0)
+                       : panels.block < kStep ? mul(ofUnit, constant(blocks))
+                                              : div(ofUnit, constant(panels.block / kStep));
     for (int64_t v = 0; v < kRows / lanes; ++v) {
       SmallVector<Value> scales;
       for (int64_t block = 0; block < blocks; ++block) {
         Value scale;
         if (panels.block)
-          scale = loadScales(panels, offsetPointer(unitPointer, mul(add(firstBlock, constant(block)), constant(kRows * panels.scaleBytes)), i8), constant(v * lanes), lanes);
+          scale =
+              loadScales(panels,
+                         offsetPointer(unitPointer,
+                                       mul(add(firstBlock, constant(block)), constant(kRows * panels.scaleBytes)), i8),
+                         constant(v * lanes), lanes);
         if (panels.headBytes) {
-          Value whole = loadAt(panel, constant(v * lanes), panels.block ? Type(f32) : panels.format.getScaleType(), lanes);
+          Value whole =
+              loadAt(panel, constant(v * lanes), panels.block ? Type(f32) : panels.format.getScaleType(), lanes);
           scale = scale ? arith::MulFOp::create(b, loc, scale, whole).getResult() : whole;
         }
         if (factor != 1.0)
@@ -661,9 +694,13 @@ void KernelEmitter::decodePanel(const BlockPanels &panels, Value panel, Value ta
         for (int64_t half = 0; half < (panels.codeBits == 4 ? 2 : 1); ++half) {
           Value words = vector::BitCastOp::create(b, loc, vector(i32), unpackCodes(panels, raw, half));
           for (int64_t byte = 0; byte < 4; ++byte) {
-            auto integers = [&](int64_t x) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)), lanes); };
-            Value code = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, words, integers(8 * byte)), integers(255));
-            Value number = arith::SIToFPOp::create(b, loc, vector(f32), arith::SubIOp::create(b, loc, code, integers(offset)));
+            auto integers = [&](int64_t x) {
+              return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)), lanes);
+            };
+            Value code =
+                arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, words, integers(8 * byte)), integers(255));
+            Value number =
+                arith::SIToFPOp::create(b, loc, vector(f32), arith::SubIOp::create(b, loc, code, integers(offset)));
             int64_t k = 16 * half + 4 * line + byte;
             number = arith::MulFOp::create(b, loc, number, scales[k * blocks / kStep]);
             storeAt(number, to, constant(k * kRows + v * lanes), f32, lanes);

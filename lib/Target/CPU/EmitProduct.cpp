@@ -344,7 +344,8 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
     return;
   }
-  Value packedPanel = packed ? Value() : scratch(kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth) * 4);
+  Value packedPanel =
+      packed ? Value() : scratch(kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth) * 4);
 
   // Where the row that a norm reads is kept: its own output, or the place of the norm's result.
   std::optional<Storage> rowStorage;

@@ -188,7 +188,8 @@ private:
   mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
   mlir::Value evaluateCode(const BlockPanels &panels, mlir::Value weight, mlir::Value row, mlir::Value k);
   void quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row, mlir::Value records);
-  void emitDecodeTile(const BlockPanels &panels, int64_t rows, mlir::Value panel, mlir::Value records, mlir::Value sums);
+  void emitDecodeTile(const BlockPanels &panels, int64_t rows, mlir::Value panel, mlir::Value records,
+                      mlir::Value sums);
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
                    mlir::Value scales);
   void emitCodeTile(const BlockPanels &panels, mlir::Value codes, mlir::Value scales, mlir::Value records,

@@ -215,3 +215,18 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>, %b: memref<4xf16>) {
 rt.kernel @k() attributes {root = "rows", sizes = []} {
   llvm.unreachable
 }
+
+// -----
+
+// expected-error@+1 {{layout row_major has format #nn.block_format<i4, f16, 32, axis = 1>, only panels hold codes}}
+rt.constant @c {archives = [@w], keys = ["k"], layout = #rt.layout<row_major, 0, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x64xf32>}
+
+// -----
+
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its numbers are rounded to #nn.block_format<i8, f16, 32, axis = 1>}}
+rt.constant @c {archives = [@w], format = #nn.block_format<i8, f16, 32, axis = 1>, keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x64xf32>}
+
+// -----
+
+// expected-error@+1 {{has a value and a format, only weights of archives are rounded}}
+rt.constant @c {format = #nn.block_format<i8, f16, 32, axis = 1>, layout = #rt.layout<row_major>, type = tensor<1x2xf32>, value = dense<1.0> : tensor<1x2xf32>}

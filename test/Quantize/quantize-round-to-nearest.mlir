@@ -1,0 +1,60 @@
+// RUN: intarsia-opt %s --split-input-file --quantize-round-to-nearest | FileCheck %s
+// RUN: intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=nvfp4 activations=16 parts=lm_head" | FileCheck %s --check-prefix=HEAD
+// RUN: intarsia-opt %s --split-input-file --intarsia-quantize="format=none" | FileCheck %s --check-prefix=NONE
+// RUN: not intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=int3" 2>&1 | FileCheck %s --check-prefix=WRONG
+
+// WRONG: error: unknown weight format 'int3': the formats are int4, int8
+// NONE-NOT: nn.quantize
+
+nn.archive @weights {file = "w.safetensors"}
+
+// Two linears of one input: its codes are made once. The table and the head are one matrix, stored once.
+// CHECK-LABEL: func.func @step
+// HEAD-LABEL: func.func @step
+func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x96xf32> {nn.name = "logits"}) {
+  // CHECK: %[[TABLE:.*]] = nn.weight @weights["table"]
+  // CHECK: %[[CODES:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi4>, tensor<96x2xf16>)
+  // CHECK: %[[ROUNDED:.*]] = nn.dequantize %[[CODES]], %[[SCALES]] {{.*}} -> tensor<96x64xf32>
+  // CHECK: %[[ROWS:.*]] = nn.embedding %[[ROUNDED]], %{{.*}} : (tensor<96x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
+  // CHECK-NOT: arith.extf
+  // HEAD: nn.quantize %{{.*}} {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi4>, tensor<96x4xi8>, tensor<f32>)
+  // HEAD: nn.embedding %{{.*}} -> tensor<?x64xf32>
+  %table = nn.weight @weights["table"] : tensor<96x64xbf16>
+  %e = nn.embedding %table, %ids : (tensor<96x64xbf16>, tensor<?xi64>) -> tensor<?x64xbf16>
+  %x = arith.extf %e : tensor<?x64xbf16> to tensor<?x64xf32>
+  // CHECK: %[[XC:.*]], %[[XS:.*]] = nn.quantize %[[ROWS]] {format = #nn.block_format<i8, f32, 32, axis = 1>}
+  // CHECK: %[[X:.*]] = nn.dequantize %[[XC]], %[[XS]]
+  // CHECK: nn.linear %[[X]], %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf32>)
+  // CHECK-NOT: nn.quantize %[[ROWS]]
+  // CHECK: nn.linear %[[X]], %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf32>)
+  // HEAD-NOT: nn.quantize
+  // HEAD: nn.linear %{{.*}}, %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf16>)
+  // HEAD: nn.linear %{{.*}}, %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf16>)
+  %a = nn.weight @weights["a"] : tensor<64x64xf16>
+  %b = nn.weight @weights["b"] : tensor<64x64xf16>
+  %p = nn.linear %x, %a : (tensor<?x64xf32>, tensor<64x64xf16>) -> tensor<?x64xf32>
+  %q = nn.linear %x, %b : (tensor<?x64xf32>, tensor<64x64xf16>) -> tensor<?x64xf32>
+  %h = arith.addf %p, %q : tensor<?x64xf32>
+  // CHECK: nn.linear %{{.*}}, %[[ROUNDED]] : (tensor<?x64xf32>, tensor<96x64xf32>)
+  // HEAD-NOT: nn.quantize
+  // HEAD: nn.linear %{{.*}}, %{{.*}} : (tensor<?x64xf32>, tensor<96x64xf32>)
+  %again = nn.weight @weights["table"] : tensor<96x64xbf16>
+  %l = nn.linear %h, %again : (tensor<?x64xf32>, tensor<96x64xbf16>) -> tensor<?x96xf32>
+  return %l : tensor<?x96xf32>
+}
+
+// -----
+
+// What no archive holds stays as it is, and so does the input of its linear. An embedding that is read narrow stays narrow.
+// CHECK-LABEL: func.func @computed
+func.func @computed(%x: tensor<4x64xf32> {nn.name = "x"}, %w: tensor<8x64xf32> {nn.name = "w"}, %ids: tensor<2xi64> {nn.name = "ids"})
+    -> (tensor<4x8xf32>, tensor<2x64xf16>) {
+  // CHECK: nn.linear %arg0, %arg1
+  %y = nn.linear %x, %w : (tensor<4x64xf32>, tensor<8x64xf32>) -> tensor<4x8xf32>
+  // CHECK: nn.embedding %{{.*}} -> tensor<2x64xf32>
+  // CHECK: arith.truncf %{{.*}} : tensor<2x64xf32> to tensor<2x64xf16>
+  %t = nn.weight @weights["table"] : tensor<96x64xf16>
+  %e = nn.embedding %t, %ids : (tensor<96x64xf16>, tensor<2xi64>) -> tensor<2x64xf16>
+  return %y, %e : tensor<4x8xf32>, tensor<2x64xf16>
+}
+nn.archive @weights {file = "w.safetensors"}
