@@ -3,12 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes decoders/NAME: small language models with random weights, each with golden.npz, what PyTorch computes for it.
 
+make_decoders.py [NAME …]    (all without names)
+
 Needs: pip install torch transformers safetensors numpy. The tests need none of these: what this script writes is
 committed. Every model differs from the others in a setting that an importer can get wrong.
 
 golden.npz: input_ids int64 [sequences, longest], lengths int64 [sequences] (of the prompts), logits float32
 [sequences, longest, vocabulary] of the whole texts. Sequence s has lengths[s] + STEPS tokens: the prompt, then what is
-decoded one by one; what is beyond means nothing.
+decoded one by one; what is beyond means nothing. long_input_ids and long_logits: one text that is longer than what
+the model was first trained for, where that changes how it is computed.
 """
 
 from __future__ import annotations
@@ -44,12 +47,21 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim == 1:
-                parameter.copy_((1.0 if "norm" in name else 0.0) + 0.2 * noise)
+                is_scale = "norm" in name
+                parameter.copy_((1.0 if is_scale else 0.0) + 0.2 * noise)
             else:
                 parameter.copy_(noise / parameter[0].numel() ** 0.5)
 
 
-def write(name: str, model: transformers.PreTrainedModel, seed: int, dtype: torch.dtype = torch.float32) -> None:
+def write(
+    name: str,
+    model: transformers.PreTrainedModel,
+    seed: int,
+    dtype: torch.dtype = torch.float32,
+    long: int | None = None,
+) -> None:
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     randomize(model, seed)
     model = model.to(dtype).eval()
     folder = HERE / "decoders" / name
@@ -59,11 +71,19 @@ def write(name: str, model: transformers.PreTrainedModel, seed: int, dtype: torc
     # The weights as stored, everything computed in float32.
     model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     longest = max(LENGTHS) + STEPS
-    ids = np.random.default_rng(seed).integers(0, model.config.vocab_size, (len(LENGTHS), longest))
-    with torch.no_grad():
-        logits = model(torch.from_numpy(ids)).logits.numpy().astype(np.float32)
-    np.savez_compressed(folder / "golden.npz", input_ids=ids, lengths=np.array(LENGTHS), logits=logits)
-    print(name, "largest logit", np.abs(logits).max())
+    vocabulary = model.config.vocab_size
+    ids = np.random.default_rng(seed).integers(0, vocabulary, (len(LENGTHS), longest))
+
+    def logits_of(ids: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return model(torch.from_numpy(ids)).logits.numpy().astype(np.float32)
+
+    golden = {"input_ids": ids, "lengths": np.array(LENGTHS), "logits": logits_of(ids)}
+    if long is not None:
+        golden["long_input_ids"] = np.random.default_rng(seed + 1000).integers(0, vocabulary, (1, long))
+        golden["long_logits"] = logits_of(golden["long_input_ids"])
+    np.savez_compressed(folder / "golden.npz", **golden)
+    print(name, "largest logit", np.abs(golden["logits"]).max())
 
 
 def main() -> None:
@@ -94,6 +114,16 @@ def main() -> None:
     phi3 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64, "pad_token_id": 0}
     write("phi3", t.Phi3ForCausalLM(t.Phi3Config(**phi3, partial_rotary_factor=0.5, sliding_window=20)), 10)
     write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
+    dynamic = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0}
+    write("llama-dynamic", llama(rope_parameters=dynamic, num_hidden_layers=1, intermediate_size=48), 18)
+    longrope = {
+        "rope_type": "longrope",
+        "short_factor": [1.0 + 0.1 * i for i in range(8)],
+        "long_factor": [1.5 + i for i in range(8)],
+    }
+    phi3 |= {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 64}
+    phi3 |= {"rope_parameters": longrope, "original_max_position_embeddings": 56}
+    write("phi3-longrope", t.Phi3ForCausalLM(t.Phi3Config(**phi3)), 12, long=64)
 
 
 if __name__ == "__main__":

@@ -129,6 +129,22 @@ double Config::number(llvm::StringRef setting, double byDefault, double minimum,
   return byDefault;
 }
 
+std::vector<double> Config::numbers(llvm::StringRef setting, double minimum, double maximum) const {
+  const llvm::json::Value *value = find(setting);
+  const llvm::json::Array *array = value ? value->getAsArray() : nullptr;
+  std::vector<double> result;
+  if (array)
+    for (const llvm::json::Value &item : *array)
+      if (std::optional<double> number = item.getAsNumber(); number && *number >= minimum && *number <= maximum)
+        result.push_back(*number);
+  if (array && result.size() == array->size())
+    return result;
+  std::string range;
+  llvm::raw_string_ostream(range) << llvm::format("%g to %g", minimum, maximum);
+  report(setting + (value ? " is " + text(*value) : " is not there") + ", expected a list of numbers from " + range);
+  return {};
+}
+
 bool Config::flag(llvm::StringRef setting, bool byDefault) const {
   const llvm::json::Value *value = find(setting);
   if (!value)

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace intarsia::importer {
 
@@ -58,6 +59,8 @@ public:
   std::pair<int64_t, int64_t> integerPair(llvm::StringRef setting, int64_t byDefault) const;
   /// A number in [minimum, maximum]; on an error the default.
   double number(llvm::StringRef setting, double byDefault, double minimum, double maximum) const;
+  /// A list of numbers in [minimum, maximum]; on an error empty.
+  std::vector<double> numbers(llvm::StringRef setting, double minimum, double maximum) const;
   bool flag(llvm::StringRef setting, bool byDefault) const;
   std::string string(llvm::StringRef setting, llvm::StringRef byDefault) const;
   /// A list of strings, or one string as a list of one.

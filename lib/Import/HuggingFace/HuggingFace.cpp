@@ -104,6 +104,9 @@ void HuggingFaceImport::readSettings() {
   architecture = registered->make(*config, options);
   if (options.cacheType && architecture->asEncoder())
     return errors.report("--kv=" + *options.cacheType + ": a model of type " + modelType + " has no key/value cache");
+  if (options.context && architecture->asEncoder())
+    return errors.report("--context=" + llvm::Twine(*options.context) + ": a model of type " + modelType +
+                         " is no language model");
   chooseClass();
 }
 
@@ -237,7 +240,11 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
                       [&](OpBuilder &builder) { return metadata(builder, withLabels, /*withPipeline=*/false); });
   if (pipeline && !errors.any())
     buildEmbed(graph);
-  return errors.any() ? OwningOpRef<ModuleOp>() : std::move(module);
+  if (errors.any())
+    return {};
+  for (const std::string &remark : architecture->remarks())
+    emitRemark(module->getLoc()) << remark;
+  return module;
 }
 
 } // namespace

@@ -62,8 +62,8 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
 
 void refuseCommonSettings(const Config &config) {
   config.refuseIfSet("is_decoder", "only encoders are imported; export the model with is_decoder=False");
-  config.refuseIfSet("is_encoder_decoder", "only encoders are imported");
-  config.refuseIfSet("add_cross_attention", "only encoders are imported");
+  config.refuseIfSet("is_encoder_decoder", "encoders and decoders are imported, not both in one model");
+  config.refuseIfSet("add_cross_attention", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("pruned_heads", "save the model with its heads merged");
   config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
 }

@@ -49,6 +49,11 @@ public:
   /// Emits the model's functions. The scope of `graph` is the whole model's; `base` is the base model's ("bert" or "").
   virtual void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) = 0;
   virtual Encoder *asEncoder() { return nullptr; }
+  /// What the user should know of how the model was imported.
+  llvm::ArrayRef<std::string> remarks() const { return remarkTexts; }
+
+protected:
+  llvm::SmallVector<std::string> remarkTexts;
 };
 
 struct RegisteredArchitecture {

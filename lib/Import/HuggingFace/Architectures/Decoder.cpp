@@ -14,12 +14,28 @@ namespace intarsia::importer {
 static constexpr int64_t pageTokens = 32;
 
 Decoder::Decoder(const Config &config, const ImportOptions &options)
-    : config(config), cacheType(options.cacheType.value_or("f16")) {
+    : config(config), cacheType(options.cacheType.value_or("f16")), contextAsked(options.context) {
   if (cacheType != "f32" && cacheType != "f16" && cacheType != "bf16")
     config.sink().report("--kv=" + cacheType + ": caches can be f32, f16 and bf16");
 }
 
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
+
+Extent Decoder::readLayers(llvm::StringRef setting, int64_t byDefault) const {
+  constexpr int64_t most = 1 << 14; // state is named layer by layer before a weight is looked for
+  return Extent(config.integer(setting, byDefault, 1, most), setting);
+}
+
+int64_t Decoder::readContext(llvm::StringRef setting, int64_t maximum, int64_t byDefault) {
+  if (!contextAsked)
+    return byDefault;
+  if (*contextAsked < 1 || *contextAsked > maximum) {
+    config.sink().report("--context=" + llvm::Twine(*contextAsked) + ": " + config.name() + " says that " + setting +
+                         " is " + llvm::Twine(maximum) + "; ask for 1 to " + llvm::Twine(maximum) + " tokens");
+    return byDefault;
+  }
+  return *contextAsked;
+}
 
 void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
   OpBuilder &builder = graph.getBuilder();

@@ -37,6 +37,11 @@ protected:
   virtual mlir::Value finalNorm(GraphBuilder &graph, mlir::Value input) const = 0;
   virtual mlir::Value logits(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base) const = 0;
 
+  /// The number of layers.
+  Extent readLayers(llvm::StringRef setting, int64_t byDefault) const;
+  /// Tokens that a text may have: --context, otherwise `byDefault`; at most `maximum`, which `setting` says.
+  int64_t readContext(llvm::StringRef setting, int64_t maximum, int64_t byDefault);
+
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
   /// `window` of 0: no window.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
@@ -44,6 +49,7 @@ protected:
 
   Config config;
   std::string cacheType;
+  std::optional<int64_t> contextAsked;
   Extent vocabulary = 1, hidden = 1, intermediate = 1, layers = 1;
   int64_t heads = 1, keyValueHeads = 1, headDim = 1, context = 1;
   double scale = 1.0;

@@ -35,7 +35,7 @@ public:
     vocabulary = config.extent("vocab_size", 32000);
     hidden = config.extent("hidden_size", 4096);
     intermediate = config.extent("intermediate_size", 11008);
-    layers = config.extent("num_hidden_layers", 32);
+    layers = readLayers("num_hidden_layers", 32);
     heads = config.integer("num_attention_heads", 32);
     keyValueHeads = config.integer("num_key_value_heads", heads);
     if (!config.has("head_dim") && hidden.size % heads != 0)
@@ -45,14 +45,13 @@ public:
     if (heads % keyValueHeads != 0)
       config.report("num_attention_heads " + llvm::Twine(heads) + " is not a multiple of num_key_value_heads " +
                     llvm::Twine(keyValueHeads));
-    context = config.integer("max_position_embeddings", 2048);
+    readPositions();
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
     epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
     activation = readActivation(config, "hidden_act", "silu");
     attentionBias = config.flag("attention_bias", false);
     feedForwardBias = config.flag("mlp_bias", false);
     tied = config.flag("tie_word_embeddings", false);
-    rotary = readRotaryFrequencies(config, headDim, variant.theta);
     if (variant.slidingWindow && config.has("sliding_window"))
       window = config.integer("sliding_window", 4096);
     else if (config.flag("use_sliding_window", false))
@@ -102,6 +101,20 @@ protected:
   }
 
 private:
+  void readPositions() {
+    int64_t maximum = config.integer("max_position_embeddings", 2048);
+    int64_t first = exactContext(config, maximum);
+    context = readContext("max_position_embeddings", maximum, first);
+    rotary = readRotaryFrequencies(config, headDim, variant.theta, context);
+    std::string limit = std::to_string(first) + " tokens (original_max_position_embeddings)";
+    if (first < maximum && !contextAsked)
+      remarkTexts.push_back("longrope: compiled for texts of up to " + limit + ", with short_factor; --context=" +
+                            std::to_string(maximum) + " compiles for longer ones, with long_factor");
+    else if (context > first)
+      remarkTexts.push_back("longrope: compiled with long_factor, which is for texts of more than " + limit +
+                            "; compile without --context for shorter ones");
+  }
+
   Value attention(GraphBuilder &graph, Value input, int64_t number) {
     Value normal = graph.rmsNorm(input, "input_layernorm", hidden, epsilon);
     GraphBuilder::Scope scope(graph, "self_attn");
