@@ -114,6 +114,8 @@ def main() -> None:
     phi3 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64, "pad_token_id": 0}
     write("phi3", t.Phi3ForCausalLM(t.Phi3Config(**phi3, partial_rotary_factor=0.5, sliding_window=20)), 10)
     write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
+    window = {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1, "intermediate_size": 48}
+    write("qwen3-window", t.Qwen3ForCausalLM(t.Qwen3Config(**(SMALL | window))), 11)
     dynamic = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0}
     write("llama-dynamic", llama(rope_parameters=dynamic, num_hidden_layers=1, intermediate_size=48), 18)
     longrope = {

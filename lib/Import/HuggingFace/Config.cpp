@@ -68,6 +68,11 @@ const llvm::json::Value *Config::find(llvm::StringRef setting) const {
   return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
 }
 
+bool Config::mentions(llvm::StringRef setting) const {
+  const llvm::json::Object *object = root.getAsObject();
+  return object && object->get(setting);
+}
+
 std::optional<Config> Config::section(llvm::StringRef setting) const {
   const llvm::json::Value *value = find(setting);
   if (!value)

@@ -49,6 +49,8 @@ public:
   static std::optional<Config> read(llvm::StringRef directory, llvm::StringRef file, Errors &errors);
 
   bool has(llvm::StringRef setting) const { return find(setting) != nullptr; }
+  /// Whether the setting is there, be it null: null can mean something else than the default.
+  bool mentions(llvm::StringRef setting) const;
   /// An integer in [minimum, maximum]; on an error the default.
   int64_t integer(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1, int64_t maximum = 1 << 28) const;
   /// An integer that is a dimension of weights. `setting` has to be a literal.

@@ -37,6 +37,25 @@ int64_t Decoder::readContext(llvm::StringRef setting, int64_t maximum, int64_t b
   return *contextAsked;
 }
 
+std::vector<bool> Decoder::readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const {
+  std::vector<bool> result;
+  if (!config.has("layer_types")) {
+    for (int64_t i = 0; i < layers.size; ++i)
+      result.push_back(byDefault(i));
+    return result;
+  }
+  for (const std::string &type : config.strings("layer_types")) {
+    if (type != "full_attention" && type != "sliding_attention")
+      config.refuse("layer_types", type, {"full_attention", "sliding_attention"});
+    result.push_back(type == "sliding_attention");
+  }
+  if (static_cast<int64_t>(result.size()) != layers.size)
+    config.report("layer_types names " + llvm::Twine(result.size()) + " layers, " + layers.setting + " is " +
+                  llvm::Twine(layers.size));
+  result.resize(layers.size);
+  return result;
+}
+
 void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
   OpBuilder &builder = graph.getBuilder();
   Type i64 = builder.getI64Type();

@@ -41,6 +41,8 @@ protected:
   Extent readLayers(llvm::StringRef setting, int64_t byDefault) const;
   /// Tokens that a text may have: --context, otherwise `byDefault`; at most `maximum`, which `setting` says.
   int64_t readContext(llvm::StringRef setting, int64_t maximum, int64_t byDefault);
+  /// Whether each layer attends to a window: layer_types, where it is given, otherwise what `byDefault` says.
+  std::vector<bool> readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const;
 
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
   /// `window` of 0: no window.

@@ -21,7 +21,9 @@ struct Variant {
   bool queryKeyValueBias = false; // Qwen2, whatever attention_bias says
   bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
   bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, where it is set
+  bool slidingLayers = false;     // Qwen2, Qwen3: so it is in some layers, with use_sliding_window
   bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
+  int64_t windowByDefault = 0;
   double theta = 10000.0;
 };
 
@@ -52,10 +54,7 @@ public:
     attentionBias = config.flag("attention_bias", false);
     feedForwardBias = config.flag("mlp_bias", false);
     tied = config.flag("tie_word_embeddings", false);
-    if (variant.slidingWindow && config.has("sliding_window"))
-      window = config.integer("sliding_window", 4096);
-    else if (config.flag("use_sliding_window", false))
-      config.refuseIfSet("use_sliding_window", "attention to a window in some layers only");
+    readWindow();
     classTable[0] = {variant.causalClass, Head::CausalLanguageModel};
   }
 
@@ -115,6 +114,24 @@ private:
                             "; compile without --context for shorter ones");
   }
 
+  void readWindow() {
+    // What is null has no window, what is absent has the configuration class's default.
+    if (variant.slidingWindow)
+      window = config.has("sliding_window")        ? config.integer("sliding_window", 4096)
+               : config.mentions("sliding_window") ? 0
+                                                   : variant.windowByDefault;
+    else if (variant.slidingLayers && config.flag("use_sliding_window", false))
+      window = config.integer("sliding_window", 4096);
+    else if (!variant.slidingLayers)
+      config.refuseIfSet("use_sliding_window", "models of this type have no layers with a window");
+    if (!variant.slidingLayers)
+      return;
+    int64_t firstSliding = config.integer("max_window_layers", 28, 0);
+    slides = readSlidingLayers(config, [&](int64_t number) { return window && number >= firstSliding; });
+    if (!window && llvm::is_contained(slides, true))
+      config.report("layer_types has 'sliding_attention', but use_sliding_window is not true");
+  }
+
   Value attention(GraphBuilder &graph, Value input, int64_t number) {
     Value normal = graph.rmsNorm(input, "input_layernorm", hidden, epsilon);
     GraphBuilder::Scope scope(graph, "self_attn");
@@ -136,7 +153,8 @@ private:
     Value query = rotate(graph, project("q_proj", "q_norm", heads));
     Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads));
     Value value = project("v_proj", "", keyValueHeads);
-    Value context = cachedAttention(graph, query, key, value, number, window);
+    Value context =
+        cachedAttention(graph, query, key, value, number, variant.slidingLayers && !slides[number] ? 0 : window);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
     return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
   }
@@ -158,6 +176,7 @@ private:
   Activation activation = Activation::Silu;
   bool attentionBias = false, feedForwardBias = false, tied = false;
   int64_t window = 0;
+  std::vector<bool> slides; // the layers with the window, where not all have it
 };
 
 } // namespace
@@ -166,18 +185,20 @@ std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOption
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "LlamaForCausalLM"});
 }
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true, .windowByDefault = 4096});
 }
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options,
                                  Variant{.causalClass = "Phi3ForCausalLM", .slidingWindow = true, .joined = true});
 }
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options,
-                                 Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true, .slidingLayers = true});
 }
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true, .slidingLayers = true});
 }
 
 } // namespace intarsia::importer
