@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -47,7 +48,7 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim == 1:
-                is_scale = "norm" in name
+                is_scale = ("norm" in name or "ln_" in name)
                 parameter.copy_((1.0 if is_scale else 0.0) + 0.2 * noise)
             else:
                 parameter.copy_(noise / parameter[0].numel() ** 0.5)
@@ -59,6 +60,7 @@ def write(
     seed: int,
     dtype: torch.dtype = torch.float32,
     long: int | None = None,
+    drop_prefix: str = "",
 ) -> None:
     if sys.argv[1:] and name not in sys.argv[1:]:
         return
@@ -70,6 +72,10 @@ def write(
     (folder / "generation_config.json").unlink(missing_ok=True)
     # The weights as stored, everything computed in float32.
     model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    if drop_prefix:
+        path = folder / "model.safetensors"
+        tensors = safetensors.torch.load_file(path)
+        safetensors.torch.save_file({key.removeprefix(drop_prefix): value for key, value in tensors.items()}, path)
     longest = max(LENGTHS) + STEPS
     vocabulary = model.config.vocab_size
     ids = np.random.default_rng(seed).integers(0, vocabulary, (len(LENGTHS), longest))
@@ -126,6 +132,11 @@ def main() -> None:
     phi3 |= {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 64}
     phi3 |= {"rope_parameters": longrope, "original_max_position_embeddings": 56}
     write("phi3-longrope", t.Phi3ForCausalLM(t.Phi3Config(**phi3)), 12, long=64)
+
+    gpt2 = {"vocab_size": 99, "n_positions": 64, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_inner": 80}
+    write("gpt2", t.GPT2LMHeadModel(t.GPT2Config(**gpt2)), 16)
+    scaled = t.GPT2Config(**gpt2, scale_attn_by_inverse_layer_idx=True)
+    write("gpt2-no-prefix-bf16", t.GPT2LMHeadModel(scaled), 17, torch.bfloat16, drop_prefix="transformer.")
 
 
 if __name__ == "__main__":

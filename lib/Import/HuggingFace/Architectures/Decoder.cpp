@@ -87,10 +87,10 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   {
     GraphBuilder::Scope scope(graph, base);
     int64_t number = 0;
-    Value state =
-        graph.layers(embed(graph), "layers.", layers, [&](Value input) { return layer(graph, input, number++); });
+    Value state = graph.layers(embed(graph), layerContainer(), layers,
+                               [&](Value input) { return layer(graph, input, number++); });
     // Rows are picked before the final norm: it and the product with the vocabulary are for those alone.
-    Value chosen = graph.rowsAt(state, graph.input("output_tokens"), "norm", "outputs");
+    Value chosen = graph.rowsAt(state, graph.input("output_tokens"), finalNormName(), "outputs");
     last = finalNorm(graph, chosen);
   }
   graph.output(logits(graph, last, base), "logits", {"outputs", vocabulary.size});
@@ -112,6 +112,18 @@ Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Valu
   return nn::CachedAttentionOp::create(builder, at, query.getType(), query, keys, values, positions, sequences, pages,
                                        Value(), builder.getF32FloatAttr(scale),
                                        window ? builder.getI64IntegerAttr(window) : IntegerAttr(), FloatAttr());
+}
+
+Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,
+                                 bool tied) const {
+  if (!tied)
+    return graph.linear(hiddenState, "lm_head", vocabulary, hidden, /*bias=*/false);
+  Value weight;
+  {
+    GraphBuilder::Scope scope(graph, base);
+    weight = graph.weight((table + ".weight").str(), {vocabulary, hidden});
+  }
+  return graph.linear(hiddenState, "lm_head", weight, Value());
 }
 
 } // namespace intarsia::importer

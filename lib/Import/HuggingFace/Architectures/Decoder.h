@@ -37,6 +37,10 @@ protected:
   virtual mlir::Value finalNorm(GraphBuilder &graph, mlir::Value input) const = 0;
   virtual mlir::Value logits(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base) const = 0;
 
+  /// What stands before the number of a layer, and the module of the norm after the last.
+  virtual llvm::StringRef layerContainer() const { return "layers."; }
+  virtual llvm::StringRef finalNormName() const { return "norm"; }
+
   /// The number of layers.
   Extent readLayers(llvm::StringRef setting, int64_t byDefault) const;
   /// Tokens that a text may have: --context, otherwise `byDefault`; at most `maximum`, which `setting` says.
@@ -48,6 +52,9 @@ protected:
   /// `window` of 0: no window.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
                               int64_t number, int64_t window);
+  /// The product with the vocabulary: lm_head, or with `tied` the embedding `table` of the base model once more.
+  mlir::Value vocabularyProduct(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base, llvm::StringRef table,
+                                bool tied) const;
 
   Config config;
   std::string cacheType;

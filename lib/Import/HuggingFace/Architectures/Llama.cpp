@@ -71,14 +71,7 @@ protected:
   }
 
   Value logits(GraphBuilder &graph, Value state, llvm::StringRef base) const override {
-    if (!tied)
-      return graph.linear(state, "lm_head", vocabulary, hidden, /*bias=*/false);
-    Value table;
-    {
-      GraphBuilder::Scope scope(graph, base);
-      table = graph.weight("embed_tokens.weight", {vocabulary, hidden});
-    }
-    return graph.linear(state, "lm_head", table, Value());
+    return vocabularyProduct(graph, state, base, "embed_tokens", tied);
   }
 
   Value layer(GraphBuilder &graph, Value input, int64_t number) override {
