@@ -48,7 +48,7 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim == 1:
-                is_scale = ("norm" in name or "ln_" in name)
+                is_scale = ("norm" in name or "ln_" in name) and not model.config.model_type.startswith("gemma")
                 parameter.copy_((1.0 if is_scale else 0.0) + 0.2 * noise)
             else:
                 parameter.copy_(noise / parameter[0].numel() ** 0.5)
@@ -70,14 +70,17 @@ def write(
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    # The weights as stored, everything computed in float32.
+    # The weights as stored, everything computed in float32; but constants of the model are rounded as the weights are.
     model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    embed_scale = getattr(model.get_input_embeddings(), "embed_scale", None)
+    if embed_scale is not None:
+        embed_scale.copy_(embed_scale.to(dtype))
     if drop_prefix:
         path = folder / "model.safetensors"
         tensors = safetensors.torch.load_file(path)
         safetensors.torch.save_file({key.removeprefix(drop_prefix): value for key, value in tensors.items()}, path)
     longest = max(LENGTHS) + STEPS
-    vocabulary = model.config.vocab_size
+    vocabulary = model.config.get_text_config().vocab_size
     ids = np.random.default_rng(seed).integers(0, vocabulary, (len(LENGTHS), longest))
 
     def logits_of(ids: np.ndarray) -> np.ndarray:
@@ -132,6 +135,22 @@ def main() -> None:
     phi3 |= {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 64}
     phi3 |= {"rope_parameters": longrope, "original_max_position_embeddings": 56}
     write("phi3-longrope", t.Phi3ForCausalLM(t.Phi3Config(**phi3)), 12, long=64)
+
+    caps = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 24}
+    write("gemma2", t.Gemma2ForCausalLM(t.Gemma2Config(**SMALL, **caps, sliding_window=11)), 13)
+    gemma3 = SMALL | {"num_hidden_layers": 3, "sliding_window": 11, "sliding_window_pattern": 2}
+    gemma3["rope_parameters"] = {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+    }
+    text = t.Gemma3TextConfig(**gemma3, query_pre_attn_scalar=24)
+    write("gemma3-text-bf16", t.Gemma3ForCausalLM(text), 14, torch.bfloat16)
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    vision |= {"image_size": 8, "patch_size": 4}
+    text = t.Gemma3TextConfig(**(SMALL | {"num_hidden_layers": 1, "intermediate_size": 48, "sliding_window": 11}))
+    parts = {"text_config": text, "vision_config": t.SiglipVisionConfig(**vision)}
+    gemma3 = t.Gemma3Config(**parts, mm_tokens_per_image=4, image_token_index=98)
+    write("gemma3", t.Gemma3ForConditionalGeneration(gemma3), 15, torch.bfloat16)
 
     gpt2 = {"vocab_size": 99, "n_positions": 64, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_inner": 80}
     write("gpt2", t.GPT2LMHeadModel(t.GPT2Config(**gpt2)), 16)

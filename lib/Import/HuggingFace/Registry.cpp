@@ -15,6 +15,9 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
       {"bert", makeBert},
       {"distilbert", makeDistilBert},
+      {"gemma2", makeGemma2},
+      {"gemma3", makeGemma3},
+      {"gemma3_text", makeGemma3Text},
       {"gpt2", makeGpt2},
       {"llama", makeLlama},
       {"mistral", makeMistral},

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Architectures/Decoder.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 
 namespace intarsia::importer {
@@ -101,8 +103,8 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   graph.endFunction(sizeLimits(), metadata(builder));
 }
 
-Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number,
-                               int64_t window) {
+Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number, int64_t window,
+                               double softCap) {
   OpBuilder &builder = graph.getBuilder();
   Location at = graph.location("");
   Value positions = graph.input("positions"), sequences = graph.input("sequences"), pages = graph.input("page_table");
@@ -111,7 +113,18 @@ Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Valu
   values = nn::CacheAppendOp::create(builder, at, values.getType(), values, value, positions, sequences, pages, false);
   return nn::CachedAttentionOp::create(builder, at, query.getType(), query, keys, values, positions, sequences, pages,
                                        Value(), builder.getF32FloatAttr(scale),
-                                       window ? builder.getI64IntegerAttr(window) : IntegerAttr(), FloatAttr());
+                                       window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
+                                       softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr());
+}
+
+Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies &rotary) const {
+  OpBuilder &builder = graph.getBuilder();
+  Location at = graph.location("rotary_emb");
+  auto type = RankedTensorType::get({static_cast<int64_t>(rotary.frequencies.size())}, builder.getF32Type());
+  Value frequencies =
+      arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, llvm::ArrayRef<float>(rotary.frequencies)));
+  return nn::RopeOp::create(builder, at, input.getType(), input, graph.input("positions"), frequencies,
+                            /*interleaved=*/false, llvm::APFloat(rotary.attentionFactor));
 }
 
 Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,

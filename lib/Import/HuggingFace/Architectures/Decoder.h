@@ -49,9 +49,11 @@ protected:
   std::vector<bool> readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const;
 
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
-  /// `window` of 0: no window.
+  /// `window` of 0: no window; `softCap` of 0: no cap on scores.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
-                              int64_t number, int64_t window);
+                              int64_t number, int64_t window, double softCap = 0.0);
+  /// nn.rope of rows [tokens, heads, head_dim] at their positions.
+  mlir::Value rotate(GraphBuilder &graph, mlir::Value input, const RotaryFrequencies &rotary) const;
   /// The product with the vocabulary: lm_head, or with `tied` the embedding `table` of the base model once more.
   mlir::Value vocabularyProduct(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base, llvm::StringRef table,
                                 bool tied) const;

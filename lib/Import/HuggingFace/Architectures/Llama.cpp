@@ -7,7 +7,6 @@
 #include "lib/Import/HuggingFace/Architectures/Architectures.h"
 #include "lib/Import/HuggingFace/Architectures/Decoder.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
 
 using namespace mlir;
@@ -143,23 +142,13 @@ private:
       return variant.queryKeyNorm && !norm.empty() ? graph.rmsNorm(split, norm, Extent(headDim, "head_dim"), epsilon)
                                                    : split;
     };
-    Value query = rotate(graph, project("q_proj", "q_norm", heads));
-    Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads));
+    Value query = rotate(graph, project("q_proj", "q_norm", heads), rotary);
+    Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads), rotary);
     Value value = project("v_proj", "", keyValueHeads);
     Value context =
         cachedAttention(graph, query, key, value, number, variant.slidingLayers && !slides[number] ? 0 : window);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
     return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
-  }
-
-  Value rotate(GraphBuilder &graph, Value input) const {
-    OpBuilder &builder = graph.getBuilder();
-    Location at = graph.location("rotary_emb");
-    auto type = RankedTensorType::get({static_cast<int64_t>(rotary.frequencies.size())}, builder.getF32Type());
-    Value frequencies =
-        arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, llvm::ArrayRef<float>(rotary.frequencies)));
-    return nn::RopeOp::create(builder, at, input.getType(), input, graph.input("positions"), frequencies,
-                              /*interleaved=*/false, llvm::APFloat(rotary.attentionFactor));
   }
 
   Variant variant;
