@@ -16,6 +16,7 @@ the model was first trained for, where that changes how it is computed.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -61,7 +62,9 @@ def write(
     dtype: torch.dtype = torch.float32,
     long: int | None = None,
     drop_prefix: str = "",
+    older: dict[str, object] | None = None,
 ) -> None:
+    """Writes one model, with `long` tokens in its long text, and its settings in `older` words (None: left out)."""
     if sys.argv[1:] and name not in sys.argv[1:]:
         return
     randomize(model, seed)
@@ -70,6 +73,17 @@ def write(
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
+    config = json.loads((folder / "config.json").read_text())
+    for key, value in (older or {}).items():
+        *parents, last = key.split(".")
+        section = config
+        for parent in parents:
+            section = section[parent]
+        section.pop(last, None)
+        if value is not None:
+            section[last] = value
+    if older:
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     # The weights as stored, everything computed in float32; but constants of the model are rounded as the weights are.
     model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     embed_scale = getattr(model.get_input_embeddings(), "embed_scale", None)
@@ -125,6 +139,11 @@ def main() -> None:
     write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
     window = {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1, "intermediate_size": 48}
     write("qwen3-window", t.Qwen3ForCausalLM(t.Qwen3Config(**(SMALL | window))), 11)
+    smollm = SMALL | {"num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 64}
+    older = {"rope_parameters": None, "head_dim": None, "rope_theta": 1000.0, "rope_interleaved": False}
+    older |= {"pretraining_tp": 1, "mlp_bias": None, "dtype": None, "torch_dtype": "bfloat16"}
+    smollm = t.LlamaForCausalLM(t.LlamaConfig(**smollm, tie_word_embeddings=True))
+    write("llama-older-bf16", smollm, 19, torch.bfloat16, older=older)
     dynamic = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0}
     write("llama-dynamic", llama(rope_parameters=dynamic, num_hidden_layers=1, intermediate_size=48), 18)
     longrope = {
@@ -147,10 +166,14 @@ def main() -> None:
     write("gemma3-text-bf16", t.Gemma3ForCausalLM(text), 14, torch.bfloat16)
     vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
     vision |= {"image_size": 8, "patch_size": 4}
-    text = t.Gemma3TextConfig(**(SMALL | {"num_hidden_layers": 1, "intermediate_size": 48, "sliding_window": 11}))
+    text = t.Gemma3TextConfig(**(SMALL | {"intermediate_size": 48, "sliding_window": 11, "sliding_window_pattern": 2}))
     parts = {"text_config": text, "vision_config": t.SiglipVisionConfig(**vision)}
     gemma3 = t.Gemma3Config(**parts, mm_tokens_per_image=4, image_token_index=98)
-    write("gemma3", t.Gemma3ForConditionalGeneration(gemma3), 15, torch.bfloat16)
+    older = {"rope_parameters": None, "layer_types": None, "_sliding_window_pattern": None, "rope_theta": 1000.0}
+    older |= {"rope_local_base_freq": 100.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}
+    older |= {"tie_word_embeddings": None, "query_pre_attn_scalar": None}
+    older = {f"text_config.{key}": value for key, value in older.items()}
+    write("gemma3", t.Gemma3ForConditionalGeneration(gemma3), 15, torch.bfloat16, older=older)
 
     gpt2 = {"vocab_size": 99, "n_positions": 64, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_inner": 80}
     write("gpt2", t.GPT2LMHeadModel(t.GPT2Config(**gpt2)), 16)
