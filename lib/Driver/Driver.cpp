@@ -207,6 +207,9 @@ llvm::Error Compilation::checkFlags() const {
   if (firstPhase > Phase::Import && options.import.cacheType.has_value())
     return createStringError("--kv is about the import of a model directory, which does not run with --start-from=" +
                              first);
+  if (firstPhase > Phase::Import && options.import.context.has_value())
+    return createStringError(
+        "--context is about the import of a model directory, which does not run with --start-from=" + first);
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;

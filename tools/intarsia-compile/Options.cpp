@@ -41,6 +41,10 @@ struct Flags {
   cl::opt<std::string> cacheType{
       "kv", cl::value_desc("type"), cl::cat(category),
       cl::desc("Element type of a language model's key/value cache: f16 (default), bf16, f32")};
+  cl::opt<unsigned> context{
+      "context", cl::value_desc("tokens"), cl::cat(category),
+      cl::desc("Longest text of a language model (default: what it was trained for; models with longrope: what it was "
+               "trained for first)")};
   cl::opt<std::string> quantize{
       "quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
       cl::desc("Round stored matrices to this format: int4, int8 (also int4-g64, int4-g128, int4-channel), mxfp4, "
@@ -120,6 +124,8 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.cacheType.getNumOccurrences())
     options.import.cacheType = flags.cacheType;
+  if (flags.context.getNumOccurrences())
+    options.import.context = flags.context;
   options.quantize.format = flags.quantize;
   options.quantize.activations = flags.quantizeActivations;
   options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());

@@ -13,11 +13,20 @@ namespace intarsia::importer {
 
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
-      {"bert", makeBert},   {"distilbert", makeDistilBert},
-      {"llama", makeLlama}, {"mistral", makeMistral},
-      {"phi3", makePhi3},   {"qwen2", makeQwen2},
-      {"qwen3", makeQwen3}, {"roberta", makeRoberta},
-      {"vit", makeViT},     {"xlm-roberta", makeXlmRoberta},
+      {"bert", makeBert},
+      {"distilbert", makeDistilBert},
+      {"gemma2", makeGemma2},
+      {"gemma3", makeGemma3},
+      {"gemma3_text", makeGemma3Text},
+      {"gpt2", makeGpt2},
+      {"llama", makeLlama},
+      {"mistral", makeMistral},
+      {"phi3", makePhi3},
+      {"qwen2", makeQwen2},
+      {"qwen3", makeQwen3},
+      {"roberta", makeRoberta},
+      {"vit", makeViT},
+      {"xlm-roberta", makeXlmRoberta},
   };
   return table;
 }
@@ -62,8 +71,8 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
 
 void refuseCommonSettings(const Config &config) {
   config.refuseIfSet("is_decoder", "only encoders are imported; export the model with is_decoder=False");
-  config.refuseIfSet("is_encoder_decoder", "only encoders are imported");
-  config.refuseIfSet("add_cross_attention", "only encoders are imported");
+  config.refuseIfSet("is_encoder_decoder", "encoders and decoders are imported, not both in one model");
+  config.refuseIfSet("add_cross_attention", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("pruned_heads", "save the model with its heads merged");
   config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
 }
