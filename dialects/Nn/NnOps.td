@@ -294,6 +294,7 @@ def Nn_RopeOp : Nn_TensorOp<"rope"> {
 }
 
 include "dialects/Nn/NnCacheOps.td"
+include "dialects/Nn/NnExpertOps.td"
 
 //===-- Block formats -----------------------------------------------------------------------------------------===//
 
