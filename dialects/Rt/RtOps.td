@@ -49,7 +49,8 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
   let summary = "How a weight lies in memory";
   let description = [{
     `#rt.layout<row_major>`, or `#rt.layout<panels, 32>`: a matrix `[N, K]` stored as `[ceil(N / 32)][K][32]`, columns
-    beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads.
+    beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads; of a tensor
+    of matrices `[…, N, K]` each is stored so, one after another.
   }];
   let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width);
   let assemblyFormat = "`<` $kind (`,` $width^)? `>`";
@@ -100,6 +101,7 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
   let description = [{
     Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
     `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
+    With `strides` there is one key, and the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …`.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
     and there are no keys.
@@ -110,6 +112,7 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed,
+                       OptionalAttr<DenseI64ArrayAttr>:$strides,
                        OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;

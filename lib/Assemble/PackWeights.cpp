@@ -111,8 +111,11 @@ struct Item {
   std::vector<char> data;                      // of constants that the IR holds
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
-  int64_t panelWidth = 0;        // 0: row-major
-  int64_t rows = 0, columns = 0; // of the whole, for panels; of the parts, if transposed
+  int64_t panelWidth = 0;              // 0: row-major
+  int64_t rows = 0, columns = 0;       // of the whole, for panels; of the parts, if transposed
+  int64_t matrixRows = 0;              // of one of the matrices, for panels
+  std::vector<int64_t> shape, strides; // of the elements in the one part, if they lie in another order
+  bool isReordered() const { return transposed || !strides.empty(); }
   uint64_t bytes = 0, begin = 0; // in the packed file
 };
 
@@ -148,6 +151,21 @@ std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t
   llvm_unreachable("rows of the parts were counted");
 }
 
+/// Where a row of an item with strides begins in its part.
+int64_t rowOffset(const Item &item, int64_t row) {
+  int64_t offset = 0;
+  for (size_t dimension = item.shape.size() - 1; dimension-- > 0; row /= item.shape[dimension])
+    offset += row % item.shape[dimension] * item.strides[dimension];
+  return offset;
+}
+
+/// Rows of the whole before a panel: those of a matrix begin a panel of their own.
+int64_t rowsBefore(const Item &item, uint64_t panel) {
+  int64_t panelsOfMatrix = llvm::divideCeil(item.matrixRows, item.panelWidth);
+  int64_t matrix = panel / panelsOfMatrix, inside = panel % panelsOfMatrix;
+  return matrix * item.matrixRows + inside * item.panelWidth;
+}
+
 /// Drops pages of a mapped source that nothing reads again.
 void dropPages(const void *data, uint64_t bytes) {
   uintptr_t page = sysconf(_SC_PAGESIZE), begin = llvm::alignTo(reinterpret_cast<uintptr_t>(data), page);
@@ -161,7 +179,17 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
   buffer.assign(unit.bytes, 0);
   T *panel = reinterpret_cast<T *>(buffer.data());
   for (uint64_t number = unit.first; number < unit.last; ++number, panel += item.panelWidth * item.columns) {
-    int64_t firstRow = number * item.panelWidth, lastRow = std::min(firstRow + item.panelWidth, item.rows);
+    int64_t firstRow = rowsBefore(item, number);
+    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
+    if (!item.strides.empty()) {
+      std::vector<const T *> rows;
+      for (int64_t row = firstRow; row < lastRow; ++row)
+        rows.push_back(static_cast<const T *>(item.parts.front()->data) + rowOffset(item, row));
+      for (int64_t column = 0; column < item.columns; ++column)
+        for (size_t row = 0; row < rows.size(); ++row)
+          panel[column * item.panelWidth + row] = rows[row][column * item.strides.back()];
+      continue;
+    }
     if (!item.transposed) {
       std::vector<const T *> rows;
       for (int64_t row = firstRow; row < lastRow; ++row) {
@@ -181,11 +209,17 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
   }
 }
 
-template <typename T> void makeTransposedRows(const Unit &unit, std::vector<char> &buffer) {
+template <typename T> void makeReorderedRows(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   buffer.resize(unit.bytes);
   T *target = reinterpret_cast<T *>(buffer.data());
   for (uint64_t row = unit.first; row < unit.last; ++row, target += item.columns) {
+    if (!item.strides.empty()) {
+      const T *source = static_cast<const T *>(item.parts.front()->data) + rowOffset(item, row);
+      for (int64_t column = 0; column < item.columns; ++column)
+        target[column] = source[column * item.strides.back()];
+      continue;
+    }
     auto [part, partRow] = partOfRow(item, row);
     int64_t partRows = part->shape[1];
     const T *source = static_cast<const T *>(part->data) + partRow;
@@ -209,8 +243,8 @@ template <template <typename> typename Body, typename... Args> void withElement(
 template <typename T> struct Panels {
   void operator()(const Unit &unit, std::vector<char> &buffer) { makePanels<T>(unit, buffer); }
 };
-template <typename T> struct TransposedRows {
-  void operator()(const Unit &unit, std::vector<char> &buffer) { makeTransposedRows<T>(unit, buffer); }
+template <typename T> struct ReorderedRows {
+  void operator()(const Unit &unit, std::vector<char> &buffer) { makeReorderedRows<T>(unit, buffer); }
 };
 
 /// Bytes [first, last) of an item that is stored as its parts are.
@@ -316,6 +350,12 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   }
   if (item.transposed)
     item.name += ".transposed";
+  if (auto strides = constant.getStrides()) {
+    item.name += ".reordered";
+    item.strides.assign(strides->begin(), strides->end());
+    item.shape.assign(type.getShape().begin(), type.getShape().end());
+    item.columns = item.shape.back();
+  }
   item.fileShape.assign(type.getShape().begin(), type.getShape().end());
   item.bytes = wanted;
   bool isMatrix = type.getRank() == 2;
@@ -323,18 +363,25 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.rows = type.getDimSize(0);
     item.columns = type.getDimSize(1);
   }
+  item.matrixRows = item.rows;
   if (constant.getLayout().getKind() == rt::LayoutKind::Panels) {
     item.panelWidth = constant.getLayout().getWidth();
     item.name += ".panels" + std::to_string(item.panelWidth);
-    int64_t panels = llvm::divideCeil(item.rows, item.panelWidth);
-    item.fileShape = {panels, item.columns, item.panelWidth};
-    item.bytes = uint64_t(panels) * item.columns * item.panelWidth * item.elementBytes;
+    ArrayRef<int64_t> leading = type.getShape().drop_back(2);
+    int64_t matrices = ShapedType::getNumElements(leading);
+    item.columns = type.getShape().back();
+    item.matrixRows = type.getShape().drop_back().back();
+    item.rows = matrices * item.matrixRows;
+    int64_t panels = llvm::divideCeil(item.matrixRows, item.panelWidth);
+    item.fileShape.assign(leading.begin(), leading.end());
+    llvm::append_values(item.fileShape, panels, item.columns, item.panelWidth);
+    item.bytes = uint64_t(matrices) * panels * item.columns * item.panelWidth * item.elementBytes;
   }
   if (item.transposed && !isMatrix)
     return createStringError("constant '" + constant.getSymName() + "' is transposed, which needs a matrix, and is " +
                              typeText(item.dtype, type.getShape()) +
                              "; reshape the weight where it is used, not where it is stored");
-  if ((item.panelWidth || item.transposed) && item.columns) {
+  if ((item.panelWidth || item.transposed) && item.columns && item.strides.empty()) {
     for (const SafetensorsEntry *part : item.parts)
       if (part->bytes() % (item.columns * item.elementBytes) || (item.transposed && part->shape[0] != item.columns))
         return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
@@ -430,7 +477,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   uint64_t dataBytes = 0;
   for (const Item *item : placed) {
     uint64_t stepBytes = 1, steps = item->bytes; // bytes, rows or panels: what a unit is counted in
-    if (item->panelWidth || item->transposed) {
+    if (item->panelWidth || item->isReordered()) {
       stepBytes = (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
       steps = stepBytes ? item->bytes / stepBytes : 0;
     }
@@ -485,9 +532,9 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       StringRef bytes;
       if (item.panelWidth)
         withElement<Panels>(item.elementBytes, unit, buffer);
-      else if (item.transposed)
-        withElement<TransposedRows>(item.elementBytes, unit, buffer);
-      bytes = item.panelWidth || item.transposed ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
+      else if (item.isReordered())
+        withElement<ReorderedRows>(item.elementBytes, unit, buffer);
+      bytes = item.panelWidth || item.isReordered() ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
       {
@@ -497,14 +544,15 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
         ++hashed;
       }
       turn.notify_all();
-      if (item.parts.empty() || item.dataEntry || item.transposed)
+      if (item.parts.empty() || item.dataEntry || item.isReordered())
         continue; // nothing mapped, or read across
       // What this unit read of the sources: rows of panels or bytes.
-      uint64_t rowBytes = item.panelWidth ? item.columns * item.elementBytes : 1;
-      uint64_t scale = item.panelWidth ? item.panelWidth * rowBytes : 1, partBegin = 0;
+      uint64_t rowBytes = item.columns * item.elementBytes, partBegin = 0;
+      uint64_t firstRead = item.panelWidth ? rowsBefore(item, unit.first) * rowBytes : unit.first;
+      uint64_t lastRead = item.panelWidth ? rowsBefore(item, unit.last) * rowBytes : unit.last;
       for (const SafetensorsEntry *part : item.parts) {
         uint64_t partEnd = partBegin + part->bytes();
-        uint64_t begin = std::max(unit.first * scale, partBegin), end = std::min(unit.last * scale, partEnd);
+        uint64_t begin = std::max(firstRead, partBegin), end = std::min(lastRead, partEnd);
         if (begin < end)
           dropPages(static_cast<const char *>(part->data) + (begin - partBegin), end - begin);
         partBegin = partEnd;

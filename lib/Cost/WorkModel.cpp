@@ -25,9 +25,13 @@ bool intarsia::isCompileTime(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa<nn::WeightOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;
-  // Packing transposes matrices of archives as they are stored; any other transposition is a kernel.
-  if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
-    return transpose.getInput().getDefiningOp<nn::WeightOp>() && transpose.getInput().getType().getRank() == 2;
+  // Packing transposes what one tensor of an archive holds; any other transposition is a kernel.
+  if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
+    Operation *source = transpose.getInput().getDefiningOp();
+    while (isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(source))
+      source = source->getOperand(0).getDefiningOp();
+    return isa_and_nonnull<nn::WeightOp>(source);
+  }
   return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op) &&
          llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
 }

@@ -65,6 +65,8 @@ public:
       state.addAttribute("keys", builder.getArrayAttr(keys));
       if (expression.transposed)
         state.addAttribute("transposed", builder.getUnitAttr());
+      if (!expression.strides.empty())
+        state.addAttribute("strides", builder.getDenseI64ArrayAttr(expression.strides));
     }
     state.addAttribute("layout", layout);
     state.addAttribute("type", TypeAttr::get(expression.type));

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -23,11 +24,20 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return std::nullopt;
   if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
     return input;
-  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed) {
-    reason = "only a matrix of an archive can be transposed ahead of time";
+  if (input->keys.size() != 1 || input->transposed) {
+    reason = "only a tensor of an archive can be transposed ahead of time";
     return std::nullopt;
   }
-  input->transposed = true;
+  if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>()) {
+    input->transposed = true;
+  } else {
+    SmallVector<int64_t> before(input->strides);
+    if (before.empty())
+      before = computeSuffixProduct(input->type.getShape());
+    input->strides.clear();
+    for (int64_t dimension : op.getPermutation())
+      input->strides.push_back(before[dimension]);
+  }
   input->type = cast<RankedTensorType>(op->getResult(0).getType());
   return input;
 }
@@ -44,6 +54,10 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
       reason = "weights are joined ahead of time along their outermost dimension only";
       return std::nullopt;
     }
+    if (!part->strides.empty() && op.getInputs().size() > 1) {
+      reason = "weights that are joined must be matrices, if they are transposed";
+      return std::nullopt;
+    }
     if (part->value) {
       reason = "weights are joined ahead of time with weights, not with constants";
       return std::nullopt;
@@ -53,6 +67,7 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
       return std::nullopt;
     }
     whole.transposed = part->transposed;
+    whole.strides = part->strides;
     whole.archives.append(part->archives);
     whole.keys.append(part->keys);
   }
@@ -64,7 +79,7 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   auto shape = dyn_cast<RankedTensorType>(type);
   if (!input || !shape || !shape.hasStaticShape())
     return std::nullopt;
-  if (input->transposed && shape.getShape() != input->type.getShape()) {
+  if ((input->transposed || !input->strides.empty()) && shape.getShape() != input->type.getShape()) {
     // The packer transposes rows and columns, which the new shape does not tell. Others see the reshape as a view.
     reason = "a weight that is transposed ahead of time keeps its shape";
     return std::nullopt;

@@ -20,13 +20,15 @@ namespace intarsia::lower {
 struct WeightExpression {
   llvm::SmallVector<mlir::FlatSymbolRefAttr> archives; // one for each key
   llvm::SmallVector<mlir::StringAttr> keys;
-  bool transposed = false;       // each key is a matrix, transposed before it is joined
-  mlir::DenseElementsAttr value; // instead of keys
-  mlir::RankedTensorType type;   // of the whole
+  bool transposed = false;            // each key is a matrix, transposed before it is joined
+  llvm::SmallVector<int64_t> strides; // of the elements of one key that lie in another order; else empty
+  mlir::DenseElementsAttr value;      // instead of keys
+  mlir::RankedTensorType type;        // of the whole
 };
 
-/// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of matrices and
-/// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
+/// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of what
+/// one key holds and concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value
+/// began as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
 } // namespace intarsia::lower
