@@ -389,13 +389,16 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
-/// Panels for an operand that linears read as their weight and nothing else does; row-major for other constants.
+/// Panels for an operand that linears or experts read as their weight and nothing else does; row-major for other
+/// constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   std::string reason;
   if (!weightExpressionOf(group.getInputs()[operand], reason))
     return nullptr;
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [](OpOperand &use) {
+    if (auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner()))
+      return use.get() == experts.getGateUp() || use.get() == experts.getDown();
     auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
     return linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber();
   });
