@@ -45,6 +45,8 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim == 1:
                 parameter.copy_((1.0 if "norm" in name else 0.0) + 0.2 * noise)
+            elif parameter.ndim == 3:  # matrices of experts
+                parameter.copy_(noise / parameter.shape[-1] ** 0.5)
             else:
                 parameter.copy_(noise / parameter[0].numel() ** 0.5)
 
@@ -94,6 +96,19 @@ def main() -> None:
     phi3 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64, "pad_token_id": 0}
     write("phi3", t.Phi3ForCausalLM(t.Phi3Config(**phi3, partial_rotary_factor=0.5, sliding_window=20)), 10)
     write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
+
+    mixtral = SMALL | {"num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 40}
+    write("mixtral", t.MixtralForCausalLM(t.MixtralConfig(**mixtral)), 20)
+    moe = SMALL | {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "intermediate_size": 40}
+    write("qwen3-moe-bf16", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**moe)), 21, torch.bfloat16)
+    mixed = moe | {"num_hidden_layers": 4, "decoder_sparse_step": 2, "mlp_only_layers": [3], "norm_topk_prob": True}
+    mixed |= {"num_experts": 4, "num_experts_per_tok": 2}
+    write("qwen3-moe-mixed", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**mixed)), 22)
+    yarn |= {"beta_fast": 8.0, "truncate": False}
+    oss = mixtral | {"sliding_window": 11, "swiglu_limit": 1.0, "rope_parameters": yarn}
+    write("gpt-oss-bf16", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 23, torch.bfloat16)
+    oss |= {"layer_types": ["full_attention", "sliding_attention"], "swiglu_alpha": 1.3, "attention_bias": False}
+    write("gpt-oss", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 24)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,19 @@ namespace intarsia::importer {
 
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
-      {"bert", makeBert},   {"distilbert", makeDistilBert},
-      {"llama", makeLlama}, {"mistral", makeMistral},
-      {"phi3", makePhi3},   {"qwen2", makeQwen2},
-      {"qwen3", makeQwen3}, {"roberta", makeRoberta},
-      {"vit", makeViT},     {"xlm-roberta", makeXlmRoberta},
+      {"bert", makeBert},
+      {"distilbert", makeDistilBert},
+      {"gpt_oss", makeGptOss},
+      {"llama", makeLlama},
+      {"mistral", makeMistral},
+      {"mixtral", makeMixtral},
+      {"phi3", makePhi3},
+      {"qwen2", makeQwen2},
+      {"qwen3", makeQwen3},
+      {"qwen3_moe", makeQwen3Moe},
+      {"roberta", makeRoberta},
+      {"vit", makeViT},
+      {"xlm-roberta", makeXlmRoberta},
   };
   return table;
 }

@@ -13,11 +13,14 @@ namespace intarsia::importer {
 
 std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeQwen3Moe(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeViT(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeXlmRoberta(const Config &config, const ImportOptions &options);

@@ -66,8 +66,8 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   graph.endFunction(sizeLimits(), metadata(builder));
 }
 
-Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number,
-                               int64_t window) {
+Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number, int64_t window,
+                               Value sinks) {
   OpBuilder &builder = graph.getBuilder();
   Location at = graph.location("");
   Value positions = graph.input("positions"), sequences = graph.input("sequences"), pages = graph.input("page_table");
@@ -75,7 +75,7 @@ Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Valu
   keys = nn::CacheAppendOp::create(builder, at, keys.getType(), keys, key, positions, sequences, pages, true);
   values = nn::CacheAppendOp::create(builder, at, values.getType(), values, value, positions, sequences, pages, false);
   return nn::CachedAttentionOp::create(builder, at, query.getType(), query, keys, values, positions, sequences, pages,
-                                       Value(), builder.getF32FloatAttr(scale),
+                                       sinks, builder.getF32FloatAttr(scale),
                                        window ? builder.getI64IntegerAttr(window) : IntegerAttr(), FloatAttr());
 }
 

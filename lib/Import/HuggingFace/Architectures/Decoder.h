@@ -38,9 +38,9 @@ protected:
   virtual mlir::Value logits(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base) const = 0;
 
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
-  /// `window` of 0: no window.
+  /// `window` of 0: no window; `sinks` [heads] may be null.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
-                              int64_t number, int64_t window);
+                              int64_t number, int64_t window, mlir::Value sinks = nullptr);
 
   Config config;
   std::string cacheType;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Architectures/Architectures.h"
 #include "lib/Import/HuggingFace/Architectures/Decoder.h"
+#include "lib/Import/HuggingFace/Architectures/MixtureOfExperts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
@@ -22,6 +23,8 @@ struct Variant {
   bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
   bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, where it is set
   bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
+  std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
+  bool sinks = false;                                  // gpt-oss; its layers differ in whether they see a window
   double theta = 10000.0;
 };
 
@@ -49,7 +52,7 @@ public:
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
     epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
     activation = readActivation(config, "hidden_act", "silu");
-    attentionBias = config.flag("attention_bias", false);
+    attentionBias = config.flag("attention_bias", variant.sinks);
     feedForwardBias = config.flag("mlp_bias", false);
     tied = config.flag("tie_word_embeddings", false);
     rotary = readRotaryFrequencies(config, headDim, variant.theta);
@@ -57,6 +60,19 @@ public:
       window = config.integer("sliding_window", 4096);
     else if (config.flag("use_sliding_window", false))
       config.refuseIfSet("use_sliding_window", "attention to a window in some layers only");
+    if (variant.sinks) {
+      layerTypes = config.strings("layer_types");
+      for (int64_t i = layerTypes.size(); !config.has("layer_types") && i < layers.size; ++i)
+        layerTypes.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
+      if (static_cast<int64_t>(layerTypes.size()) != layers.size)
+        config.report("layer_types has " + llvm::Twine(layerTypes.size()) + " layers, num_hidden_layers is " +
+                      llvm::Twine(layers.size));
+      for (const std::string &type : layerTypes)
+        if (type != "sliding_attention" && type != "full_attention")
+          config.refuse("layer_types", type, {"sliding_attention", "full_attention"});
+    }
+    if (variant.experts)
+      experts.emplace(config, *variant.experts, hidden);
     classTable[0] = {variant.causalClass, Head::CausalLanguageModel};
   }
 
@@ -86,6 +102,8 @@ protected:
   Value layer(GraphBuilder &graph, Value input, int64_t number) override {
     Value attended = graph.add(input, attention(graph, input, number), "self_attn");
     Value normal = graph.rmsNorm(attended, "post_attention_layernorm", hidden, epsilon);
+    if (experts && experts->isIn(number))
+      return graph.add(attended, experts->build(graph, normal), "");
     GraphBuilder::Scope scope(graph, "mlp");
     Value gate, up;
     if (variant.joined) {
@@ -123,7 +141,9 @@ private:
     Value query = rotate(graph, project("q_proj", "q_norm", heads));
     Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads));
     Value value = project("v_proj", "", keyValueHeads);
-    Value context = cachedAttention(graph, query, key, value, number, window);
+    Value sinks = variant.sinks ? graph.weight("sinks", {Extent(heads, "num_attention_heads")}) : Value();
+    bool seesAll = !layerTypes.empty() && layerTypes[number] == "full_attention";
+    Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, sinks);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
     return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
   }
@@ -145,6 +165,8 @@ private:
   Activation activation = Activation::Silu;
   bool attentionBias = false, feedForwardBias = false, tied = false;
   int64_t window = 0;
+  llvm::SmallVector<std::string> layerTypes; // empty: all layers are alike
+  std::optional<MixtureOfExperts> experts;
 };
 
 } // namespace
@@ -152,8 +174,22 @@ private:
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "LlamaForCausalLM"});
 }
+std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "GptOssForCausalLM",
+                                         .slidingWindow = true,
+                                         .experts = ExpertStorage::GptOss,
+                                         .sinks = true,
+                                         .theta = 150000.0});
+}
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
+}
+std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(
+      config, options,
+      Variant{
+          .causalClass = "MixtralForCausalLM", .slidingWindow = true, .experts = ExpertStorage::Mixtral, .theta = 1e6});
 }
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options,
@@ -165,6 +201,11 @@ std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOption
 }
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true});
+}
+std::unique_ptr<Architecture> makeQwen3Moe(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(
+      config, options,
+      Variant{.causalClass = "Qwen3MoeForCausalLM", .queryKeyNorm = true, .experts = ExpertStorage::Qwen3Moe});
 }
 
 } // namespace intarsia::importer
