@@ -170,8 +170,10 @@ LogicalResult ConstantOp::verify() {
   } else if (size_t archives = getArchives() ? getArchives()->size() : 0; archives != getKeys().size()) {
     return emitOpError() << "has " << getKeys().size() << " keys and " << archives << " archives";
   }
+  if (getMxfp4() && (getKeys().size() != 2 || getTransposed() || !type.getElementType().isBF16()))
+    return emitOpError() << "is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed";
   if (auto strides = getStrides()) {
-    if (getKeys().size() != 1 || getTransposed())
+    if (getKeys().size() != (getMxfp4() ? 2 : 1) || getTransposed())
       return emitOpError("has strides, which are for one key that is not transposed");
     if (static_cast<int64_t>(strides->size()) != type.getRank() || type.getRank() == 0)
       return emitOpError() << "has " << strides->size() << " strides, " << type << " has rank " << type.getRank();

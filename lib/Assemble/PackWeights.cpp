@@ -9,7 +9,9 @@
 #include "dialects/Nn/Nn.h"
 #include "intarsia/Assemble.h"
 #include "intarsia/module_abi.h"
+#include "lib/Assemble/Mxfp4.h"
 #include "lib/Runtime/Core/Hash.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Errno.h"
@@ -114,7 +116,8 @@ struct Item {
   int64_t panelWidth = 0;              // 0: row-major
   int64_t rows = 0, columns = 0;       // of the whole, for panels; of the parts, if transposed
   int64_t matrixRows = 0;              // of one of the matrices, for panels
-  std::vector<int64_t> shape, strides; // of the elements in the one part, if they lie in another order
+  std::vector<int64_t> shape, strides; // of the elements in the first part, if they lie in another order
+  bool mxfp4 = false;                  // the parts are blocks and scales; strides are there too
   bool isReordered() const { return transposed || !strides.empty(); }
   uint64_t bytes = 0, begin = 0; // in the packed file
 };
@@ -151,12 +154,18 @@ std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t
   llvm_unreachable("rows of the parts were counted");
 }
 
-/// Where a row of an item with strides begins in its part.
-int64_t rowOffset(const Item &item, int64_t row) {
+/// A row of an item with strides, whose elements are strides.back() apart; `decoded` is memory for one.
+template <typename T> const T *stridedRow(const Item &item, int64_t row, T *decoded) {
   int64_t offset = 0;
   for (size_t dimension = item.shape.size() - 1; dimension-- > 0; row /= item.shape[dimension])
     offset += row % item.shape[dimension] * item.strides[dimension];
-  return offset;
+  if constexpr (std::is_same_v<T, uint16_t>)
+    if (item.mxfp4) {
+      decodeMxfp4(static_cast<const uint8_t *>(item.parts[0]->data), static_cast<const uint8_t *>(item.parts[1]->data),
+                  offset, item.columns, decoded);
+      return decoded;
+    }
+  return static_cast<const T *>(item.parts.front()->data) + offset;
 }
 
 /// Rows of the whole before a panel: those of a matrix begin a panel of their own.
@@ -183,8 +192,9 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
     int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
     if (!item.strides.empty()) {
       std::vector<const T *> rows;
+      std::vector<T> decoded(item.mxfp4 ? item.panelWidth * item.columns : 0);
       for (int64_t row = firstRow; row < lastRow; ++row)
-        rows.push_back(static_cast<const T *>(item.parts.front()->data) + rowOffset(item, row));
+        rows.push_back(stridedRow(item, row, decoded.data() + (item.mxfp4 ? (row - firstRow) * item.columns : 0)));
       for (int64_t column = 0; column < item.columns; ++column)
         for (size_t row = 0; row < rows.size(); ++row)
           panel[column * item.panelWidth + row] = rows[row][column * item.strides.back()];
@@ -215,7 +225,7 @@ template <typename T> void makeReorderedRows(const Unit &unit, std::vector<char>
   T *target = reinterpret_cast<T *>(buffer.data());
   for (uint64_t row = unit.first; row < unit.last; ++row, target += item.columns) {
     if (!item.strides.empty()) {
-      const T *source = static_cast<const T *>(item.parts.front()->data) + rowOffset(item, row);
+      const T *source = stridedRow(item, row, target);
       for (int64_t column = 0; column < item.columns; ++column)
         target[column] = source[column * item.strides.back()];
       continue;
@@ -288,9 +298,9 @@ std::vector<char> dataOf(DenseElementsAttr value) {
   return data;
 }
 
-std::string typeText(StringRef dtype, ArrayRef<int64_t> shape) { return dtype.str() + " " + runtime::shapeText(shape); }
-
 } // namespace
+
+std::string typeText(StringRef dtype, ArrayRef<int64_t> shape) { return dtype.str() + " " + runtime::shapeText(shape); }
 
 struct WeightPacker::State {
   explicit State(ModuleOp module, StringRef directory) : archives(module, directory) {}
@@ -310,6 +320,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     return createStringError("constant '" + constant.getSymName() + "' has elements that archives do not hold");
   item.elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   item.transposed = constant.getTransposed();
+  item.mxfp4 = constant.getMxfp4();
   uint64_t wanted = type.getNumElements() * item.elementBytes;
 
   if (constant.getValue()) {
@@ -332,9 +343,10 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       auto entry = archives.find(archive, key);
       if (!entry)
         return entry.takeError();
-      if ((*entry)->dtype != item.dtype)
+      StringRef stored = item.mxfp4 ? "U8" : StringRef(item.dtype);
+      if ((*entry)->dtype != stored)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
-                                 " in its archive, the model reads it as " + item.dtype);
+                                 " in its archive, the model reads it as " + stored);
       if (item.transposed && (*entry)->shape.size() != 2)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads a matrix");
@@ -342,6 +354,8 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       item.parts.push_back(*entry);
       bytes += (*entry)->bytes();
     }
+    if (item.mxfp4) // bf16 for four bits each; a byte of scale for each block
+      bytes = item.parts[1]->bytes() * mxfp4Block * 2 == wanted ? item.parts[0]->bytes() * 4 : 0;
     if (bytes != wanted)
       return createStringError("tensor '" + item.name + "' is " +
                                typeText(item.parts.front()->dtype, item.parts.front()->shape) +
@@ -350,11 +364,18 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   }
   if (item.transposed)
     item.name += ".transposed";
-  if (auto strides = constant.getStrides()) {
-    item.name += ".reordered";
-    item.strides.assign(strides->begin(), strides->end());
+  if (constant.getStrides() || item.mxfp4) {
+    item.name += item.mxfp4 ? ".decoded" : ".reordered";
+    SmallVector<int64_t> inOrder = computeSuffixProduct(type.getShape());
+    ArrayRef<int64_t> strides = constant.getStrides().value_or(ArrayRef<int64_t>(inOrder));
+    item.strides.assign(strides.begin(), strides.end());
     item.shape.assign(type.getShape().begin(), type.getShape().end());
     item.columns = item.shape.back();
+    bool inBlocks = item.columns % mxfp4Block == 0 && strides.back() == 1 &&
+                    llvm::all_of(strides.drop_back(), [](int64_t stride) { return stride % mxfp4Block == 0; });
+    if (item.mxfp4 && !inBlocks)
+      return createStringError("constant '" + constant.getSymName() +
+                               "' is in MXFP4, and its rows are no rows of blocks");
   }
   item.fileShape.assign(type.getShape().begin(), type.getShape().end());
   item.bytes = wanted;
@@ -574,26 +595,3 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
 }
 
 } // namespace intarsia::assemble
-
-llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) {
-  using namespace intarsia::assemble;
-  Archives archives(module, archiveDirectory);
-  llvm::Error error = llvm::Error::success();
-  module.walk([&](nn::WeightOp weight) {
-    auto entry = archives.find(weight.getArchiveAttr(), weight.getKeyAttr());
-    if (!entry) {
-      error = llvm::joinErrors(std::move(error), entry.takeError());
-      return WalkResult::interrupt();
-    }
-    auto type = cast<RankedTensorType>(weight.getType());
-    StringRef dtype = safetensorsDtype(type.getElementType());
-    if (dtype == (*entry)->dtype && type.getShape() == ArrayRef<int64_t>((*entry)->shape))
-      return WalkResult::advance();
-    error = llvm::joinErrors(std::move(error),
-                             createStringError("tensor '" + weight.getKey() + "' is " +
-                                               typeText((*entry)->dtype, (*entry)->shape) +
-                                               " in its archive, the model reads " + typeText(dtype, type.getShape())));
-    return WalkResult::interrupt();
-  });
-  return error;
-}

@@ -65,6 +65,8 @@ public:
       state.addAttribute("keys", builder.getArrayAttr(keys));
       if (expression.transposed)
         state.addAttribute("transposed", builder.getUnitAttr());
+      if (expression.mxfp4)
+        state.addAttribute("mxfp4", builder.getUnitAttr());
       if (!expression.strides.empty())
         state.addAttribute("strides", builder.getDenseI64ArrayAttr(expression.strides));
     }
@@ -73,7 +75,7 @@ public:
     auto [entry, isNew] = names.try_emplace(state.attributes.getDictionary(location.getContext()));
     if (isNew) {
       std::string name = expression.value ? "constant" : expression.keys.front().str();
-      if (expression.keys.size() > 1)
+      if (expression.keys.size() > 1 && !expression.mxfp4)
         name += ".joined";
       if (layout.getKind() == rt::LayoutKind::Panels)
         name += ".panels";

@@ -24,11 +24,11 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return std::nullopt;
   if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
     return input;
-  if (input->keys.size() != 1 || input->transposed) {
+  if (input->keys.size() != (input->mxfp4 ? 2 : 1) || input->transposed) {
     reason = "only a tensor of an archive can be transposed ahead of time";
     return std::nullopt;
   }
-  if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>()) {
+  if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>() && !input->mxfp4) {
     input->transposed = true;
   } else {
     SmallVector<int64_t> before(input->strides);
@@ -54,6 +54,10 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
       reason = "weights are joined ahead of time along their outermost dimension only";
       return std::nullopt;
     }
+    if (part->mxfp4 && op.getInputs().size() > 1) {
+      reason = "weights in MXFP4 are not joined ahead of time";
+      return std::nullopt;
+    }
     if (!part->strides.empty() && op.getInputs().size() > 1) {
       reason = "weights that are joined must be matrices, if they are transposed";
       return std::nullopt;
@@ -68,6 +72,7 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
     }
     whole.transposed = part->transposed;
     whole.strides = part->strides;
+    whole.mxfp4 = part->mxfp4;
     whole.archives.append(part->archives);
     whole.keys.append(part->keys);
   }
@@ -101,6 +106,11 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
         WeightExpression result;
         result.archives.push_back(weight.getArchiveAttr());
         result.keys.push_back(weight.getKeyAttr());
+        if (weight.getMxfp4Scales()) {
+          result.archives.push_back(weight.getScalesArchiveAttr());
+          result.keys.push_back(weight.getMxfp4ScalesAttr());
+          result.mxfp4 = true;
+        }
         result.type = cast<RankedTensorType>(weight.getType());
         return std::optional(result);
       })

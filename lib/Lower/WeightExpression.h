@@ -20,6 +20,7 @@ namespace intarsia::lower {
 struct WeightExpression {
   llvm::SmallVector<mlir::FlatSymbolRefAttr> archives; // one for each key
   llvm::SmallVector<mlir::StringAttr> keys;
+  bool mxfp4 = false;                 // two keys, of blocks and of scales
   bool transposed = false;            // each key is a matrix, transposed before it is joined
   llvm::SmallVector<int64_t> strides; // of the elements of one key that lie in another order; else empty
   mlir::DenseElementsAttr value;      // instead of keys

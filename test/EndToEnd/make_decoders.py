@@ -13,11 +13,13 @@ decoded one by one; what is beyond means nothing.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -51,7 +53,13 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
                 parameter.copy_(noise / parameter[0].numel() ** 0.5)
 
 
-def write(name: str, model: transformers.PreTrainedModel, seed: int, dtype: torch.dtype = torch.float32) -> None:
+def write(
+    name: str,
+    model: transformers.PreTrainedModel,
+    seed: int,
+    dtype: torch.dtype = torch.float32,
+    mxfp4: bool = False,
+) -> None:
     randomize(model, seed)
     model = model.to(dtype).eval()
     folder = HERE / "decoders" / name
@@ -60,12 +68,45 @@ def write(name: str, model: transformers.PreTrainedModel, seed: int, dtype: torc
     (folder / "generation_config.json").unlink(missing_ok=True)
     # The weights as stored, everything computed in float32.
     model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    if mxfp4:
+        store_mxfp4(folder, seed)
+        read_mxfp4(folder, model)
     longest = max(LENGTHS) + STEPS
     ids = np.random.default_rng(seed).integers(0, model.config.vocab_size, (len(LENGTHS), longest))
     with torch.no_grad():
         logits = model(torch.from_numpy(ids)).logits.numpy().astype(np.float32)
     np.savez_compressed(folder / "golden.npz", input_ids=ids, lengths=np.array(LENGTHS), logits=logits)
     print(name, "largest logit", np.abs(logits).max())
+
+
+def store_mxfp4(folder: Path, seed: int) -> None:
+    """Replaces the weights of experts by random blocks and scales, each layer's in its own way."""
+    path = folder / "model.safetensors"
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name, value in safetensors.torch.load_file(path).items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name] = value
+            continue
+        experts, columns, rows = value.shape
+        shape = (experts, rows, columns // 32)
+        tensors[name + "_blocks"] = torch.randint(0, 256, (*shape, 16), generator=generator, dtype=torch.uint8)
+        tensors[name + "_scales"] = torch.randint(121, 126, shape, generator=generator, dtype=torch.uint8)
+    safetensors.torch.save_file(tensors, path)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def read_mxfp4(folder: Path, model: transformers.PreTrainedModel) -> None:
+    """Gives the model the weights of its experts, as transformers decodes them."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    for name, parameter in model.named_parameters():
+        if name + "_blocks" in tensors:
+            decoded = convert_moe_packed_tensors(tensors[name + "_blocks"], tensors[name + "_scales"])
+            parameter.data.copy_(decoded)
 
 
 def main() -> None:
@@ -109,6 +150,8 @@ def main() -> None:
     write("gpt-oss-bf16", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 23, torch.bfloat16)
     oss |= {"layer_types": ["full_attention", "sliding_attention"], "swiglu_alpha": 1.3, "attention_bias": False}
     write("gpt-oss", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 24)
+    oss |= {"hidden_size": 64, "intermediate_size": 32, "num_local_experts": 3, "swiglu_limit": 2.0}
+    write("gpt-oss-mxfp4", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 25, torch.bfloat16, mxfp4=True)
 
 
 if __name__ == "__main__":

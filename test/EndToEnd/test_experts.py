@@ -163,3 +163,21 @@ def test_same_bits_for_any_threads_and_batch(tools, scratch):
         results.append(np.load(output))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0].view(np.int32), other.view(np.int32))
+
+
+def test_mxfp4_weights_are_exact(tools, scratch):
+    """Every code under every scale, against ml_dtypes; NaN for a scale of NaN, infinite where bf16 ends."""
+    text = """
+      func.func @main() -> tensor<256x32xf32> {
+        %w = nn.weight @weights["b"] {mxfp4_scales = "s", scales_archive = @weights} : tensor<256x32xbf16>
+        %r = arith.extf %w : tensor<256x32xbf16> to tensor<256x32xf32>
+        return %r : tensor<256x32xf32>
+      }"""
+    codes = np.stack([np.random.default_rng(s).permutation(np.arange(32) % 16) for s in range(256)]).astype(np.uint8)
+    scales = np.arange(256, dtype=np.uint8).reshape(256, 1)
+    blocks = (codes[:, 0::2] | codes[:, 1::2] << 4).reshape(256, 1, 16)
+    module = build(tools, scratch / "mxfp4", text, {"b": blocks, "s": scales})
+    numbers = codes.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = (numbers * scales.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(module.main(), wanted)

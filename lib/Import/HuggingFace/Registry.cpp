@@ -68,12 +68,14 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
   return labels;
 }
 
-void refuseCommonSettings(const Config &config) {
+void refuseCommonSettings(const Config &config, llvm::StringRef quantization) {
   config.refuseIfSet("is_decoder", "only encoders are imported; export the model with is_decoder=False");
   config.refuseIfSet("is_encoder_decoder", "only encoders are imported");
   config.refuseIfSet("add_cross_attention", "only encoders are imported");
   config.refuseIfSet("pruned_heads", "save the model with its heads merged");
-  config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
+  std::optional<Config> quantized = config.section("quantization_config");
+  if (!quantized || quantization.empty() || quantized->string("quant_method", "") != quantization)
+    config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
 }
 
 } // namespace intarsia::importer

@@ -189,3 +189,30 @@ func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32
   %y = nn.experts %x, %i, %w, %g, %d gate_up_bias %b down_bias %c {activation = #nn.gated_activation<silu>, limit = 0.0 : f32} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x128x64xf32>, tensor<8x64x128xf32>, tensor<8x2x128xf32>, tensor<8x64xf32>) -> tensor<?x64xf32>
   return
 }
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+func.func @weight() {
+  // expected-error@+1 {{'nn.weight' op has only one of mxfp4_scales and scales_archive}}
+  %0 = nn.weight @w["b"] {mxfp4_scales = "s"} : tensor<4x32xbf16>
+  return
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+func.func @weight() {
+  // expected-error@+1 {{'nn.weight' op has type 'tensor<4x48xbf16>', a weight in MXFP4 is of bf16, in rows of a multiple of 32}}
+  %0 = nn.weight @w["b"] {mxfp4_scales = "s", scales_archive = @w} : tensor<4x48xbf16>
+  return
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+func.func @weight() {
+  // expected-error@+1 {{'nn.weight' op archive @v is not defined}}
+  %0 = nn.weight @w["b"] {mxfp4_scales = "s", scales_archive = @v} : tensor<4x32xbf16>
+  return
+}

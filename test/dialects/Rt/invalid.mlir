@@ -45,6 +45,11 @@ rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: -1, 2>, layo
 
 // -----
 
+// expected-error@+1 {{'rt.constant' op is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed}}
+rt.constant @c {archives = [@w], keys = ["a"], mxfp4, layout = #rt.layout<row_major>, type = tensor<4x32xbf16>}
+
+// -----
+
 // expected-error@+1 {{'rt.constant' op has neither a value nor keys of archives}}
 rt.constant @c {layout = #rt.layout<row_major>, type = tensor<4xf32>}
 

@@ -34,7 +34,7 @@ class Llama : public Decoder {
 public:
   Llama(const Config &config, const ImportOptions &options, const Variant &variant)
       : Decoder(config, options), variant(variant) {
-    refuseCommonSettings(config);
+    refuseCommonSettings(config, variant.experts == ExpertStorage::GptOss ? "mxfp4" : "");
     vocabulary = config.extent("vocab_size", 32000);
     hidden = config.extent("hidden_size", 4096);
     intermediate = config.extent("intermediate_size", 11008);

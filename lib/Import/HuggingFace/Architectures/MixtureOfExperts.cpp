@@ -86,14 +86,23 @@ Value MixtureOfExperts::build(GraphBuilder &graph, Value input) const {
     // Gate and up are even and odd columns of matrices that are transposed.
     GraphBuilder::Scope inside(graph, "experts");
     Extent both(2 * inner, intermediate.setting);
-    Value columns = graph.weight("gate_up_proj", {experts, hidden, both});
-    columns = graph.expandShape(columns, "gate_up_proj", {count, hidden.size, inner, 2}, {{0}, {1}, {2, 3}});
-    gateUp = graph.transpose(columns, "gate_up_proj", {count, 2, inner, hidden.size}, {0, 3, 2, 1});
+    Shape gateUpShape = {count, 2, inner, hidden.size};
+    if (graph.hasWeight("gate_up_proj_blocks")) {
+      // Stored as they are multiplied: by rows, even ones gate and odd ones up.
+      Value rows = graph.mxfp4Weight("gate_up_proj", {experts, both, hidden});
+      rows = graph.expandShape(rows, "gate_up_proj", {count, inner, 2, hidden.size}, {{0}, {1, 2}, {3}});
+      gateUp = graph.transpose(rows, "gate_up_proj", gateUpShape, {0, 2, 1, 3});
+      down = graph.mxfp4Weight("down_proj", {experts, hidden, intermediate});
+    } else {
+      Value columns = graph.weight("gate_up_proj", {experts, hidden, both});
+      columns = graph.expandShape(columns, "gate_up_proj", {count, hidden.size, inner, 2}, {{0}, {1}, {2, 3}});
+      gateUp = graph.transpose(columns, "gate_up_proj", gateUpShape, {0, 3, 2, 1});
+      down = graph.transpose(graph.weight("down_proj", {experts, intermediate, hidden}), "down_proj",
+                             {count, hidden.size, inner}, {0, 2, 1});
+    }
     Value bias = graph.weight("gate_up_proj_bias", {experts, both});
     bias = graph.expandShape(bias, "gate_up_proj_bias", {count, inner, 2}, {{0}, {1, 2}});
     gateUpBias = graph.transpose(bias, "gate_up_proj_bias", {count, 2, inner}, {0, 2, 1});
-    down = graph.transpose(graph.weight("down_proj", {experts, intermediate, hidden}), "down_proj",
-                           {count, hidden.size, inner}, {0, 2, 1});
     downBias = graph.weight("down_proj_bias", {experts, hidden});
   } else {
     bool isMixtral = storage == ExpertStorage::Mixtral;
