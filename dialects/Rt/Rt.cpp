@@ -173,8 +173,8 @@ LogicalResult ConstantOp::verify() {
   if (getMxfp4() && (getKeys().size() != 2 || getTransposed() || !type.getElementType().isBF16()))
     return emitOpError() << "is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed";
   if (auto strides = getStrides()) {
-    if (getKeys().size() != (getMxfp4() ? 2 : 1) || getTransposed())
-      return emitOpError("has strides, which are for one key that is not transposed");
+    if (getKeys().empty() || getTransposed())
+      return emitOpError("has strides, which are for keys that are not transposed");
     if (static_cast<int64_t>(strides->size()) != type.getRank() || type.getRank() == 0)
       return emitOpError() << "has " << strides->size() << " strides, " << type << " has rank " << type.getRank();
     int64_t last = 0, elements = type.getNumElements();

@@ -101,7 +101,8 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
   let description = [{
     Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
     `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
-    With `strides` there is one key, and the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …`.
+    With `strides` the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …` of what is joined; rows of
+    the last dimension are not spread over several keys.
     With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)

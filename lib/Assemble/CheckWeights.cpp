@@ -12,6 +12,10 @@
 using namespace mlir;
 using llvm::createStringError;
 
+std::string intarsia::assemble::typeText(StringRef dtype, ArrayRef<int64_t> shape) {
+  return dtype.str() + " " + runtime::shapeText(shape);
+}
+
 llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) {
   using namespace intarsia::assemble;
   Archives archives(module, archiveDirectory);

@@ -28,15 +28,18 @@ static std::array<std::array<uint16_t, 16>, 256> makeTable() {
   return table;
 }
 
-void decodeMxfp4(const uint8_t *blocks, const uint8_t *scales, int64_t first, int64_t count, uint16_t *bf16) {
+const uint16_t *decodeMxfp4(const void *blocks, const void *scales, int64_t first, int64_t count, uint16_t *bf16) {
   static const auto table = makeTable();
+  const auto *codes = static_cast<const uint8_t *>(blocks), *exponents = static_cast<const uint8_t *>(scales);
+  uint16_t *next = bf16;
   for (int64_t block = first / mxfp4Block; block < (first + count) / mxfp4Block; ++block) {
-    const std::array<uint16_t, 16> &numbers = table[scales[block]];
+    const std::array<uint16_t, 16> &numbers = table[exponents[block]];
     for (int64_t byte = block * (mxfp4Block / 2); byte < (block + 1) * (mxfp4Block / 2); ++byte) {
-      *bf16++ = numbers[blocks[byte] & 15];
-      *bf16++ = numbers[blocks[byte] >> 4];
+      *next++ = numbers[codes[byte] & 15];
+      *next++ = numbers[codes[byte] >> 4];
     }
   }
+  return bf16;
 }
 
 } // namespace intarsia::assemble

@@ -14,9 +14,10 @@ namespace intarsia::assemble {
 /// Numbers of a block: they share a scale.
 inline constexpr int64_t mxfp4Block = 32;
 
-/// The numbers [first, first + count) as bf16, exactly; both are multiples of a block. A byte of `blocks` holds two
-/// codes, the first in its lower four bits; scales are E8M0 (OCP Microscaling 1.0, sections 5.3.3 and 5.4.1).
-void decodeMxfp4(const uint8_t *blocks, const uint8_t *scales, int64_t first, int64_t count, uint16_t *bf16);
+/// Writes the numbers [first, first + count) as bf16, exactly; both are multiples of a block. A byte of `blocks` holds
+/// two codes, the first in its lower four bits; scales are E8M0 (OCP Microscaling 1.0, sections 5.3.3 and 5.4.1).
+/// Returns where it wrote them.
+const uint16_t *decodeMxfp4(const void *blocks, const void *scales, int64_t first, int64_t count, uint16_t *bf16);
 
 } // namespace intarsia::assemble
 

@@ -116,7 +116,7 @@ struct Item {
   int64_t panelWidth = 0;              // 0: row-major
   int64_t rows = 0, columns = 0;       // of the whole, for panels; of the parts, if transposed
   int64_t matrixRows = 0;              // of one of the matrices, for panels
-  std::vector<int64_t> shape, strides; // of the elements in the first part, if they lie in another order
+  std::vector<int64_t> shape, strides; // of the elements in the joined parts, if they lie in another order
   bool mxfp4 = false;                  // the parts are blocks and scales; strides are there too
   bool isReordered() const { return transposed || !strides.empty(); }
   uint64_t bytes = 0, begin = 0; // in the packed file
@@ -160,12 +160,12 @@ template <typename T> const T *stridedRow(const Item &item, int64_t row, T *deco
   for (size_t dimension = item.shape.size() - 1; dimension-- > 0; row /= item.shape[dimension])
     offset += row % item.shape[dimension] * item.strides[dimension];
   if constexpr (std::is_same_v<T, uint16_t>)
-    if (item.mxfp4) {
-      decodeMxfp4(static_cast<const uint8_t *>(item.parts[0]->data), static_cast<const uint8_t *>(item.parts[1]->data),
-                  offset, item.columns, decoded);
-      return decoded;
-    }
-  return static_cast<const T *>(item.parts.front()->data) + offset;
+    if (item.mxfp4)
+      return decodeMxfp4(item.parts[0]->data, item.parts[1]->data, offset, item.columns, decoded);
+  auto part = item.parts.begin();
+  for (; part + 1 != item.parts.end() && offset >= int64_t((*part)->bytes() / sizeof(T)); ++part)
+    offset -= (*part)->bytes() / sizeof(T);
+  return static_cast<const T *>((*part)->data) + offset;
 }
 
 /// Rows of the whole before a panel: those of a matrix begin a panel of their own.
@@ -300,8 +300,6 @@ std::vector<char> dataOf(DenseElementsAttr value) {
 
 } // namespace
 
-std::string typeText(StringRef dtype, ArrayRef<int64_t> shape) { return dtype.str() + " " + runtime::shapeText(shape); }
-
 struct WeightPacker::State {
   explicit State(ModuleOp module, StringRef directory) : archives(module, directory) {}
   Archives archives;
@@ -371,11 +369,14 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.strides.assign(strides.begin(), strides.end());
     item.shape.assign(type.getShape().begin(), type.getShape().end());
     item.columns = item.shape.back();
-    bool inBlocks = item.columns % mxfp4Block == 0 && strides.back() == 1 &&
-                    llvm::all_of(strides.drop_back(), [](int64_t stride) { return stride % mxfp4Block == 0; });
-    if (item.mxfp4 && !inBlocks)
-      return createStringError("constant '" + constant.getSymName() +
-                               "' is in MXFP4, and its rows are no rows of blocks");
+    // Rows are read from blocks, or from one of several tensors.
+    int64_t unit = std::max<int64_t>(item.mxfp4 ? mxfp4Block : item.parts.size() > 1 ? item.columns : 1, 1);
+    auto isWhole = [&](int64_t elements) { return elements % unit == 0; };
+    bool areWhole = isWhole(item.columns) && strides.back() == 1 && llvm::all_of(strides.drop_back(), isWhole);
+    for (const SafetensorsEntry *part : item.parts)
+      areWhole &= item.mxfp4 || isWhole(part->bytes() / item.elementBytes);
+    if (unit > 1 && !areWhole)
+      return createStringError("constant '" + constant.getSymName() + "' has rows spread over blocks or tensors");
   }
   item.fileShape.assign(type.getShape().begin(), type.getShape().end());
   item.bytes = wanted;

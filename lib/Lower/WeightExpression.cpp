@@ -24,8 +24,10 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return std::nullopt;
   if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
     return input;
-  if (input->keys.size() != (input->mxfp4 ? 2 : 1) || input->transposed) {
-    reason = "only a tensor of an archive can be transposed ahead of time";
+  bool isJoined = input->keys.size() != (input->mxfp4 ? 2 : 1);
+  bool keepsRows = op.getPermutation().back() == input->type.getRank() - 1;
+  if (input->transposed || (isJoined && !keepsRows)) {
+    reason = "only a tensor of an archive can be transposed ahead of time; of joined ones rows can be moved";
     return std::nullopt;
   }
   if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>() && !input->mxfp4) {

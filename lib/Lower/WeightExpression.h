@@ -22,14 +22,14 @@ struct WeightExpression {
   llvm::SmallVector<mlir::StringAttr> keys;
   bool mxfp4 = false;                 // two keys, of blocks and of scales
   bool transposed = false;            // each key is a matrix, transposed before it is joined
-  llvm::SmallVector<int64_t> strides; // of the elements of one key that lie in another order; else empty
+  llvm::SmallVector<int64_t> strides; // of elements that lie in another order; else empty
   mlir::DenseElementsAttr value;      // instead of keys
   mlir::RankedTensorType type;        // of the whole
 };
 
 /// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of what
-/// one key holds and concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value
-/// began as one.
+/// one key holds or that keep rows whole and concatenations along the outermost dimension. Otherwise none, and `reason`
+/// says why if the value began as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
 } // namespace intarsia::lower

@@ -118,6 +118,28 @@ def test_experts(tools, scratch, hidden, inner, count, top_k, kind, biases, stor
         np.testing.assert_allclose(actual, wanted, atol=2e-5)
 
 
+def test_gate_and_up_of_two_tensors(tools, scratch):
+    weights = make(48, 40, 5, False, "f32")
+    stored = {"gate": weights["gu"][:, 0], "up": weights["gu"][:, 1], "d": weights["d"]}
+    joined = """
+        %g = nn.weight @weights["gate"] : tensor<5x40x48xf32>
+        %u = nn.weight @weights["up"] : tensor<5x40x48xf32>
+        %j = tensor.concat dim(0) %g, %u : (tensor<5x40x48xf32>, tensor<5x40x48xf32>) -> tensor<10x40x48xf32>
+        %p = tensor.expand_shape %j [[0, 1], [2], [3]] output_shape [2, 5, 40, 48]
+            : tensor<10x40x48xf32> into tensor<2x5x40x48xf32>
+        %e = tensor.empty() : tensor<5x2x40x48xf32>
+        %gu = linalg.transpose ins(%p : tensor<2x5x40x48xf32>) outs(%e : tensor<5x2x40x48xf32>) permutation = [1, 0, 2, 3]
+        """
+    text = program(48, 40, 5, 2, "silu", False, "f32", True)
+    line = '%gu = nn.weight @weights["gu"] : tensor<5x2x40x48xf32>'
+    assert line in text
+    module = build(tools, scratch / "two", text.replace(line, joined), stored)
+    x, mixed = normal(7, 48), normal(7, 2)
+    indices = np.array([[t % 5, (t + 2) % 5] for t in range(7)], np.int32)
+    wanted = experts(x, indices, mixed, weights["gu"], weights["d"])
+    np.testing.assert_allclose(module.main(x=x, i=indices, w=mixed), wanted, atol=2e-5)
+
+
 def test_indices_outside_give_nan(tools, scratch):
     weights = make(48, 32, 4, False, "f32")
     module = build(tools, scratch / "outside", program(48, 32, 4, 2, "silu", False, "f32", True), weights)

@@ -24,6 +24,23 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 
 // -----
 
+// Gates of all experts and what they gate, as GGUF files have them: matrices of two tensors by turns.
+
+nn.archive @weights {file = "model.safetensors"}
+// CHECK: rt.constant @gate.joined.panels {archives = [@weights, @weights], keys = ["gate", "up"], layout = #rt.layout<panels, 32>, strides = array<i64: 3072, 6144, 64, 1>, type = tensor<2x2x48x64xf32>}
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
+  %gate = nn.weight @weights["gate"] : tensor<2x48x64xf32>
+  %up = nn.weight @weights["up"] : tensor<2x48x64xf32>
+  %joined = tensor.concat dim(0) %gate, %up : (tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<4x48x64xf32>
+  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 48, 64] : tensor<4x48x64xf32> into tensor<2x2x48x64xf32>
+  %e = tensor.empty() : tensor<2x2x48x64xf32>
+  %gate_up = linalg.transpose ins(%parts : tensor<2x2x48x64xf32>) outs(%e : tensor<2x2x48x64xf32>) permutation = [1, 0, 2, 3]
+  %y = nn.experts %x, %i, %w, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
 // A tensor of matrices that are transposed, their columns gate and up by turns, is read by its strides.
 
 nn.archive @weights {file = "model.safetensors"}

@@ -25,8 +25,8 @@ rt.constant @c {archives = [@w], keys = ["a"], value = dense<1.0> : tensor<4xf32
 
 // -----
 
-// expected-error@+1 {{'rt.constant' op has strides, which are for one key that is not transposed}}
-rt.constant @c {archives = [@w, @w], keys = ["a", "b"], strides = array<i64: 1, 2>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
+// expected-error@+1 {{'rt.constant' op has strides, which are for keys that are not transposed}}
+rt.constant @c {archives = [@w], keys = ["a"], transposed, strides = array<i64: 1, 2>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
 
 // -----
 
