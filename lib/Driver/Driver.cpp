@@ -205,6 +205,9 @@ llvm::Error Compilation::checkFlags() const {
   if (firstPhase > Phase::Import && options.import.cacheType.has_value())
     return createStringError("--kv is about the import of a model directory, which does not run with --start-from=" +
                              first);
+  if (firstPhase > Phase::Import && options.import.context.has_value())
+    return createStringError(
+        "--context is about the import of a model directory, which does not run with --start-from=" + first);
   bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
   if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
     return createStringError("--explain and --flip are about the fuse phase, which does not run with " +

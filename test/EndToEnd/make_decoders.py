@@ -3,12 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes decoders/NAME: small language models with random weights, each with golden.npz, what PyTorch computes for it.
 
+make_decoders.py [NAME …]    (all without names)
+
 Needs: pip install torch transformers safetensors numpy. The tests need none of these: what this script writes is
 committed. Every model differs from the others in a setting that an importer can get wrong.
 
 golden.npz: input_ids int64 [sequences, longest], lengths int64 [sequences] (of the prompts), logits float32
 [sequences, longest, vocabulary] of the whole texts. Sequence s has lengths[s] + STEPS tokens: the prompt, then what is
-decoded one by one; what is beyond means nothing.
+decoded one by one; what is beyond means nothing. long_input_ids and long_logits: one text that is longer than what
+the model was first trained for, where that changes how it is computed.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim == 1:
-                parameter.copy_((1.0 if "norm" in name else 0.0) + 0.2 * noise)
+                is_scale = ("norm" in name or "ln_" in name) and not model.config.model_type.startswith("gemma")
+                parameter.copy_((1.0 if is_scale else 0.0) + 0.2 * noise)
             elif parameter.ndim == 3:  # matrices of experts
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
             else:
@@ -58,25 +62,57 @@ def write(
     model: transformers.PreTrainedModel,
     seed: int,
     dtype: torch.dtype = torch.float32,
+    long: int | None = None,
+    drop_prefix: str = "",
+    older: dict[str, object] | None = None,
     mxfp4: bool = False,
 ) -> None:
+    """Writes one model, with `long` tokens in its long text, and its settings in `older` words (None: left out)."""
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     randomize(model, seed)
     model = model.to(dtype).eval()
     folder = HERE / "decoders" / name
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    # The weights as stored, everything computed in float32.
+    config = json.loads((folder / "config.json").read_text())
+    for key, value in (older or {}).items():
+        *parents, last = key.split(".")
+        section = config
+        for parent in parents:
+            section = section[parent]
+        section.pop(last, None)
+        if value is not None:
+            section[last] = value
+    if older:
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    # The weights as stored, everything computed in float32; but constants of the model are rounded as the weights are.
     model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    embed_scale = getattr(model.get_input_embeddings(), "embed_scale", None)
+    if embed_scale is not None:
+        embed_scale.copy_(embed_scale.to(dtype))
+    if drop_prefix:
+        path = folder / "model.safetensors"
+        tensors = safetensors.torch.load_file(path)
+        safetensors.torch.save_file({key.removeprefix(drop_prefix): value for key, value in tensors.items()}, path)
     if mxfp4:
         store_mxfp4(folder, seed)
         read_mxfp4(folder, model)
     longest = max(LENGTHS) + STEPS
-    ids = np.random.default_rng(seed).integers(0, model.config.vocab_size, (len(LENGTHS), longest))
-    with torch.no_grad():
-        logits = model(torch.from_numpy(ids)).logits.numpy().astype(np.float32)
-    np.savez_compressed(folder / "golden.npz", input_ids=ids, lengths=np.array(LENGTHS), logits=logits)
-    print(name, "largest logit", np.abs(logits).max())
+    vocabulary = model.config.get_text_config().vocab_size
+    ids = np.random.default_rng(seed).integers(0, vocabulary, (len(LENGTHS), longest))
+
+    def logits_of(ids: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return model(torch.from_numpy(ids)).logits.numpy().astype(np.float32)
+
+    golden = {"input_ids": ids, "lengths": np.array(LENGTHS), "logits": logits_of(ids)}
+    if long is not None:
+        golden["long_input_ids"] = np.random.default_rng(seed + 1000).integers(0, vocabulary, (1, long))
+        golden["long_logits"] = logits_of(golden["long_input_ids"])
+    np.savez_compressed(folder / "golden.npz", **golden)
+    print(name, "largest logit", np.abs(golden["logits"]).max())
 
 
 def store_mxfp4(folder: Path, seed: int) -> None:
@@ -137,11 +173,54 @@ def main() -> None:
     phi3 = {name: value for name, value in SMALL.items() if name != "head_dim"} | {"hidden_size": 64, "pad_token_id": 0}
     write("phi3", t.Phi3ForCausalLM(t.Phi3Config(**phi3, partial_rotary_factor=0.5, sliding_window=20)), 10)
     write("qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**SMALL)), 9)
+    window = {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1, "intermediate_size": 48}
+    write("qwen3-window", t.Qwen3ForCausalLM(t.Qwen3Config(**(SMALL | window))), 11)
+    smollm = SMALL | {"num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 64}
+    older = {"rope_parameters": None, "head_dim": None, "rope_theta": 1000.0, "rope_interleaved": False}
+    older |= {"pretraining_tp": 1, "mlp_bias": None, "dtype": None, "torch_dtype": "bfloat16"}
+    smollm = t.LlamaForCausalLM(t.LlamaConfig(**smollm, tie_word_embeddings=True))
+    write("llama-older-bf16", smollm, 19, torch.bfloat16, older=older)
+    dynamic = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0}
+    write("llama-dynamic", llama(rope_parameters=dynamic, num_hidden_layers=1, intermediate_size=48), 18)
+    longrope = {
+        "rope_type": "longrope",
+        "short_factor": [1.0 + 0.1 * i for i in range(8)],
+        "long_factor": [1.5 + i for i in range(8)],
+    }
+    phi3 |= {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 64}
+    phi3 |= {"rope_parameters": longrope, "original_max_position_embeddings": 56}
+    write("phi3-longrope", t.Phi3ForCausalLM(t.Phi3Config(**phi3)), 12, long=64)
+
+    caps = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 24}
+    write("gemma2", t.Gemma2ForCausalLM(t.Gemma2Config(**SMALL, **caps, sliding_window=11)), 13)
+    gemma3 = SMALL | {"num_hidden_layers": 3, "sliding_window": 11, "sliding_window_pattern": 2}
+    gemma3["rope_parameters"] = {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+    }
+    text = t.Gemma3TextConfig(**gemma3, query_pre_attn_scalar=24)
+    write("gemma3-text-bf16", t.Gemma3ForCausalLM(text), 14, torch.bfloat16)
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    vision |= {"image_size": 8, "patch_size": 4}
+    text = t.Gemma3TextConfig(**(SMALL | {"intermediate_size": 48, "sliding_window": 11, "sliding_window_pattern": 2}))
+    parts = {"text_config": text, "vision_config": t.SiglipVisionConfig(**vision)}
+    gemma3 = t.Gemma3Config(**parts, mm_tokens_per_image=4, image_token_index=98)
+    older = {"rope_parameters": None, "layer_types": None, "_sliding_window_pattern": None, "rope_theta": 1000.0}
+    older |= {"rope_local_base_freq": 100.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}
+    older |= {"tie_word_embeddings": None, "query_pre_attn_scalar": None}
+    older = {f"text_config.{key}": value for key, value in older.items()}
+    write("gemma3", t.Gemma3ForConditionalGeneration(gemma3), 15, torch.bfloat16, older=older)
+
+    gpt2 = {"vocab_size": 99, "n_positions": 64, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_inner": 80}
+    write("gpt2", t.GPT2LMHeadModel(t.GPT2Config(**gpt2)), 16)
+    scaled = t.GPT2Config(**gpt2, scale_attn_by_inverse_layer_idx=True)
+    write("gpt2-no-prefix-bf16", t.GPT2LMHeadModel(scaled), 17, torch.bfloat16, drop_prefix="transformer.")
 
     mixtral = SMALL | {"num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 40}
     write("mixtral", t.MixtralForCausalLM(t.MixtralConfig(**mixtral)), 20)
     moe = SMALL | {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "intermediate_size": 40}
-    write("qwen3-moe-bf16", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**moe)), 21, torch.bfloat16)
+    window = {"use_sliding_window": True, "sliding_window": 11}
+    write("qwen3-moe-bf16", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**moe, **window)), 21, torch.bfloat16)
     mixed = moe | {"num_hidden_layers": 4, "decoder_sparse_step": 2, "mlp_only_layers": [3], "norm_topk_prob": True}
     mixed |= {"num_experts": 4, "num_experts_per_tok": 2}
     write("qwen3-moe-mixed", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**mixed)), 22)

@@ -98,6 +98,26 @@ def test_prefill_and_decode(tools, scratch, name):
         check(chunk, logits[0, begin:end])
 
 
+def test_texts_longer_than_longrope_was_trained_for_first(tools, scratch):
+    folder = HERE / "decoders" / "phi3-longrope"
+    tools.compile(folder, "-o", scratch / "long.itx", "--kv=f32", "--context=64")
+    module = intarsia.load(scratch / "long.itx")
+    with np.load(folder / "golden.npz") as golden:
+        ids, logits = golden["long_input_ids"][0], golden["long_logits"][0]
+    # In chunks: with the frequencies of long texts from the first token on, no matter how many there are yet.
+    server = Server(module, 1, 2)
+    for begin, end in ((0, 40), (40, 63), (63, 64)):
+        check(server.run([(0, ids[begin:end])])[0], logits[begin:end])
+
+
+def test_places_beyond_the_context_are_refused(tools, scratch):
+    folder = HERE / "decoders" / "phi3-longrope"
+    tools.compile(folder, "-o", scratch / "short.itx", "--kv=f32")
+    server = Server(intarsia.load(scratch / "short.itx"), 1, 2)
+    with pytest.raises(intarsia.Error, match="positions"):
+        server.run([(0, np.zeros(57, np.int64))])  # original_max_position_embeddings is 56
+
+
 def test_two_byte_caches_are_close(tools, scratch):
     folder = HERE / "decoders" / "llama"
     with np.load(folder / "golden.npz") as golden:

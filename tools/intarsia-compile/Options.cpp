@@ -41,6 +41,10 @@ struct Flags {
   cl::opt<std::string> cacheType{
       "kv", cl::value_desc("type"), cl::cat(category),
       cl::desc("Element type of a language model's key/value cache: f16 (default), bf16, f32")};
+  cl::opt<unsigned> context{
+      "context", cl::value_desc("tokens"), cl::cat(category),
+      cl::desc("Longest text of a language model (default: what it was trained for; models with longrope: what it was "
+               "trained for first)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
@@ -107,6 +111,8 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.cacheType.getNumOccurrences())
     options.import.cacheType = flags.cacheType;
+  if (flags.context.getNumOccurrences())
+    options.import.context = flags.context;
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());

@@ -68,6 +68,11 @@ const llvm::json::Value *Config::find(llvm::StringRef setting) const {
   return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
 }
 
+bool Config::mentions(llvm::StringRef setting) const {
+  const llvm::json::Object *object = root.getAsObject();
+  return object && object->get(setting);
+}
+
 std::optional<Config> Config::section(llvm::StringRef setting) const {
   const llvm::json::Value *value = find(setting);
   if (!value)
@@ -127,6 +132,22 @@ double Config::number(llvm::StringRef setting, double byDefault, double minimum,
   llvm::raw_string_ostream(range) << llvm::format("%g to %g", minimum, maximum);
   report(setting + " is " + text(*value) + ", expected a number from " + range);
   return byDefault;
+}
+
+std::vector<double> Config::numbers(llvm::StringRef setting, double minimum, double maximum) const {
+  const llvm::json::Value *value = find(setting);
+  const llvm::json::Array *array = value ? value->getAsArray() : nullptr;
+  std::vector<double> result;
+  if (array)
+    for (const llvm::json::Value &item : *array)
+      if (std::optional<double> number = item.getAsNumber(); number && *number >= minimum && *number <= maximum)
+        result.push_back(*number);
+  if (array && result.size() == array->size())
+    return result;
+  std::string range;
+  llvm::raw_string_ostream(range) << llvm::format("%g to %g", minimum, maximum);
+  report(setting + (value ? " is " + text(*value) : " is not there") + ", expected a list of numbers from " + range);
+  return {};
 }
 
 bool Config::flag(llvm::StringRef setting, bool byDefault) const {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace intarsia::importer {
 
@@ -48,6 +49,8 @@ public:
   static std::optional<Config> read(llvm::StringRef directory, llvm::StringRef file, Errors &errors);
 
   bool has(llvm::StringRef setting) const { return find(setting) != nullptr; }
+  /// Whether the setting is there, be it null: null can mean something else than the default.
+  bool mentions(llvm::StringRef setting) const;
   /// An integer in [minimum, maximum]; on an error the default.
   int64_t integer(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1, int64_t maximum = 1 << 28) const;
   /// An integer that is a dimension of weights. `setting` has to be a literal.
@@ -58,6 +61,8 @@ public:
   std::pair<int64_t, int64_t> integerPair(llvm::StringRef setting, int64_t byDefault) const;
   /// A number in [minimum, maximum]; on an error the default.
   double number(llvm::StringRef setting, double byDefault, double minimum, double maximum) const;
+  /// A list of numbers in [minimum, maximum]; on an error empty.
+  std::vector<double> numbers(llvm::StringRef setting, double minimum, double maximum) const;
   bool flag(llvm::StringRef setting, bool byDefault) const;
   std::string string(llvm::StringRef setting, llvm::StringRef byDefault) const;
   /// A list of strings, or one string as a list of one.

@@ -104,6 +104,9 @@ void HuggingFaceImport::readSettings() {
   architecture = registered->make(*config, options);
   if (options.cacheType && architecture->asEncoder())
     return errors.report("--kv=" + *options.cacheType + ": a model of type " + modelType + " has no key/value cache");
+  if (options.context && architecture->asEncoder())
+    return errors.report("--context=" + llvm::Twine(*options.context) + ": a model of type " + modelType +
+                         " is no language model");
   chooseClass();
 }
 
@@ -130,14 +133,20 @@ void HuggingFaceImport::openWeights() {
   weights = SafetensorsArchive::open(directory, folder, errors);
   if (!weights)
     return;
-  std::string plain = architecture->anchor().str();
-  std::string prefixed = (architecture->prefix() + "." + plain).str();
-  bool hasPrefix = weights->find(prefixed).has_value();
-  if (!hasPrefix && !weights->find(plain))
-    return errors.report(weights->name() + ": has no tensor '" + plain + "' and no '" + prefixed +
-                         "': these are not the weights of a model of type " + modelType);
-  base = hasPrefix ? architecture->prefix().str() : "";
-  anchor = hasPrefix ? prefixed : plain;
+  anchor = architecture->anchor().str();
+  std::string missing = "has no tensor '" + anchor + "'";
+  for (llvm::StringRef prefix : architecture->prefixes()) {
+    std::string prefixed = (prefix + "." + architecture->anchor()).str();
+    missing += " and no '" + prefixed + "'";
+    if (weights->find(prefixed)) {
+      base = prefix.str();
+      anchor = prefixed;
+      break;
+    }
+  }
+  if (base.empty() && !weights->find(anchor))
+    return errors.report(weights->name() + ": " + missing + ": these are not the weights of a model of type " +
+                         modelType);
   checkDataType();
 }
 
@@ -167,11 +176,13 @@ void HuggingFaceImport::checkDataType() {
 
 /// Where texts begin and end. What generation_config.json says goes before config.json, as in transformers.
 void HuggingFaceImport::addTokenMetadata(OpBuilder &builder, llvm::SmallVectorImpl<NamedAttribute> &entries) const {
-  std::optional<Config> generation;
+  std::optional<Config> generation, text = config->section("text_config");
   if (exists(inFolder("generation_config.json")))
     generation = Config::read(directory, inFolder("generation_config.json"), errors);
   auto idsOf = [&](llvm::StringRef setting) {
-    const Config &source = generation && generation->has(setting) ? *generation : *config;
+    const Config &source = generation && generation->has(setting)                ? *generation
+                           : text && text->has(setting) && !config->has(setting) ? *text
+                                                                                 : *config;
     llvm::SmallVector<int64_t> ids;
     if (const llvm::json::Value *value = source.find(setting)) {
       llvm::json::Array one;
@@ -237,7 +248,11 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
                       [&](OpBuilder &builder) { return metadata(builder, withLabels, /*withPipeline=*/false); });
   if (pipeline && !errors.any())
     buildEmbed(graph);
-  return errors.any() ? OwningOpRef<ModuleOp>() : std::move(module);
+  if (errors.any())
+    return {};
+  for (const std::string &remark : architecture->remarks())
+    emitRemark(module->getLoc()) << remark;
+  return module;
 }
 
 } // namespace

@@ -15,6 +15,10 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
       {"bert", makeBert},
       {"distilbert", makeDistilBert},
+      {"gemma2", makeGemma2},
+      {"gemma3", makeGemma3},
+      {"gemma3_text", makeGemma3Text},
+      {"gpt2", makeGpt2},
       {"gpt_oss", makeGptOss},
       {"llama", makeLlama},
       {"mistral", makeMistral},
@@ -70,8 +74,8 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
 
 void refuseCommonSettings(const Config &config, llvm::StringRef quantization) {
   config.refuseIfSet("is_decoder", "only encoders are imported; export the model with is_decoder=False");
-  config.refuseIfSet("is_encoder_decoder", "only encoders are imported");
-  config.refuseIfSet("add_cross_attention", "only encoders are imported");
+  config.refuseIfSet("is_encoder_decoder", "encoders and decoders are imported, not both in one model");
+  config.refuseIfSet("add_cross_attention", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("pruned_heads", "save the model with its heads merged");
   std::optional<Config> quantized = config.section("quantization_config");
   if (!quantized || quantization.empty() || quantized->string("quant_method", "") != quantization)

@@ -43,12 +43,19 @@ public:
   virtual llvm::ArrayRef<ModelClass> classes() const = 0;
   /// What stands before the base model's weights in the archive of a class with a head: "bert".
   virtual llvm::StringRef prefix() const = 0;
+  /// All of them, where several spellings are in use; the first that the archive has counts.
+  virtual llvm::SmallVector<llvm::StringRef> prefixes() const { return {prefix()}; }
   /// A weight that every model of this type has, without prefix: it decides prefix and data type.
   virtual llvm::StringRef anchor() const = 0;
   virtual llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const = 0;
   /// Emits the model's functions. The scope of `graph` is the whole model's; `base` is the base model's ("bert" or "").
   virtual void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) = 0;
   virtual Encoder *asEncoder() { return nullptr; }
+  /// What the user should know of how the model was imported.
+  llvm::ArrayRef<std::string> remarks() const { return remarkTexts; }
+
+protected:
+  llvm::SmallVector<std::string> remarkTexts;
 };
 
 struct RegisteredArchitecture {

@@ -13,6 +13,10 @@ namespace intarsia::importer {
 
 std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeGemma2(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeGemma3(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeGemma3Text(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeGpt2(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options);

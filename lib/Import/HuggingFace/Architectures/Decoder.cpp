@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Architectures/Decoder.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 
 namespace intarsia::importer {
@@ -14,12 +16,47 @@ namespace intarsia::importer {
 static constexpr int64_t pageTokens = 32;
 
 Decoder::Decoder(const Config &config, const ImportOptions &options)
-    : config(config), cacheType(options.cacheType.value_or("f16")) {
+    : config(config), cacheType(options.cacheType.value_or("f16")), contextAsked(options.context) {
   if (cacheType != "f32" && cacheType != "f16" && cacheType != "bf16")
     config.sink().report("--kv=" + cacheType + ": caches can be f32, f16 and bf16");
 }
 
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
+
+Extent Decoder::readLayers(llvm::StringRef setting, int64_t byDefault) const {
+  constexpr int64_t most = 1 << 14; // state is named layer by layer before a weight is looked for
+  return Extent(config.integer(setting, byDefault, 1, most), setting);
+}
+
+int64_t Decoder::readContext(llvm::StringRef setting, int64_t maximum, int64_t byDefault) {
+  if (!contextAsked)
+    return byDefault;
+  if (*contextAsked < 1 || *contextAsked > maximum) {
+    config.sink().report("--context=" + llvm::Twine(*contextAsked) + ": " + config.name() + " says that " + setting +
+                         " is " + llvm::Twine(maximum) + "; ask for 1 to " + llvm::Twine(maximum) + " tokens");
+    return byDefault;
+  }
+  return *contextAsked;
+}
+
+std::vector<bool> Decoder::readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const {
+  std::vector<bool> result;
+  if (!config.has("layer_types")) {
+    for (int64_t i = 0; i < layers.size; ++i)
+      result.push_back(byDefault(i));
+    return result;
+  }
+  for (const std::string &type : config.strings("layer_types")) {
+    if (type != "full_attention" && type != "sliding_attention")
+      config.refuse("layer_types", type, {"full_attention", "sliding_attention"});
+    result.push_back(type == "sliding_attention");
+  }
+  if (static_cast<int64_t>(result.size()) != layers.size)
+    config.report("layer_types names " + llvm::Twine(result.size()) + " layers, " + layers.setting + " is " +
+                  llvm::Twine(layers.size));
+  result.resize(layers.size);
+  return result;
+}
 
 void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
   OpBuilder &builder = graph.getBuilder();
@@ -52,10 +89,10 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   {
     GraphBuilder::Scope scope(graph, base);
     int64_t number = 0;
-    Value state =
-        graph.layers(embed(graph), "layers.", layers, [&](Value input) { return layer(graph, input, number++); });
+    Value state = graph.layers(embed(graph), layerContainer(), layers,
+                               [&](Value input) { return layer(graph, input, number++); });
     // Rows are picked before the final norm: it and the product with the vocabulary are for those alone.
-    Value chosen = graph.rowsAt(state, graph.input("output_tokens"), "norm", "outputs");
+    Value chosen = graph.rowsAt(state, graph.input("output_tokens"), finalNormName(), "outputs");
     last = finalNorm(graph, chosen);
   }
   graph.output(logits(graph, last, base), "logits", {"outputs", vocabulary.size});
@@ -67,7 +104,7 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
 }
 
 Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number, int64_t window,
-                               Value sinks) {
+                               double softCap, Value sinks) {
   OpBuilder &builder = graph.getBuilder();
   Location at = graph.location("");
   Value positions = graph.input("positions"), sequences = graph.input("sequences"), pages = graph.input("page_table");
@@ -76,7 +113,30 @@ Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Valu
   values = nn::CacheAppendOp::create(builder, at, values.getType(), values, value, positions, sequences, pages, false);
   return nn::CachedAttentionOp::create(builder, at, query.getType(), query, keys, values, positions, sequences, pages,
                                        sinks, builder.getF32FloatAttr(scale),
-                                       window ? builder.getI64IntegerAttr(window) : IntegerAttr(), FloatAttr());
+                                       window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
+                                       softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr());
+}
+
+Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies &rotary) const {
+  OpBuilder &builder = graph.getBuilder();
+  Location at = graph.location("rotary_emb");
+  auto type = RankedTensorType::get({static_cast<int64_t>(rotary.frequencies.size())}, builder.getF32Type());
+  Value frequencies =
+      arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, llvm::ArrayRef<float>(rotary.frequencies)));
+  return nn::RopeOp::create(builder, at, input.getType(), input, graph.input("positions"), frequencies,
+                            /*interleaved=*/false, llvm::APFloat(rotary.attentionFactor));
+}
+
+Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,
+                                 bool tied) const {
+  if (!tied)
+    return graph.linear(hiddenState, "lm_head", vocabulary, hidden, /*bias=*/false);
+  Value weight;
+  {
+    GraphBuilder::Scope scope(graph, base);
+    weight = graph.weight((table + ".weight").str(), {vocabulary, hidden});
+  }
+  return graph.linear(hiddenState, "lm_head", weight, Value());
 }
 
 } // namespace intarsia::importer

@@ -37,13 +37,30 @@ protected:
   virtual mlir::Value finalNorm(GraphBuilder &graph, mlir::Value input) const = 0;
   virtual mlir::Value logits(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base) const = 0;
 
+  /// What stands before the number of a layer, and the module of the norm after the last.
+  virtual llvm::StringRef layerContainer() const { return "layers."; }
+  virtual llvm::StringRef finalNormName() const { return "norm"; }
+
+  /// The number of layers.
+  Extent readLayers(llvm::StringRef setting, int64_t byDefault) const;
+  /// Tokens that a text may have: --context, otherwise `byDefault`; at most `maximum`, which `setting` says.
+  int64_t readContext(llvm::StringRef setting, int64_t maximum, int64_t byDefault);
+  /// Whether each layer attends to a window: layer_types, where it is given, otherwise what `byDefault` says.
+  std::vector<bool> readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const;
+
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
-  /// `window` of 0: no window; `sinks` [heads] may be null.
+  /// `window` of 0: no window; `softCap` of 0: no cap on scores; `sinks` [heads] may be null.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
-                              int64_t number, int64_t window, mlir::Value sinks = nullptr);
+                              int64_t number, int64_t window, double softCap = 0.0, mlir::Value sinks = nullptr);
+  /// nn.rope of rows [tokens, heads, head_dim] at their positions.
+  mlir::Value rotate(GraphBuilder &graph, mlir::Value input, const RotaryFrequencies &rotary) const;
+  /// The product with the vocabulary: lm_head, or with `tied` the embedding `table` of the base model once more.
+  mlir::Value vocabularyProduct(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base, llvm::StringRef table,
+                                bool tied) const;
 
   Config config;
   std::string cacheType;
+  std::optional<int64_t> contextAsked;
   Extent vocabulary = 1, hidden = 1, intermediate = 1, layers = 1;
   int64_t heads = 1, keyValueHeads = 1, headDim = 1, context = 1;
   double scale = 1.0;

@@ -8,7 +8,6 @@
 #include "lib/Import/HuggingFace/Architectures/Decoder.h"
 #include "lib/Import/HuggingFace/Architectures/MixtureOfExperts.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
 
 using namespace mlir;
@@ -22,9 +21,11 @@ struct Variant {
   bool queryKeyValueBias = false; // Qwen2, whatever attention_bias says
   bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
   bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, where it is set
+  bool slidingLayers = false;     // Qwen2, Qwen3: so it is in some layers, with use_sliding_window
   bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
   std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
-  bool sinks = false;                                  // gpt-oss; its layers differ in whether they see a window
+  bool sinks = false;                                  // gpt-oss; every other layer of it attends to a window
+  int64_t windowByDefault = 0;
   double theta = 10000.0;
 };
 
@@ -38,7 +39,7 @@ public:
     vocabulary = config.extent("vocab_size", 32000);
     hidden = config.extent("hidden_size", 4096);
     intermediate = config.extent("intermediate_size", 11008);
-    layers = config.extent("num_hidden_layers", 32);
+    layers = readLayers("num_hidden_layers", 32);
     heads = config.integer("num_attention_heads", 32);
     keyValueHeads = config.integer("num_key_value_heads", heads);
     if (!config.has("head_dim") && hidden.size % heads != 0)
@@ -48,29 +49,14 @@ public:
     if (heads % keyValueHeads != 0)
       config.report("num_attention_heads " + llvm::Twine(heads) + " is not a multiple of num_key_value_heads " +
                     llvm::Twine(keyValueHeads));
-    context = config.integer("max_position_embeddings", 2048);
+    readPositions();
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
     epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
     activation = readActivation(config, "hidden_act", "silu");
     attentionBias = config.flag("attention_bias", variant.sinks);
     feedForwardBias = config.flag("mlp_bias", false);
     tied = config.flag("tie_word_embeddings", false);
-    rotary = readRotaryFrequencies(config, headDim, variant.theta);
-    if (variant.slidingWindow && config.has("sliding_window"))
-      window = config.integer("sliding_window", 4096);
-    else if (config.flag("use_sliding_window", false))
-      config.refuseIfSet("use_sliding_window", "attention to a window in some layers only");
-    if (variant.sinks) {
-      layerTypes = config.strings("layer_types");
-      for (int64_t i = layerTypes.size(); !config.has("layer_types") && i < layers.size; ++i)
-        layerTypes.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
-      if (static_cast<int64_t>(layerTypes.size()) != layers.size)
-        config.report("layer_types has " + llvm::Twine(layerTypes.size()) + " layers, num_hidden_layers is " +
-                      llvm::Twine(layers.size));
-      for (const std::string &type : layerTypes)
-        if (type != "sliding_attention" && type != "full_attention")
-          config.refuse("layer_types", type, {"sliding_attention", "full_attention"});
-    }
+    readWindow();
     if (variant.experts)
       experts.emplace(config, *variant.experts, hidden);
     classTable[0] = {variant.causalClass, Head::CausalLanguageModel};
@@ -89,14 +75,7 @@ protected:
   }
 
   Value logits(GraphBuilder &graph, Value state, llvm::StringRef base) const override {
-    if (!tied)
-      return graph.linear(state, "lm_head", vocabulary, hidden, /*bias=*/false);
-    Value table;
-    {
-      GraphBuilder::Scope scope(graph, base);
-      table = graph.weight("embed_tokens.weight", {vocabulary, hidden});
-    }
-    return graph.linear(state, "lm_head", table, Value());
+    return vocabularyProduct(graph, state, base, "embed_tokens", tied);
   }
 
   Value layer(GraphBuilder &graph, Value input, int64_t number) override {
@@ -120,6 +99,41 @@ protected:
   }
 
 private:
+  void readPositions() {
+    int64_t maximum = config.integer("max_position_embeddings", 2048);
+    int64_t first = exactContext(config, maximum);
+    context = readContext("max_position_embeddings", maximum, first);
+    rotary = readRotaryFrequencies(config, headDim, variant.theta, context);
+    std::string limit = std::to_string(first) + " tokens (original_max_position_embeddings)";
+    if (first < maximum && !contextAsked)
+      remarkTexts.push_back("longrope: compiled for texts of up to " + limit + ", with short_factor; --context=" +
+                            std::to_string(maximum) + " compiles for longer ones, with long_factor");
+    else if (context > first)
+      remarkTexts.push_back("longrope: compiled with long_factor, which is for texts of more than " + limit +
+                            "; compile without --context for shorter ones");
+  }
+
+  void readWindow() {
+    // What is null has no window, what is absent has the configuration class's default.
+    if (variant.slidingWindow)
+      window = config.has("sliding_window")        ? config.integer("sliding_window", 4096)
+               : config.mentions("sliding_window") ? 0
+                                                   : variant.windowByDefault;
+    else if ((variant.slidingLayers || variant.experts == ExpertStorage::Qwen3Moe) &&
+             config.flag("use_sliding_window", false))
+      window = config.integer("sliding_window", 4096);
+    else if (!variant.slidingLayers)
+      config.refuseIfSet("use_sliding_window", "models of this type have no layers with a window");
+    if (variant.sinks)
+      slides = readSlidingLayers(config, [](int64_t number) { return number % 2 == 0; });
+    if (!variant.slidingLayers)
+      return;
+    int64_t firstSliding = config.integer("max_window_layers", 28, 0);
+    slides = readSlidingLayers(config, [&](int64_t number) { return window && number >= firstSliding; });
+    if (!window && llvm::is_contained(slides, true))
+      config.report("layer_types has 'sliding_attention', but use_sliding_window is not true");
+  }
+
   Value attention(GraphBuilder &graph, Value input, int64_t number) {
     Value normal = graph.rmsNorm(input, "input_layernorm", hidden, epsilon);
     GraphBuilder::Scope scope(graph, "self_attn");
@@ -138,24 +152,14 @@ private:
       return variant.queryKeyNorm && !norm.empty() ? graph.rmsNorm(split, norm, Extent(headDim, "head_dim"), epsilon)
                                                    : split;
     };
-    Value query = rotate(graph, project("q_proj", "q_norm", heads));
-    Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads));
+    Value query = rotate(graph, project("q_proj", "q_norm", heads), rotary);
+    Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads), rotary);
     Value value = project("v_proj", "", keyValueHeads);
     Value sinks = variant.sinks ? graph.weight("sinks", {Extent(heads, "num_attention_heads")}) : Value();
-    bool seesAll = !layerTypes.empty() && layerTypes[number] == "full_attention";
-    Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, sinks);
+    bool seesAll = !slides.empty() && !slides[number];
+    Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, /*softCap=*/0.0, sinks);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
     return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
-  }
-
-  Value rotate(GraphBuilder &graph, Value input) const {
-    OpBuilder &builder = graph.getBuilder();
-    Location at = graph.location("rotary_emb");
-    auto type = RankedTensorType::get({static_cast<int64_t>(rotary.frequencies.size())}, builder.getF32Type());
-    Value frequencies =
-        arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, llvm::ArrayRef<float>(rotary.frequencies)));
-    return nn::RopeOp::create(builder, at, input.getType(), input, graph.input("positions"), frequencies,
-                              /*interleaved=*/false, llvm::APFloat(rotary.attentionFactor));
   }
 
   Variant variant;
@@ -165,7 +169,7 @@ private:
   Activation activation = Activation::Silu;
   bool attentionBias = false, feedForwardBias = false, tied = false;
   int64_t window = 0;
-  llvm::SmallVector<std::string> layerTypes; // empty: all layers are alike
+  std::vector<bool> slides; // the layers with the window, where not all have it
   std::optional<MixtureOfExperts> experts;
 };
 
@@ -180,10 +184,12 @@ std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptio
                                          .slidingWindow = true,
                                          .experts = ExpertStorage::GptOss,
                                          .sinks = true,
+                                         .windowByDefault = 128,
                                          .theta = 150000.0});
 }
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true, .windowByDefault = 4096});
 }
 std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(
@@ -196,11 +202,12 @@ std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions
                                  Variant{.causalClass = "Phi3ForCausalLM", .slidingWindow = true, .joined = true});
 }
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options,
-                                 Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "Qwen2ForCausalLM", .queryKeyValueBias = true, .slidingLayers = true});
 }
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true, .slidingLayers = true});
 }
 std::unique_ptr<Architecture> makeQwen3Moe(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(

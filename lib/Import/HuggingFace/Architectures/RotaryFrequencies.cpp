@@ -14,13 +14,31 @@ namespace intarsia::importer {
 static constexpr double twoPi = 6.283185307179586;
 static constexpr double largest = 1e9; // of a factor that means something
 
+/// Where transformers looks for it, in this order.
+static int64_t originalContext(const Config &config, const Config &scaling) {
+  int64_t maximum = config.integer("max_position_embeddings", 2048);
+  return config.integer("original_max_position_embeddings",
+                        scaling.integer("original_max_position_embeddings", maximum));
+}
+
+static std::string kindOf(const Config &scaling) {
+  std::string kind = scaling.string("rope_type", scaling.string("type", "default"));
+  // What early configurations of Phi-3 call it.
+  return kind == "su" || (kind == "yarn" && scaling.has("short_factor")) ? "longrope" : kind;
+}
+
+static std::optional<Config> parametersOf(const Config &config) {
+  std::optional<Config> parameters = config.section("rope_parameters");
+  return parameters ? parameters : config.section("rope_scaling");
+}
+
 /// Llama 3.1: wavelengths longer than the original context divided by low_freq_factor are stretched by `factor`, those
 /// shorter than it divided by high_freq_factor stay, between them the two are blended.
-static void scaleLlama3(const Config &scaling, std::vector<float> &frequencies) {
+static void scaleLlama3(const Config &scaling, int64_t originalContext, std::vector<float> &frequencies) {
   double factor = scaling.number("factor", 8.0, 1.0, largest),
          low = scaling.number("low_freq_factor", 1.0, 0.0, largest);
   double high = scaling.number("high_freq_factor", 4.0, 0.0, largest);
-  auto context = static_cast<double>(scaling.integer("original_max_position_embeddings", 8192));
+  auto context = static_cast<double>(originalContext);
   if (high <= low)
     return scaling.report("high_freq_factor must be above low_freq_factor");
   for (float &frequency : frequencies) {
@@ -31,12 +49,12 @@ static void scaleLlama3(const Config &scaling, std::vector<float> &frequencies) 
 }
 
 /// Equations 15 to 23 of arXiv 2309.00071.
-static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, int64_t contextByDefault,
+static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, int64_t originalContext,
                       RotaryFrequencies &result) {
   double factor = scaling.number("factor", 1.0, 1.0, largest);
   double fast = scaling.number("beta_fast", 32.0, 0.01, largest),
          slow = scaling.number("beta_slow", 1.0, 0.01, largest);
-  auto context = static_cast<double>(scaling.integer("original_max_position_embeddings", contextByDefault));
+  auto context = static_cast<double>(originalContext);
   // The pair that makes so many turns over the original context.
   auto pairOf = [&](double turns) {
     return static_cast<double>(rotaryDim) * std::log(context / (turns * twoPi)) / (2 * std::log(theta));
@@ -65,16 +83,50 @@ static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, in
     result.attentionFactor = static_cast<float>(scaleOf(1.0));
 }
 
-RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault) {
-  std::optional<Config> parameters = config.section("rope_parameters");
-  std::optional<Config> scaling = parameters ? parameters : config.section("rope_scaling");
-  double theta = config.number("rope_theta", thetaByDefault, 1.0, 1e12);
+/// Section 3.2 of arXiv 2402.13753: each frequency has a factor of its own, one for texts up to the original context
+/// and one for longer ones.
+static void scaleLongRope(const Config &config, const Config &scaling, int64_t context, RotaryFrequencies &result) {
+  int64_t original = originalContext(config, scaling);
+  for (llvm::StringRef setting : {"short_factor", "long_factor"}) {
+    std::vector<double> factors = scaling.numbers(setting, 1e-9, largest);
+    if (factors.size() != result.frequencies.size())
+      return scaling.report(setting + " has " + llvm::Twine(factors.size()) + " numbers, a head has " +
+                            llvm::Twine(result.frequencies.size()) + " pairs of features to rotate");
+    if ((context > original) == (setting == "long_factor"))
+      for (auto [frequency, factor] : llvm::zip(result.frequencies, factors))
+        frequency = static_cast<float>(frequency / factor);
+  }
+  double byDefault =
+      static_cast<double>(config.integer("max_position_embeddings", 2048)) / static_cast<double>(original);
+  double factor = scaling.number("factor", byDefault, 1e-9, largest);
+  double attention =
+      factor <= 1.0 || original < 2 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(static_cast<double>(original)));
+  result.attentionFactor = static_cast<float>(scaling.number("attention_factor", attention, 0.0, largest));
+}
+
+int64_t exactContext(const Config &config, int64_t maximum) {
+  std::optional<Config> parameters = parametersOf(config);
+  return parameters && kindOf(*parameters) == "longrope" ? std::min(originalContext(config, *parameters), maximum)
+                                                         : maximum;
+}
+
+RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault, int64_t context) {
+  std::optional<Config> parameters = parametersOf(config);
+  for (llvm::StringRef type : {"full_attention", "sliding_attention"})
+    if (parameters)
+      parameters->refuseIfSet(type, "models of this type have the same frequencies in all layers");
+  return makeRotaryFrequencies(config, parameters, config.number("rope_theta", thetaByDefault, 1.0, 1e12), headDim,
+                               context);
+}
+
+RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optional<Config> &parameters, double theta,
+                                        int64_t headDim, int64_t context) {
   double share = config.number("partial_rotary_factor", 1.0, 0.0, 1.0);
   std::string kind = "default";
-  if (scaling) {
-    kind = scaling->string("rope_type", scaling->string("type", "default"));
-    theta = scaling->number("rope_theta", theta, 1.0, 1e12);
-    share = scaling->number("partial_rotary_factor", share, 0.0, 1.0);
+  if (parameters) {
+    kind = kindOf(*parameters);
+    theta = parameters->number("rope_theta", theta, 1.0, 1e12);
+    share = parameters->number("partial_rotary_factor", share, 0.0, 1.0);
   }
   RotaryFrequencies result;
   auto rotaryDim = static_cast<int64_t>(static_cast<double>(headDim) * share);
@@ -87,15 +139,20 @@ RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, d
     result.frequencies.push_back(
         static_cast<float>(std::pow(theta, -static_cast<double>(i) / static_cast<double>(rotaryDim))));
   if (kind == "linear") {
-    double factor = scaling->number("factor", 1.0, 1e-9, largest);
+    double factor = parameters->number("factor", 1.0, 1e-9, largest);
     for (float &frequency : result.frequencies)
       frequency = static_cast<float>(frequency / factor);
   } else if (kind == "llama3") {
-    scaleLlama3(*scaling, result.frequencies);
+    scaleLlama3(*parameters, originalContext(config, *parameters), result.frequencies);
   } else if (kind == "yarn") {
-    scaleYarn(*scaling, theta, rotaryDim, config.integer("max_position_embeddings", 2048), result);
+    scaleYarn(*parameters, theta, rotaryDim, originalContext(config, *parameters), result);
+  } else if (kind == "dynamic") {
+    // Frequencies change with texts beyond max_position_embeddings only, which no step takes.
+    parameters->number("factor", 1.0, 1.0, largest);
+  } else if (kind == "longrope") {
+    scaleLongRope(config, *parameters, context, result);
   } else if (kind != "default") {
-    scaling->refuse("rope_type", kind, {"default", "linear", "llama3", "yarn"});
+    parameters->refuse("rope_type", kind, {"default", "dynamic", "linear", "llama3", "longrope", "yarn"});
   }
   return result;
 }

@@ -18,10 +18,19 @@ struct RotaryFrequencies {
   float attentionFactor = 1.0f;
 };
 
-/// Reads "rope_parameters", or "rope_theta" and "rope_scaling", of a model whose heads have `headDim` features. Kinds:
-/// default (arXiv 2104.09864), linear (arXiv 2306.15595), llama3 (the Llama 3.1 release), yarn (arXiv 2309.00071).
-/// Others are refused by name.
-RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault);
+/// Reads "rope_parameters", or "rope_theta" and "rope_scaling", of a model whose heads have `headDim` features, for
+/// texts of up to `context` tokens. Kinds: default (arXiv 2104.09864), linear (arXiv 2306.15595), dynamic (section 3.3
+/// of arXiv 2309.00071), llama3 (the Llama 3.1 release), yarn (arXiv 2309.00071), longrope (arXiv 2402.13753). Others
+/// are refused by name.
+RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault, int64_t context);
+
+/// The same of settings that are for some layers alone: `parameters` (absent: kind default) before `theta`.
+RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optional<Config> &parameters, double theta,
+                                        int64_t headDim, int64_t context);
+
+/// Tokens that a text may have so that one set of frequencies is right for it: with longrope, whose frequencies depend
+/// on the length of the whole text, original_max_position_embeddings, otherwise `maximum`.
+int64_t exactContext(const Config &config, int64_t maximum);
 
 } // namespace intarsia::importer
 
