@@ -20,6 +20,15 @@ def Nn_GeluFormAttr : EnumAttr<Nn_Dialect, Nn_GeluForm, "gelu_form"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Nn_GatedActivation : I32EnumAttr<"GatedActivation", "how a gate and what it gates are combined", [
+    I32EnumAttrCase<"Silu", 0, "silu">, I32EnumAttrCase<"ClampedSwiglu", 1, "clamped_swiglu">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_GatedActivationAttr : EnumAttr<Nn_Dialect, Nn_GatedActivation, "gated_activation"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Nn_BlockElement : I32EnumAttr<"BlockElement", "what one code of a block format means", [
     I32EnumAttrCase<"I4", 0, "i4">, I32EnumAttrCase<"U4", 1, "u4">, I32EnumAttrCase<"I8", 2, "i8">,
     I32EnumAttrCase<"U8", 3, "u8">, I32EnumAttrCase<"E2M1", 4, "e2m1">, I32EnumAttrCase<"E2M3", 5, "e2m3">,

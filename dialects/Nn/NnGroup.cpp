@@ -14,8 +14,8 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
-static constexpr StringLiteral groupRoots[] = {"linear",  "matmul",       "attention",       "rows",
-                                               "generic", "cache_append", "cached_attention"};
+static constexpr StringLiteral groupRoots[] = {"linear",       "matmul",           "attention", "rows",   "generic",
+                                               "cache_append", "cached_attention", "route",     "experts"};
 
 void GroupOp::build(OpBuilder &builder, OperationState &state, TypeRange results, ValueRange inputs, StringRef root,
                     StringRef why) {

@@ -54,16 +54,24 @@ LogicalResult WeightOp::verify() {
     return emitOpError("key is empty, must name a tensor of the archive");
   if (!cast<RankedTensorType>(getType()).hasStaticShape())
     return emitOpError() << "has type " << getType() << ", a weight has a static shape";
+  if (getMxfp4Scales().has_value() != getScalesArchive().has_value())
+    return emitOpError("has only one of mxfp4_scales and scales_archive");
+  auto type = cast<RankedTensorType>(getType());
+  if (getMxfp4Scales() && (!type.getElementType().isBF16() || type.getRank() == 0 || type.getShape().back() % 32 != 0))
+    return emitOpError() << "has type " << type << ", a weight in MXFP4 is of bf16, in rows of a multiple of 32";
   return success();
 }
 
 LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
-  Operation *symbol = symbolTable.lookupNearestSymbolFrom(*this, getArchiveAttr());
-  if (!symbol)
-    return emitOpError() << "archive " << getArchiveAttr() << " is not defined";
-  if (!isa<ArchiveOp>(symbol))
-    return emitOpError() << "archive " << getArchiveAttr() << " is a '" << symbol->getName()
-                         << "', must be an 'nn.archive'";
+  for (FlatSymbolRefAttr archive : {getArchiveAttr(), getScalesArchiveAttr()}) {
+    if (!archive)
+      continue;
+    Operation *symbol = symbolTable.lookupNearestSymbolFrom(*this, archive);
+    if (!symbol)
+      return emitOpError() << "archive " << archive << " is not defined";
+    if (!isa<ArchiveOp>(symbol))
+      return emitOpError() << "archive " << archive << " is a '" << symbol->getName() << "', must be an 'nn.archive'";
+  }
   return success();
 }
 

@@ -84,10 +84,21 @@ def Nn_WeightOp : Nn_Op<"weight", [Pure, DeclareOpInterfaceMethods<SymbolUserOpI
     ```mlir
     %w = nn.weight @weights["encoder.layer.0.output.dense.weight"] : tensor<384x1536xf32>
     ```
+
+    With `mxfp4_scales`, the key of scales in `scales_archive`, the tensor is stored in MXFP4 and is read as the bf16
+    numbers that are meant, which are exact: u8 blocks `[…, features / 32, 16]` of two codes a byte, the lower four bits
+    first, and u8 scales `[…, features / 32]` (OCP Microscaling 1.0, section 5).
+
+    ```mlir
+    %w = nn.weight @weights["down_proj_blocks"] {mxfp4_scales = "down_proj_scales", scales_archive = @weights} : tensor<32x2880x2880xbf16>
+    ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$archive, StrAttr:$key);
+  let arguments = (ins FlatSymbolRefAttr:$archive, StrAttr:$key, OptionalAttr<StrAttr>:$mxfp4_scales,
+                       OptionalAttr<FlatSymbolRefAttr>:$scales_archive);
   let results = (outs Nn_AnyTensor:$result);
   let assemblyFormat = "$archive `[` $key `]` attr-dict `:` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::FlatSymbolRefAttr":$archive, "::mlir::StringAttr":$key),
+                            [{ build($_builder, $_state, type, archive, key, nullptr, nullptr); }]>];
   let hasVerifier = 1;
 }
 
@@ -294,6 +305,7 @@ def Nn_RopeOp : Nn_TensorOp<"rope"> {
 }
 
 include "dialects/Nn/NnCacheOps.td"
+include "dialects/Nn/NnExpertOps.td"
 
 //===-- Block formats -----------------------------------------------------------------------------------------===//
 

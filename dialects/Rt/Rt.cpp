@@ -57,9 +57,9 @@ static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr 
   auto shaped = dyn_cast<ShapedType>(type);
   if (!shaped || !shaped.hasRank())
     return op->emitOpError() << "layout of " << where << " stands on " << type << ", which has no dimensions";
-  if (layout.getKind() == LayoutKind::Panels && shaped.getRank() != 2)
-    return op->emitOpError() << "layout of " << where << " is panels, which needs rank 2, " << type << " has rank "
-                             << shaped.getRank();
+  if (layout.getKind() == LayoutKind::Panels && shaped.getRank() < 2)
+    return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
+                             << " has rank " << shaped.getRank();
   return success();
 }
 
@@ -178,6 +178,22 @@ LogicalResult ConstantOp::verify() {
   if (Attribute stored = getLayout().getFormat(); stored && stored != getFormatAttr())
     return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
                          << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
+  if (getMxfp4() && (getKeys().size() != 2 || getTransposed() || !type.getElementType().isBF16()))
+    return emitOpError() << "is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed";
+  if (auto strides = getStrides()) {
+    if (getKeys().empty() || getTransposed())
+      return emitOpError("has strides, which are for keys that are not transposed");
+    if (static_cast<int64_t>(strides->size()) != type.getRank() || type.getRank() == 0)
+      return emitOpError() << "has " << strides->size() << " strides, " << type << " has rank " << type.getRank();
+    int64_t last = 0, elements = type.getNumElements();
+    bool isInside = true;
+    for (auto [stride, size] : llvm::zip_equal(*strides, type.getShape())) {
+      isInside &= stride >= 0 && (size <= 1 || stride <= (elements - 1) / (size - 1));
+      last += isInside ? stride * (size - 1) : 0;
+    }
+    if (!isInside || (elements != 0 && last >= elements))
+      return emitOpError() << "has strides [" << *strides << "], which lead outside of " << type;
+  }
   return verifyLayout(*this, "the constant", getLayout(), type);
 }
 

@@ -49,7 +49,8 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
   let summary = "How a weight lies in memory";
   let description = [{
     `#rt.layout<row_major>`, or `#rt.layout<panels, 32>`: a matrix `[N, K]` stored as `[ceil(N / 32)][K][32]`, columns
-    beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads.
+    beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads; of a tensor
+    of matrices `[…, N, K]` each is stored so, one after another.
 
     `#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the codes and scales of
     that format, in the panels of include/intarsia/BlockPanels.h. Its type stays that of the numbers which they mean.
@@ -106,6 +107,9 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
     With `format` (an `#nn.block_format`) the numbers are rounded to that format, by `nn.quantize` along the last
     dimension of each; a layout with the same format stores the codes, others the numbers that the codes mean.
+    With `strides` the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …` of what is joined; rows of
+    the last dimension are not spread over several keys.
+    With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
     and there are no keys.
@@ -115,8 +119,9 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
-                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed,
-                       OptionalAttr<AnyAttr>:$format, OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed, UnitAttr:$mxfp4,
+                       OptionalAttr<DenseI64ArrayAttr>:$strides, OptionalAttr<AnyAttr>:$format,
+                       OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
 }

@@ -10,8 +10,10 @@
 #include "intarsia/Assemble.h"
 #include "intarsia/BlockPanels.h"
 #include "intarsia/module_abi.h"
+#include "lib/Assemble/Mxfp4.h"
 #include "lib/Quantize/BlockCodec.h"
 #include "lib/Runtime/Core/Hash.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Errno.h"
@@ -114,12 +116,16 @@ struct Item {
   std::vector<char> data;                      // of constants that the IR holds
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
-  int64_t panelWidth = 0;          // 0: row-major
-  nn::BlockFormatAttr format;      // the numbers are rounded to it
-  bool isCoded = false;            // codes and scales are stored, else the numbers that they mean
-  std::vector<float> tensorScales; // of each part, where the format has them
-  int64_t rows = 0, columns = 0;   // of the whole, for panels; of the parts, if transposed
-  uint64_t bytes = 0, begin = 0;   // in the packed file
+  int64_t panelWidth = 0;              // 0: row-major
+  int64_t rows = 0, columns = 0;       // of the whole, for panels; of the parts, if transposed
+  int64_t matrixRows = 0;              // of one of the matrices, for panels
+  std::vector<int64_t> shape, strides; // of the elements in the joined parts, if they lie in another order
+  nn::BlockFormatAttr format;          // the numbers are rounded to it
+  bool isCoded = false;                // codes and scales are stored, else the numbers that they mean
+  std::vector<float> tensorScales;     // of each part, where the format has them
+  bool mxfp4 = false;                  // the parts are blocks and scales; strides are there too
+  bool isReordered() const { return transposed || !strides.empty(); }
+  uint64_t bytes = 0, begin = 0; // in the packed file
 };
 
 /// A piece of the packed file that one thread makes: bytes of an item, or its panels, from `first` to `last`.
@@ -155,6 +161,27 @@ std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t
   llvm_unreachable("rows of the parts were counted");
 }
 
+/// A row of an item with strides, whose elements are strides.back() apart; `decoded` is memory for one.
+template <typename T> const T *stridedRow(const Item &item, int64_t row, T *decoded) {
+  int64_t offset = 0;
+  for (size_t dimension = item.shape.size() - 1; dimension-- > 0; row /= item.shape[dimension])
+    offset += row % item.shape[dimension] * item.strides[dimension];
+  if constexpr (std::is_same_v<T, uint16_t>)
+    if (item.mxfp4)
+      return decodeMxfp4(item.parts[0]->data, item.parts[1]->data, offset, item.columns, decoded);
+  auto part = item.parts.begin();
+  for (; part + 1 != item.parts.end() && offset >= int64_t((*part)->bytes() / sizeof(T)); ++part)
+    offset -= (*part)->bytes() / sizeof(T);
+  return static_cast<const T *>((*part)->data) + offset;
+}
+
+/// Rows of the whole before a panel: those of a matrix begin a panel of their own.
+int64_t rowsBefore(const Item &item, uint64_t panel) {
+  int64_t panelsOfMatrix = llvm::divideCeil(item.matrixRows, item.panelWidth);
+  int64_t matrix = panel / panelsOfMatrix, inside = panel % panelsOfMatrix;
+  return matrix * item.matrixRows + inside * item.panelWidth;
+}
+
 /// Drops pages of a mapped source that nothing reads again.
 void dropPages(const void *data, uint64_t bytes) {
   uintptr_t page = sysconf(_SC_PAGESIZE), begin = llvm::alignTo(reinterpret_cast<uintptr_t>(data), page);
@@ -168,7 +195,18 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
   buffer.assign(unit.bytes, 0);
   T *panel = reinterpret_cast<T *>(buffer.data());
   for (uint64_t number = unit.first; number < unit.last; ++number, panel += item.panelWidth * item.columns) {
-    int64_t firstRow = number * item.panelWidth, lastRow = std::min(firstRow + item.panelWidth, item.rows);
+    int64_t firstRow = rowsBefore(item, number);
+    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
+    if (!item.strides.empty()) {
+      std::vector<const T *> rows;
+      std::vector<T> decoded(item.mxfp4 ? item.panelWidth * item.columns : 0);
+      for (int64_t row = firstRow; row < lastRow; ++row)
+        rows.push_back(stridedRow(item, row, decoded.data() + (item.mxfp4 ? (row - firstRow) * item.columns : 0)));
+      for (int64_t column = 0; column < item.columns; ++column)
+        for (size_t row = 0; row < rows.size(); ++row)
+          panel[column * item.panelWidth + row] = rows[row][column * item.strides.back()];
+      continue;
+    }
     if (!item.transposed) {
       std::vector<const T *> rows;
       for (int64_t row = firstRow; row < lastRow; ++row) {
@@ -188,11 +226,17 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
   }
 }
 
-template <typename T> void makeTransposedRows(const Unit &unit, std::vector<char> &buffer) {
+template <typename T> void makeReorderedRows(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   buffer.resize(unit.bytes);
   T *target = reinterpret_cast<T *>(buffer.data());
   for (uint64_t row = unit.first; row < unit.last; ++row, target += item.columns) {
+    if (!item.strides.empty()) {
+      const T *source = stridedRow(item, row, target);
+      for (int64_t column = 0; column < item.columns; ++column)
+        target[column] = source[column * item.strides.back()];
+      continue;
+    }
     auto [part, partRow] = partOfRow(item, row);
     int64_t partRows = part->shape[1];
     const T *source = static_cast<const T *>(part->data) + partRow;
@@ -306,8 +350,8 @@ template <template <typename> typename Body, typename... Args> void withElement(
 template <typename T> struct Panels {
   void operator()(const Unit &unit, std::vector<char> &buffer) { makePanels<T>(unit, buffer); }
 };
-template <typename T> struct TransposedRows {
-  void operator()(const Unit &unit, std::vector<char> &buffer) { makeTransposedRows<T>(unit, buffer); }
+template <typename T> struct ReorderedRows {
+  void operator()(const Unit &unit, std::vector<char> &buffer) { makeReorderedRows<T>(unit, buffer); }
 };
 
 /// Bytes [first, last) of an item that is stored as its parts are.
@@ -364,8 +408,6 @@ std::string nameOf(nn::BlockFormatAttr format) {
       .str();
 }
 
-std::string typeText(StringRef dtype, ArrayRef<int64_t> shape) { return dtype.str() + " " + runtime::shapeText(shape); }
-
 } // namespace
 
 struct WeightPacker::State {
@@ -386,6 +428,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     return createStringError("constant '" + constant.getSymName() + "' has elements that archives do not hold");
   item.elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   item.transposed = constant.getTransposed();
+  item.mxfp4 = constant.getMxfp4();
   uint64_t wanted = type.getNumElements() * item.elementBytes;
 
   if (constant.getValue()) {
@@ -409,9 +452,10 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       if (!entry)
         return entry.takeError();
       bool isFloat = llvm::is_contained({"F32", "F16", "BF16"}, (*entry)->dtype);
-      if (constant.getFormat() ? !isFloat : (*entry)->dtype != item.dtype)
+      StringRef stored = item.mxfp4 ? "U8" : StringRef(item.dtype);
+      if (constant.getFormat() ? !isFloat : (*entry)->dtype != stored)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
-                                 " in its archive, the model reads it as " + item.dtype);
+                                 " in its archive, the model reads it as " + stored);
       if ((item.transposed || constant.getFormat()) && (*entry)->shape.size() != 2)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads a matrix");
@@ -425,6 +469,8 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       }
       bytes += partBytes;
     }
+    if (item.mxfp4) // bf16 for four bits each; a byte of scale for each block
+      bytes = item.parts[1]->bytes() * mxfp4Block * 2 == wanted ? item.parts[0]->bytes() * 4 : 0;
     if (bytes != wanted)
       return createStringError("tensor '" + item.name + "' is " +
                                typeText(item.parts.front()->dtype, item.parts.front()->shape) +
@@ -433,6 +479,22 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   }
   if (item.transposed)
     item.name += ".transposed";
+  if (constant.getStrides() || item.mxfp4) {
+    item.name += item.mxfp4 ? ".decoded" : ".reordered";
+    SmallVector<int64_t> inOrder = computeSuffixProduct(type.getShape());
+    ArrayRef<int64_t> strides = constant.getStrides().value_or(ArrayRef<int64_t>(inOrder));
+    item.strides.assign(strides.begin(), strides.end());
+    item.shape.assign(type.getShape().begin(), type.getShape().end());
+    item.columns = item.shape.back();
+    // Rows are read from blocks, or from one of several tensors.
+    int64_t unit = std::max<int64_t>(item.mxfp4 ? mxfp4Block : item.parts.size() > 1 ? item.columns : 1, 1);
+    auto isWhole = [&](int64_t elements) { return elements % unit == 0; };
+    bool areWhole = isWhole(item.columns) && strides.back() == 1 && llvm::all_of(strides.drop_back(), isWhole);
+    for (const SafetensorsEntry *part : item.parts)
+      areWhole &= item.mxfp4 || isWhole(part->bytes() / item.elementBytes);
+    if (unit > 1 && !areWhole)
+      return createStringError("constant '" + constant.getSymName() + "' has rows spread over blocks or tensors");
+  }
   item.fileShape.assign(type.getShape().begin(), type.getShape().end());
   item.bytes = wanted;
   bool isMatrix = type.getRank() == 2;
@@ -440,12 +502,19 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.rows = type.getDimSize(0);
     item.columns = type.getDimSize(1);
   }
+  item.matrixRows = item.rows;
   if (constant.getLayout().getKind() == rt::LayoutKind::Panels) {
     item.panelWidth = constant.getLayout().getWidth();
     item.name += ".panels" + std::to_string(item.panelWidth);
-    int64_t panels = llvm::divideCeil(item.rows, item.panelWidth);
-    item.fileShape = {panels, item.columns, item.panelWidth};
-    item.bytes = uint64_t(panels) * item.columns * item.panelWidth * item.elementBytes;
+    ArrayRef<int64_t> leading = type.getShape().drop_back(2);
+    int64_t matrices = ShapedType::getNumElements(leading);
+    item.columns = type.getShape().back();
+    item.matrixRows = type.getShape().drop_back().back();
+    item.rows = matrices * item.matrixRows;
+    int64_t panels = llvm::divideCeil(item.matrixRows, item.panelWidth);
+    item.fileShape.assign(leading.begin(), leading.end());
+    llvm::append_values(item.fileShape, panels, item.columns, item.panelWidth);
+    item.bytes = uint64_t(matrices) * panels * item.columns * item.panelWidth * item.elementBytes;
   }
   if (auto format = dyn_cast_or_null<nn::BlockFormatAttr>(constant.getFormatAttr())) {
     item.format = format;
@@ -468,7 +537,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     return createStringError("constant '" + constant.getSymName() + "' is transposed, which needs a matrix, and is " +
                              typeText(item.dtype, type.getShape()) +
                              "; reshape the weight where it is used, not where it is stored");
-  if ((item.panelWidth || item.transposed) && item.columns) {
+  if ((item.panelWidth || item.transposed) && item.columns && item.strides.empty()) {
     for (const SafetensorsEntry *part : item.parts)
       if ((!item.format && part->bytes() % (item.columns * item.elementBytes)) ||
           (item.format && part->shape[item.transposed ? 0 : 1] != item.columns) ||
@@ -566,7 +635,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   uint64_t dataBytes = 0;
   for (const Item *item : placed) {
     uint64_t stepBytes = 1, steps = item->bytes; // bytes, rows or panels: what a unit is counted in
-    if (item->panelWidth || item->transposed || item->format) {
+    if (item->panelWidth || item->isReordered() || item->format) {
       stepBytes = item->isCoded ? item->fileShape[1]
                                 : (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
       steps = stepBytes ? item->bytes / stepBytes : 0;
@@ -629,10 +698,10 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
         }
       } else if (item.panelWidth)
         withElement<Panels>(item.elementBytes, unit, buffer);
-      else if (item.transposed)
-        withElement<TransposedRows>(item.elementBytes, unit, buffer);
-      bytes = item.panelWidth || item.transposed || item.format ? StringRef(buffer.data(), buffer.size())
-                                                                : copyBytes(unit, buffer);
+      else if (item.isReordered())
+        withElement<ReorderedRows>(item.elementBytes, unit, buffer);
+      bool isMade = item.panelWidth || item.isReordered() || item.format;
+      bytes = isMade ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
       {
@@ -642,15 +711,17 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
         ++hashed;
       }
       turn.notify_all();
-      if (item.parts.empty() || item.dataEntry || item.transposed)
+      if (item.parts.empty() || item.dataEntry || item.isReordered())
         continue; // nothing mapped, or read across
       // What this unit read of the sources: rows of panels, rows or bytes.
-      bool isRows = item.panelWidth || item.format;
-      uint64_t rowBytes = isRows ? item.columns * sourceBytes(item) : 1;
-      uint64_t scale = (item.panelWidth ? item.panelWidth : 1) * rowBytes, partBegin = 0;
+      uint64_t rowBytes = item.columns * (item.format ? sourceBytes(item) : item.elementBytes), partBegin = 0;
+      auto bytesBefore = [&](uint64_t step) {
+        return item.panelWidth ? rowsBefore(item, step) * rowBytes : item.format ? step * rowBytes : step;
+      };
+      uint64_t firstRead = bytesBefore(unit.first), lastRead = bytesBefore(unit.last);
       for (const SafetensorsEntry *part : item.parts) {
         uint64_t partEnd = partBegin + part->bytes();
-        uint64_t begin = std::max(unit.first * scale, partBegin), end = std::min(unit.last * scale, partEnd);
+        uint64_t begin = std::max(firstRead, partBegin), end = std::min(lastRead, partEnd);
         if (begin < end)
           dropPages(static_cast<const char *>(part->data) + (begin - partBegin), end - begin);
         partBegin = partEnd;
@@ -674,26 +745,3 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
 }
 
 } // namespace intarsia::assemble
-
-llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) {
-  using namespace intarsia::assemble;
-  Archives archives(module, archiveDirectory);
-  llvm::Error error = llvm::Error::success();
-  module.walk([&](nn::WeightOp weight) {
-    auto entry = archives.find(weight.getArchiveAttr(), weight.getKeyAttr());
-    if (!entry) {
-      error = llvm::joinErrors(std::move(error), entry.takeError());
-      return WalkResult::interrupt();
-    }
-    auto type = cast<RankedTensorType>(weight.getType());
-    StringRef dtype = safetensorsDtype(type.getElementType());
-    if (dtype == (*entry)->dtype && type.getShape() == ArrayRef<int64_t>((*entry)->shape))
-      return WalkResult::advance();
-    error = llvm::joinErrors(std::move(error),
-                             createStringError("tensor '" + weight.getKey() + "' is " +
-                                               typeText((*entry)->dtype, (*entry)->shape) +
-                                               " in its archive, the model reads " + typeText(dtype, type.getShape())));
-    return WalkResult::interrupt();
-  });
-  return error;
-}

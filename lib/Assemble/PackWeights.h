@@ -40,6 +40,9 @@ private:
   llvm::StringMap<std::unique_ptr<runtime::SafetensorsFile>> files;
 };
 
+/// "F32 [2, 3]".
+std::string typeText(llvm::StringRef dtype, llvm::ArrayRef<int64_t> shape);
+
 /// "F32" for f32: a name of the safetensors format, empty for types that it lacks.
 llvm::StringRef safetensorsDtype(mlir::Type elementType);
 

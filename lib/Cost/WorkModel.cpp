@@ -25,9 +25,17 @@ bool intarsia::isCompileTime(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa<nn::WeightOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;
-  // Packing transposes matrices of archives as they are stored; any other transposition is a kernel.
-  if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
-    return transpose.getInput().getDefiningOp<nn::WeightOp>() && transpose.getInput().getType().getRank() == 2;
+  // Packing transposes what one tensor of an archive holds, and moves whole rows of joined ones; any other
+  // transposition is a kernel.
+  if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
+    Operation *source = transpose.getInput().getDefiningOp();
+    while (isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(source))
+      source = source->getOperand(0).getDefiningOp();
+    if (auto concat = dyn_cast_or_null<tensor::ConcatOp>(source))
+      return transpose.getPermutation().back() == transpose.getInput().getType().getRank() - 1 &&
+             concat.getDim() == 0 && isCompileTime(concat.getResult());
+    return isa_and_nonnull<nn::WeightOp>(source);
+  }
   return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp, nn::QuantizeOp,
              nn::DequantizeOp>(op) &&
          llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });

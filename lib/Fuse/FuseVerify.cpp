@@ -30,6 +30,10 @@ LogicalResult verifyGroup(nn::GroupOp group) {
       return isa<nn::CacheAppendOp>(op);
     if (root == "cached_attention")
       return isa<nn::CachedAttentionOp>(op);
+    if (root == "route")
+      return isa<nn::RouteOp>(op);
+    if (root == "experts")
+      return isa<nn::ExpertsOp>(op);
     return root == "rows" ? isRowWise(&op) : isa<linalg::GenericOp>(op);
   });
   if (root == "rows" && count > 1)

@@ -29,6 +29,10 @@ StringRef kindOf(Operation *op) {
     return "cache_append";
   if (isa<nn::CachedAttentionOp>(op))
     return "cached_attention";
+  if (isa<nn::RouteOp>(op))
+    return "route";
+  if (isa<nn::ExpertsOp>(op))
+    return "experts";
   if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp, linalg::FillOp, tensor::SplatOp>(op) ||
       isRowWise(op) || isElementwise(op) || isParallelGeneric(op))
     return "rows";
@@ -80,7 +84,8 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     if (kind.empty())
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
                              << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
-                                "nn.cached_attention, rows (elementwise ops, norms, softmax, embeddings, slices) and "
+                                "nn.cached_attention, nn.route, nn.experts, rows (elementwise ops, norms, softmax, "
+                                "embeddings, slices) and "
                                 "linalg.generic";
     if (!hasOnlyCloneableScalars(op, fuser.work()))
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)

@@ -84,6 +84,8 @@ static bool isStored(OpOperand &use) {
   unsigned index = use.getOperandNumber();
   if (isa<nn::LinearOp, nn::LayerNormOp, nn::RmsNormOp>(user))
     return index > 0;
+  if (isa<nn::ExpertsOp>(user))
+    return index > 2;
   return isa<nn::EmbeddingOp>(user) && index == 0;
 }
 

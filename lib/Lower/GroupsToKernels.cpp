@@ -73,13 +73,17 @@ public:
         state.addAttribute("transposed", builder.getUnitAttr());
       if (expression.format)
         state.addAttribute("format", expression.format);
+      if (expression.mxfp4)
+        state.addAttribute("mxfp4", builder.getUnitAttr());
+      if (!expression.strides.empty())
+        state.addAttribute("strides", builder.getDenseI64ArrayAttr(expression.strides));
     }
     state.addAttribute("layout", layout);
     state.addAttribute("type", TypeAttr::get(expression.type));
     auto [entry, isNew] = names.try_emplace(state.attributes.getDictionary(location.getContext()));
     if (isNew) {
       std::string name = expression.value ? "constant" : expression.keys.front().str();
-      if (expression.keys.size() > 1)
+      if (expression.keys.size() > 1 && !expression.mxfp4)
         name += ".joined";
       if (layout.getKind() == rt::LayoutKind::Panels)
         name += ".panels";
@@ -395,8 +399,8 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
-/// Panels for an operand that linears read as their weight and nothing else does, or embeddings as their table if it
-/// is quantized; row-major for other constants.
+/// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their table
+/// if it is quantized; row-major for other constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   std::string reason;
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
@@ -407,6 +411,8 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
     format = nullptr;
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+    if (auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner()))
+      return use.get() == experts.getGateUp() || use.get() == experts.getDown();
     auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
     bool isTable = format && isa<nn::EmbeddingOp>(use.getOwner()) && use.getOperandNumber() == 0;
     return isTable || (linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber());

@@ -82,7 +82,8 @@ Value buildReference(ReferenceBuilder &builder, nn::MatmulOp op) {
   return buildNarrow(builder, sum, elementOf(op.getLhs()));
 }
 
-/// Softmax of f32 rows; a row of -inf gives zeros.
+} // namespace
+
 Value buildSoftmax(ReferenceBuilder &builder, Value input, Type element) {
   unsigned rank = rankOf(input);
   MixedSizes sizes = builder.sizesOf(input);
@@ -102,6 +103,8 @@ Value buildSoftmax(ReferenceBuilder &builder, Value input, Type element) {
     return b.narrow(b.select(b.isEqual(v[1], b.f32(0)), b.f32(0), b.div(v[0], v[1])), element);
   });
 }
+
+namespace {
 
 Value buildReference(ReferenceBuilder &builder, nn::SoftmaxOp op) {
   return buildSoftmax(builder, op.getInput(), elementOf(op.getInput()));
@@ -336,9 +339,10 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
       ReferenceBuilder builder(op->getLoc(), rewriter);
       llvm::TypeSwitch<Operation *>(op)
           .Case<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::GeluOp,
-                nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp, nn::EmbeddingOp, nn::RopeOp, nn::DequantizeOp>(
-              [&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); })
-          .Case([&](nn::QuantizeOp quantize) { replace(rewriter, op, buildReference(builder, quantize)); });
+                nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp, nn::EmbeddingOp, nn::RopeOp, nn::DequantizeOp,
+                nn::ExpertsOp>([&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); })
+          .Case<nn::QuantizeOp, nn::RouteOp>(
+              [&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); });
     }
   }
 };

@@ -123,6 +123,11 @@ private:
 /// codes, scales and, where the op has them, zero points and the tensor scale.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::QuantizeOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
+/// indices and weights.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
+/// Softmax over the last dimension, in f32; a row of -inf gives zeros.
+mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Type element);
 
 } // namespace intarsia::lower
 

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -23,11 +24,22 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return std::nullopt;
   if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
     return input;
-  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed || input->format) {
-    reason = "only a matrix of an archive can be transposed ahead of time";
+  bool isJoined = input->keys.size() != (input->mxfp4 ? 2 : 1);
+  bool keepsRows = op.getPermutation().back() == input->type.getRank() - 1;
+  if (input->transposed || input->format || (isJoined && !keepsRows)) {
+    reason = "only a tensor of an archive can be transposed ahead of time; of joined ones rows can be moved";
     return std::nullopt;
   }
-  input->transposed = true;
+  if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>() && !input->mxfp4) {
+    input->transposed = true;
+  } else {
+    SmallVector<int64_t> before(input->strides);
+    if (before.empty())
+      before = computeSuffixProduct(input->type.getShape());
+    input->strides.clear();
+    for (int64_t dimension : op.getPermutation())
+      input->strides.push_back(before[dimension]);
+  }
   input->type = cast<RankedTensorType>(op->getResult(0).getType());
   return input;
 }
@@ -44,6 +56,14 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
       reason = "weights are joined ahead of time along their outermost dimension only";
       return std::nullopt;
     }
+    if (part->mxfp4 && op.getInputs().size() > 1) {
+      reason = "weights in MXFP4 are not joined ahead of time";
+      return std::nullopt;
+    }
+    if (!part->strides.empty() && op.getInputs().size() > 1) {
+      reason = "weights that are joined must be matrices, if they are transposed";
+      return std::nullopt;
+    }
     if (part->value) {
       reason = "weights are joined ahead of time with weights, not with constants";
       return std::nullopt;
@@ -55,6 +75,8 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
     }
     whole.transposed = part->transposed;
     whole.format = part->format;
+    whole.strides = part->strides;
+    whole.mxfp4 = part->mxfp4;
     whole.archives.append(part->archives);
     whole.keys.append(part->keys);
   }
@@ -86,7 +108,7 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   auto shape = dyn_cast<RankedTensorType>(type);
   if (!input || !shape || !shape.hasStaticShape())
     return std::nullopt;
-  if ((input->transposed || input->format) && shape.getShape() != input->type.getShape()) {
+  if ((input->transposed || input->format || !input->strides.empty()) && shape.getShape() != input->type.getShape()) {
     // The packer transposes and rounds rows, which the new shape does not tell. Others see the reshape as a view.
     reason = "a weight that is transposed or quantized ahead of time keeps its shape";
     return std::nullopt;
@@ -108,6 +130,11 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
         WeightExpression result;
         result.archives.push_back(weight.getArchiveAttr());
         result.keys.push_back(weight.getKeyAttr());
+        if (weight.getMxfp4Scales()) {
+          result.archives.push_back(weight.getScalesArchiveAttr());
+          result.keys.push_back(weight.getMxfp4ScalesAttr());
+          result.mxfp4 = true;
+        }
         result.type = cast<RankedTensorType>(weight.getType());
         return std::optional(result);
       })

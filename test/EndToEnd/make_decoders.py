@@ -51,6 +51,8 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
             if parameter.ndim == 1:
                 is_scale = ("norm" in name or "ln_" in name) and not model.config.model_type.startswith("gemma")
                 parameter.copy_((1.0 if is_scale else 0.0) + 0.2 * noise)
+            elif parameter.ndim == 3:  # matrices of experts
+                parameter.copy_(noise / parameter.shape[-1] ** 0.5)
             else:
                 parameter.copy_(noise / parameter[0].numel() ** 0.5)
 
@@ -63,6 +65,7 @@ def write(
     long: int | None = None,
     drop_prefix: str = "",
     older: dict[str, object] | None = None,
+    mxfp4: bool = False,
 ) -> None:
     """Writes one model, with `long` tokens in its long text, and its settings in `older` words (None: left out)."""
     if sys.argv[1:] and name not in sys.argv[1:]:
@@ -93,6 +96,9 @@ def write(
         path = folder / "model.safetensors"
         tensors = safetensors.torch.load_file(path)
         safetensors.torch.save_file({key.removeprefix(drop_prefix): value for key, value in tensors.items()}, path)
+    if mxfp4:
+        store_mxfp4(folder, seed)
+        read_mxfp4(folder, model)
     longest = max(LENGTHS) + STEPS
     vocabulary = model.config.get_text_config().vocab_size
     ids = np.random.default_rng(seed).integers(0, vocabulary, (len(LENGTHS), longest))
@@ -107,6 +113,36 @@ def write(
         golden["long_logits"] = logits_of(golden["long_input_ids"])
     np.savez_compressed(folder / "golden.npz", **golden)
     print(name, "largest logit", np.abs(golden["logits"]).max())
+
+
+def store_mxfp4(folder: Path, seed: int) -> None:
+    """Replaces the weights of experts by random blocks and scales, each layer's in its own way."""
+    path = folder / "model.safetensors"
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name, value in safetensors.torch.load_file(path).items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name] = value
+            continue
+        experts, columns, rows = value.shape
+        shape = (experts, rows, columns // 32)
+        tensors[name + "_blocks"] = torch.randint(0, 256, (*shape, 16), generator=generator, dtype=torch.uint8)
+        tensors[name + "_scales"] = torch.randint(121, 126, shape, generator=generator, dtype=torch.uint8)
+    safetensors.torch.save_file(tensors, path)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def read_mxfp4(folder: Path, model: transformers.PreTrainedModel) -> None:
+    """Gives the model the weights of its experts, as transformers decodes them."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    for name, parameter in model.named_parameters():
+        if name + "_blocks" in tensors:
+            decoded = convert_moe_packed_tensors(tensors[name + "_blocks"], tensors[name + "_scales"])
+            parameter.data.copy_(decoded)
 
 
 def main() -> None:
@@ -179,6 +215,22 @@ def main() -> None:
     write("gpt2", t.GPT2LMHeadModel(t.GPT2Config(**gpt2)), 16)
     scaled = t.GPT2Config(**gpt2, scale_attn_by_inverse_layer_idx=True)
     write("gpt2-no-prefix-bf16", t.GPT2LMHeadModel(scaled), 17, torch.bfloat16, drop_prefix="transformer.")
+
+    mixtral = SMALL | {"num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 40}
+    write("mixtral", t.MixtralForCausalLM(t.MixtralConfig(**mixtral)), 20)
+    moe = SMALL | {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "intermediate_size": 40}
+    window = {"use_sliding_window": True, "sliding_window": 11}
+    write("qwen3-moe-bf16", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**moe, **window)), 21, torch.bfloat16)
+    mixed = moe | {"num_hidden_layers": 4, "decoder_sparse_step": 2, "mlp_only_layers": [3], "norm_topk_prob": True}
+    mixed |= {"num_experts": 4, "num_experts_per_tok": 2}
+    write("qwen3-moe-mixed", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**mixed)), 22)
+    yarn |= {"beta_fast": 8.0, "truncate": False}
+    oss = mixtral | {"sliding_window": 11, "swiglu_limit": 1.0, "rope_parameters": yarn}
+    write("gpt-oss-bf16", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 23, torch.bfloat16)
+    oss |= {"layer_types": ["full_attention", "sliding_attention"], "swiglu_alpha": 1.3, "attention_bias": False}
+    write("gpt-oss", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 24)
+    oss |= {"hidden_size": 64, "intermediate_size": 32, "num_local_experts": 3, "swiglu_limit": 2.0}
+    write("gpt-oss-mxfp4", t.GptOssForCausalLM(t.GptOssConfig(**oss)), 25, torch.bfloat16, mxfp4=True)
 
 
 if __name__ == "__main__":

@@ -49,13 +49,28 @@ func.func @transposed_weight_stays(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
 
 nn.archive @weights {file = "model.safetensors"}
 
-// Packing transposes what an archive holds, and nothing else: the rest is a kernel.
+// So it does a tensor of matrices, whatever the shape that it is seen in.
+// CHECK-LABEL: func.func @transposed_matrices_stay
+func.func @transposed_matrices_stay() -> tensor<2x3x4xf32> {
+  // CHECK: linalg.transpose
+  %w = nn.weight @weights["w"] : tensor<2x12xf32>
+  %m = tensor.expand_shape %w [[0], [1, 2]] output_shape [2, 4, 3] : tensor<2x12xf32> into tensor<2x4x3xf32>
+  %e = tensor.empty() : tensor<2x3x4xf32>
+  %t = linalg.transpose ins(%m : tensor<2x4x3xf32>) outs(%e : tensor<2x3x4xf32>) permutation = [0, 2, 1]
+  return %t : tensor<2x3x4xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// Packing transposes what one tensor of an archive holds, and nothing else: the rest is a kernel.
 // CHECK-LABEL: func.func @other_transposition_becomes_generic
 func.func @other_transposition_becomes_generic(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
   // CHECK-NOT: linalg.transpose
   // CHECK: linalg.generic
-  %w = nn.weight @weights["w"] : tensor<1x2x3xf32>
-  %m = tensor.collapse_shape %w [[0, 1], [2]] : tensor<1x2x3xf32> into tensor<2x3xf32>
+  %w = nn.weight @weights["w"] : tensor<1x3xf32>
+  %m = tensor.concat dim(0) %w, %w : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
   %e = tensor.empty() : tensor<3x2xf32>
   %t = linalg.transpose ins(%m : tensor<2x3xf32>) outs(%e : tensor<3x2xf32>) permutation = [1, 0]
   %h = nn.linear %x, %t : (tensor<?x2xf32>, tensor<3x2xf32>) -> tensor<?x3xf32>

@@ -234,6 +234,41 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
   return value;
 }
 
+Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
+  constexpr int64_t block = 32; // numbers that share a scale, two of them a byte
+  llvm::SmallVector<int64_t> sizes;
+  for (const Extent &extent : shape)
+    sizes.push_back(extent.size);
+  if (!dataType.isBF16())
+    errors.report("'" + dataTypeKey + "' is not BF16, as the other weights of a model in MXFP4 are expected to be");
+  if (sizes.back() % block != 0)
+    errors.report(path(name) + "_blocks: " + shape.back().setting + " " + llvm::Twine(sizes.back()) +
+                  " is not a multiple of the 32 numbers of a block of MXFP4");
+  if (errors.any())
+    return weight(name, shape);
+  llvm::SmallVector<Extent> scaleShape(shape.drop_back());
+  scaleShape.push_back(Extent(sizes.back() / block, shape.back().setting));
+  llvm::SmallVector<Extent> blockShape(scaleShape);
+  blockShape.push_back(Extent(block / 2));
+  llvm::SmallVector<FlatSymbolRefAttr> archives;
+  llvm::SmallVector<StringAttr> keys;
+  for (const auto &[suffix, extents] : {std::pair("_blocks", blockShape), std::pair("_scales", scaleShape)}) {
+    std::string key = path(name) + suffix;
+    std::optional<SafetensorsArchive::Tensor> tensor = archive->find(key);
+    keys.push_back(builder.getStringAttr(key));
+    archives.push_back(tensor ? archiveSymbol(*tensor->file) : FlatSymbolRefAttr::get(module.getContext(), "missing"));
+    if (!tensor)
+      errors.report(archive->name() + ": has no tensor '" + key + "', which config.json implies");
+    else if (tensor->entry->dtype != "U8")
+      errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype +
+                    ", MXFP4 is stored as U8");
+    else
+      checkShape(*tensor, extents, errors);
+  }
+  return nn::WeightOp::create(builder, location(name), RankedTensorType::get(sizes, dataType), archives[0], keys[0],
+                              keys[1], archives[1]);
+}
+
 //===-- Layers ------------------------------------------------------------------------------------------------===//
 
 Value GraphBuilder::linear(Value input, llvm::StringRef name, Extent outputs, Extent inputs, bool bias) {

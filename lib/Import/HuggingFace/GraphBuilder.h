@@ -92,6 +92,8 @@ public:
   llvm::StringRef spelling(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef suffix = "") const;
   /// A weight of the shape that the settings imply.
   mlir::Value weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape);
+  /// A bf16 weight of the shape that the settings imply, stored in MXFP4 as `name`_blocks and `name`_scales.
+  mlir::Value mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape);
 
   //===-- Layers ---------------------------------------------------------------------------------------------===//
 

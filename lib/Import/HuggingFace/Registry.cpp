@@ -19,11 +19,14 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
       {"gemma3", makeGemma3},
       {"gemma3_text", makeGemma3Text},
       {"gpt2", makeGpt2},
+      {"gpt_oss", makeGptOss},
       {"llama", makeLlama},
       {"mistral", makeMistral},
+      {"mixtral", makeMixtral},
       {"phi3", makePhi3},
       {"qwen2", makeQwen2},
       {"qwen3", makeQwen3},
+      {"qwen3_moe", makeQwen3Moe},
       {"roberta", makeRoberta},
       {"vit", makeViT},
       {"xlm-roberta", makeXlmRoberta},
@@ -69,12 +72,14 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
   return labels;
 }
 
-void refuseCommonSettings(const Config &config) {
+void refuseCommonSettings(const Config &config, llvm::StringRef quantization) {
   config.refuseIfSet("is_decoder", "only encoders are imported; export the model with is_decoder=False");
   config.refuseIfSet("is_encoder_decoder", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("add_cross_attention", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("pruned_heads", "save the model with its heads merged");
-  config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
+  std::optional<Config> quantized = config.section("quantization_config");
+  if (!quantized || quantization.empty() || quantized->string("quant_method", "") != quantization)
+    config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
 }
 
 } // namespace intarsia::importer

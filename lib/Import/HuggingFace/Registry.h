@@ -69,8 +69,9 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures();
 /// "id2label" in the order of ids, or LABEL_0 … for "num_labels" (2 where it is absent), as transformers does.
 llvm::SmallVector<std::string> readLabels(const Config &config);
 
-/// Refuses settings that no architecture implements and that would change results.
-void refuseCommonSettings(const Config &config);
+/// Refuses settings that no architecture implements and that would change results. Weights that are stored by the
+/// method `quantization` are read by the caller.
+void refuseCommonSettings(const Config &config, llvm::StringRef quantization = "");
 
 } // namespace intarsia::importer
 

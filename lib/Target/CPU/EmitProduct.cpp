@@ -42,7 +42,8 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
     int64_t vectors = std::min(config.columnVectors, (columns - first) / lanes);
     int64_t sums = rows * vectors;
     bool dot = usesBf16Dot(t);
-    int64_t chains = dot ? 1 : std::max<int64_t>(1, kSumsInFlight / sums);
+    bool fewSums = !dot && kSumsInFlight / sums > 1;
+    int64_t chains = fewSums && !t.ordered ? kSumsInFlight / sums : 1;
     Type f32 = b.getF32Type();
     SmallVector<Value> initial;
     for (int64_t chain = 0; chain < chains; ++chain)
@@ -60,7 +61,7 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
         LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
                                /*hint=*/2, /*cache=*/1);
       // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
-      if (t.prefetch && chains > 1 && first == 0)
+      if (t.prefetch && fewSums && first == 0)
         for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
           LLVM::Prefetch::create(
               b, loc, offsetPointer(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),

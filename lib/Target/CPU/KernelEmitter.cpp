@@ -22,9 +22,10 @@ KernelEmitter::KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef runName) {
   Operation *root = nullptr;
   kernel.getBody().walk([&](Operation *op) {
-    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::CacheAppendOp, nn::CachedAttentionOp>(op)) {
+    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::CacheAppendOp, nn::CachedAttentionOp, nn::RouteOp,
+            nn::ExpertsOp>(op)) {
       if (root)
-        unsupported(op, "a kernel holds one product, attention or cache");
+        unsupported(op, "a kernel holds one product, attention, cache, routing or layer of experts");
       root = op;
     }
   });
@@ -41,6 +42,10 @@ LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef
       emitCacheAppend(op);
     else if (auto op = dyn_cast_or_null<nn::CachedAttentionOp>(root))
       emitCachedAttention(op);
+    else if (auto op = dyn_cast_or_null<nn::RouteOp>(root))
+      emitRoute(op);
+    else if (auto op = dyn_cast_or_null<nn::ExpertsOp>(root))
+      emitExperts(op);
     else
       emitRows();
   };

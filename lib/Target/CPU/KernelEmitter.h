@@ -70,6 +70,8 @@ private:
   void emitAttention(nn::AttentionOp root);
   void emitCacheAppend(nn::CacheAppendOp root);
   void emitCachedAttention(nn::CachedAttentionOp root);
+  void emitRoute(nn::RouteOp root);
+  void emitExperts(nn::ExpertsOp root);
   void emitRows();
 
   //===-- Elements (Evaluate.cpp) ------------------------------------------------------------------------------===//
@@ -156,6 +158,7 @@ private:
     mlir::Value depth;
     mlir::Value out, outRow;
     bool accumulate = false; ///< start from what `out` holds
+    bool ordered = false;    ///< add up in the order of k, whatever the number of rows
     mlir::Value prefetch;    ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
     mlir::Value prefetchStep;
   };
@@ -201,6 +204,11 @@ private:
   mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64
   mlir::Value pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
                      mlir::Value head);
+
+  //===-- Experts (EmitExperts.cpp) ----------------------------------------------------------------------------===//
+  /// Sorts the rows `token * top_k + k` by expert, stably: those of expert e are order[begins[e]] … order[begins[e + 1]
+  /// - 1], those whose index is outside of the experts come last. Both are of i64, begins has experts + 3 elements.
+  void sortByExpert(nn::ExpertsOp root, mlir::Value begins, mlir::Value order);
 
   //===-- Function skeletons -----------------------------------------------------------------------------------===//
   void beginPlan(mlir::ModuleOp module, llvm::StringRef name);

@@ -10,7 +10,7 @@ rt.kernel @power(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.si
 
 rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf32>) -> (tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
-  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'two': a kernel holds one product, attention or cache}}
+  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'two': a kernel holds one product, attention, cache, routing or layer of experts}}
   %1 = nn.linear %0, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
   rt.yield %1 : tensor<?x32xf32>
 }
@@ -76,4 +76,13 @@ rt.kernel @odd_values(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: te
   // expected-error@+1 {{'odd_values': features of values are no multiple of}}
   %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 1.0 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x3xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x3xf32>
   rt.yield %0 : tensor<?x4x3xf32>
+}
+
+// -----
+
+rt.kernel @more_than_routing(%l: tensor<?x8xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x2xf32> {nn.sizes = ["s0", ""]}) attributes {root = "route", sizes = ["s0"]} {
+  // expected-error@+1 {{the cpu target cannot compile 'nn.route' in kernel 'more_than_routing': an op stands between it and the kernel's result}}
+  %i, %w = nn.route %l {top_k = 2 : i64} : (tensor<?x8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %0 = nn.relu %w : tensor<?x2xf32>
+  rt.yield %0 : tensor<?x2xf32>
 }

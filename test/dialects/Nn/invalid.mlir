@@ -496,7 +496,7 @@ func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<4xf32>) {
 // -----
 
 func.func @group(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.group' op root is 'conv', must be one of linear, matmul, attention, rows, generic, cache_append, cached_attention}}
+  // expected-error@+1 {{'nn.group' op root is 'conv', must be one of linear, matmul, attention, rows, generic, cache_append, cached_attention, route, experts}}
   %0 = nn.group "conv"(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
     nn.yield %a : tensor<4xf32>
   }

@@ -10,7 +10,7 @@ rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major, 4>
 
 // -----
 
-// expected-error@+1 {{'rt.constant' op layout of the constant is panels, which needs rank 2, 'tensor<4xf32>' has rank 1}}
+// expected-error@+1 {{'rt.constant' op layout of the constant is panels, which needs at least rank 2, 'tensor<4xf32>' has rank 1}}
 rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32>, type = tensor<4xf32>}
 
 // -----
@@ -22,6 +22,31 @@ rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major>, t
 
 // expected-error@+1 {{'rt.constant' op has a value and keys of archives, must have one of them}}
 rt.constant @c {archives = [@w], keys = ["a"], value = dense<1.0> : tensor<4xf32>, layout = #rt.layout<row_major>, type = tensor<4xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has strides, which are for keys that are not transposed}}
+rt.constant @c {archives = [@w], keys = ["a"], transposed, strides = array<i64: 1, 2>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has 1 strides, 'tensor<2x2xf32>' has rank 2}}
+rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: 1>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has strides [1, 3], which lead outside of 'tensor<2x2xf32>'}}
+rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: 1, 3>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has strides [-1, 2], which lead outside of 'tensor<2x2xf32>'}}
+rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: -1, 2>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed}}
+rt.constant @c {archives = [@w], keys = ["a"], mxfp4, layout = #rt.layout<row_major>, type = tensor<4x32xbf16>}
 
 // -----
 

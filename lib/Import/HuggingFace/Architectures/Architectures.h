@@ -17,11 +17,14 @@ std::unique_ptr<Architecture> makeGemma2(const Config &config, const ImportOptio
 std::unique_ptr<Architecture> makeGemma3(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGemma3Text(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGpt2(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeQwen3Moe(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeViT(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeXlmRoberta(const Config &config, const ImportOptions &options);

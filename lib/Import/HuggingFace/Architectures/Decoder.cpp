@@ -104,7 +104,7 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
 }
 
 Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number, int64_t window,
-                               double softCap) {
+                               double softCap, Value sinks) {
   OpBuilder &builder = graph.getBuilder();
   Location at = graph.location("");
   Value positions = graph.input("positions"), sequences = graph.input("sequences"), pages = graph.input("page_table");
@@ -112,7 +112,7 @@ Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Valu
   keys = nn::CacheAppendOp::create(builder, at, keys.getType(), keys, key, positions, sequences, pages, true);
   values = nn::CacheAppendOp::create(builder, at, values.getType(), values, value, positions, sequences, pages, false);
   return nn::CachedAttentionOp::create(builder, at, query.getType(), query, keys, values, positions, sequences, pages,
-                                       Value(), builder.getF32FloatAttr(scale),
+                                       sinks, builder.getF32FloatAttr(scale),
                                        window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
                                        softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr());
 }

@@ -49,9 +49,9 @@ protected:
   std::vector<bool> readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const;
 
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
-  /// `window` of 0: no window; `softCap` of 0: no cap on scores.
+  /// `window` of 0: no window; `softCap` of 0: no cap on scores; `sinks` [heads] may be null.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
-                              int64_t number, int64_t window, double softCap = 0.0);
+                              int64_t number, int64_t window, double softCap = 0.0, mlir::Value sinks = nullptr);
   /// nn.rope of rows [tokens, heads, head_dim] at their positions.
   mlir::Value rotate(GraphBuilder &graph, mlir::Value input, const RotaryFrequencies &rotary) const;
   /// The product with the vocabulary: lm_head, or with `tied` the embedding `table` of the base model once more.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Architectures/Architectures.h"
 #include "lib/Import/HuggingFace/Architectures/Decoder.h"
+#include "lib/Import/HuggingFace/Architectures/MixtureOfExperts.h"
 
 #include <cmath>
 
@@ -22,6 +23,8 @@ struct Variant {
   bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, where it is set
   bool slidingLayers = false;     // Qwen2, Qwen3: so it is in some layers, with use_sliding_window
   bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
+  std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
+  bool sinks = false;                                  // gpt-oss; every other layer of it attends to a window
   int64_t windowByDefault = 0;
   double theta = 10000.0;
 };
@@ -32,7 +35,7 @@ class Llama : public Decoder {
 public:
   Llama(const Config &config, const ImportOptions &options, const Variant &variant)
       : Decoder(config, options), variant(variant) {
-    refuseCommonSettings(config);
+    refuseCommonSettings(config, variant.experts == ExpertStorage::GptOss ? "mxfp4" : "");
     vocabulary = config.extent("vocab_size", 32000);
     hidden = config.extent("hidden_size", 4096);
     intermediate = config.extent("intermediate_size", 11008);
@@ -50,10 +53,12 @@ public:
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
     epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
     activation = readActivation(config, "hidden_act", "silu");
-    attentionBias = config.flag("attention_bias", false);
+    attentionBias = config.flag("attention_bias", variant.sinks);
     feedForwardBias = config.flag("mlp_bias", false);
     tied = config.flag("tie_word_embeddings", false);
     readWindow();
+    if (variant.experts)
+      experts.emplace(config, *variant.experts, hidden);
     classTable[0] = {variant.causalClass, Head::CausalLanguageModel};
   }
 
@@ -76,6 +81,8 @@ protected:
   Value layer(GraphBuilder &graph, Value input, int64_t number) override {
     Value attended = graph.add(input, attention(graph, input, number), "self_attn");
     Value normal = graph.rmsNorm(attended, "post_attention_layernorm", hidden, epsilon);
+    if (experts && experts->isIn(number))
+      return graph.add(attended, experts->build(graph, normal), "");
     GraphBuilder::Scope scope(graph, "mlp");
     Value gate, up;
     if (variant.joined) {
@@ -112,10 +119,13 @@ private:
       window = config.has("sliding_window")        ? config.integer("sliding_window", 4096)
                : config.mentions("sliding_window") ? 0
                                                    : variant.windowByDefault;
-    else if (variant.slidingLayers && config.flag("use_sliding_window", false))
+    else if ((variant.slidingLayers || variant.experts == ExpertStorage::Qwen3Moe) &&
+             config.flag("use_sliding_window", false))
       window = config.integer("sliding_window", 4096);
     else if (!variant.slidingLayers)
       config.refuseIfSet("use_sliding_window", "models of this type have no layers with a window");
+    if (variant.sinks)
+      slides = readSlidingLayers(config, [](int64_t number) { return number % 2 == 0; });
     if (!variant.slidingLayers)
       return;
     int64_t firstSliding = config.integer("max_window_layers", 28, 0);
@@ -145,8 +155,9 @@ private:
     Value query = rotate(graph, project("q_proj", "q_norm", heads), rotary);
     Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads), rotary);
     Value value = project("v_proj", "", keyValueHeads);
-    Value context =
-        cachedAttention(graph, query, key, value, number, variant.slidingLayers && !slides[number] ? 0 : window);
+    Value sinks = variant.sinks ? graph.weight("sinks", {Extent(heads, "num_attention_heads")}) : Value();
+    bool seesAll = !slides.empty() && !slides[number];
+    Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, /*softCap=*/0.0, sinks);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
     return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
   }
@@ -159,6 +170,7 @@ private:
   bool attentionBias = false, feedForwardBias = false, tied = false;
   int64_t window = 0;
   std::vector<bool> slides; // the layers with the window, where not all have it
+  std::optional<MixtureOfExperts> experts;
 };
 
 } // namespace
@@ -166,9 +178,24 @@ private:
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "LlamaForCausalLM"});
 }
+std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "GptOssForCausalLM",
+                                         .slidingWindow = true,
+                                         .experts = ExpertStorage::GptOss,
+                                         .sinks = true,
+                                         .windowByDefault = 128,
+                                         .theta = 150000.0});
+}
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(
       config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true, .windowByDefault = 4096});
+}
+std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(
+      config, options,
+      Variant{
+          .causalClass = "MixtralForCausalLM", .slidingWindow = true, .experts = ExpertStorage::Mixtral, .theta = 1e6});
 }
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options,
@@ -181,6 +208,11 @@ std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOption
 std::unique_ptr<Architecture> makeQwen3(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(
       config, options, Variant{.causalClass = "Qwen3ForCausalLM", .queryKeyNorm = true, .slidingLayers = true});
+}
+std::unique_ptr<Architecture> makeQwen3Moe(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(
+      config, options,
+      Variant{.causalClass = "Qwen3MoeForCausalLM", .queryKeyNorm = true, .experts = ExpertStorage::Qwen3Moe});
 }
 
 } // namespace intarsia::importer

@@ -1,0 +1,45 @@
+//===- Mxfp4.cpp - Weights that archives hold in MXFP4 ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/Mxfp4.h"
+
+#include "llvm/ADT/bit.h"
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace intarsia::assemble {
+
+/// bf16 of every code under every scale. Two bits of mantissa and the exponents of E8M0 fit, subnormal or not: the
+/// lower half of the f32 is zero.
+static std::array<std::array<uint16_t, 16>, 256> makeTable() {
+  constexpr float magnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  constexpr int bias = 127, notANumber = 255;
+  std::array<std::array<uint16_t, 16>, 256> table;
+  for (int scale = 0; scale < 256; ++scale)
+    for (int code = 0; code < 16; ++code) {
+      float magnitude = scale == notANumber ? std::numeric_limits<float>::quiet_NaN()
+                                            : std::ldexp(magnitudes[code % 8], scale - bias);
+      table[scale][code] = llvm::bit_cast<uint32_t>(code < 8 ? magnitude : -magnitude) >> 16;
+    }
+  return table;
+}
+
+const uint16_t *decodeMxfp4(const void *blocks, const void *scales, int64_t first, int64_t count, uint16_t *bf16) {
+  static const auto table = makeTable();
+  const auto *codes = static_cast<const uint8_t *>(blocks), *exponents = static_cast<const uint8_t *>(scales);
+  uint16_t *next = bf16;
+  for (int64_t block = first / mxfp4Block; block < (first + count) / mxfp4Block; ++block) {
+    const std::array<uint16_t, 16> &numbers = table[exponents[block]];
+    for (int64_t byte = block * (mxfp4Block / 2); byte < (block + 1) * (mxfp4Block / 2); ++byte) {
+      *next++ = numbers[codes[byte] & 15];
+      *next++ = numbers[codes[byte] >> 4];
+    }
+  }
+  return bf16;
+}
+
+} // namespace intarsia::assemble

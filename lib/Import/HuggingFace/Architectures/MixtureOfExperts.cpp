@@ -1,0 +1,124 @@
+//===- MixtureOfExperts.cpp - Feed-forward layers of which a router chooses some for each token -------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/HuggingFace/Architectures/MixtureOfExperts.h"
+
+using namespace mlir;
+
+namespace intarsia::importer {
+
+MixtureOfExperts::MixtureOfExperts(const Config &config, ExpertStorage storage, Extent hidden)
+    : storage(storage), hidden(hidden) {
+  bool isQwen = storage == ExpertStorage::Qwen3Moe;
+  // Both names are in use for both.
+  auto counted = [&](llvm::StringRef usual, llvm::StringRef other, int64_t byDefault) {
+    return config.extent(config.has(usual) || !config.has(other) ? usual : other, byDefault);
+  };
+  if (isQwen)
+    experts = counted("num_experts", "num_local_experts", 128);
+  else
+    experts = counted("num_local_experts", "num_experts", storage == ExpertStorage::Mixtral ? 8 : 128);
+  chosen = config.integer("num_experts_per_tok", isQwen ? 8 : storage == ExpertStorage::Mixtral ? 2 : 4);
+  if (chosen > experts.size)
+    config.report("num_experts_per_tok is " + llvm::Twine(chosen) + ", " + experts.setting + " is " +
+                  llvm::Twine(experts.size));
+  intermediate = isQwen ? config.extent("moe_intermediate_size", 768) : config.extent("intermediate_size", 14336);
+  if (readActivation(config, "hidden_act", "silu") != Activation::Silu)
+    config.refuse("hidden_act", config.string("hidden_act", "silu"), {"silu", "swish"});
+  if (storage == ExpertStorage::GptOss) {
+    alpha = config.number("swiglu_alpha", alpha, -1e9, 1e9);
+    limit = config.number("swiglu_limit", limit, 1e-9, 1e9);
+  }
+  if (!isQwen)
+    return;
+  normalize = config.flag("norm_topk_prob", false);
+  step = config.integer("decoder_sparse_step", 1);
+  const llvm::json::Value *dense = config.find("mlp_only_layers");
+  const llvm::json::Array *layers = dense ? dense->getAsArray() : nullptr;
+  if (dense && !layers)
+    config.report("mlp_only_layers is no list");
+  for (const llvm::json::Value &layer : layers ? *layers : llvm::json::Array()) {
+    if (std::optional<int64_t> number = layer.getAsInteger())
+      denseLayers.push_back(*number);
+    else
+      config.report("mlp_only_layers is no list of numbers");
+  }
+}
+
+bool MixtureOfExperts::isIn(int64_t layer) const {
+  return (layer + 1) % step == 0 && !llvm::is_contained(denseLayers, layer);
+}
+
+/// Matrices of the experts, one after another, as one tensor: for each expert those of all names. Null after an error,
+/// so that a model with too large a number of experts is not built.
+Value MixtureOfExperts::weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::StringRef> names, Extent outputs,
+                                     Extent inputs, const Shape &shape) const {
+  llvm::SmallVector<Value> parts;
+  for (int64_t expert = 0; expert < experts.size && !graph.sink().any(); ++expert) {
+    GraphBuilder::Scope scope(graph, "experts." + llvm::Twine(expert));
+    for (llvm::StringRef name : names)
+      parts.push_back(graph.weight((name + ".weight").str(), {outputs, inputs}));
+  }
+  if (graph.sink().any())
+    return {};
+  ReassociationIndices rows;
+  for (int64_t dimension = 0; dimension + 1 < static_cast<int64_t>(shape.size()); ++dimension)
+    rows.push_back(dimension);
+  Value joined = parts.size() == 1 ? parts.front() : graph.concat(parts, "experts", 0);
+  return graph.expandShape(joined, "experts", shape, {rows, {static_cast<int64_t>(shape.size()) - 1}});
+}
+
+Value MixtureOfExperts::build(GraphBuilder &graph, Value input) const {
+  OpBuilder &builder = graph.getBuilder();
+  bool isGptOss = storage == ExpertStorage::GptOss;
+  GraphBuilder::Scope scope(graph, storage == ExpertStorage::Mixtral ? "block_sparse_moe" : "mlp");
+  llvm::StringRef router = isGptOss ? "router" : "gate";
+  Value logits = graph.linear(input, router, experts, hidden, /*bias=*/isGptOss);
+  auto route = nn::RouteOp::create(builder, graph.location(router), logits, builder.getI64IntegerAttr(chosen),
+                                   normalize ? builder.getUnitAttr() : UnitAttr());
+
+  Value gateUp, down, gateUpBias, downBias;
+  int64_t count = experts.size, inner = intermediate.size;
+  if (isGptOss) {
+    // Gate and up are even and odd columns of matrices that are transposed.
+    GraphBuilder::Scope inside(graph, "experts");
+    Extent both(2 * inner, intermediate.setting);
+    Shape gateUpShape = {count, 2, inner, hidden.size};
+    if (graph.hasWeight("gate_up_proj_blocks")) {
+      // Stored as they are multiplied: by rows, even ones gate and odd ones up.
+      Value rows = graph.mxfp4Weight("gate_up_proj", {experts, both, hidden});
+      rows = graph.expandShape(rows, "gate_up_proj", {count, inner, 2, hidden.size}, {{0}, {1, 2}, {3}});
+      gateUp = graph.transpose(rows, "gate_up_proj", gateUpShape, {0, 2, 1, 3});
+      down = graph.mxfp4Weight("down_proj", {experts, hidden, intermediate});
+    } else {
+      Value columns = graph.weight("gate_up_proj", {experts, hidden, both});
+      columns = graph.expandShape(columns, "gate_up_proj", {count, hidden.size, inner, 2}, {{0}, {1}, {2, 3}});
+      gateUp = graph.transpose(columns, "gate_up_proj", gateUpShape, {0, 3, 2, 1});
+      down = graph.transpose(graph.weight("down_proj", {experts, intermediate, hidden}), "down_proj",
+                             {count, hidden.size, inner}, {0, 2, 1});
+    }
+    Value bias = graph.weight("gate_up_proj_bias", {experts, both});
+    bias = graph.expandShape(bias, "gate_up_proj_bias", {count, inner, 2}, {{0}, {1, 2}});
+    gateUpBias = graph.transpose(bias, "gate_up_proj_bias", {count, 2, inner}, {0, 2, 1});
+    downBias = graph.weight("down_proj_bias", {experts, hidden});
+  } else {
+    bool isMixtral = storage == ExpertStorage::Mixtral;
+    llvm::StringRef gateAndUp[] = {isMixtral ? "w1" : "gate_proj", isMixtral ? "w3" : "up_proj"};
+    gateUp = weightOfEach(graph, gateAndUp, intermediate, hidden, {count, 2, inner, hidden.size});
+    if (gateUp)
+      down = weightOfEach(graph, llvm::StringRef(isMixtral ? "w2" : "down_proj"), hidden, intermediate,
+                          {count, hidden.size, inner});
+    if (!down)
+      return input;
+  }
+  auto activation = isGptOss ? nn::GatedActivation::ClampedSwiglu : nn::GatedActivation::Silu;
+  return nn::ExpertsOp::create(builder, graph.location("experts"), input.getType(), input, route.getIndices(),
+                               route.getWeights(), gateUp, down, gateUpBias, downBias,
+                               nn::GatedActivationAttr::get(builder.getContext(), activation),
+                               builder.getF32FloatAttr(alpha), builder.getF32FloatAttr(limit));
+}
+
+} // namespace intarsia::importer

@@ -1,0 +1,362 @@
+//===- EmitExperts.cpp - Routing, and products of each expert with its tokens -------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/VectorMath.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// Slots of the plan of nn.experts. nn.route has the first, as tokens.
+enum { kPerTile = ITX_PLAN_PRIVATE, kPerFinishTile };
+/// A tile routes at least this many tokens: some microseconds of work.
+constexpr int64_t kRoutedTokens = 16;
+/// Tiles per thread, so that a thread that is held up does not hold up the others. More would gather the rows of all
+/// experts more often.
+constexpr int64_t kTilesPerThread = 4;
+} // namespace
+
+//===-- Routing -----------------------------------------------------------------------------------------------===//
+
+// Logits become integers in the same order, NaN above all. The largest is taken top_k times, its place marked by the
+// least integer, which no logit has.
+void KernelEmitter::emitRoute(nn::RouteOp root) {
+  int64_t experts = cast<RankedTensorType>(root.getLogits().getType()).getDimSize(1), topK = root.getTopK();
+  int64_t lanes = config.lanes, padded = llvm::alignTo(experts, lanes);
+  Value tokens = size(sizes.of(root.getLogits())[0]);
+  if (planning) {
+    Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(kRoutedTokens));
+    setPlan(kPerTile, perTile);
+    setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+    return;
+  }
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+    if (yielded(i).getDefiningOp() != root) {
+      unsupported(root, "an op stands between it and the kernel's result");
+      return;
+    }
+  Type f32 = b.getF32Type(), i32 = b.getI32Type(), i64 = b.getI64Type();
+  auto integers = [&](int32_t value, int64_t width) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), width);
+  };
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(), largest = std::numeric_limits<int32_t>::max();
+  double infinity = std::numeric_limits<double>::infinity();
+  Value keys = scratch(padded * 4), logits = scratch(padded * 4), chosen = scratch(topK * 4);
+  SmallVector<int32_t> iotaValues = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
+  Value iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(iotaValues));
+  Value perTile = planValue(kPerTile);
+
+  forLoop(mul(tileBegin, perTile), min(mul(tileEnd, perTile), tokens), constant(1), [&](Value token) {
+    vectorLoop(constant(experts), [&](Value expert, int64_t width) {
+      Value logit = evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
+      storeAt(logit, logits, expert, f32, width);
+      // Adding zero makes -0 equal to 0.
+      Value sum = arith::AddFOp::create(b, loc, logit, floatConstant(0.0, f32, width));
+      Value bits = arith::BitcastOp::create(b, loc, vectorOf(i32, width), sum);
+      Value sign = arith::ShRSIOp::create(b, loc, bits, integers(31, width));
+      Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(largest, width)));
+      Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, logit, logit);
+      storeAt(arith::SelectOp::create(b, loc, isNaN, integers(largest, width), key), keys, expert, i32, width);
+    });
+    for (int64_t pad = experts; pad < padded; ++pad) {
+      storeAt(integers(least, 1), keys, constant(pad), i32, 1);
+      storeAt(floatConstant(-infinity, f32, 1), logits, constant(pad), f32, 1);
+    }
+    forLoop(constant(0), constant(topK), constant(1), [&](Value k) {
+      Value best = forLoop(constant(0), constant(padded), constant(lanes), {integers(least, lanes)},
+                           [&](Value expert, ValueRange running) {
+                             Value key = loadAt(keys, expert, i32, lanes);
+                             return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], key)};
+                           })[0];
+      best = splat(vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, best), lanes);
+      Value first = forLoop(constant(0), constant(padded), constant(lanes), {integers(largest, lanes)},
+                            [&](Value expert, ValueRange running) {
+                              Value key = loadAt(keys, expert, i32, lanes);
+                              Value isBest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, key, best);
+                              Value number = splat(arith::TruncIOp::create(b, loc, i32, expert), lanes);
+                              number = arith::AddIOp::create(b, loc, iota, number);
+                              number = arith::SelectOp::create(b, loc, isBest, number, integers(largest, lanes));
+                              return SmallVector<Value>{arith::MinSIOp::create(b, loc, running[0], number)};
+                            })[0];
+      Value number = vector::ReductionOp::create(b, loc, vector::CombiningKind::MINSI, first);
+      Value place = arith::ExtSIOp::create(b, loc, i64, number);
+      storeAt(loadAt(logits, place, f32, 1), chosen, k, f32, 1);
+      storeAt(integers(least, 1), keys, place, i32, 1);
+      for (unsigned i = 0; i < outputs.size(); ++i)
+        if (yielded(i) == root.getIndices())
+          store(number, outputs[i], {Index{token}, Index{k}}, 1);
+    });
+    Value maximum = loadAt(chosen, constant(0), f32, 1);
+    // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
+    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, floatConstant(-infinity, f32, 1));
+    Value shift = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), maximum);
+    auto power = [&](Value logit, int64_t width) {
+      return emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, logit, splat(shift, width)));
+    };
+    auto sumOf = [&](Value values, int64_t count, int64_t width) {
+      return forLoop(constant(0), constant(count), constant(width), {floatConstant(0.0, f32, width)},
+                     [&](Value i, ValueRange running) {
+                       Value e = power(loadAt(values, i, f32, width), width);
+                       return SmallVector<Value>{arith::AddFOp::create(b, loc, running[0], e)};
+                     })[0];
+    };
+    Value total = root.getNormalize() ? sumOf(chosen, topK, 1) : sumOf(logits, padded, lanes);
+    if (!root.getNormalize())
+      total = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total);
+    Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
+    total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
+    for (unsigned i = 0; i < outputs.size(); ++i)
+      if (yielded(i) == root.getWeights())
+        forLoop(constant(0), constant(topK), constant(1), [&](Value k) {
+          Value weight = arith::DivFOp::create(b, loc, power(loadAt(chosen, k, f32, 1), 1), total);
+          store(weight, outputs[i], {Index{token}, Index{k}}, 1);
+        });
+  });
+}
+
+//===-- Experts -----------------------------------------------------------------------------------------------===//
+
+void KernelEmitter::sortByExpert(nn::ExpertsOp root, Value begins, Value order) {
+  int64_t experts = cast<RankedTensorType>(root.getGateUp().getType()).getDimSize(0);
+  Type i64 = b.getI64Type();
+  Value tokens = size(sizes.of(root.getIndices())[0]), topK = size(sizes.of(root.getIndices())[1]);
+  auto forRows = [&](function_ref<void(Value row, Value bucket)> body) {
+    forLoop(constant(0), tokens, constant(1), [&](Value token) {
+      forLoop(constant(0), topK, constant(1), [&](Value k) {
+        Value expert = integerAt(root.getIndices(), {Index{token}, Index{k}});
+        Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, expert, constant(experts));
+        body(add(mul(token, topK), k), arith::SelectOp::create(b, loc, isInside, expert, constant(experts)));
+      });
+    });
+  };
+  // While rows are counted and placed, what belongs to an expert lies two and one places further on.
+  forLoop(constant(0), constant(experts + 3), constant(1), [&](Value i) { storeAt(constant(0), begins, i, i64, 1); });
+  forRows([&](Value, Value bucket) {
+    Value place = add(bucket, constant(2));
+    storeAt(add(loadAt(begins, place, i64, 1), constant(1)), begins, place, i64, 1);
+  });
+  forLoop(constant(2), constant(experts + 3), constant(1), [&](Value i) {
+    storeAt(add(loadAt(begins, i, i64, 1), loadAt(begins, sub(i, constant(1)), i64, 1)), begins, i, i64, 1);
+  });
+  forRows([&](Value row, Value bucket) {
+    Value place = add(bucket, constant(1)), next = loadAt(begins, place, i64, 1);
+    storeAt(row, order, next, i64, 1);
+    storeAt(add(next, constant(1)), begins, place, i64, 1);
+  });
+}
+
+// Rows, pairs of a token and one of its experts, are sorted by expert. A tile owns some panels of the first products
+// and goes through all experts: it gathers the rows of one, multiplies them by the panels of gate and up, and writes
+// the activations to the scratch of the launch, in the order of the rows. A finishing tile owns some panels of the
+// second product, so that it alone adds to those columns of the result, expert after expert. All sums are in an order
+// that neither threads nor the other rows change. Every call sorts anew: it costs two steps a row, where the products
+// cost millions.
+void KernelEmitter::emitExperts(nn::ExpertsOp root) {
+  auto gateUpType = cast<RankedTensorType>(root.getGateUp().getType());
+  int64_t experts = gateUpType.getDimSize(0), inner = gateUpType.getDimSize(2), hidden = gateUpType.getDimSize(3);
+  int64_t innerPanels = llvm::divideCeil(inner, kPanelWidth), hiddenPanels = llvm::divideCeil(hidden, kPanelWidth);
+  ArrayRef<AffineExpr> indexSizes = sizes.of(root.getIndices());
+  Value tokens = size(indexSizes[0]), topK = size(indexSizes[1]);
+  if (planning) {
+    auto evenly = [&](int64_t panels) {
+      return max(ceilDiv(constant(panels), mul(threads, constant(kTilesPerThread))), constant(1));
+    };
+    Value perTile = evenly(innerPanels), perFinishTile = evenly(hiddenPanels);
+    setPlan(kPerTile, perTile);
+    setPlan(kPerFinishTile, perFinishTile);
+    setPlan(ITX_PLAN_TILES, ceilDiv(constant(innerPanels), perTile));
+    setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(constant(hiddenPanels), perFinishTile));
+    setPlan(ITX_PLAN_SHARED_BYTES, mul(mul(tokens, topK), constant(inner * 4)));
+    return;
+  }
+  if (kernel.getResultTypes().size() != 1 || yielded(0) != root.getResult()) {
+    unsupported(root, "an op stands between it and the kernel's result");
+    return;
+  }
+  struct Matrices {
+    Value value;
+    int64_t rows, depth;
+    std::optional<Storage> stored;
+    bool packed;
+    Type type;
+  };
+  auto matricesOf = [&](Value value, int64_t rows, int64_t depth) {
+    Matrices result{value, rows, depth, view(value), false, b.getF32Type()};
+    rt::LayoutAttr layout;
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
+    result.packed = layout && layout.getKind() == rt::LayoutKind::Panels;
+    if (!result.stored || (result.packed && layout.getWidth() != kPanelWidth))
+      unsupported(root, "its weights are neither packed in panels of 32 nor tensors in memory");
+    else if (result.packed)
+      result.type = result.stored->elementType;
+    return result;
+  };
+  Matrices gateUp = matricesOf(root.getGateUp(), inner, hidden), down = matricesOf(root.getDown(), hidden, inner);
+  if (failedAny)
+    return;
+
+  Type f32 = b.getF32Type(), i64 = b.getI64Type();
+  auto blockRows = [&](int64_t depth) {
+    int64_t rows = config.blockBytes / (std::max<int64_t>(depth, 1) * 4);
+    return std::clamp<int64_t>(rows, 2 * config.rows, 16 * config.rows) / config.rows * config.rows;
+  };
+  int64_t gatherRows = blockRows(hidden), finishRows = blockRows(inner);
+  Value begins = scratch((experts + 3) * 8), order = scratch(indexSizes[0] * indexSizes[1] * 8);
+  Value gathered = scratch(gatherRows * hidden * 4);
+  int64_t partBytes = std::max(gatherRows, finishRows) * kPanelWidth * 4;
+  Value sums = scratch(2 * partBytes);
+  Value packedPanel = gateUp.packed && down.packed ? Value() : scratch(kPanelWidth * std::max(inner, hidden) * 4);
+
+  /// The right operand of a product: where it lies, or where it is put.
+  auto panelOf = [&](const Matrices &matrices, Value matrix, Value panel) -> Value {
+    int64_t panels = llvm::divideCeil(matrices.rows, kPanelWidth);
+    if (matrices.packed)
+      return offsetPointer(matrices.stored->pointer,
+                           mul(add(mul(matrix, constant(panels)), panel), constant(kPanelWidth * matrices.depth)),
+                           matrices.type);
+    Value row = mul(panel, constant(kPanelWidth)), depth = constant(matrices.depth);
+    Value first = mul(add(mul(matrix, constant(matrices.rows)), row), depth);
+    packTransposed(packedPanel, offsetPointer(matrices.stored->pointer, first, matrices.stored->elementType), depth,
+                   matrices.stored->elementType, depth, min(sub(constant(matrices.rows), row), constant(kPanelWidth)),
+                   Value());
+    return packedPanel;
+  };
+  /// Rows [a, a + count) times a panel, into rows of `out`.
+  auto emitProduct = [&](const Matrices &matrices, Value a, Value right, Value count, Value out) {
+    Value lines = ceilDiv(constant(kPanelWidth * matrices.type.getIntOrFloatBitWidth() / 8),
+                          ceilDiv(count, constant(config.rows)));
+    forLoop(constant(0), count, constant(config.rows), [&](Value m) {
+      TileOperands operands;
+      operands.a = offsetPointer(a, mul(m, constant(matrices.depth)), f32);
+      operands.aRow = constant(matrices.depth);
+      operands.aColumn = constant(1);
+      operands.aType = f32;
+      operands.b = right;
+      operands.bRow = constant(kPanelWidth);
+      operands.bType = matrices.type;
+      operands.depth = constant(matrices.depth);
+      operands.out = offsetPointer(out, mul(m, constant(kPanelWidth)), f32);
+      operands.outRow = constant(kPanelWidth);
+      operands.ordered = true;
+      if (matrices.packed) {
+        // The panel that follows comes into the second-level cache meanwhile.
+        Value next = offsetPointer(right, constant(matrices.depth * kPanelWidth), matrices.type);
+        Value part = mul(mul(div(m, constant(config.rows)), lines), constant(matrices.depth));
+        operands.prefetch = offsetPointer(next, part, b.getI8Type());
+        operands.prefetchStep = lines;
+      }
+      emitTileRows(operands, min(sub(count, m), constant(config.rows)), kPanelWidth);
+    });
+  };
+  auto forColumns = [&](Value panel, int64_t features, function_ref<void(Value column, int64_t width)> body) {
+    Value columns = min(sub(constant(features), mul(panel, constant(kPanelWidth))), constant(kPanelWidth));
+    vectorLoop(features % kPanelWidth ? columns : constant(kPanelWidth), body);
+  };
+  auto forBlocks = [&](int64_t rows, function_ref<void(Value expert, Value first, Value count)> body) {
+    forLoop(constant(0), constant(experts), constant(1), [&](Value expert) {
+      Value end = loadAt(begins, add(expert, constant(1)), i64, 1);
+      forLoop(loadAt(begins, expert, i64, 1), end, constant(rows),
+              [&](Value first) { body(expert, first, min(sub(end, first), constant(rows))); });
+    });
+  };
+  auto constantOf = [&](double value, int64_t width) { return floatConstant(value, f32, width); };
+  auto activated = [&](Value gate, Value up, int64_t width) -> Value {
+    if (root.getActivation() == nn::GatedActivation::Silu)
+      return arith::MulFOp::create(b, loc, emitSilu(b, loc, gate), up);
+    double limit = root.getLimit().convertToDouble();
+    gate = arith::MinimumFOp::create(b, loc, gate, constantOf(limit, width));
+    up = arith::MinimumFOp::create(b, loc, up, constantOf(limit, width));
+    up = arith::MaximumFOp::create(b, loc, up, constantOf(-limit, width));
+    Value alpha = constantOf(root.getAlpha().convertToDouble(), width);
+    Value glu = arith::MulFOp::create(b, loc, gate, emitSigmoid(b, loc, arith::MulFOp::create(b, loc, gate, alpha)));
+    return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, constantOf(1.0, width)), glu);
+  };
+
+  sortByExpert(root, begins, order);
+  Value tiles = planValue(ITX_PLAN_TILES);
+  Value perTile = planValue(kPerTile), perFinishTile = planValue(kPerFinishTile);
+
+  forLoop(tileBegin, min(tileEnd, tiles), constant(1), [&](Value tile) {
+    Value firstPanel = mul(tile, perTile), endPanel = min(add(firstPanel, perTile), constant(innerPanels));
+    forBlocks(gatherRows, [&](Value expert, Value first, Value count) {
+      forLoop(constant(0), count, constant(1), [&](Value r) {
+        Value token = div(loadAt(order, add(first, r), i64, 1), topK), to = mul(r, constant(hidden));
+        vectorLoop(constant(hidden), [&](Value k, int64_t width) {
+          storeAt(evaluate(root.getInput(), {Index{token}, Index{k, true}}, width), gathered, add(to, k), f32, width);
+        });
+      });
+      forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
+        forLoop(constant(0), constant(2), constant(1), [&](Value part) {
+          Value right = panelOf(gateUp, add(mul(expert, constant(2)), part), panel);
+          emitProduct(gateUp, gathered, right, count,
+                      offsetPointer(sums, mul(part, constant(partBytes)), b.getI8Type()));
+        });
+        Value column = mul(panel, constant(kPanelWidth));
+        forLoop(constant(0), count, constant(1), [&](Value r) {
+          Value from = mul(r, constant(kPanelWidth)), to = mul(add(first, r), constant(inner));
+          forColumns(panel, inner, [&](Value c, int64_t width) {
+            Value parts[2];
+            for (int64_t part : {0, 1}) {
+              parts[part] = loadAt(sums, add(constant(part * partBytes / 4), add(from, c)), f32, width);
+              if (Value bias = root.getGateUpBias())
+                parts[part] = arith::AddFOp::create(
+                    b, loc, parts[part],
+                    evaluate(bias, {Index{expert}, Index{constant(part)}, Index{add(column, c), true}}, width));
+            }
+            storeAt(activated(parts[0], parts[1], width), sharedPointer, add(to, add(column, c)), f32, width);
+          });
+        });
+      });
+    });
+  });
+
+  const Storage &output = outputs[0];
+  forLoop(max(sub(tileBegin, tiles), constant(0)), sub(tileEnd, tiles), constant(1), [&](Value tile) {
+    Value firstPanel = mul(tile, perFinishTile);
+    Value endPanel = min(add(firstPanel, perFinishTile), constant(hiddenPanels));
+    Value firstColumn = mul(firstPanel, constant(kPanelWidth));
+    Value columns = sub(min(mul(endPanel, constant(kPanelWidth)), constant(hidden)), firstColumn);
+    auto fill = [&](Value token, double value) {
+      vectorLoop(columns, [&](Value c, int64_t width) {
+        store(constantOf(value, width), output, {Index{token}, Index{add(firstColumn, c), true}}, width);
+      });
+    };
+    forLoop(constant(0), tokens, constant(1), [&](Value token) { fill(token, 0.0); });
+    forBlocks(finishRows, [&](Value expert, Value first, Value count) {
+      forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
+        emitProduct(down, offsetPointer(sharedPointer, mul(first, constant(inner)), f32), panelOf(down, expert, panel),
+                    count, sums);
+        Value column = mul(panel, constant(kPanelWidth));
+        forLoop(constant(0), count, constant(1), [&](Value r) {
+          Value row = loadAt(order, add(first, r), i64, 1);
+          Value token = div(row, topK), from = mul(r, constant(kPanelWidth));
+          Value weight = evaluate(root.getWeights(), {Index{token}, Index{rem(row, topK)}}, 1);
+          forColumns(panel, hidden, [&](Value c, int64_t width) {
+            Index feature{add(column, c), true};
+            Value sum = loadAt(sums, add(from, c), f32, width);
+            if (Value bias = root.getDownBias())
+              sum = arith::AddFOp::create(b, loc, sum, evaluate(bias, {Index{expert}, feature}, width));
+            sum = arith::MulFOp::create(b, loc, sum, splat(weight, width));
+            Indices at{{token}, feature};
+            store(arith::AddFOp::create(b, loc, load(output, at, width), sum), output, at, width);
+          });
+        });
+      });
+    });
+    Value end = loadAt(begins, constant(experts + 1), i64, 1);
+    forLoop(loadAt(begins, constant(experts), i64, 1), end, constant(1),
+            [&](Value i) { fill(div(loadAt(order, i, i64, 1), topK), std::numeric_limits<double>::quiet_NaN()); });
+  });
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,60 @@
+// RUN: intarsia-opt %s --intarsia-fuse --lower-groups-to-kernels --split-input-file | FileCheck %s
+
+// Weights of experts that are stored one by one are joined and stored in panels, biases in rows.
+
+nn.archive @weights {file = "model.safetensors"}
+// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights, @weights, @weights, @weights], keys = ["0.gate", "0.up", "1.gate", "1.up"], layout = #rt.layout<panels, 32>, type = tensor<2x2x48x64xf32>}
+// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], keys = ["down"], layout = #rt.layout<panels, 32>, type = tensor<2x64x48xf32>}
+// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], keys = ["bias"], layout = #rt.layout<row_major>, type = tensor<2x64xf32>}
+// CHECK: rt.kernel @experts
+// CHECK-SAME: tensor<2x2x48x64xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64x48xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.layout<row_major>}
+// CHECK-SAME: root = "experts"
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}) -> tensor<?x64xf32> {
+  %g0 = nn.weight @weights["0.gate"] : tensor<48x64xf32>
+  %u0 = nn.weight @weights["0.up"] : tensor<48x64xf32>
+  %g1 = nn.weight @weights["1.gate"] : tensor<48x64xf32>
+  %u1 = nn.weight @weights["1.up"] : tensor<48x64xf32>
+  %down = nn.weight @weights["down"] : tensor<2x64x48xf32>
+  %bias = nn.weight @weights["bias"] : tensor<2x64xf32>
+  %joined = tensor.concat dim(0) %g0, %u0, %g1, %u1 : (tensor<48x64xf32>, tensor<48x64xf32>, tensor<48x64xf32>, tensor<48x64xf32>) -> tensor<192x64xf32>
+  %gate_up = tensor.expand_shape %joined [[0, 1, 2], [3]] output_shape [2, 2, 48, 64] : tensor<192x64xf32> into tensor<2x2x48x64xf32>
+  %y = nn.experts %x, %i, %w, %gate_up, %down down_bias %bias {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>, tensor<2x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// Gates of all experts and what they gate, as GGUF files have them: matrices of two tensors by turns.
+
+nn.archive @weights {file = "model.safetensors"}
+// CHECK: rt.constant @gate.joined.panels {archives = [@weights, @weights], keys = ["gate", "up"], layout = #rt.layout<panels, 32>, strides = array<i64: 3072, 6144, 64, 1>, type = tensor<2x2x48x64xf32>}
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
+  %gate = nn.weight @weights["gate"] : tensor<2x48x64xf32>
+  %up = nn.weight @weights["up"] : tensor<2x48x64xf32>
+  %joined = tensor.concat dim(0) %gate, %up : (tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<4x48x64xf32>
+  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 48, 64] : tensor<4x48x64xf32> into tensor<2x2x48x64xf32>
+  %e = tensor.empty() : tensor<2x2x48x64xf32>
+  %gate_up = linalg.transpose ins(%parts : tensor<2x2x48x64xf32>) outs(%e : tensor<2x2x48x64xf32>) permutation = [1, 0, 2, 3]
+  %y = nn.experts %x, %i, %w, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// A tensor of matrices that are transposed, their columns gate and up by turns, is read by its strides.
+
+nn.archive @weights {file = "model.safetensors"}
+// CHECK: rt.constant @gate_up.panels {archives = [@weights], keys = ["gate_up"], layout = #rt.layout<panels, 32>, strides = array<i64: 6144, 1, 2, 96>, type = tensor<2x2x48x64xf32>}
+// CHECK: rt.constant @bias {archives = [@weights], keys = ["bias"], layout = #rt.layout<row_major>, strides = array<i64: 96, 1, 2>, type = tensor<2x2x48xf32>}
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
+  %stored = nn.weight @weights["gate_up"] : tensor<2x64x96xf32>
+  %columns = tensor.expand_shape %stored [[0], [1], [2, 3]] output_shape [2, 64, 48, 2] : tensor<2x64x96xf32> into tensor<2x64x48x2xf32>
+  %e0 = tensor.empty() : tensor<2x2x48x64xf32>
+  %gate_up = linalg.transpose ins(%columns : tensor<2x64x48x2xf32>) outs(%e0 : tensor<2x2x48x64xf32>) permutation = [0, 3, 2, 1]
+  %b = nn.weight @weights["bias"] : tensor<2x96xf32>
+  %pairs = tensor.expand_shape %b [[0], [1, 2]] output_shape [2, 48, 2] : tensor<2x96xf32> into tensor<2x48x2xf32>
+  %e1 = tensor.empty() : tensor<2x2x48xf32>
+  %bias = linalg.transpose ins(%pairs : tensor<2x48x2xf32>) outs(%e1 : tensor<2x2x48xf32>) permutation = [0, 2, 1]
+  %y = nn.experts %x, %i, %w, %gate_up, %down gate_up_bias %bias {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>, tensor<2x2x48xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
