@@ -100,6 +100,7 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
   let description = [{
     Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
     `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
+    `blocks` has an entry for each key: the `#nn.ggml_type` that its bytes are decoded from, `unit` for numbers.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
     and there are no keys.
@@ -109,7 +110,8 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
-                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, OptionalAttr<ArrayAttr>:$blocks,
+                       UnitAttr:$transposed,
                        OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;

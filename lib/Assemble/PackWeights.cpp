@@ -9,6 +9,7 @@
 #include "dialects/Nn/Nn.h"
 #include "intarsia/Assemble.h"
 #include "intarsia/module_abi.h"
+#include "lib/Import/Gguf/DecodeBlocks.h"
 #include "lib/Runtime/Core/Hash.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -20,7 +21,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <mutex>
+#include <set>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -73,8 +76,30 @@ std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
   return owner == metadata.end() ? "" : owner->second;
 }
 
-llvm::Expected<SafetensorsFile *> Archives::open(FlatSymbolRefAttr archive) {
-  std::unique_ptr<SafetensorsFile> &file = files[archive.getValue()];
+llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
+  auto archive = std::make_unique<Archive>();
+  bool isGguf = StringRef(path).ends_with(".gguf");
+  runtime::Status status =
+      isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);
+  if (!status.ok())
+    return createStringError(status.message());
+  // Read ahead in large steps: tensors are read once, from their beginning to their end.
+  const uint8_t *data = isGguf ? archive->gguf->data() : archive->safetensors->data();
+  uint64_t bytes = isGguf ? archive->gguf->size() : archive->safetensors->size();
+  madvise(const_cast<uint8_t *>(data), bytes, MADV_SEQUENTIAL);
+  return archive;
+}
+
+const SafetensorsEntry *Archive::find(StringRef key) const {
+  std::string_view name(key.data(), key.size());
+  if (!gguf)
+    return safetensors->find(name);
+  const gguf::Tensor *tensor = gguf->find(name);
+  return tensor ? &tensor->raw : nullptr;
+}
+
+llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
+  std::unique_ptr<Archive> &file = files[archive.getValue()];
   if (file)
     return file.get();
   auto op = SymbolTable::lookupNearestSymbolFrom<nn::ArchiveOp>(module, archive);
@@ -82,10 +107,10 @@ llvm::Expected<SafetensorsFile *> Archives::open(FlatSymbolRefAttr archive) {
     return createStringError("the module has no nn.archive @" + archive.getValue());
   SmallString<128> path(directory);
   llvm::sys::path::append(path, op.getFile());
-  if (runtime::Status status = SafetensorsFile::open(path.str().str(), file); !status.ok())
-    return createStringError(status.message());
-  // Read ahead in large steps: tensors are read once, from their beginning to their end.
-  madvise(const_cast<uint8_t *>(file->data()), file->size(), MADV_SEQUENTIAL);
+  auto opened = Archive::open(path.str().str());
+  if (!opened)
+    return opened.takeError();
+  file = std::move(*opened);
   return file.get();
 }
 
@@ -96,7 +121,7 @@ llvm::Expected<const SafetensorsEntry *> Archives::find(FlatSymbolRefAttr archiv
   const SafetensorsEntry *entry = (*file)->find(key.getValue());
   if (!entry)
     return createStringError((*file)->name() + ": has no tensor '" + key.getValue() +
-                             "', which the model reads (it has " + Twine((*file)->tensors().size()) + " tensors)");
+                             "', which the model reads (it has " + Twine((*file)->tensorCount()) + " tensors)");
   return entry;
 }
 
@@ -108,6 +133,7 @@ struct Item {
   std::vector<int64_t> fileShape;
   unsigned elementBytes = 0;
   std::vector<const SafetensorsEntry *> parts;
+  std::vector<const GgmlType *> blocks;        // of the parts that are decoded, null for others; empty if none is
   std::vector<char> data;                      // of constants that the IR holds
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
@@ -194,6 +220,48 @@ template <typename T> void makeTransposedRows(const Unit &unit, std::vector<char
   }
 }
 
+uint64_t elementsOf(const Item &item, size_t part) {
+  const GgmlType *type = item.blocks.empty() ? nullptr : item.blocks[part];
+  uint64_t bytes = item.parts[part]->bytes();
+  return type ? bytes / type->bytes * type->elements : bytes / item.elementBytes;
+}
+
+/// Elements [first, first + count) of an item with blocks, as f32; their sources are not read again.
+void decode(const Item &item, uint64_t first, uint64_t count, float *values) {
+  uint64_t partBegin = 0;
+  for (size_t part = 0; part < item.parts.size(); ++part) {
+    uint64_t partEnd = partBegin + elementsOf(item, part);
+    uint64_t begin = std::max(first, partBegin), end = std::min(first + count, partEnd);
+    if (begin < end) {
+      constexpr GgmlType plain = *ggmlTypeOf("f32");
+      const GgmlType &type = item.blocks[part] ? *item.blocks[part] : plain;
+      const char *source = static_cast<const char *>(item.parts[part]->data);
+      gguf::decodeElements(type, source, begin - partBegin, end - begin, values + (begin - first));
+      uint64_t firstByte = (begin - partBegin) / type.elements * type.bytes;
+      dropPages(source + firstByte, (end - partBegin) / type.elements * type.bytes - firstByte);
+    }
+    partBegin = partEnd;
+  }
+}
+
+/// What a unit of an item with blocks stores.
+void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  buffer.assign(unit.bytes, 0);
+  float *target = reinterpret_cast<float *>(buffer.data());
+  if (!item.panelWidth)
+    return decode(item, unit.first / sizeof(float), unit.bytes / sizeof(float), target);
+  std::vector<float> numbers(item.panelWidth * item.columns);
+  for (uint64_t number = unit.first; number < unit.last; ++number, target += numbers.size()) {
+    int64_t firstRow = number * item.panelWidth, lastRow = std::min(firstRow + item.panelWidth, item.rows);
+    decode(item, firstRow * item.columns, (lastRow - firstRow) * item.columns, numbers.data());
+    std::vector<const float *> rows;
+    for (int64_t row = 0; row < lastRow - firstRow; ++row)
+      rows.push_back(numbers.data() + row * item.columns);
+    interleaveRows<float>(rows, item.columns, item.panelWidth, target);
+  }
+}
+
 template <template <typename> typename Body, typename... Args> void withElement(unsigned bytes, Args &&...args) {
   switch (bytes) {
   case 1:
@@ -263,6 +331,7 @@ struct WeightPacker::State {
   Archives archives;
   std::vector<Item> items; // in the order of the module
   llvm::StringSet<> names;
+  std::map<std::string_view, std::set<const SafetensorsEntry *>> decoded; // tensors by their type
 
   llvm::Error add(rt::ConstantOp constant);
   std::string header(llvm::StringRef owner, std::vector<Item> &padding);
@@ -293,20 +362,27 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.parts.push_back(item.dataEntry.get());
   } else {
     uint64_t bytes = 0;
+    for (Attribute type : constant.getBlocks().value_or(ArrayAttr::get(constant.getContext(), {}))) {
+      auto blocks = dyn_cast<nn::GgmlTypeAttr>(type);
+      item.blocks.push_back(blocks ? &blocks.getType() : nullptr);
+    }
     for (auto [archive, key] : llvm::zip_equal(constant.getArchivesAttr().getAsRange<FlatSymbolRefAttr>(),
                                                constant.getKeys().getAsRange<StringAttr>())) {
       auto entry = archives.find(archive, key);
       if (!entry)
         return entry.takeError();
-      if ((*entry)->dtype != item.dtype)
+      const GgmlType *blocks = item.blocks.empty() ? nullptr : item.blocks[item.parts.size()];
+      if ((*entry)->dtype != (blocks ? "I8" : item.dtype))
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
-                                 " in its archive, the model reads it as " + item.dtype);
+                                 " in its archive, the model reads it as " + (blocks ? "I8" : item.dtype));
       if (item.transposed && (*entry)->shape.size() != 2)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads a matrix");
       item.name += (item.name.empty() ? "" : "+") + key.getValue().str();
       item.parts.push_back(*entry);
-      bytes += (*entry)->bytes();
+      bytes += elementsOf(item, item.parts.size() - 1) * item.elementBytes;
+      if (blocks)
+        decoded[blocks->name].insert(*entry);
     }
     if (bytes != wanted)
       return createStringError("tensor '" + item.name + "' is " +
@@ -335,8 +411,8 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
                              typeText(item.dtype, type.getShape()) +
                              "; reshape the weight where it is used, not where it is stored");
   if ((item.panelWidth || item.transposed) && item.columns) {
-    for (const SafetensorsEntry *part : item.parts)
-      if (part->bytes() % (item.columns * item.elementBytes) || (item.transposed && part->shape[0] != item.columns))
+    for (auto [number, part] : llvm::enumerate(item.parts))
+      if (elementsOf(item, number) % item.columns || (item.transposed && part->shape[0] != item.columns))
         return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
                                  " in its archive, the model reads rows of " + Twine(item.columns));
   }
@@ -410,6 +486,15 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
   for (auto constant : module.getOps<rt::ConstantOp>())
     if (llvm::Error error = packer.state->add(constant))
       return error;
+  std::string decoded;
+  size_t count = 0;
+  for (const auto &[type, tensors] : packer.state->decoded) {
+    decoded += (count ? ", " : "") + std::to_string(tensors.size()) + " " + std::string(type);
+    count += tensors.size();
+  }
+  if (count)
+    emitRemark(module.getLoc()) << count << (count == 1 ? " tensor is" : " tensors are")
+                                << " stored decoded to f32, which no kernel reads as blocks: " << decoded;
   return packer;
 }
 
@@ -483,11 +568,14 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       const Unit &unit = units[number];
       const Item &item = *unit.item;
       StringRef bytes;
-      if (item.panelWidth)
+      if (!item.blocks.empty())
+        makeDecoded(unit, buffer);
+      else if (item.panelWidth)
         withElement<Panels>(item.elementBytes, unit, buffer);
       else if (item.transposed)
         withElement<TransposedRows>(item.elementBytes, unit, buffer);
-      bytes = item.panelWidth || item.transposed ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
+      bool isMade = item.panelWidth || item.transposed || !item.blocks.empty();
+      bytes = isMade ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
       {
@@ -497,8 +585,8 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
         ++hashed;
       }
       turn.notify_all();
-      if (item.parts.empty() || item.dataEntry || item.transposed)
-        continue; // nothing mapped, or read across
+      if (item.parts.empty() || item.dataEntry || item.transposed || !item.blocks.empty())
+        continue; // nothing mapped, or read across, or dropped already
       // What this unit read of the sources: rows of panels or bytes.
       uint64_t rowBytes = item.panelWidth ? item.columns * item.elementBytes : 1;
       uint64_t scale = item.panelWidth ? item.panelWidth * rowBytes : 1, partBegin = 0;

@@ -28,7 +28,8 @@ bool intarsia::isCompileTime(Value value) {
   // Packing transposes matrices of archives as they are stored; any other transposition is a kernel.
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
     return transpose.getInput().getDefiningOp<nn::WeightOp>() && transpose.getInput().getType().getRank() == 2;
-  return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op) &&
+  return isa<nn::DequantizeBlocksOp, tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(
+             op) &&
          llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
 }
 

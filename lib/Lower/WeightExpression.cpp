@@ -23,7 +23,7 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return std::nullopt;
   if (llvm::equal(op.getPermutation(), llvm::seq<int64_t>(0, input->type.getRank())))
     return input;
-  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed) {
+  if (input->type.getRank() != 2 || input->keys.size() != 1 || input->transposed || input->blocks.front()) {
     reason = "only a matrix of an archive can be transposed ahead of time";
     return std::nullopt;
   }
@@ -55,6 +55,7 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
     whole.transposed = part->transposed;
     whole.archives.append(part->archives);
     whole.keys.append(part->keys);
+    whole.blocks.append(part->blocks);
   }
   return whole;
 }
@@ -75,6 +76,17 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   return input;
 }
 
+std::optional<WeightExpression> ofBlocks(nn::DequantizeBlocksOp op, std::string &reason) {
+  auto input = weightExpressionOf(op.getBlocks(), reason);
+  if (!input || !op.getType().hasStaticShape() || input->value || input->transposed) {
+    reason = "blocks are decoded ahead of time as archives hold them";
+    return std::nullopt;
+  }
+  input->blocks.assign(input->keys.size(), op.getFormat());
+  input->type = cast<RankedTensorType>(op.getType());
+  return input;
+}
+
 } // namespace
 
 std::optional<WeightExpression> weightExpressionOf(Value value, std::string &reason) {
@@ -86,6 +98,7 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
         WeightExpression result;
         result.archives.push_back(weight.getArchiveAttr());
         result.keys.push_back(weight.getKeyAttr());
+        result.blocks.push_back(Attribute());
         result.type = cast<RankedTensorType>(weight.getType());
         return std::optional(result);
       })
@@ -110,6 +123,7 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
                    ? reshaped(view.getSource(), view.getType(), reason)
                    : std::nullopt;
       })
+      .Case([&](nn::DequantizeBlocksOp blocks) { return ofBlocks(blocks, reason); })
       .Case([&](tensor::ConcatOp concat) { return ofConcat(concat, reason); })
       .Case([&](linalg::TransposeOp transpose) { return ofTranspose(transpose, reason); })
       .Default([](Operation *) { return std::nullopt; });

@@ -20,13 +20,15 @@ namespace intarsia::lower {
 struct WeightExpression {
   llvm::SmallVector<mlir::FlatSymbolRefAttr> archives; // one for each key
   llvm::SmallVector<mlir::StringAttr> keys;
-  bool transposed = false;       // each key is a matrix, transposed before it is joined
-  mlir::DenseElementsAttr value; // instead of keys
-  mlir::RankedTensorType type;   // of the whole
+  llvm::SmallVector<mlir::Attribute> blocks; // one for each key: the #nn.ggml_type that is decoded, null for none
+  bool transposed = false;                   // each key is a matrix, transposed before it is joined
+  mlir::DenseElementsAttr value;             // instead of keys
+  mlir::RankedTensorType type;               // of the whole
 };
 
-/// The expression of a value that is made of nn.weight, arith.constant, reshapes, transposes of matrices and
-/// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
+/// The expression of a value that is made of nn.weight, nn.dequantize_blocks, arith.constant, reshapes, transposes of
+/// matrices and concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began
+/// as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
 } // namespace intarsia::lower

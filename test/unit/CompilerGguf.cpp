@@ -150,7 +150,7 @@ TEST(Gguf, AlignmentIsRead) {
   Status status = parse(writer.file(128), file);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(file->find("a")->raw.begin % 128, 0u);
-  for (uint32_t wrong : {0u, 24u, 1u << 30})
+  for (uint32_t wrong : {0u, 4u, 24u, 1u << 30})
     EXPECT_THAT(refusal(Writer().key("general.alignment", 4, wrong)), HasSubstr("general.alignment"));
   EXPECT_THAT(refusal(Writer().tensor("a", {4}, 0, 8).bytes(32)), HasSubstr("begins at byte 8"));
 }

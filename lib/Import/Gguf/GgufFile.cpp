@@ -19,7 +19,7 @@ namespace intarsia::gguf {
 namespace {
 
 constexpr uint32_t magic = 0x46554747; // "GGUF"
-constexpr uint32_t defaultAlignment = 32, largestAlignment = 1 << 20;
+constexpr uint32_t defaultAlignment = 32, smallestAlignment = 8, largestAlignment = 1 << 20;
 constexpr uint32_t mostDimensions = 4;  // GGML_MAX_DIMS
 constexpr uint64_t longestName = 65535; // what gguf.md allows a key
 constexpr uint64_t leastKeyBytes = 8 + 4 + 1, leastTensorBytes = 8 + 4 + 4 + 8;
@@ -335,9 +335,9 @@ Status File::parse() {
   uint64_t alignment = defaultAlignment;
   if (const Value *value = metadata("general.alignment")) {
     int64_t given = value->integer().value_or(0);
-    if (given <= 0 || given > largestAlignment || (given & (given - 1)))
-      return error(ITX_CORRUPT, "%s: general.alignment is no power of two up to %u: the file is damaged", where,
-                   largestAlignment);
+    if (given < smallestAlignment || given > largestAlignment || (given & (given - 1)))
+      return error(ITX_CORRUPT, "%s: general.alignment is no power of two from %u to %u: the file is damaged", where,
+                   smallestAlignment, largestAlignment);
     alignment = uint64_t(given);
   }
   uint64_t begin = (reader.position() + alignment - 1) / alignment * alignment;
