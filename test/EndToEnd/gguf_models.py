@@ -1,0 +1,135 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""GGUF files of Hugging Face models, written as llama.cpp's converter writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gguf
+import ml_dtypes
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+from safetensors import safe_open
+
+ARCHITECTURES = {"mistral": "llama"}
+MODULES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+#: What a tensor is stored as: blocks or numbers, with their type.
+Store = Callable[[str, np.ndarray], tuple[np.ndarray, Type]]
+
+
+def stored_name(name: str) -> str:
+    """`model.layers.0.self_attn.q_proj.weight` → `blk.0.attn_q.weight`."""
+    top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    module, parameter = name.rsplit(".", 1)
+    if module in top:
+        return f"{top[module]}.{parameter}"
+    _, _, number, rest = module.split(".", 3)
+    return f"blk.{number}.{MODULES[rest]}.{parameter}"
+
+
+def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
+    """Reorder the rows of query and key of Llama as rotary embeddings of neighbours need them."""
+    half = rows.shape[0] // heads // 2
+    return rows.reshape(heads, 2, half, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    with safe_open(folder / "model.safetensors", "np") as file:
+        names = file.keys()
+        return {name: file.get_tensor(name) for name in names}
+
+
+def tensors_of(folder: Path, config: dict) -> Iterator[tuple[str, np.ndarray]]:
+    """Give the model's tensors by their names in GGUF files."""
+    is_llama = ARCHITECTURES.get(config["model_type"], config["model_type"]) == "llama"
+    for name, value in read_tensors(folder).items():
+        if is_llama and ".q_proj." in name:
+            value = permuted(value, config["num_attention_heads"])
+        if is_llama and ".k_proj." in name:
+            value = permuted(value, config["num_key_value_heads"])
+        yield stored_name(name), value
+
+
+def llama3_factors(config: dict, rope: dict) -> np.ndarray:
+    dim = config["head_dim"]
+    frequencies = rope["rope_theta"] ** -(np.arange(0, dim, 2) / dim)
+    turns = rope["original_max_position_embeddings"] * frequencies / (2 * np.pi)
+    low, high, factor = rope["low_freq_factor"], rope["high_freq_factor"], rope["factor"]
+    blend = np.clip((turns - low) / (high - low), 0, 1)
+    return (1 / ((1 - blend) / factor + blend)).astype(np.float32)
+
+
+def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
+    heads = config["num_attention_heads"]
+    dim = config.get("head_dim") or config["hidden_size"] // heads
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_key_length(dim)
+    writer.add_value_length(dim)
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
+    writer.add_rope_dimension_count(int(rope.get("partial_rotary_factor", 1.0) * dim))
+    kind = rope.get("rope_type", "default")
+    if kind in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        writer.add_rope_scaling_factor(rope["factor"])
+    if kind == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if kind == "llama3":
+        writer.add_tensor("rope_freqs.weight", llama3_factors(config, rope))
+    if config.get("sliding_window"):
+        writer.add_sliding_window(config["sliding_window"])
+    writer.add_eos_token_id(2)
+    writer.add_bos_token_id(1)
+
+
+def as_numbers(kind: str) -> Store:
+    """Store matrices as F32, F16 or BF16, vectors as F32."""
+
+    def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
+        value = value.astype(np.float32)
+        if value.ndim == 1 or kind == "F32":
+            return value, Type.F32
+        if kind == "F16":
+            return value.astype(np.float16), Type.F16
+        return value.astype(ml_dtypes.bfloat16).view(np.int16), Type.BF16
+
+    return store
+
+
+def write_gguf(folder: Path, path: Path, store: Store, **arguments: object) -> None:
+    """Write the model of a Hugging Face directory; `arguments` are of the writer."""
+    config = json.loads((folder / "config.json").read_text())
+    kind = config["model_type"]
+    writer = gguf.GGUFWriter(path, ARCHITECTURES.get(kind, kind), **arguments)
+    write_settings(writer, config)
+    for name, value in tensors_of(folder, config):
+        data, type_ = store(name, value)
+        writer.add_tensor(name, data, raw_dtype=type_)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
