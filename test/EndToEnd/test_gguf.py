@@ -195,8 +195,8 @@ def plain(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
     return as_numbers("F32")(name, value)
 
 
-def write_changed(path: Path, change, store: Store = plain) -> None:
-    """Write `llama` with its metadata changed before they are written."""
+def write_changed(path: Path, change, store: Store = plain, model: str = "llama") -> None:
+    """Write a model with its metadata changed before they are written."""
     before = gguf.GGUFWriter.write_header_to_file
 
     def header(self, *arguments):
@@ -205,7 +205,7 @@ def write_changed(path: Path, change, store: Store = plain) -> None:
 
     gguf.GGUFWriter.write_header_to_file = header
     try:
-        write_gguf(DECODERS / "llama", path, store)
+        write_gguf(DECODERS / model, path, store)
     finally:
         gguf.GGUFWriter.write_header_to_file = before
 
@@ -257,6 +257,12 @@ def test_refusals(tools, scratch, change, message):
     done = tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import", check=False)
     assert message in done.stderr
     assert done.returncode == (1 if message else 0)
+
+
+def test_windows_of_some_layers_are_refused(tools, scratch):
+    write_changed(scratch / "m.gguf", set_key("qwen2.attention.sliding_window", 8), model="qwen2")
+    done = tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import", check=False)
+    assert "m.gguf: key 'qwen2.attention.sliding_window' is not supported" in done.stderr
 
 
 def test_types_that_are_not_decoded(tools, scratch):

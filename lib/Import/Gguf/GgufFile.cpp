@@ -20,8 +20,9 @@ namespace {
 
 constexpr uint32_t magic = 0x46554747; // "GGUF"
 constexpr uint32_t defaultAlignment = 32, smallestAlignment = 8, largestAlignment = 1 << 20;
-constexpr uint32_t mostDimensions = 4;  // GGML_MAX_DIMS
-constexpr uint64_t longestName = 65535; // what gguf.md allows a key
+constexpr uint64_t mostIntegers = 1 << 20; // of an array that is read
+constexpr uint32_t mostDimensions = 4;     // GGML_MAX_DIMS
+constexpr uint64_t longestName = 65535;    // what gguf.md allows a key
 constexpr uint64_t leastKeyBytes = 8 + 4 + 1, leastTensorBytes = 8 + 4 + 4 + 8;
 
 /// Bytes of a scalar; 0 for strings, arrays and unknown types.
@@ -240,6 +241,8 @@ std::optional<std::string_view> Value::string() const {
 }
 
 std::optional<std::vector<int64_t>> Value::integers() const {
+  if (count > mostIntegers)
+    return std::nullopt;
   std::vector<int64_t> result;
   unsigned bytes = scalarBytes(type);
   for (uint64_t i = 0; i < count; ++i) {

@@ -33,7 +33,10 @@ const GgufArchitecture *findArchitecture(const GgufArchive &archive, Errors &err
   for (const GgufArchitecture &architecture : ggufArchitectures())
     if (architecture.name == llvm::StringRef(*name))
       return &architecture;
-  errors.report(archive.name() + ": general.architecture '" + llvm::StringRef(*name) +
+  std::string shown; // it is from the file, and may be anything
+  llvm::raw_string_ostream stream(shown);
+  llvm::printEscapedString(llvm::StringRef(*name).take_front(64), stream);
+  errors.report(archive.name() + ": general.architecture '" + shown +
                 "' is not supported; supported: " + llvm::join(known, ", "));
   return nullptr;
 }
