@@ -245,7 +245,7 @@ llvm::json::Object SettingsReader::read() {
     else if (key == "attention.sliding_window") // none, whatever the configuration class has where nothing is said
       settings[names->setting] = nullptr;
   }
-  if (architecture.modelType.starts_with("qwen") && settings.erase("sliding_window"))
+  if (architecture.modelType.starts_with("qwen") && settings.getInteger("sliding_window"))
     report("attention.sliding_window", "is not supported for models of architecture " + architecture.name);
   if (std::optional<double> epsilon = number("attention.layer_norm_rms_epsilon"))
     settings["rms_norm_eps"] = *epsilon;
