@@ -14,7 +14,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from safetensors import safe_open
 
-ARCHITECTURES = {"mistral": "llama"}
+ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3"}
 MODULES = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -30,18 +30,33 @@ MODULES = {
     "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+GEMMA = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+GPT2 = {
+    "ln_1": "attn_norm",
+    "attn.c_attn": "attn_qkv",
+    "attn.c_proj": "attn_output",
+    "ln_2": "ffn_norm",
+    "mlp.c_fc": "ffn_up",
+    "mlp.c_proj": "ffn_down",
+}
 #: What a tensor is stored as: blocks or numbers, with their type.
 Store = Callable[[str, np.ndarray], tuple[np.ndarray, Type]]
 
 
-def stored_name(name: str) -> str:
+def stored_name(name: str, kind: str = "") -> str:
     """`model.layers.0.self_attn.q_proj.weight` → `blk.0.attn_q.weight`."""
     top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    top |= {"transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm"}
     module, parameter = name.rsplit(".", 1)
     if module in top:
         return f"{top[module]}.{parameter}"
     _, _, number, rest = module.split(".", 3)
-    return f"blk.{number}.{MODULES[rest]}.{parameter}"
+    modules = MODULES | (GEMMA if kind.startswith("gemma") else GPT2 if kind == "gpt2" else {})
+    return f"blk.{number}.{modules[rest]}.{parameter}"
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
@@ -64,7 +79,28 @@ def tensors_of(folder: Path, config: dict) -> Iterator[tuple[str, np.ndarray]]:
             value = permuted(value, config["num_attention_heads"])
         if is_llama and ".k_proj." in name:
             value = permuted(value, config["num_key_value_heads"])
-        yield stored_name(name), value
+        if config["model_type"].startswith("gemma"):
+            yield from gemma_tensors(name, value, config)
+            continue
+        if config["model_type"] == "gpt2" and value.ndim == 2 and ".h." in name:
+            value = np.ascontiguousarray(value.T)
+        yield stored_name(name, config["model_type"]), value
+
+
+def gemma_tensors(name: str, value: np.ndarray, config: dict) -> Iterator[tuple[str, np.ndarray]]:
+    """Norms hold the whole scale. What files cannot say is multiplied into weights: the scale of scores where it is not
+    that of a head, and that of embeddings where it is rounded to bfloat16."""
+    value = value.astype(np.float32)
+    if value.ndim == 1:
+        value = value + np.float32(1)
+    last_of_query = "q_norm" if config["model_type"] == "gemma3_text" else "q_proj"
+    if last_of_query in name:
+        value = value * np.float32((config["head_dim"] / config["query_pre_attn_scalar"]) ** 0.5)
+    if name == "model.embed_tokens.weight" and config["dtype"] == "bfloat16":
+        yield "output.weight", value
+        scale = np.float32(config["hidden_size"] ** 0.5)
+        value = value * (scale.astype(ml_dtypes.bfloat16).astype(np.float32) / scale)
+    yield stored_name(name, config["model_type"]), value
 
 
 def llama3_factors(config: dict, rope: dict) -> np.ndarray:
@@ -76,10 +112,31 @@ def llama3_factors(config: dict, rope: dict) -> np.ndarray:
     return (1 / ((1 - blend) / factor + blend)).astype(np.float32)
 
 
+def write_gpt2_settings(writer: gguf.GGUFWriter, config: dict) -> None:
+    writer.add_context_length(config["n_positions"])
+    writer.add_embedding_length(config["n_embd"])
+    writer.add_block_count(config["n_layer"])
+    writer.add_feed_forward_length(config["n_inner"])
+    writer.add_head_count(config["n_head"])
+    writer.add_layer_norm_eps(config["layer_norm_epsilon"])
+
+
+def write_gemma_settings(writer: gguf.GGUFWriter, config: dict) -> None:
+    if config["model_type"] == "gemma2":
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+        return
+    writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
+    writer.add_float32("gemma3.rope.freq_base_swa", config["rope_parameters"]["sliding_attention"]["rope_theta"])
+
+
 def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     heads = config["num_attention_heads"]
     dim = config.get("head_dim") or config["hidden_size"] // heads
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    rope = rope.get("full_attention", rope)
+    if config["model_type"].startswith("gemma"):
+        write_gemma_settings(writer, config)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
@@ -98,12 +155,17 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_rope_scaling_factor(rope["factor"])
     if kind == "yarn":
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if kind == "longrope":
+        original, scale = rope["original_max_position_embeddings"], config["max_position_embeddings"]
+        writer.add_rope_scaling_orig_ctx_len(original)
+        attention = (1 + np.log(scale / original) / np.log(original)) ** 0.5
+        writer.add_rope_scaling_attn_factors(float(attention))
+        writer.add_tensor("rope_factors_long.weight", np.array(rope["long_factor"], np.float32))
+        writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
     if kind == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config, rope))
     if config.get("sliding_window"):
         writer.add_sliding_window(config["sliding_window"])
-    writer.add_eos_token_id(2)
-    writer.add_bos_token_id(1)
 
 
 def as_numbers(kind: str) -> Store:
@@ -125,7 +187,9 @@ def write_gguf(folder: Path, path: Path, store: Store, **arguments: object) -> N
     config = json.loads((folder / "config.json").read_text())
     kind = config["model_type"]
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(kind, kind), **arguments)
-    write_settings(writer, config)
+    (write_gpt2_settings if kind == "gpt2" else write_settings)(writer, config)
+    writer.add_eos_token_id(2)
+    writer.add_bos_token_id(1)
     for name, value in tensors_of(folder, config):
         data, type_ = store(name, value)
         writer.add_tensor(name, data, raw_dtype=type_)

@@ -19,7 +19,7 @@ from test_decoders import Server, check
 DECODERS = Path(__file__).resolve().parent / "decoders"
 MODELS = [
     "llama", "llama-tied-bf16", "llama-llama3", "llama-yarn", "llama-linear", "mistral", "mistral-whole", "qwen2",
-    "qwen3", "phi3",
+    "qwen3", "phi3", "phi3-longrope", "gemma2", "gemma3-text-bf16", "gpt2",
 ]  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def run(path: Path, output: Path, tools, ids: np.ndarray, prompt: int) -> np.nda
 
 @pytest.mark.parametrize("name", MODELS)
 def test_golden(tools, scratch, name):
-    kind = "BF16" if "bf16" in name else "F32"
+    kind = "BF16" if name == "llama-tied-bf16" else "F32"
     write_gguf(DECODERS / name, scratch / f"{name}.gguf", as_numbers(kind))
     with np.load(DECODERS / name / "golden.npz") as golden:
         ids, lengths, logits = golden["input_ids"][0], golden["lengths"], golden["logits"][0]
@@ -223,7 +223,7 @@ def set_key(key: str, value: object, kind: gguf.GGUFValueType = gguf.GGUFValueTy
     [
         (
             set_key("general.architecture", "mamba", gguf.GGUFValueType.STRING),
-            "m.gguf: general.architecture 'mamba' is not supported; supported: llama, phi3, qwen2, qwen3",
+            "m.gguf: general.architecture 'mamba' is not supported; supported: gemma2, gemma3, gpt2, llama, phi3, qwen2, qwen3",
         ),
         (lambda w: w.kv_data[0].pop("llama.block_count"), "m.gguf: key 'llama.block_count' is missing"),
         (set_key("llama.block_count", 1), "m.gguf: has tensor 'blk.1."),

@@ -11,9 +11,8 @@ namespace intarsia::importer {
 llvm::ArrayRef<GgufArchitecture> ggufArchitectures() {
   // Which rows are interleaved: the `permute` of llama.cpp's convert_hf_to_gguf.py, and llama_model_rope_type.
   static const GgufArchitecture table[] = {
-      {"llama", "llama", true},
-      {"phi3", "phi3", false},
-      {"qwen2", "qwen2", false},
+      {"gemma2", "gemma2", false}, {"gemma3", "gemma3_text", false}, {"gpt2", "gpt2", false, "transformer.h."},
+      {"llama", "llama", true},    {"phi3", "phi3", false},          {"qwen2", "qwen2", false},
       {"qwen3", "qwen3", false},
   };
   return table;
@@ -22,11 +21,26 @@ llvm::ArrayRef<GgufArchitecture> ggufArchitectures() {
 /// Modules by both names: gguf.TENSOR_NAMES and get_tensor_name_map of the `gguf` package.
 struct ModuleNames {
   llvm::StringRef stored, name;
-  llvm::StringRef only = ""; // the architecture that the names are of; empty for all that have no row of their own
+  llvm::StringRef only = ""; // what the name of the architecture begins with; such rows come before those for all
 };
 static constexpr ModuleNames modelModules[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+    {"token_embd", "transformer.wte", "gpt2"},
+    {"position_embd", "transformer.wpe", "gpt2"},
+    {"output_norm", "transformer.ln_f", "gpt2"},
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+};
 static constexpr ModuleNames layerModules[] = {
+    {"attn_norm", "ln_1", "gpt2"},
+    {"attn_qkv", "attn.c_attn", "gpt2"},
+    {"attn_output", "attn.c_proj", "gpt2"},
+    {"ffn_norm", "ln_2", "gpt2"},
+    {"ffn_up", "mlp.c_fc", "gpt2"},
+    {"ffn_down", "mlp.c_proj", "gpt2"},
+    {"post_attention_norm", "post_attention_layernorm", "gemma"},
+    {"ffn_norm", "pre_feedforward_layernorm", "gemma"},
+    {"post_ffw_norm", "post_feedforward_layernorm", "gemma"},
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
@@ -41,13 +55,13 @@ static constexpr ModuleNames layerModules[] = {
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
 };
-static constexpr llvm::StringLiteral storedLayers = "blk.", layers = "model.layers.";
+static constexpr llvm::StringLiteral storedLayers = "blk.";
 
 /// The row of a module of an architecture, by one of its names.
 static const ModuleNames *findModule(llvm::ArrayRef<ModuleNames> rows, llvm::StringRef ModuleNames::*by,
                                      llvm::StringRef module, const GgufArchitecture &architecture) {
   for (const ModuleNames &row : rows)
-    if (row.*by == module && (row.only.empty() || row.only == architecture.name))
+    if (row.*by == module && architecture.name.starts_with(row.only))
       return &row;
   return nullptr;
 }
@@ -75,7 +89,7 @@ static std::string translate(llvm::StringRef name, llvm::StringRef ModuleNames::
 }
 
 std::string storedNameOf(llvm::StringRef name, const GgufArchitecture &architecture) {
-  return translate(name, &ModuleNames::name, &ModuleNames::stored, layers, storedLayers, architecture);
+  return translate(name, &ModuleNames::name, &ModuleNames::stored, architecture.layers, storedLayers, architecture);
 }
 
 std::unique_ptr<GgufArchive> GgufArchive::open(llvm::StringRef path, Errors &errors) {
@@ -95,8 +109,8 @@ std::unique_ptr<GgufArchive> GgufArchive::open(llvm::StringRef path, Errors &err
 void GgufArchive::nameTensors(const GgufArchitecture &architecture) {
   for (const auto &[part, file] : llvm::zip_equal(parts, files))
     for (const gguf::Tensor &tensor : part->tensors()) {
-      std::string name =
-          translate(tensor.raw.name, &ModuleNames::stored, &ModuleNames::name, storedLayers, layers, architecture);
+      std::string name = translate(tensor.raw.name, &ModuleNames::stored, &ModuleNames::name, storedLayers,
+                                   architecture.layers, architecture);
       if (!name.empty())
         tensors.try_emplace(name, Tensor{file.get(), &tensor.raw, &tensor});
     }

@@ -15,9 +15,10 @@ namespace intarsia::importer {
 
 /// An architecture of GGUF files that is imported.
 struct GgufArchitecture {
-  llvm::StringRef name;      ///< general.architecture
-  llvm::StringRef modelType; ///< of the registered architecture that builds it
-  bool interleavedRope;      ///< rows of query and key are in the order that pairs neighbours
+  llvm::StringRef name;                     ///< general.architecture
+  llvm::StringRef modelType;                ///< of the registered architecture that builds it
+  bool interleavedRope;                     ///< rows of query and key are in the order that pairs neighbours
+  llvm::StringRef layers = "model.layers."; ///< what the builder has before the number of a layer
 };
 
 /// All of them, sorted by name.

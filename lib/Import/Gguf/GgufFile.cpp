@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t magic = 0x46554747; // "GGUF"
 constexpr uint32_t defaultAlignment = 32, smallestAlignment = 8, largestAlignment = 1 << 20;
-constexpr uint64_t mostIntegers = 1 << 20; // of an array that is read
+constexpr uint64_t mostElements = 1 << 20; // of an array that is read
 constexpr uint32_t mostDimensions = 4;     // GGML_MAX_DIMS
 constexpr uint64_t longestName = 65535;    // what gguf.md allows a key
 constexpr uint64_t leastKeyBytes = 8 + 4 + 1, leastTensorBytes = 8 + 4 + 4 + 8;
@@ -241,7 +241,7 @@ std::optional<std::string_view> Value::string() const {
 }
 
 std::optional<std::vector<int64_t>> Value::integers() const {
-  if (count > mostIntegers)
+  if (count > mostElements)
     return std::nullopt;
   std::vector<int64_t> result;
   unsigned bytes = scalarBytes(type);
@@ -251,6 +251,15 @@ std::optional<std::vector<int64_t>> Value::integers() const {
       return std::nullopt;
     result.push_back(*one);
   }
+  return result;
+}
+
+std::optional<std::vector<bool>> Value::booleans() const {
+  if (!isArray || type != ValueType::Bool || count > mostElements)
+    return std::nullopt;
+  std::vector<bool> result;
+  for (uint64_t i = 0; i < count; ++i)
+    result.push_back(data[i] != 0);
   return result;
 }
 

@@ -54,6 +54,8 @@ struct Value {
   std::optional<double> number() const;
   std::optional<bool> boolean() const;
   std::optional<std::string_view> string() const;
+  /// The elements of an array of up to 2^20 booleans.
+  std::optional<std::vector<bool>> booleans() const;
   /// The elements of an array of up to 2^20 integers, or one integer as an array of one.
   std::optional<std::vector<int64_t>> integers() const;
 };

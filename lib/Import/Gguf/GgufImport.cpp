@@ -46,7 +46,8 @@ void checkAllAreRead(ModuleOp module, const GgufArchive &archive, const GgufArch
                      Errors &errors) {
   llvm::StringSet<> read;
   module.walk([&](nn::WeightOp weight) { read.insert(weight.getKey()); });
-  read.insert("rope_freqs.weight"); // among the settings
+  for (llvm::StringRef name : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
+    read.insert(name); // among the settings
   for (llvm::StringRef name : archive.storedNames())
     if (!read.contains(name))
       errors.report(archive.name() + ": has tensor '" + name + "', which models of architecture " + architecture.name +

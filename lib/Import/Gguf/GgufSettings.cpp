@@ -17,8 +17,15 @@ namespace {
 /// Settings by both names, keys below the architecture's.
 struct SettingNames {
   llvm::StringRef key, setting;
+  llvm::StringRef only = ""; // the architecture that names it so; such rows come before those for all
 };
 constexpr SettingNames settingNames[] = {
+    {"embedding_length", "n_embd", "gpt2"},
+    {"feed_forward_length", "n_inner", "gpt2"},
+    {"block_count", "n_layer", "gpt2"},
+    {"attention.head_count", "n_head", "gpt2"},
+    {"context_length", "n_positions", "gpt2"},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", "gpt2"},
     {"embedding_length", "hidden_size"},
     {"feed_forward_length", "intermediate_size"},
     {"block_count", "num_hidden_layers"},
@@ -28,7 +35,11 @@ constexpr SettingNames settingNames[] = {
     {"context_length", "max_position_embeddings"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern", "gemma3"},
+    {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
+    {"final_logit_softcapping", "final_logit_softcapping", "gemma2"},
     {"rope.freq_base", "rope_theta"},
+    {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
     {"rope.scaling.factor", "factor"},
     {"rope.scaling.original_context_length", "original_max_position_embeddings"},
     {"rope.scaling.yarn_beta_fast", "beta_fast"},
@@ -37,7 +48,17 @@ constexpr SettingNames settingNames[] = {
     {"vocab_size", "vocab_size"},
 };
 
-/// Keys that change results of models of other architectures, or that nothing here computes. Zero and false mean "no".
+/// The row that is found by one of its names; null if the architecture has none.
+const SettingNames *findSetting(llvm::StringRef SettingNames::*by, llvm::StringRef name,
+                                const GgufArchitecture &architecture) {
+  for (const SettingNames &row : settingNames)
+    if (row.*by == name && (row.only.empty() || row.only == architecture.name))
+      return &row;
+  return nullptr;
+}
+
+/// Keys that change results and are not computed where the architecture has no setting of them. Zero and false mean
+/// "no".
 constexpr llvm::StringLiteral refusedKeys[] = {"expert_count",
                                                "expert_shared_count",
                                                "logit_scale",
@@ -83,8 +104,15 @@ private:
   void refuse();
   void readHeads();
   void readBiases();
+  void readWindow();
+  void readGemma();
   void readRope();
-  std::optional<llvm::json::Array> readFactors(double scale);
+  void readLongRope();
+  /// Stores a value under the name that the builder has for the key.
+  void set(llvm::StringRef key, llvm::json::Value value) {
+    settings[findSetting(&SettingNames::key, key, architecture)->setting] = std::move(value);
+  }
+  std::optional<llvm::json::Array> readFactors(llvm::StringRef tensor, double scale);
   bool hasTensor(llvm::StringRef name) const { return archive.findStored(name) != nullptr; }
 
   const GgufArchive &archive;
@@ -125,7 +153,7 @@ std::optional<double> SettingsReader::number(llvm::StringRef key) {
 
 void SettingsReader::refuse() {
   for (llvm::StringRef key : refusedKeys)
-    if (const gguf::Value *value = find(key))
+    if (const gguf::Value *value = find(key); value && !findSetting(&SettingNames::key, key, architecture))
       if (value->isArray || value->number().value_or(value->boolean().value_or(true)) != 0)
         report(key, "is not supported for models of architecture " + architecture.name);
   if (const gguf::Value *causal = find("attention.causal"); causal && !causal->boolean().value_or(false))
@@ -161,9 +189,8 @@ void SettingsReader::readBiases() {
   settings["vocab_size"] = integer("vocab_size").value_or(table->shape.front());
 }
 
-/// rope_freqs.weight: what each frequency is divided by; the frequencies are divided by `scale` too.
-std::optional<llvm::json::Array> SettingsReader::readFactors(double scale) {
-  constexpr llvm::StringLiteral name = "rope_freqs.weight";
+/// What each frequency is divided by, times `scale`; nothing if there is no such tensor.
+std::optional<llvm::json::Array> SettingsReader::readFactors(llvm::StringRef name, double scale) {
   const gguf::Tensor *tensor = archive.findStored(name);
   if (!tensor)
     return std::nullopt;
@@ -183,6 +210,24 @@ std::optional<llvm::json::Array> SettingsReader::readFactors(double scale) {
   return factors;
 }
 
+/// Phi-3's factors for short and for long texts.
+void SettingsReader::readLongRope() {
+  llvm::json::Object scaling;
+  scaling["rope_type"] = "longrope";
+  for (const auto &[tensor, setting] :
+       {std::pair<llvm::StringRef, llvm::StringRef>{"rope_factors_short", "short_factor"},
+        {"rope_factors_long", "long_factor"}}) {
+    std::optional<llvm::json::Array> factors = readFactors((tensor + ".weight").str(), 1.0);
+    if (!factors)
+      return errors.report(archive.name() + ": has no tensor '" + tensor + ".weight', but the one beside it");
+    scaling[setting] = std::move(*factors);
+  }
+  if (std::optional<int64_t> original = integer("rope.scaling.original_context_length", /*isNeeded=*/true))
+    scaling["original_max_position_embeddings"] = *original;
+  scaling["attention_factor"] = number("rope.scaling.attn_factor").value_or(1.0);
+  settings["rope_scaling"] = std::move(scaling);
+}
+
 void SettingsReader::readRope() {
   settings["rope_interleaved"] = architecture.interleavedRope;
   settings["rope_theta"] = number("rope.freq_base").value_or(10000.0);
@@ -193,6 +238,8 @@ void SettingsReader::readRope() {
       report("rope.dimension_count",
              "is " + llvm::Twine(*dimensions) + ", heads have " + llvm::Twine(headDim) + " features");
   }
+  if (hasTensor("rope_factors_long.weight") || hasTensor("rope_factors_short.weight"))
+    return readLongRope();
   // Without a type a factor is linear: llama-model.cpp, where rope_scaling begins as "linear".
   double factor = number("rope.scaling.factor").value_or(number("rope.scale_linear").value_or(0.0));
   const gguf::Value *value = find("rope.scaling.type");
@@ -200,7 +247,7 @@ void SettingsReader::readRope() {
   if (kind != "none" && kind != "linear" && kind != "yarn")
     return report("rope.scaling.type", "'" + kind + "' is not supported; supported: none, linear, yarn");
   bool isLinear = kind == "linear" && factor != 0;
-  std::optional<llvm::json::Array> factors = readFactors(isLinear ? factor : 1.0);
+  std::optional<llvm::json::Array> factors = readFactors("rope_freqs.weight", isLinear ? factor : 1.0);
   double attention = number("rope.scaling.attn_factor").value_or(1.0);
   if (factors && kind == "yarn")
     return report("rope.scaling.type",
@@ -232,28 +279,66 @@ void SettingsReader::readRope() {
     settings["rope_scaling"] = std::move(scaling);
 }
 
+/// The window and the layers that have it.
+void SettingsReader::readWindow() {
+  std::optional<int64_t> window = integer("attention.sliding_window");
+  // Without a window there is none, whatever the configuration class has where nothing is said.
+  settings["sliding_window"] = window && *window ? llvm::json::Value(*window) : llvm::json::Value(nullptr);
+  if (architecture.modelType.starts_with("qwen") && settings.getInteger("sliding_window"))
+    report("attention.sliding_window", "is not supported for models of architecture " + architecture.name);
+  constexpr llvm::StringLiteral key = "attention.sliding_window_pattern";
+  const gguf::Value *value = findSetting(&SettingNames::key, key, architecture) ? find(key) : nullptr;
+  if (!value)
+    return;
+  if (std::optional<int64_t> period = value->integer()) {
+    settings["sliding_window_pattern"] = *period;
+    return;
+  }
+  std::optional<std::vector<bool>> layers = value->booleans();
+  if (!layers)
+    return report(key, "is neither a number of layers nor a flag for each");
+  llvm::json::Array types;
+  for (bool slides : *layers)
+    types.push_back(slides ? "sliding_attention" : "full_attention");
+  settings["layer_types"] = std::move(types);
+}
+
+/// What files of Gemma do not say, as llama-model.cpp has it.
+void SettingsReader::readGemma() {
+  settings["whole_norm_weights"] = true;      // converters add the 1
+  constexpr int64_t layersOf27B[] = {46, 62}; // Gemma 2 and 3: the only sizes whose scale is not that of a head
+  std::optional<int64_t> width = integer("embedding_length"), heads = integer("attention.head_count");
+  bool isLarge = llvm::is_contained(layersOf27B, integer("block_count").value_or(0));
+  settings["query_pre_attn_scalar"] = isLarge && heads && *heads > 0 ? width.value_or(0) / *heads : headDim;
+  settings["rope_local_base_freq"] = number("rope.freq_base_swa").value_or(10000.0);
+  for (llvm::StringRef key : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (std::optional<double> cap = number(key); cap && findSetting(&SettingNames::key, key, architecture))
+      settings[key] = *cap != 0 ? llvm::json::Value(*cap) : llvm::json::Value(nullptr);
+}
+
 llvm::json::Object SettingsReader::read() {
   refuse();
   readHeads();
-  for (llvm::StringRef key : {"embedding_length", "feed_forward_length", "block_count", "attention.head_count",
-                              "attention.head_count_kv", "context_length", "attention.sliding_window"}) {
-    bool isNeeded = key != "attention.head_count_kv" && key != "attention.sliding_window";
-    std::optional<int64_t> value = integer(key, isNeeded);
-    const SettingNames *names = llvm::find_if(settingNames, [&](const SettingNames &row) { return row.key == key; });
-    if (value && (isNeeded || *value != 0))
-      settings[names->setting] = *value;
-    else if (key == "attention.sliding_window") // none, whatever the configuration class has where nothing is said
-      settings[names->setting] = nullptr;
-  }
-  if (architecture.modelType.starts_with("qwen") && settings.getInteger("sliding_window"))
-    report("attention.sliding_window", "is not supported for models of architecture " + architecture.name);
-  if (std::optional<double> epsilon = number("attention.layer_norm_rms_epsilon"))
-    settings["rms_norm_eps"] = *epsilon;
+  for (llvm::StringRef key :
+       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length"})
+    if (std::optional<int64_t> value = integer(key, /*isNeeded=*/true))
+      set(key, *value);
+  if (std::optional<int64_t> heads = integer("attention.head_count_kv"))
+    set("attention.head_count_kv", *heads);
+  bool isRms = architecture.name != "gpt2";
+  llvm::StringRef epsilonKey = isRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  if (std::optional<double> epsilon = number(epsilonKey))
+    set(epsilonKey, *epsilon);
   else
-    report("attention.layer_norm_rms_epsilon", "is missing; was the file made by an older converter? convert the model "
-                                               "again");
+    report(epsilonKey, "is missing; was the file made by an older converter? convert the model again");
+  readWindow();
+  if (architecture.name.starts_with("gemma"))
+    readGemma();
   readBiases();
-  readRope();
+  if (architecture.name == "gpt2")
+    settings["linear_weights"] = true;
+  else
+    readRope();
   return std::move(settings);
 }
 
@@ -269,12 +354,11 @@ std::string inTermsOfGguf(llvm::StringRef message, const GgufArchitecture &archi
   while (!message.empty()) {
     llvm::StringRef word = message.take_while(isPartOfWord);
     message = message.drop_front(word.size());
-    const SettingNames *names =
-        llvm::find_if(settingNames, [&](const SettingNames &row) { return row.setting == word; });
+    const SettingNames *names = findSetting(&SettingNames::setting, word, architecture);
     std::string tensor = storedNameOf(word, architecture);
     if (word == "config.json")
       result += "the metadata";
-    else if (names != std::end(settingNames))
+    else if (names)
       result += (architecture.name + "." + names->key).str();
     else
       result += tensor.empty() ? word.str() : tensor;
