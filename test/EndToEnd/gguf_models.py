@@ -15,48 +15,14 @@ from gguf import GGMLQuantizationType as Type
 from safetensors import safe_open
 
 ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3"}
-MODULES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.qkv_proj": "attn_qkv",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.gate_up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-GEMMA = {
-    "post_attention_layernorm": "post_attention_norm",
-    "pre_feedforward_layernorm": "ffn_norm",
-    "post_feedforward_layernorm": "post_ffw_norm",
-}
-GPT2 = {
-    "ln_1": "attn_norm",
-    "attn.c_attn": "attn_qkv",
-    "attn.c_proj": "attn_output",
-    "ln_2": "ffn_norm",
-    "mlp.c_fc": "ffn_up",
-    "mlp.c_proj": "ffn_down",
-}
 #: What a tensor is stored as: blocks or numbers, with their type.
 Store = Callable[[str, np.ndarray], tuple[np.ndarray, Type]]
 
 
-def stored_name(name: str, kind: str = "") -> str:
-    """`model.layers.0.self_attn.q_proj.weight` → `blk.0.attn_q.weight`."""
-    top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-    top |= {"transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm"}
-    module, parameter = name.rsplit(".", 1)
-    if module in top:
-        return f"{top[module]}.{parameter}"
-    _, _, number, rest = module.split(".", 3)
-    modules = MODULES | (GEMMA if kind.startswith("gemma") else GPT2 if kind == "gpt2" else {})
-    return f"blk.{number}.{modules[rest]}.{parameter}"
+def stored_name(name: str, kind: str) -> str:
+    """`model.layers.0.self_attn.q_proj.weight` → `blk.0.attn_q.weight`, as the package has it."""
+    architecture = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}[ARCHITECTURES.get(kind, kind)]
+    return gguf.get_tensor_name_map(architecture, 8).get_name(name, try_suffixes=(".weight", ".bias"))
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:

@@ -145,7 +145,7 @@ def test_blocks_compute_as_their_numbers(tools, scratch, kind):
         else:
             data = random_weights(type_, value.shape, rng)
             numbers = gguf.dequantize(data, Type[type_])
-        stored[stored_name(name)] = (data, Type[type_])
+        stored[stored_name(name, kind)] = (data, Type[type_])
         # The blocks hold the rows of query and key as Llama's GGUF files order them.
         heads = {"q_proj": 8, "k_proj": 4}.get(name.split(".")[-2])
         if kind == "llama" and heads:
