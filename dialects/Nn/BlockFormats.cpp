@@ -261,3 +261,18 @@ bool BlockFormatAttr::mayHaveZeroPoints() const {
 bool BlockFormatAttr::hasTensorScale() const {
   return getElement() == BlockElement::E2M1 && getScale() == BlockScale::E4M3;
 }
+
+LogicalResult GgmlTypeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef keyword) {
+  const GgmlType *type = ggmlTypeOf(std::string_view(keyword.data(), keyword.size()));
+  if (type && type->isDecoded)
+    return success();
+  std::string known;
+  for (const GgmlType &each : ggmlTypes)
+    if (each.isDecoded)
+      known += (known.empty() ? "" : ", ") + std::string(each.keyword);
+  return emitError() << "ggml type '" << keyword << "' is not one that is decoded: " << known;
+}
+
+const GgmlType &GgmlTypeAttr::getType() const {
+  return *ggmlTypeOf(std::string_view(getKeyword().data(), getKeyword().size()));
+}

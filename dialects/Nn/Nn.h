@@ -8,6 +8,7 @@
 #define INTARSIA_DIALECTS_NN_H
 
 #include "dialects/Interfaces/Interfaces.h"
+#include "intarsia/GgmlTypes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -22,6 +22,11 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
+static ParseResult parseGgmlKeyword(AsmParser &parser, std::string &keyword) {
+  return parser.parseKeywordOrString(&keyword);
+}
+static void printGgmlKeyword(AsmPrinter &printer, StringRef keyword) { printer.printKeywordOrString(keyword); }
+
 #include "dialects/Nn/NnDialect.cpp.inc"
 #include "dialects/Nn/NnEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES

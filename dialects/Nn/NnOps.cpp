@@ -370,3 +370,33 @@ LogicalResult DequantizeOp::verify() {
   return verifyBlocks(*this, getFormat(), cast<RankedTensorType>(getType()), getCodes(), getScales(), getZeroPoints(),
                       getTensorScale());
 }
+
+/// Elements of a row of so many bytes; dynamic if that is.
+static int64_t elementsOfRow(const GgmlType &type, int64_t bytes) {
+  return ShapedType::isDynamic(bytes) ? bytes : bytes / type.bytes * type.elements;
+}
+
+LogicalResult DequantizeBlocksOp::verify() {
+  if (failed(verifyLeastRank(*this, "blocks", getBlocks(), 1)))
+    return failure();
+  const GgmlType &type = getFormat().getType();
+  int64_t bytes = lastSize(getBlocks());
+  if (ShapedType::isDynamic(bytes) || bytes % type.bytes == 0)
+    return success();
+  return emitOpError() << "blocks have rows of " << bytes << " bytes, no multiple of the " << type.bytes
+                       << " bytes of a block of " << type.keyword;
+}
+
+LogicalResult DequantizeBlocksOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
+                                                   ValueRange operands, DictionaryAttr attributes,
+                                                   OpaqueProperties properties, RegionRange regions,
+                                                   SmallVectorImpl<Type> &results) {
+  DequantizeBlocksOp::Adaptor op(operands, attributes, properties, regions);
+  auto blocks = dyn_cast<RankedTensorType>(op.getBlocks().getType());
+  if (!blocks || blocks.getRank() == 0 || !op.getFormatAttr())
+    return emitOptionalError(location, "'nn.dequantize_blocks' op needs ranked blocks of rank 1 at least and a format");
+  SmallVector<int64_t> shape(blocks.getShape());
+  shape.back() = elementsOfRow(op.getFormat().getType(), shape.back());
+  results.push_back(RankedTensorType::get(shape, Float32Type::get(context)));
+  return success();
+}

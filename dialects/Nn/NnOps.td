@@ -361,4 +361,22 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
   let hasFolder = 1;
 }
 
+def Nn_DequantizeBlocksOp : Nn_TensorOp<"dequantize_blocks"> {
+  let summary = "The numbers that the blocks of a GGUF tensor mean";
+  let description = [{
+    Blocks hold codes and scales together, as ggml lays them out: blocks `[…, bytes]` are rows as the file has them,
+    the result is `[…, bytes / bytes of a block * elements of a block]`, equal bit for bit to `quants.dequantize` of the
+    `gguf` package. The blocks are a weight: the tensor is decoded ahead of time wherever no kernel reads its blocks.
+    Rejected: rows that are no whole blocks.
+
+    ```mlir
+    %b = nn.weight @weights["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
+    %w = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
+    ```
+  }];
+  let arguments = (ins RankedTensorOf<[I8]>:$blocks, Nn_GgmlTypeAttr:$format);
+  let results = (outs RankedTensorOf<[F32]>:$result);
+  let assemblyFormat = "$blocks attr-dict `:` functional-type(operands, results)";
+}
+
 #endif

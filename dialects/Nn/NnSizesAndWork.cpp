@@ -71,6 +71,13 @@ SmallVector<Sizes> QuantizeOp::inferResultSizes(SizesRange sizes) {
   return results;
 }
 
+SmallVector<Sizes> DequantizeBlocksOp::inferResultSizes(SizesRange sizes) {
+  Sizes result = sizes[0];
+  const GgmlType &type = getFormat().getType();
+  result.back() = result.back().floorDiv(type.bytes) * type.elements;
+  return {result};
+}
+
 //===-- Sizes that must be equal -------------------------------------------------------------------------------===//
 
 #define INTARSIA_NO_EQUAL_SIZES(Op)                                                                                    \
@@ -83,6 +90,7 @@ INTARSIA_NO_EQUAL_SIZES(TanhOp)
 INTARSIA_NO_EQUAL_SIZES(SigmoidOp)
 INTARSIA_NO_EQUAL_SIZES(EmbeddingOp)
 INTARSIA_NO_EQUAL_SIZES(QuantizeOp)
+INTARSIA_NO_EQUAL_SIZES(DequantizeBlocksOp)
 #undef INTARSIA_NO_EQUAL_SIZES
 
 /// Scale and bias have an element for each feature of the input.
@@ -166,6 +174,10 @@ INTARSIA_WORK_OF_ELEMENTS(SigmoidOp, 2, 1)
 INTARSIA_WORK_OF_ELEMENTS(QuantizeOp, 4, 0)
 INTARSIA_WORK_OF_ELEMENTS(DequantizeOp, 2, 0)
 #undef INTARSIA_WORK_OF_ELEMENTS
+
+Work DequantizeBlocksOp::getWork(SizesRange, SizesRange resultSizes) {
+  return workOfElements(*this, resultSizes[0], 2, 0);
+}
 
 Work LinearOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
   AffineExpr count = elementCount(getContext(), resultSizes[0]);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Rt/Rt.h"
 
+#include "dialects/Nn/Nn.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -193,6 +194,14 @@ LogicalResult ConstantOp::verify() {
     }
     if (!isInside || (elements != 0 && last >= elements))
       return emitOpError() << "has strides [" << *strides << "], which lead outside of " << type;
+  }
+  if (std::optional<ArrayAttr> blocks = getBlocks()) {
+    if (blocks->size() != getKeys().size())
+      return emitOpError() << "has " << getKeys().size() << " keys and " << blocks->size() << " entries in blocks";
+    if (!llvm::all_of(*blocks, llvm::IsaPred<nn::GgmlTypeAttr, UnitAttr>))
+      return emitOpError() << "has blocks " << *blocks << ", each must be an #nn.ggml_type or unit";
+    if (getTransposed() || !type.getElementType().isF32())
+      return emitOpError() << "is decoded from blocks, which gives f32 that is not transposed";
   }
   return verifyLayout(*this, "the constant", getLayout(), type);
 }

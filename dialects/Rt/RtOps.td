@@ -110,6 +110,7 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     With `strides` the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …` of what is joined; rows of
     the last dimension are not spread over several keys.
     With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says.
+    `blocks` has an entry for each key: the `#nn.ggml_type` that its bytes are decoded from, `unit` for numbers.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
     and there are no keys.
@@ -119,7 +120,8 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
-                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, UnitAttr:$transposed, UnitAttr:$mxfp4,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, OptionalAttr<ArrayAttr>:$blocks,
+                       UnitAttr:$transposed, UnitAttr:$mxfp4,
                        OptionalAttr<DenseI64ArrayAttr>:$strides, OptionalAttr<AnyAttr>:$format,
                        OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
   let assemblyFormat = "$sym_name attr-dict";

@@ -20,7 +20,7 @@ namespace intarsia {
 enum class Phase { Import, Quantize, Fuse, Lower, Target, Assemble };
 
 struct CompileOptions {
-  std::string model;  ///< Hugging Face directory, .mlir or .mlirbc
+  std::string model;  ///< Hugging Face directory, .gguf, .mlir or .mlirbc
   std::string output; ///< empty: named after the model; IR goes to standard output
   Phase stopAfter = Phase::Assemble;
   std::optional<Phase> startFrom;             ///< by default import for a directory and fuse for IR

@@ -29,6 +29,11 @@ struct ImportOptions {
 mlir::OwningOpRef<mlir::ModuleOp> importHuggingFace(llvm::StringRef directory, const ImportOptions &options,
                                                     mlir::MLIRContext *context, std::string &error);
 
+/// Imports a GGUF file of a language model, or the first of its parts: a function `step`, as importHuggingFace does of
+/// the same model. nn.archive ops hold file names relative to the file's folder.
+mlir::OwningOpRef<mlir::ModuleOp> importGguf(llvm::StringRef path, const ImportOptions &options,
+                                             mlir::MLIRContext *context, std::string &error);
+
 /// Values of "model_type" in config.json that importHuggingFace knows, sorted.
 std::vector<std::string> knownModelTypes();
 

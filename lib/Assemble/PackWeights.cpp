@@ -11,6 +11,7 @@
 #include "intarsia/BlockPanels.h"
 #include "intarsia/module_abi.h"
 #include "lib/Assemble/Mxfp4.h"
+#include "lib/Import/Gguf/DecodeBlocks.h"
 #include "lib/Quantize/BlockCodec.h"
 #include "lib/Runtime/Core/Hash.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -25,7 +26,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <mutex>
+#include <set>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -78,8 +81,30 @@ std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
   return owner == metadata.end() ? "" : owner->second;
 }
 
-llvm::Expected<SafetensorsFile *> Archives::open(FlatSymbolRefAttr archive) {
-  std::unique_ptr<SafetensorsFile> &file = files[archive.getValue()];
+llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
+  auto archive = std::make_unique<Archive>();
+  bool isGguf = StringRef(path).ends_with(".gguf");
+  runtime::Status status =
+      isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);
+  if (!status.ok())
+    return createStringError(status.message());
+  // Read ahead in large steps: tensors are read once, from their beginning to their end.
+  const uint8_t *data = isGguf ? archive->gguf->data() : archive->safetensors->data();
+  uint64_t bytes = isGguf ? archive->gguf->size() : archive->safetensors->size();
+  madvise(const_cast<uint8_t *>(data), bytes, MADV_SEQUENTIAL);
+  return archive;
+}
+
+const SafetensorsEntry *Archive::find(StringRef key) const {
+  std::string_view name(key.data(), key.size());
+  if (!gguf)
+    return safetensors->find(name);
+  const gguf::Tensor *tensor = gguf->find(name);
+  return tensor ? &tensor->raw : nullptr;
+}
+
+llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
+  std::unique_ptr<Archive> &file = files[archive.getValue()];
   if (file)
     return file.get();
   auto op = SymbolTable::lookupNearestSymbolFrom<nn::ArchiveOp>(module, archive);
@@ -87,10 +112,10 @@ llvm::Expected<SafetensorsFile *> Archives::open(FlatSymbolRefAttr archive) {
     return createStringError("the module has no nn.archive @" + archive.getValue());
   SmallString<128> path(directory);
   llvm::sys::path::append(path, op.getFile());
-  if (runtime::Status status = SafetensorsFile::open(path.str().str(), file); !status.ok())
-    return createStringError(status.message());
-  // Read ahead in large steps: tensors are read once, from their beginning to their end.
-  madvise(const_cast<uint8_t *>(file->data()), file->size(), MADV_SEQUENTIAL);
+  auto opened = Archive::open(path.str().str());
+  if (!opened)
+    return opened.takeError();
+  file = std::move(*opened);
   return file.get();
 }
 
@@ -101,7 +126,7 @@ llvm::Expected<const SafetensorsEntry *> Archives::find(FlatSymbolRefAttr archiv
   const SafetensorsEntry *entry = (*file)->find(key.getValue());
   if (!entry)
     return createStringError((*file)->name() + ": has no tensor '" + key.getValue() +
-                             "', which the model reads (it has " + Twine((*file)->tensors().size()) + " tensors)");
+                             "', which the model reads (it has " + Twine((*file)->tensorCount()) + " tensors)");
   return entry;
 }
 
@@ -113,6 +138,7 @@ struct Item {
   std::vector<int64_t> fileShape;
   unsigned elementBytes = 0;
   std::vector<const SafetensorsEntry *> parts;
+  std::vector<const GgmlType *> blocks;        // of the parts that are decoded, null for others; empty if none is
   std::vector<char> data;                      // of constants that the IR holds
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
@@ -149,11 +175,24 @@ void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t
   }
 }
 
-/// The part that holds a row of the whole, and the row's number in it.
-std::pair<const SafetensorsEntry *, int64_t> partOfRow(const Item &item, int64_t row) {
-  for (const SafetensorsEntry *part : item.parts) {
-    int64_t rows =
-        item.format ? part->shape[item.transposed ? 1 : 0] : part->bytes() / item.elementBytes / item.columns;
+/// The type of the blocks that a part is decoded from; null for parts that hold numbers.
+const GgmlType *blocksOf(const Item &item, size_t part) { return item.blocks.empty() ? nullptr : item.blocks[part]; }
+
+/// Bytes of an element as the archive has it.
+unsigned sourceBytes(const Item &item) {
+  return !item.format ? item.elementBytes : item.parts.front()->dtype == "F32" ? 4 : 2;
+}
+
+uint64_t elementsOf(const Item &item, size_t part) {
+  uint64_t bytes = item.parts[part]->bytes();
+  const GgmlType *type = blocksOf(item, part);
+  return type ? bytes / type->bytes * type->elements : bytes / sourceBytes(item);
+}
+
+/// The number of the part that holds a row of the whole, and the row's number in it.
+std::pair<size_t, int64_t> partOfRow(const Item &item, int64_t row) {
+  for (size_t part = 0; part < item.parts.size(); ++part) {
+    int64_t rows = elementsOf(item, part) / item.columns;
     if (row < rows)
       return {part, row};
     row -= rows;
@@ -211,15 +250,15 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
       std::vector<const T *> rows;
       for (int64_t row = firstRow; row < lastRow; ++row) {
         auto [part, partRow] = partOfRow(item, row);
-        rows.push_back(static_cast<const T *>(part->data) + partRow * item.columns);
+        rows.push_back(static_cast<const T *>(item.parts[part]->data) + partRow * item.columns);
       }
       interleaveRows<T>(rows, item.columns, item.panelWidth, panel);
       continue;
     }
     for (int64_t row = firstRow; row < lastRow; ++row) {
       auto [part, partRow] = partOfRow(item, row);
-      int64_t partRows = part->shape[1];
-      const T *source = static_cast<const T *>(part->data) + partRow;
+      int64_t partRows = item.parts[part]->shape[1];
+      const T *source = static_cast<const T *>(item.parts[part]->data) + partRow;
       for (int64_t column = 0; column < item.columns; ++column)
         panel[column * item.panelWidth + (row - firstRow)] = source[column * partRows];
     }
@@ -238,10 +277,48 @@ template <typename T> void makeReorderedRows(const Unit &unit, std::vector<char>
       continue;
     }
     auto [part, partRow] = partOfRow(item, row);
-    int64_t partRows = part->shape[1];
-    const T *source = static_cast<const T *>(part->data) + partRow;
+    int64_t partRows = item.parts[part]->shape[1];
+    const T *source = static_cast<const T *>(item.parts[part]->data) + partRow;
     for (int64_t column = 0; column < item.columns; ++column)
       target[column] = source[column * partRows];
+  }
+}
+
+/// Elements [first, first + count) of an item with blocks, as f32; their sources are not read again.
+void decode(const Item &item, uint64_t first, uint64_t count, float *values) {
+  uint64_t partBegin = 0;
+  for (size_t part = 0; part < item.parts.size(); ++part) {
+    uint64_t partEnd = partBegin + elementsOf(item, part);
+    uint64_t begin = std::max(first, partBegin), end = std::min(first + count, partEnd);
+    if (begin < end) {
+      constexpr GgmlType plain = *ggmlTypeOf("f32");
+      const GgmlType *blocks = blocksOf(item, part);
+      const GgmlType &type = blocks ? *blocks : plain;
+      const char *source = static_cast<const char *>(item.parts[part]->data);
+      gguf::decodeElements(type, source, begin - partBegin, end - begin, values + (begin - first));
+      uint64_t firstByte = (begin - partBegin) / type.elements * type.bytes;
+      dropPages(source + firstByte, (end - partBegin) / type.elements * type.bytes - firstByte);
+    }
+    partBegin = partEnd;
+  }
+}
+
+/// What a unit of an item with blocks stores.
+void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  buffer.assign(unit.bytes, 0);
+  float *target = reinterpret_cast<float *>(buffer.data());
+  if (!item.panelWidth)
+    return decode(item, unit.first / sizeof(float), unit.bytes / sizeof(float), target);
+  std::vector<float> numbers(item.panelWidth * item.columns);
+  for (uint64_t number = unit.first; number < unit.last; ++number, target += numbers.size()) {
+    int64_t firstRow = rowsBefore(item, number);
+    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
+    decode(item, firstRow * item.columns, (lastRow - firstRow) * item.columns, numbers.data());
+    std::vector<const float *> rows;
+    for (int64_t row = 0; row < lastRow - firstRow; ++row)
+      rows.push_back(numbers.data() + row * item.columns);
+    interleaveRows<float>(rows, item.columns, item.panelWidth, target);
   }
 }
 
@@ -258,7 +335,10 @@ void readRow(const SafetensorsEntry &part, int64_t row, bool transposed, Mutable
   }
 }
 
-void readRow(const Item &item, const SafetensorsEntry &part, int64_t row, MutableArrayRef<float> to) {
+void readRow(const Item &item, size_t number, int64_t row, MutableArrayRef<float> to) {
+  const SafetensorsEntry &part = *item.parts[number];
+  if (const GgmlType *type = blocksOf(item, number))
+    return gguf::decodeElements(*type, static_cast<const char *>(part.data), row * to.size(), to.size(), to.data());
   if (part.dtype == "F32")
     return readRow<float>(part, row, item.transposed, to);
   if (part.dtype == "BF16")
@@ -267,7 +347,7 @@ void readRow(const Item &item, const SafetensorsEntry &part, int64_t row, Mutabl
 }
 
 /// What a failed encoding says: which number of which tensor has no code.
-std::string withoutCode(const Item &item, const SafetensorsEntry &part, int64_t row, int64_t column, float value) {
+std::string withoutCode(const Item &item, size_t part, int64_t row, int64_t column, float value) {
   std::string format;
   llvm::raw_string_ostream(format) << item.format;
   std::pair<int64_t, int64_t> place(row, column);
@@ -276,21 +356,21 @@ std::string withoutCode(const Item &item, const SafetensorsEntry &part, int64_t 
   return llvm::formatv(
       "tensor '{0}' has {1} at [{2}, {3}], which has no code in {4}; leave the tensor as it is or mend "
       "the weights",
-      part.name, value, place.first, place.second, format);
+      item.parts[part]->name, value, place.first, place.second, format);
 }
 
 /// The scale of each part of an item whose format has one for the tensor.
 llvm::Error findTensorScales(Item &item) {
   std::vector<float> numbers(item.columns);
-  for (const SafetensorsEntry *part : item.parts) {
+  for (size_t part = 0; part < item.parts.size(); ++part) {
     float largest = 0;
-    int64_t rows = item.transposed ? part->shape[1] : part->shape[0];
+    int64_t rows = elementsOf(item, part) / item.columns;
     for (int64_t row = 0; row < rows; ++row) {
-      readRow(item, *part, row, numbers);
+      readRow(item, part, row, numbers);
       float magnitude = BlockCodec::largestMagnitude(numbers);
       if (!std::isfinite(magnitude)) {
         int64_t column = llvm::find_if(numbers, [](float x) { return !std::isfinite(x); }) - numbers.begin();
-        return createStringError(withoutCode(item, *part, row, column, numbers[column]));
+        return createStringError(withoutCode(item, part, row, column, numbers[column]));
       }
       largest = std::max(largest, magnitude);
     }
@@ -316,11 +396,10 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
       panels->clear(target);
     for (int64_t row = 0; row < rowsOfStep && int64_t(number) * rowsOfStep + row < item.rows; ++row) {
       auto [part, partRow] = partOfRow(item, number * rowsOfStep + row);
-      float tensorScale =
-          item.tensorScales.empty() ? 1.0f : item.tensorScales[llvm::find(item.parts, part) - item.parts.begin()];
-      readRow(item, *part, partRow, numbers);
+      float tensorScale = item.tensorScales.empty() ? 1.0f : item.tensorScales[part];
+      readRow(item, part, partRow, numbers);
       if (std::optional<size_t> wrong = codec.encodeRow(numbers, tensorScale, codes, scales))
-        return withoutCode(item, *part, partRow, *wrong, numbers[*wrong]);
+        return withoutCode(item, part, partRow, *wrong, numbers[*wrong]);
       if (item.isCoded) {
         panels->store(codes, scales, tensorScale, row, target);
         continue;
@@ -395,12 +474,6 @@ std::vector<char> dataOf(DenseElementsAttr value) {
   return data;
 }
 
-/// Bytes of an element as the archive has it.
-unsigned sourceBytes(const Item &item) {
-  StringRef dtype = item.parts.front()->dtype;
-  return dtype == "F32" ? 4 : 2;
-}
-
 /// "i4-f16-32".
 std::string nameOf(nn::BlockFormatAttr format) {
   return (nn::stringifyBlockElement(format.getElement()) + "-" + nn::stringifyBlockScale(format.getScale()) + "-" +
@@ -415,6 +488,7 @@ struct WeightPacker::State {
   Archives archives;
   std::vector<Item> items; // in the order of the module
   llvm::StringSet<> names;
+  std::map<std::string_view, std::set<const SafetensorsEntry *>> decoded; // tensors by their type
 
   llvm::Error add(rt::ConstantOp constant);
   std::string header(llvm::StringRef owner, std::vector<Item> &padding);
@@ -429,6 +503,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   item.elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   item.transposed = constant.getTransposed();
   item.mxfp4 = constant.getMxfp4();
+  item.format = dyn_cast_or_null<nn::BlockFormatAttr>(constant.getFormatAttr());
   uint64_t wanted = type.getNumElements() * item.elementBytes;
 
   if (constant.getValue()) {
@@ -446,28 +521,29 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.parts.push_back(item.dataEntry.get());
   } else {
     uint64_t bytes = 0;
+    for (Attribute type : constant.getBlocks().value_or(ArrayAttr::get(constant.getContext(), {}))) {
+      auto blocks = dyn_cast<nn::GgmlTypeAttr>(type);
+      item.blocks.push_back(blocks ? &blocks.getType() : nullptr);
+    }
     for (auto [archive, key] : llvm::zip_equal(constant.getArchivesAttr().getAsRange<FlatSymbolRefAttr>(),
                                                constant.getKeys().getAsRange<StringAttr>())) {
       auto entry = archives.find(archive, key);
       if (!entry)
         return entry.takeError();
+      const GgmlType *blocks = blocksOf(item, item.parts.size());
       bool isFloat = llvm::is_contained({"F32", "F16", "BF16"}, (*entry)->dtype);
-      StringRef stored = item.mxfp4 ? "U8" : StringRef(item.dtype);
-      if (constant.getFormat() ? !isFloat : (*entry)->dtype != stored)
+      StringRef stored = blocks ? "I8" : item.mxfp4 ? "U8" : StringRef(item.dtype);
+      if (item.format && !blocks ? !isFloat : (*entry)->dtype != stored)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads it as " + stored);
-      if ((item.transposed || constant.getFormat()) && (*entry)->shape.size() != 2)
+      if ((item.transposed || item.format) && (*entry)->shape.size() != 2)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads a matrix");
       item.name += (item.name.empty() ? "" : "+") + key.getValue().str();
       item.parts.push_back(*entry);
-      uint64_t partBytes = (*entry)->bytes();
-      if (constant.getFormat()) { // stored in another type than the model reads
-        partBytes = item.elementBytes;
-        for (int64_t size : (*entry)->shape)
-          partBytes *= size;
-      }
-      bytes += partBytes;
+      bytes += elementsOf(item, item.parts.size() - 1) * item.elementBytes;
+      if (blocks && !item.format)
+        decoded[blocks->name].insert(*entry);
     }
     if (item.mxfp4) // bf16 for four bits each; a byte of scale for each block
       bytes = item.parts[1]->bytes() * mxfp4Block * 2 == wanted ? item.parts[0]->bytes() * 4 : 0;
@@ -516,8 +592,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     llvm::append_values(item.fileShape, panels, item.columns, item.panelWidth);
     item.bytes = uint64_t(matrices) * panels * item.columns * item.panelWidth * item.elementBytes;
   }
-  if (auto format = dyn_cast_or_null<nn::BlockFormatAttr>(constant.getFormatAttr())) {
-    item.format = format;
+  if (auto format = item.format) {
     if (constant.getLayout().getFormat()) {
       auto panels = BlockPanels::of(format, item.columns);
       if (!panels || item.panelWidth != BlockPanels::rows)
@@ -538,10 +613,8 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
                              typeText(item.dtype, type.getShape()) +
                              "; reshape the weight where it is used, not where it is stored");
   if ((item.panelWidth || item.transposed) && item.columns && item.strides.empty()) {
-    for (const SafetensorsEntry *part : item.parts)
-      if ((!item.format && part->bytes() % (item.columns * item.elementBytes)) ||
-          (item.format && part->shape[item.transposed ? 0 : 1] != item.columns) ||
-          (item.transposed && part->shape[0] != item.columns))
+    for (auto [number, part] : llvm::enumerate(item.parts))
+      if (elementsOf(item, number) % item.columns || (item.transposed && part->shape[0] != item.columns))
         return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
                                  " in its archive, the model reads rows of " + Twine(item.columns));
   }
@@ -615,6 +688,15 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
   for (auto constant : module.getOps<rt::ConstantOp>())
     if (llvm::Error error = packer.state->add(constant))
       return error;
+  std::string decoded;
+  size_t count = 0;
+  for (const auto &[type, tensors] : packer.state->decoded) {
+    decoded += (count ? ", " : "") + std::to_string(tensors.size()) + " " + std::string(type);
+    count += tensors.size();
+  }
+  if (count)
+    emitRemark(module.getLoc()) << count << (count == 1 ? " tensor is" : " tensors are")
+                                << " stored decoded to f32, which no kernel reads as blocks: " << decoded;
   return packer;
 }
 
@@ -696,11 +778,13 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
           if (problem.empty())
             problem = wrong;
         }
-      } else if (item.panelWidth)
+      } else if (!item.blocks.empty())
+        makeDecoded(unit, buffer);
+      else if (item.panelWidth)
         withElement<Panels>(item.elementBytes, unit, buffer);
       else if (item.isReordered())
         withElement<ReorderedRows>(item.elementBytes, unit, buffer);
-      bool isMade = item.panelWidth || item.isReordered() || item.format;
+      bool isMade = item.panelWidth || item.isReordered() || item.format || !item.blocks.empty();
       bytes = isMade ? StringRef(buffer.data(), buffer.size()) : copyBytes(unit, buffer);
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
@@ -711,10 +795,10 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
         ++hashed;
       }
       turn.notify_all();
-      if (item.parts.empty() || item.dataEntry || item.isReordered())
-        continue; // nothing mapped, or read across
+      if (item.parts.empty() || item.dataEntry || item.isReordered() || !item.blocks.empty())
+        continue; // nothing mapped, or read across, or dropped already
       // What this unit read of the sources: rows of panels, rows or bytes.
-      uint64_t rowBytes = item.columns * (item.format ? sourceBytes(item) : item.elementBytes), partBegin = 0;
+      uint64_t rowBytes = item.columns * sourceBytes(item), partBegin = 0;
       auto bytesBefore = [&](uint64_t step) {
         return item.panelWidth ? rowsBefore(item, step) * rowBytes : item.format ? step * rowBytes : step;
       };

@@ -8,6 +8,7 @@
 #define INTARSIA_LIB_ASSEMBLE_PACKWEIGHTS_H
 
 #include "dialects/Rt/Rt.h"
+#include "lib/Import/Gguf/GgufFile.h"
 #include "lib/Runtime/Core/Safetensors.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -26,18 +27,32 @@ struct PackedWeights {
   std::string headerHash, hash; ///< XXH3-128
 };
 
+/// A file of weights: safetensors, or GGUF, whose blocks are bytes.
+class Archive {
+public:
+  static llvm::Expected<std::unique_ptr<Archive>> open(const std::string &path);
+  const std::string &name() const { return gguf ? gguf->name() : safetensors->name(); }
+  size_t tensorCount() const { return gguf ? gguf->tensors().size() : safetensors->tensors().size(); }
+  /// A null pointer when there is none of this name.
+  const runtime::SafetensorsEntry *find(llvm::StringRef key) const;
+
+private:
+  std::unique_ptr<runtime::SafetensorsFile> safetensors; // one of the two
+  std::unique_ptr<gguf::File> gguf;
+};
+
 /// The archives of a module, opened when they are first asked for.
 class Archives {
 public:
   Archives(mlir::ModuleOp module, llvm::StringRef directory) : module(module), directory(directory) {}
   /// The tensor that `archive` (an nn.archive) holds under `key`.
   llvm::Expected<const runtime::SafetensorsEntry *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
-  llvm::Expected<runtime::SafetensorsFile *> open(mlir::FlatSymbolRefAttr archive);
+  llvm::Expected<Archive *> open(mlir::FlatSymbolRefAttr archive);
 
 private:
   mlir::ModuleOp module;
   std::string directory;
-  llvm::StringMap<std::unique_ptr<runtime::SafetensorsFile>> files;
+  llvm::StringMap<std::unique_ptr<Archive>> files;
 };
 
 /// "F32 [2, 3]".

@@ -37,7 +37,7 @@ bool intarsia::isCompileTime(Value value) {
     return isa_and_nonnull<nn::WeightOp>(source);
   }
   return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp, nn::QuantizeOp,
-             nn::DequantizeOp>(op) &&
+             nn::DequantizeOp, nn::DequantizeBlocksOp>(op) &&
          llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
 }
 

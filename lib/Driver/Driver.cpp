@@ -51,6 +51,7 @@ public:
 
 private:
   bool stopsAt(Phase phase) const { return options.stopAfter == phase; }
+  bool isGguf() const { return StringRef(options.model).ends_with(".gguf") && !isDirectory(); }
   bool isDirectory() const { return llvm::sys::fs::is_directory(options.model); }
   bool dumps() const { return !options.dumpDirectory.empty(); }
   std::string archiveDirectory() const;
@@ -171,11 +172,13 @@ llvm::Error Compilation::checkModel() {
   if (!llvm::sys::fs::exists(options.model))
     return createStringError(options.model + ": there is no such file or directory");
   StringRef extension = llvm::sys::path::extension(options.model);
-  if (isDirectory()) {
+  if (isDirectory() || isGguf()) {
     if (options.startFrom && *options.startFrom != Phase::Import)
       return createStringError("--start-from=" + phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
-                               options.model + "' is a directory");
+                               options.model + "' is a " + (isGguf() ? "GGUF file" : "directory"));
     firstPhase = Phase::Import;
+    if (isGguf())
+      return checkNotReplaced(options.model);
     for (StringRef name : {"/config.json", "/modules.json"})
       if (llvm::Error error = checkNotReplaced((options.model + name).str()))
         return error;
@@ -183,11 +186,12 @@ llvm::Error Compilation::checkModel() {
   }
   if (extension != ".mlir" && extension != ".mlirbc")
     return createStringError(options.model +
-                             ": a model is a Hugging Face directory (config.json and *.safetensors) or "
-                             "IR in a file named .mlir or .mlirbc" +
+                             ": a model is a Hugging Face directory (config.json and *.safetensors), a file named "
+                             ".gguf or IR in a file named .mlir or .mlirbc" +
                              (extension == ".safetensors" ? "; give the directory that this archive is in" : ""));
   if (options.startFrom == Phase::Import)
-    return createStringError("--start-from=import needs a model directory, '" + options.model + "' is IR");
+    return createStringError("--start-from=import needs a model directory or a GGUF file, '" + options.model +
+                             "' is IR");
   firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Quantize);
   StringRef folder = llvm::sys::path::parent_path(options.model);
   bool amongDumps = dumps() && llvm::sys::fs::equivalent(folder.empty() ? "." : folder, options.dumpDirectory);
@@ -205,11 +209,9 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--emit and --embed-weights are about the artifact, which is not made with --stop-after=" +
                              last);
   if (firstPhase > Phase::Import && options.import.cacheType.has_value())
-    return createStringError("--kv is about the import of a model directory, which does not run with --start-from=" +
-                             first);
+    return createStringError("--kv is about the import of a model, which does not run with --start-from=" + first);
   if (firstPhase > Phase::Import && options.import.context.has_value())
-    return createStringError(
-        "--context is about the import of a model directory, which does not run with --start-from=" + first);
+    return createStringError("--context is about the import of a model, which does not run with --start-from=" + first);
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
@@ -263,9 +265,10 @@ void Compilation::makeContext() {
 
 llvm::Error Compilation::load() {
   progress.begin("import");
-  if (isDirectory()) {
+  if (isDirectory() || isGguf()) {
     std::string error;
-    module = importer::importHuggingFace(options.model, options.import, context.get(), error);
+    auto import = isGguf() ? importer::importGguf : importer::importHuggingFace;
+    module = import(options.model, options.import, context.get(), error);
     if (!module)
       return createStringError(error.empty() ? options.model + ": cannot be imported" : error);
   } else {

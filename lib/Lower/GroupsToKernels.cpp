@@ -69,6 +69,12 @@ public:
       SmallVector<Attribute> keys(expression.keys.begin(), expression.keys.end());
       state.addAttribute("archives", builder.getArrayAttr(archives));
       state.addAttribute("keys", builder.getArrayAttr(keys));
+      if (llvm::any_of(expression.blocks, [](Attribute type) { return type != nullptr; })) {
+        SmallVector<Attribute> blocks;
+        for (Attribute type : expression.blocks)
+          blocks.push_back(type ? type : builder.getUnitAttr());
+        state.addAttribute("blocks", builder.getArrayAttr(blocks));
+      }
       if (expression.transposed)
         state.addAttribute("transposed", builder.getUnitAttr());
       if (expression.format)

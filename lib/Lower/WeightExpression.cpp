@@ -26,7 +26,7 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return input;
   bool isJoined = input->keys.size() != (input->mxfp4 ? 2 : 1);
   bool keepsRows = op.getPermutation().back() == input->type.getRank() - 1;
-  if (input->transposed || input->format || (isJoined && !keepsRows)) {
+  if (input->transposed || input->format || input->blocks.front() || (isJoined && !keepsRows)) {
     reason = "only a tensor of an archive can be transposed ahead of time; of joined ones rows can be moved";
     return std::nullopt;
   }
@@ -79,6 +79,7 @@ std::optional<WeightExpression> ofConcat(tensor::ConcatOp op, std::string &reaso
     whole.mxfp4 = part->mxfp4;
     whole.archives.append(part->archives);
     whole.keys.append(part->keys);
+    whole.blocks.append(part->blocks);
   }
   return whole;
 }
@@ -119,6 +120,17 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   return input;
 }
 
+std::optional<WeightExpression> ofBlocks(nn::DequantizeBlocksOp op, std::string &reason) {
+  auto input = weightExpressionOf(op.getBlocks(), reason);
+  if (!input || !op.getType().hasStaticShape() || input->value || input->transposed) {
+    reason = "blocks are decoded ahead of time as archives hold them";
+    return std::nullopt;
+  }
+  input->blocks.assign(input->keys.size(), op.getFormat());
+  input->type = cast<RankedTensorType>(op.getType());
+  return input;
+}
+
 } // namespace
 
 std::optional<WeightExpression> weightExpressionOf(Value value, std::string &reason) {
@@ -130,6 +142,7 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
         WeightExpression result;
         result.archives.push_back(weight.getArchiveAttr());
         result.keys.push_back(weight.getKeyAttr());
+        result.blocks.push_back(Attribute());
         if (weight.getMxfp4Scales()) {
           result.archives.push_back(weight.getScalesArchiveAttr());
           result.keys.push_back(weight.getMxfp4ScalesAttr());
@@ -159,6 +172,7 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
                    ? reshaped(view.getSource(), view.getType(), reason)
                    : std::nullopt;
       })
+      .Case([&](nn::DequantizeBlocksOp blocks) { return ofBlocks(blocks, reason); })
       .Case([&](tensor::ConcatOp concat) { return ofConcat(concat, reason); })
       .Case([&](nn::DequantizeOp dequantize) { return ofDequantize(dequantize, reason); })
       .Case([&](linalg::TransposeOp transpose) { return ofTranspose(transpose, reason); })

@@ -55,7 +55,7 @@ def compile(
     Parameters
     ----------
     path : path
-        A Hugging Face directory (config.json and safetensors), or a file ``.mlir`` or ``.mlirbc``.
+        A Hugging Face directory (config.json and safetensors), or a file ``.gguf``, ``.mlir`` or ``.mlirbc``.
     target : str
         What to generate code for: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
     output : path, optional

@@ -39,6 +39,20 @@ def safetensors(header: dict, data: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def gguf(keys: dict[str, bytes], tensors: dict[str, tuple[tuple[int, ...], int, int]], data: bytes) -> bytes:
+    """Write values with their types before them, tensors as (dimensions, type, offset)."""
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    for key, value in keys.items():
+        out += text(key) + value
+    for name, (dims, kind, offset) in tensors.items():
+        out += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, offset)
+    return out + bytes(-len(out) % 32) + data
+
+
 def npy(header: str, data: bytes, major: int = 1) -> bytes:
     length = struct.pack("<H" if major == 1 else "<I", len(header))
     return b"\x93NUMPY" + bytes([major, 0]) + length + header.encode() + data
@@ -81,8 +95,24 @@ def main() -> None:
     write("safetensors", "overlap", safetensors(overlap, bytes(6)))
     write("safetensors", "length", struct.pack("<Q", 1 << 60) + b"{}")
 
-    text = json.dumps(MANIFEST).encode()
-    write("manifest", "full", text)
+    keys = {
+        "general.architecture": struct.pack("<I", 8) + text("llama"),
+        "general.alignment": struct.pack("<II", 4, 32),
+        "llama.rope.freq_base": struct.pack("<If", 6, 1e4),
+        "tokenizer.ggml.tokens": struct.pack("<IIQ", 9, 8, 2) + text("a") + text("b"),
+        "tokenizer.ggml.scores": struct.pack("<IIQ2f", 9, 6, 2, 0, 1),
+        "x": struct.pack("<I?", 7, True),
+    }
+    tensors = {"a": ((32, 2), 2, 0), "b": ((3,), 0, 64), "k": ((256,), 12, 96)}
+    write("gguf", "three", gguf(keys, tensors, bytes(240)))
+    write(
+        "gguf", "split", gguf({"split.count": struct.pack("<IH", 2, 2), "split.no": struct.pack("<IH", 2, 0)}, {}, b"")
+    )
+    write("gguf", "overlap", gguf({}, {"a": ((32,), 0, 0), "b": ((32,), 0, 96)}, bytes(256)))
+    write("gguf", "counts", b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1 << 60))
+
+    manifest = json.dumps(MANIFEST).encode()
+    write("manifest", "full", manifest)
     write(
         "manifest",
         "bare",
@@ -93,11 +123,11 @@ def main() -> None:
     write("npy", "fortran", npy("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2), }\n", bytes(32), 2))
     write("npy", "scalar", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", b"\1", 3))
 
-    module = elf(62, text)
+    module = elf(62, manifest)
     write("artifact", "x86-64", module)
-    write("artifact", "aarch64", elf(183, text))
+    write("artifact", "aarch64", elf(183, manifest))
     write("artifact", "truncated", module[: len(module) // 2])
-    embedded = elf(62, text, safetensors(two, bytes(24)))
+    embedded = elf(62, manifest, safetensors(two, bytes(24)))
     write("artifact", "embedded-weights", embedded)
     table = b"".join(struct.pack("<IIQQ", machine, 0, PAGE, len(module)) for machine in (183, 62))
     write("artifact", "bundle", (b"ITXBND\0\1" + struct.pack("<II", 1, 2) + table).ljust(PAGE, b"\0") + module)

@@ -22,7 +22,7 @@ struct Flags {
   cl::OptionCategory category{"Options of intarsia-compile"};
 
   cl::opt<std::string> model{cl::Positional, cl::Required, cl::value_desc("MODEL"),
-                             cl::desc("<model: Hugging Face directory, .mlir or .mlirbc>"), cl::cat(category)};
+                             cl::desc("<model: Hugging Face directory, .gguf, .mlir or .mlirbc>"), cl::cat(category)};
   cl::opt<std::string> output{
       "o", cl::value_desc("file"), cl::cat(category),
       cl::desc("Where the result goes (default: the model's name with .itx, .o or .run; IR: standard output)")};
@@ -65,14 +65,15 @@ struct Flags {
                  clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
                  clEnumValN(Phase::Target, "target", "kernels as loops and vectors of the first target's best variant"),
                  clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
-  cl::opt<Phase> startFrom{"start-from", cl::init(Phase::Quantize), cl::cat(category),
-                           cl::desc("The phase that MODEL enters (default: import for a directory, quantize for IR):"),
-                           cl::values(clEnumValN(Phase::Import, "import", "a model directory"),
-                                      clEnumValN(Phase::Quantize, "quantize", "IR as --stop-after=import prints it"),
-                                      clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=quantize prints it"),
-                                      clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
-                                      clEnumValN(Phase::Target, "target", "IR as --stop-after=lower prints it"),
-                                      clEnumValN(Phase::Assemble, "assemble", "the same: objects are never in IR"))};
+  cl::opt<Phase> startFrom{
+      "start-from", cl::init(Phase::Quantize), cl::cat(category),
+      cl::desc("The phase that MODEL enters (default: import for a directory or a GGUF file, quantize for IR):"),
+      cl::values(clEnumValN(Phase::Import, "import", "a model directory or a GGUF file"),
+                 clEnumValN(Phase::Quantize, "quantize", "IR as --stop-after=import prints it"),
+                 clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=quantize prints it"),
+                 clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
+                 clEnumValN(Phase::Target, "target", "IR as --stop-after=lower prints it"),
+                 clEnumValN(Phase::Assemble, "assemble", "the same: objects are never in IR"))};
   cl::opt<std::string> dumpAfterEach{"dump-after-each", cl::value_desc("directory"), cl::cat(category),
                                      cl::desc("Write the IR after each pass to numbered files in this directory")};
   cl::opt<std::string> explain{"explain", cl::value_desc("file.json"), cl::cat(category),

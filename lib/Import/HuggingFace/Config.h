@@ -13,6 +13,7 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/JSON.h"
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,13 +27,16 @@ class Errors {
 public:
   void report(const llvm::Twine &message) {
     if (first.empty())
-      first = message.str();
+      first = inTermsOfModel ? inTermsOfModel(message.str()) : message.str();
   }
+  /// Rewrites messages, which have the words of config.json, for models that have others.
+  void setTerms(std::function<std::string(llvm::StringRef)> terms) { inTermsOfModel = std::move(terms); }
   bool any() const { return !first.empty(); }
   const std::string &message() const { return first; }
 
 private:
   std::string first;
+  std::function<std::string(llvm::StringRef)> inTermsOfModel;
 };
 
 /// A dimension of a weight as the settings imply it, with the setting it comes from ("" for a fixed one).
@@ -47,6 +51,10 @@ class Config {
 public:
   /// Reads `directory`/`file`; `file` is the name in messages. Reports and returns nothing if it cannot be read.
   static std::optional<Config> read(llvm::StringRef directory, llvm::StringRef file, Errors &errors);
+  /// Settings that come from elsewhere than a JSON file; `file` is the name in messages.
+  static Config of(llvm::json::Object settings, llvm::StringRef file, Errors &errors) {
+    return Config(std::move(settings), file, errors);
+  }
 
   bool has(llvm::StringRef setting) const { return find(setting) != nullptr; }
   /// Whether the setting is there, be it null: null can mean something else than the default.

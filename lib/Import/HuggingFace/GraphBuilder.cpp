@@ -58,8 +58,8 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
   return Activation::Identity;
 }
 
-GraphBuilder::GraphBuilder(ModuleOp module, const SafetensorsArchive &archive, Type dataType,
-                           llvm::StringRef dataTypeKey, Errors &errors, Type activationType)
+GraphBuilder::GraphBuilder(ModuleOp module, const WeightArchive &archive, Type dataType, llvm::StringRef dataTypeKey,
+                           Errors &errors, Type activationType)
     : module(module), builder(module.getContext()), archive(&archive), dataType(dataType),
       activationType(activationType ? activationType : dataType), dataTypeKey(dataTypeKey), errors(errors) {}
 
@@ -139,7 +139,7 @@ void GraphBuilder::endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t
 
 //===-- Names -------------------------------------------------------------------------------------------------===//
 
-GraphBuilder::Scope::Scope(GraphBuilder &graph, const llvm::Twine &module, const SafetensorsArchive *archive)
+GraphBuilder::Scope::Scope(GraphBuilder &graph, const llvm::Twine &module, const WeightArchive *archive)
     : graph(graph), length(graph.scopePath.size()), archive(graph.archive) {
   graph.scopePath = graph.path(module.str());
   if (archive)
@@ -173,7 +173,7 @@ llvm::StringRef GraphBuilder::spelling(llvm::ArrayRef<llvm::StringRef> names, ll
   return names.front();
 }
 
-FlatSymbolRefAttr GraphBuilder::archiveSymbol(const SafetensorsArchive::File &file) {
+FlatSymbolRefAttr GraphBuilder::archiveSymbol(const WeightArchive::File &file) {
   if (!module.lookupSymbol(file.symbol)) {
     OpBuilder::InsertionGuard guard(builder);
     // After the archives that are there: they come first in the module, in order of use.
@@ -188,8 +188,8 @@ FlatSymbolRefAttr GraphBuilder::archiveSymbol(const SafetensorsArchive::File &fi
 }
 
 /// Compares what is stored with what the settings imply, and says which setting is about the dimensions that differ.
-static void checkShape(const SafetensorsArchive::Tensor &tensor, llvm::ArrayRef<Extent> implied, Errors &errors) {
-  llvm::ArrayRef<int64_t> stored = tensor.entry->shape;
+static void checkShape(const WeightArchive::Tensor &tensor, llvm::ArrayRef<Extent> implied, Errors &errors) {
+  llvm::ArrayRef<int64_t> stored = tensor.shape();
   llvm::SmallVector<int64_t> sizes;
   for (const Extent &extent : implied)
     sizes.push_back(extent.size);
@@ -205,13 +205,34 @@ static void checkShape(const SafetensorsArchive::Tensor &tensor, llvm::ArrayRef<
                 ", config.json implies " + runtime::shapeText(sizes) + why + "; is config.json from another model?");
 }
 
+/// The type that nn.weight has: numbers of a float type, or bytes of blocks. Null for what is not supported.
+static RankedTensorType storedType(const WeightArchive::Tensor &tensor, llvm::ArrayRef<int64_t> shape,
+                                   MLIRContext *context) {
+  if (tensor.gguf && !tensor.gguf->isPlain())
+    return tensor.gguf->type->isDecoded ? RankedTensorType::get(tensor.entry->shape, IntegerType::get(context, 8))
+                                        : RankedTensorType();
+  Type element = floatType(tensor.entry->dtype, context);
+  return element ? RankedTensorType::get(shape, element) : RankedTensorType();
+}
+
+/// "F32, BF16 or F16", or the types of GGUF files that are supported.
+static std::string supportedTypes(const WeightArchive::Tensor &tensor) {
+  if (!tensor.gguf)
+    return "F32, BF16 or F16";
+  std::string names;
+  for (const GgmlType &type : ggmlTypes)
+    if (type.isDecoded)
+      names += (names.empty() ? "one of " : ", ") + std::string(type.name);
+  return names;
+}
+
 Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
   std::string key = path(name);
   llvm::SmallVector<int64_t> sizes;
   for (const Extent &extent : shape)
     sizes.push_back(extent.size);
   auto type = RankedTensorType::get(sizes, dataType);
-  std::optional<SafetensorsArchive::Tensor> tensor = archive->find(key);
+  std::optional<WeightArchive::Tensor> tensor = archive->find(key);
   FlatSymbolRefAttr symbol;
   if (!tensor) {
     errors.report(archive->name() + ": has no tensor '" + key +
@@ -219,18 +240,27 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
     symbol = FlatSymbolRefAttr::get(module.getContext(), "missing");
   } else {
     checkShape(*tensor, shape, errors);
-    Type stored = floatType(tensor->entry->dtype, module.getContext());
-    if (!stored)
-      errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype +
-                    ", expected F32, BF16 or F16");
-    else if (stored != dataType)
+    if (RankedTensorType stored = storedType(*tensor, sizes, module.getContext()); !stored)
+      errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " +
+                    (tensor->gguf ? llvm::StringRef(tensor->gguf->type->name) : tensor->entry->dtype) + ", expected " +
+                    supportedTypes(*tensor));
+    else if (!tensor->gguf && stored != type)
       errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype + ", '" +
                     dataTypeKey + "' is not: weights of mixed dtypes are not supported; save the model in one dtype");
+    else
+      type = stored;
     symbol = archiveSymbol(*tensor->file);
   }
   Value &value = weights[(symbol.getValue() + "/" + key).str()];
-  if (!value)
-    value = nn::WeightOp::create(builder, location(name), type, symbol, builder.getStringAttr(key));
+  if (!value) {
+    auto stored = builder.getStringAttr(tensor ? tensor->entry->name : key);
+    value = nn::WeightOp::create(builder, location(name), type, symbol, stored);
+    // Blocks whose shape is wrong were reported.
+    if (tensor && type.getElementType().isInteger() && !errors.any())
+      value = nn::DequantizeBlocksOp::create(
+          builder, location(name), value,
+          nn::GgmlTypeAttr::get(module.getContext(), llvm::StringRef(tensor->gguf->type->keyword)));
+  }
   return value;
 }
 
@@ -254,7 +284,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
   llvm::SmallVector<StringAttr> keys;
   for (const auto &[suffix, extents] : {std::pair("_blocks", blockShape), std::pair("_scales", scaleShape)}) {
     std::string key = path(name) + suffix;
-    std::optional<SafetensorsArchive::Tensor> tensor = archive->find(key);
+    std::optional<WeightArchive::Tensor> tensor = archive->find(key);
     keys.push_back(builder.getStringAttr(key));
     archives.push_back(tensor ? archiveSymbol(*tensor->file) : FlatSymbolRefAttr::get(module.getContext(), "missing"));
     if (!tensor)
@@ -319,8 +349,9 @@ Value GraphBuilder::embedding(Value indices, llvm::StringRef name, Extent rows, 
   llvm::SmallVector<int64_t> shape(cast<RankedTensorType>(indices.getType()).getShape());
   shape.push_back(features.size);
   Location at = location(name);
-  Value result = nn::EmbeddingOp::create(builder, at, RankedTensorType::get(shape, dataType), table, indices);
-  if (activationType != dataType)
+  Type stored = cast<RankedTensorType>(table.getType()).getElementType();
+  Value result = nn::EmbeddingOp::create(builder, at, RankedTensorType::get(shape, stored), table, indices);
+  if (activationType != stored)
     result = arith::ExtFOp::create(builder, at, RankedTensorType::get(shape, activationType), result);
   return result;
 }

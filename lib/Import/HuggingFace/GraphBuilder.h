@@ -9,7 +9,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "lib/Import/HuggingFace/Config.h"
-#include "lib/Import/HuggingFace/SafetensorsArchive.h"
+#include "lib/Import/WeightArchive.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/Builders.h"
@@ -58,8 +58,8 @@ class GraphBuilder {
 public:
   /// `dataType`: element type of weights, `dataTypeKey`: the one that it was read from. Activations have it too unless
   /// `activationType` says otherwise.
-  GraphBuilder(mlir::ModuleOp module, const SafetensorsArchive &archive, mlir::Type dataType,
-               llvm::StringRef dataTypeKey, Errors &errors, mlir::Type activationType = nullptr);
+  GraphBuilder(mlir::ModuleOp module, const WeightArchive &archive, mlir::Type dataType, llvm::StringRef dataTypeKey,
+               Errors &errors, mlir::Type activationType = nullptr);
 
   //===-- Functions ------------------------------------------------------------------------------------------===//
 
@@ -75,7 +75,7 @@ public:
   /// Prefixes weights and locations while it lives; may also switch to another folder's weights.
   class Scope {
   public:
-    Scope(GraphBuilder &graph, const llvm::Twine &module, const SafetensorsArchive *archive = nullptr);
+    Scope(GraphBuilder &graph, const llvm::Twine &module, const WeightArchive *archive = nullptr);
     ~Scope();
     Scope(const Scope &) = delete;
     Scope &operator=(const Scope &) = delete;
@@ -83,7 +83,7 @@ public:
   private:
     GraphBuilder &graph;
     size_t length;
-    const SafetensorsArchive *archive;
+    const WeightArchive *archive;
   };
 
   bool hasWeight(llvm::StringRef name) const;
@@ -159,11 +159,11 @@ private:
   mlir::Value empty(llvm::StringRef module, const Shape &shape, mlir::Type element);
   mlir::Value generic(llvm::StringRef module, mlir::Value initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,
                       llvm::ArrayRef<Operand> inputs, Body body);
-  mlir::FlatSymbolRefAttr archiveSymbol(const SafetensorsArchive::File &file);
+  mlir::FlatSymbolRefAttr archiveSymbol(const WeightArchive::File &file);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;
-  const SafetensorsArchive *archive;
+  const WeightArchive *archive;
   mlir::Type dataType, activationType;
   std::string dataTypeKey;
   Errors &errors;

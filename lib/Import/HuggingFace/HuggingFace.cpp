@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Import.h"
 #include "lib/Import/HuggingFace/Architectures/Encoder.h"
+#include "lib/Import/HuggingFace/SafetensorsArchive.h"
 #include "lib/Import/HuggingFace/SentenceTransformers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -36,7 +36,7 @@ static std::string symbolFor(llvm::StringRef folder) {
 
 bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file,
                                   llvm::StringRef symbol, Errors &errors) {
-  auto opened = std::make_unique<File>();
+  auto opened = std::make_unique<OpenFile>();
   opened->name = joined("", folder, file);
   opened->symbol = symbol.str();
   std::string path = joined(directory, folder, file);
@@ -100,7 +100,7 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
     archive->displayName = joined("", folder, singleFile);
     if (!archive->openFile(directory, folder, singleFile, symbol, errors))
       return nullptr;
-    const File *file = archive->files.back().get();
+    const OpenFile *file = archive->files.back().get();
     for (const runtime::SafetensorsEntry &entry : file->contents->tensors())
       archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
     return archive;
@@ -117,22 +117,6 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
     hint = "; pytorch_model.bin is a pickle, which is never read: save the model with safe_serialization=True";
   errors.report(where + ": has no " + singleFile + " and no " + indexFile + hint);
   return nullptr;
-}
-
-std::optional<SafetensorsArchive::Tensor> SafetensorsArchive::find(llvm::StringRef key) const {
-  auto found = tensors.find(key);
-  if (found == tensors.end())
-    return std::nullopt;
-  return found->second;
-}
-
-std::vector<llvm::StringRef> SafetensorsArchive::keys(llvm::StringRef prefix) const {
-  std::vector<llvm::StringRef> result;
-  for (llvm::StringRef key : tensors.keys())
-    if (key.starts_with(prefix))
-      result.push_back(key);
-  llvm::sort(result);
-  return result;
 }
 
 } // namespace intarsia::importer

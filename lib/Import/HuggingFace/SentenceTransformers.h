@@ -8,6 +8,7 @@
 #define INTARSIA_IMPORT_HUGGINGFACE_SENTENCETRANSFORMERS_H
 
 #include "lib/Import/HuggingFace/GraphBuilder.h"
+#include "lib/Import/HuggingFace/SafetensorsArchive.h"
 #include <vector>
 
 namespace intarsia::importer {

@@ -641,3 +641,28 @@ func.func @softmax(%x: tensor<?xf32>) {
   %0 = "nn.softmax"(%x) : (tensor<?xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @dequantize_blocks(%b: tensor<4x35xi8>) {
+  // expected-error@+1 {{'nn.dequantize_blocks' op blocks have rows of 35 bytes, no multiple of the 34 bytes of a block of q8_0}}
+  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q8_0>} : (tensor<4x35xi8>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_blocks(%b: tensor<4x34xi8>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{'nn.dequantize_blocks' op inferred type(s) 'tensor<4x32xf32>' are incompatible with return type(s) of operation 'tensor<4x34xf32>'}}
+  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q8_0>} : (tensor<4x34xi8>) -> tensor<4x34xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_blocks(%b: tensor<4x40xi8>) {
+  // expected-error@+1 {{ggml type 'q8_1' is not one that is decoded: f32, f16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, bf16, mxfp4, nvfp4}}
+  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q8_1>} : (tensor<4x40xi8>) -> tensor<4x32xf32>
+  return
+}

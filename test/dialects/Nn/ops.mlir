@@ -102,6 +102,18 @@ func.func @blocks(%x: tensor<64x128xf32>) {
   return
 }
 
+nn.archive @gguf {file = "model.gguf"}
+// CHECK-LABEL: func.func @ggml_blocks
+func.func @ggml_blocks(%x: tensor<3x?x36xi8>) {
+  // CHECK: %[[B:.*]] = nn.weight @gguf["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
+  %b = nn.weight @gguf["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
+  // CHECK: nn.dequantize_blocks %[[B]] {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
+  %w = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
+  // CHECK: nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<nvfp4>} : (tensor<3x?x36xi8>) -> tensor<3x?x64xf32>
+  %e = nn.dequantize_blocks %x {format = #nn.ggml_type<nvfp4>} : (tensor<3x?x36xi8>) -> tensor<3x?x64xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @group
 func.func @group(%x: tensor<?x384xf32>, %w: tensor<1536x384xf32>) -> tensor<?x1536xf32> {
   // CHECK: nn.group "linear"(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) {why = "gelu: 6.2 us inside, 9.8 apart"} : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32> {

@@ -60,6 +60,21 @@ rt.constant @c {archives = [@w], keys = ["a", "b"], layout = #rt.layout<row_majo
 
 // -----
 
+// expected-error@+1 {{'rt.constant' op has 2 keys and 1 entries in blocks}}
+rt.constant @c {archives = [@w, @w], blocks = [#nn.ggml_type<q4_0>], keys = ["a", "b"], layout = #rt.layout<row_major>, type = tensor<64xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has blocks ["q4_0"], each must be an #nn.ggml_type or unit}}
+rt.constant @c {archives = [@w], blocks = ["q4_0"], keys = ["a"], layout = #rt.layout<row_major>, type = tensor<64xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op is decoded from blocks, which gives f32 that is not transposed}}
+rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q4_0>], keys = ["a"], layout = #rt.layout<row_major>, type = tensor<64xf16>}
+
+// -----
+
 // expected-error@+1 {{'rt.constant' op value has type 'tensor<4xf32>', the constant 'tensor<5xf32>'}}
 rt.constant @c {value = dense<1.0> : tensor<4xf32>, layout = #rt.layout<row_major>, type = tensor<5xf32>}
 

@@ -124,7 +124,7 @@ Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies 
   Value frequencies =
       arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, llvm::ArrayRef<float>(rotary.frequencies)));
   return nn::RopeOp::create(builder, at, input.getType(), input, graph.input("positions"), frequencies,
-                            /*interleaved=*/false, llvm::APFloat(rotary.attentionFactor));
+                            rotary.interleaved, llvm::APFloat(rotary.attentionFactor));
 }
 
 Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,

@@ -54,6 +54,7 @@ public:
     activation = readActivation(config, "hidden_activation", "gelu_pytorch_tanh");
     attentionBias = config.flag("attention_bias", false);
     tied = whole.flag("tie_word_embeddings", true);
+    wholeNorms = config.flag("whole_norm_weights", false);
     scoreCap = readCap("attn_logit_softcapping", 50.0);
     logitCap = readCap("final_logit_softcapping", 30.0);
     if (variant.queryKeyNorm && scoreCap != 0.0)
@@ -158,8 +159,10 @@ private:
     localFrequencies = makeRotaryFrequencies(config, local, theta, headDim, context);
   }
 
-  /// An RMS norm whose weight is what the scale has beyond 1.
+  /// An RMS norm whose weight is what the scale has beyond 1, or the scale as GGUF files have it.
   Value norm(GraphBuilder &graph, Value input, llvm::StringRef module, const Shape &shape, Extent features) const {
+    if (wholeNorms)
+      return graph.rmsNorm(input, module, features, epsilon);
     OpBuilder &builder = graph.getBuilder();
     Location at = graph.location(module);
     Type f32 = builder.getF32Type();
@@ -213,7 +216,7 @@ private:
   int64_t window = 0;
   double epsilon = 1e-6, scoreCap = 0.0, logitCap = 0.0;
   Activation activation = Activation::GeluTanh;
-  bool attentionBias = false, tied = true;
+  bool attentionBias = false, tied = true, wholeNorms = false;
 };
 
 constexpr Variant gemma3 = {.causalClass = "Gemma3ForCausalLM",

@@ -33,6 +33,7 @@ public:
     epsilon = config.number("layer_norm_epsilon", 1e-5, 0.0, 1.0);
     activation = readActivation(config, "activation_function", "gelu_new");
     tied = config.flag("tie_word_embeddings", true);
+    linearWeights = config.flag("linear_weights", false);
     scaledByHeadDim = config.flag("scale_attn_weights", true);
     scaledByLayer = config.flag("scale_attn_by_inverse_layer_idx", false);
   }
@@ -82,8 +83,10 @@ private:
     return convolution(graph, graph.collapseShape(seen, "", {{0}, {1, 2}}), "c_proj", hidden, hidden);
   }
 
-  /// Conv1D of transformers: a linear whose weight is stored as [inputs, outputs].
+  /// Conv1D of transformers: a linear whose weight is stored as [inputs, outputs], but not in GGUF files.
   Value convolution(GraphBuilder &graph, Value input, llvm::StringRef module, Extent outputs, Extent inputs) const {
+    if (linearWeights)
+      return graph.linear(input, module, outputs, inputs);
     Value weight = graph.weight((module + ".weight").str(), {inputs, outputs});
     Value bias = graph.weight((module + ".bias").str(), {outputs});
     return graph.linear(input, module, graph.transpose(weight, module, {outputs.size, inputs.size}, {1, 0}), bias);
@@ -93,7 +96,7 @@ private:
   Extent positions = 1;
   double epsilon = 1e-5;
   Activation activation = Activation::GeluTanh;
-  bool tied = true, scaledByHeadDim = true, scaledByLayer = false;
+  bool tied = true, linearWeights = false, scaledByHeadDim = true, scaledByLayer = false;
 };
 
 } // namespace

@@ -83,19 +83,27 @@ static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, in
     result.attentionFactor = static_cast<float>(scaleOf(1.0));
 }
 
+/// Each frequency by its own number of a list; false and a report where that is not one.
+static bool divideByFactors(const Config &scaling, llvm::StringRef setting, std::vector<float> &frequencies) {
+  std::vector<double> factors = scaling.numbers(setting, 1e-9, largest);
+  if (factors.size() != frequencies.size()) {
+    scaling.report(setting + " has " + llvm::Twine(factors.size()) + " numbers, a head has " +
+                   llvm::Twine(frequencies.size()) + " pairs of features to rotate");
+    return false;
+  }
+  for (auto [frequency, factor] : llvm::zip(frequencies, factors))
+    frequency = static_cast<float>(frequency / factor);
+  return true;
+}
+
 /// Section 3.2 of arXiv 2402.13753: each frequency has a factor of its own, one for texts up to the original context
 /// and one for longer ones.
 static void scaleLongRope(const Config &config, const Config &scaling, int64_t context, RotaryFrequencies &result) {
   int64_t original = originalContext(config, scaling);
-  for (llvm::StringRef setting : {"short_factor", "long_factor"}) {
-    std::vector<double> factors = scaling.numbers(setting, 1e-9, largest);
-    if (factors.size() != result.frequencies.size())
-      return scaling.report(setting + " has " + llvm::Twine(factors.size()) + " numbers, a head has " +
-                            llvm::Twine(result.frequencies.size()) + " pairs of features to rotate");
-    if ((context > original) == (setting == "long_factor"))
-      for (auto [frequency, factor] : llvm::zip(result.frequencies, factors))
-        frequency = static_cast<float>(frequency / factor);
-  }
+  std::vector<float> ofShort = result.frequencies, ofLong = result.frequencies;
+  if (!divideByFactors(scaling, "short_factor", ofShort) || !divideByFactors(scaling, "long_factor", ofLong))
+    return;
+  result.frequencies = context > original ? ofLong : ofShort;
   double byDefault =
       static_cast<double>(config.integer("max_position_embeddings", 2048)) / static_cast<double>(original);
   double factor = scaling.number("factor", byDefault, 1e-9, largest);
@@ -129,6 +137,7 @@ RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optiona
     share = parameters->number("partial_rotary_factor", share, 0.0, 1.0);
   }
   RotaryFrequencies result;
+  result.interleaved = config.flag("rope_interleaved", false);
   auto rotaryDim = static_cast<int64_t>(static_cast<double>(headDim) * share);
   if (rotaryDim < 2 || rotaryDim > headDim || rotaryDim % 2 != 0) {
     config.report("partial_rotary_factor must leave an even number of the " + llvm::Twine(headDim) +
@@ -151,6 +160,8 @@ RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optiona
     parameters->number("factor", 1.0, 1.0, largest);
   } else if (kind == "longrope") {
     scaleLongRope(config, *parameters, context, result);
+  } else if (kind == "factors") {
+    divideByFactors(*parameters, "factors", result.frequencies);
   } else if (kind != "default") {
     parameters->refuse("rope_type", kind, {"default", "dynamic", "linear", "llama3", "longrope", "yarn"});
   }

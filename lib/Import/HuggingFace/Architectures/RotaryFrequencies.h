@@ -16,12 +16,13 @@ namespace intarsia::importer {
 struct RotaryFrequencies {
   std::vector<float> frequencies; ///< [rotary_dim / 2]
   float attentionFactor = 1.0f;
+  bool interleaved = false; ///< pairs are neighbours, as the rows of GGUF files of Llama are ordered
 };
 
 /// Reads "rope_parameters", or "rope_theta" and "rope_scaling", of a model whose heads have `headDim` features, for
 /// texts of up to `context` tokens. Kinds: default (arXiv 2104.09864), linear (arXiv 2306.15595), dynamic (section 3.3
-/// of arXiv 2309.00071), llama3 (the Llama 3.1 release), yarn (arXiv 2309.00071), longrope (arXiv 2402.13753). Others
-/// are refused by name.
+/// of arXiv 2309.00071), llama3 (the Llama 3.1 release), yarn (arXiv 2309.00071), longrope (arXiv 2402.13753),
+/// factors (a list of what each frequency is divided by, as GGUF files have it). Others are refused by name.
 RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault, int64_t context);
 
 /// The same of settings that are for some layers alone: `parameters` (absent: kind default) before `theta`.

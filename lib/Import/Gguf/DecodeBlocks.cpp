@@ -1,0 +1,247 @@
+//===- DecodeBlocks.cpp - The numbers that blocks of GGUF files mean ----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layouts: block_q4_0, block_q4_K, … in ggml-common.h of https://github.com/ggml-org/ggml. Products are rounded before
+// they are added to, as ggml does: this file is compiled without contraction to fused multiply-add.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Gguf/DecodeBlocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace intarsia::gguf {
+namespace {
+
+float halfToFloat(const uint8_t *bytes) {
+  uint32_t half = bytes[0] | bytes[1] << 8, sign = (half & 0x8000) << 16, exponent = half >> 10 & 31;
+  uint32_t mantissa = half & 0x3ff;
+  if (exponent == 0) {
+    float magnitude = float(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+}
+
+/// 2^(e - 128), half of what E8M0 says: the codes of MXFP4 are doubled to be integers.
+float halfOfE8M0(uint8_t e) { return std::bit_cast<float>(e < 2 ? 0x00200000u << e : uint32_t(e - 1) << 23); }
+
+/// Half of what an E4M3 scale says, whose sign is not read; the code of NaN means zero in this format.
+float halfOfUnsignedE4M3(uint8_t code) {
+  if (code == 0x7f)
+    return 0;
+  uint32_t exponent = code >> 3 & 15, mantissa = code & 7;
+  if (exponent == 0)
+    return float(mantissa) * 0x1p-10f;
+  return std::bit_cast<float>((exponent + 127 - 8) << 23 | mantissa << 20);
+}
+
+constexpr int8_t fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // E2M1, doubled
+constexpr int8_t nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/// Scale and minimum of the sub-block `i` of eight: six bits each, in twelve bytes.
+struct ScaleAndMinimum {
+  ScaleAndMinimum(const uint8_t *packed, unsigned i) {
+    if (i < 4) {
+      scale = packed[i] & 63;
+      minimum = packed[i + 4] & 63;
+    } else {
+      scale = (packed[i + 4] & 15) | (packed[i - 4] >> 2 & 48);
+      minimum = packed[i + 4] >> 4 | (packed[i] >> 2 & 48);
+    }
+  }
+  float scale, minimum;
+};
+
+void decodeQ4_0(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(int(block[2 + i % 16] >> (i / 16 * 4) & 15) - 8);
+}
+
+void decodeQ4_1(const uint8_t *block, float *values) {
+  float d = halfToFloat(block), m = halfToFloat(block + 2);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(block[4 + i % 16] >> (i / 16 * 4) & 15) + m;
+}
+
+void decodeQ5_0(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i) {
+    int high = block[2 + i / 8] >> (i % 8) & 1, low = block[6 + i % 16] >> (i / 16 * 4) & 15;
+    values[i] = d * float((low | high << 4) - 16);
+  }
+}
+
+void decodeQ5_1(const uint8_t *block, float *values) {
+  float d = halfToFloat(block), m = halfToFloat(block + 2);
+  for (unsigned i = 0; i < 32; ++i) {
+    int high = block[4 + i / 8] >> (i % 8) & 1, low = block[8 + i % 16] >> (i / 16 * 4) & 15;
+    values[i] = d * float(low | high << 4) + m;
+  }
+}
+
+void decodeQ8_0(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = float(int8_t(block[2 + i])) * d;
+}
+
+/// Two bits of element i of 256: 128 elements share 32 bytes.
+int twoBits(const uint8_t *codes, unsigned i) { return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+
+void decodeQ2_K(const uint8_t *block, float *values) {
+  const uint8_t *scales = block, *codes = block + 16;
+  float d = halfToFloat(block + 80), dmin = halfToFloat(block + 82);
+  for (unsigned i = 0; i < 256; ++i) {
+    float scale = d * float(scales[i / 16] & 15), minimum = dmin * float(scales[i / 16] >> 4);
+    values[i] = scale * float(twoBits(codes, i)) - minimum;
+  }
+}
+
+void decodeQ3_K(const uint8_t *block, float *values) {
+  const uint8_t *mask = block, *codes = block + 32, *packed = block + 96;
+  float d = halfToFloat(block + 108);
+  for (unsigned i = 0; i < 256; ++i) {
+    unsigned part = i / 16;
+    int low = packed[part % 8] >> (part / 8 * 4) & 15, high = packed[8 + part % 4] >> (part / 4 * 2) & 3;
+    float scale = d * float((low | high << 4) - 32);
+    int isHigh = mask[i % 32] >> (i / 32) & 1;
+    values[i] = scale * float(twoBits(codes, i) - (isHigh ? 0 : 4));
+  }
+}
+
+void decodeQ4_K(const uint8_t *block, float *values) {
+  float d = halfToFloat(block), dmin = halfToFloat(block + 2);
+  const uint8_t *codes = block + 16;
+  for (unsigned part = 0; part < 8; ++part) {
+    ScaleAndMinimum packed(block + 4, part);
+    float scale = d * packed.scale, minimum = dmin * packed.minimum;
+    for (unsigned i = 0; i < 32; ++i)
+      values[part * 32 + i] = scale * float(codes[part / 2 * 32 + i] >> (part % 2 * 4) & 15) - minimum;
+  }
+}
+
+void decodeQ5_K(const uint8_t *block, float *values) {
+  float d = halfToFloat(block), dmin = halfToFloat(block + 2);
+  const uint8_t *highs = block + 16, *lows = block + 48;
+  for (unsigned part = 0; part < 8; ++part) {
+    ScaleAndMinimum packed(block + 4, part);
+    float scale = d * packed.scale, minimum = dmin * packed.minimum;
+    for (unsigned i = 0; i < 32; ++i) {
+      int low = lows[part / 2 * 32 + i] >> (part % 2 * 4) & 15, high = highs[i] >> part & 1;
+      values[part * 32 + i] = scale * float(low | high << 4) - minimum;
+    }
+  }
+}
+
+void decodeQ6_K(const uint8_t *block, float *values) {
+  const uint8_t *lows = block, *highs = block + 128, *scales = block + 192;
+  float d = halfToFloat(block + 208);
+  for (unsigned i = 0; i < 256; ++i) {
+    float scale = d * float(int8_t(scales[i / 16]));
+    int low = lows[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
+    values[i] = scale * float((low | twoBits(highs, i) << 4) - 32);
+  }
+}
+
+void decodeIQ4_NL(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(nonlinearLevels[block[2 + i % 16] >> (i / 16 * 4) & 15]);
+}
+
+void decodeIQ4_XS(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  unsigned highs = block[2] | block[3] << 8;
+  for (unsigned part = 0; part < 8; ++part) {
+    int low = block[4 + part / 2] >> (part % 2 * 4) & 15, high = highs >> (2 * part) & 3;
+    float scale = d * float((low | high << 4) - 32);
+    for (unsigned i = 0; i < 32; ++i)
+      values[part * 32 + i] = scale * float(nonlinearLevels[block[8 + part * 16 + i % 16] >> (i / 16 * 4) & 15]);
+  }
+}
+
+void decodeMXFP4(const uint8_t *block, float *values) {
+  float d = halfOfE8M0(block[0]);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(fourBitFloats[block[1 + i % 16] >> (i / 16 * 4) & 15]);
+}
+
+void decodeNVFP4(const uint8_t *block, float *values) {
+  for (unsigned i = 0; i < 64; ++i) {
+    unsigned part = i / 16, inside = i % 16;
+    float d = halfOfUnsignedE4M3(block[part]);
+    values[i] = d * float(fourBitFloats[block[4 + part * 8 + inside % 8] >> (inside / 8 * 4) & 15]);
+  }
+}
+
+void decodeF32(const uint8_t *block, float *values) { std::memcpy(values, block, 4); }
+void decodeF16(const uint8_t *block, float *values) { *values = halfToFloat(block); }
+void decodeBF16(const uint8_t *block, float *values) {
+  *values = std::bit_cast<float>(uint32_t(block[0]) << 16 | uint32_t(block[1]) << 24);
+}
+
+using Decode = void (*)(const uint8_t *block, float *values);
+
+constexpr struct {
+  std::string_view name;
+  Decode decode;
+} decoders[] = {{"F32", decodeF32},    {"F16", decodeF16},       {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
+                {"Q4_1", decodeQ4_1},  {"Q5_0", decodeQ5_0},     {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
+                {"Q2_K", decodeQ2_K},  {"Q3_K", decodeQ3_K},     {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
+                {"Q6_K", decodeQ6_K},  {"IQ4_NL", decodeIQ4_NL}, {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},
+                {"NVFP4", decodeNVFP4}};
+
+constexpr Decode decoderOf(const GgmlType &type) {
+  for (const auto &entry : decoders)
+    if (entry.name == type.name)
+      return entry.decode;
+  return nullptr;
+}
+
+constexpr bool tableSaysWhatIsDecoded() {
+  for (const GgmlType &type : ggmlTypes)
+    if (type.isDecoded != (decoderOf(type) != nullptr))
+      return false;
+  return true;
+}
+static_assert(tableSaysWhatIsDecoded());
+
+} // namespace
+
+void decodeBlocks(const GgmlType &type, const void *blocks, uint64_t count, float *values) {
+  Decode decode = decoderOf(type);
+  const auto *block = static_cast<const uint8_t *>(blocks);
+  for (uint64_t i = 0; i < count; ++i, block += type.bytes, values += type.elements)
+    decode(block, values);
+}
+
+void decodeElements(const GgmlType &type, const void *blocks, uint64_t first, uint64_t count, float *values) {
+  float whole[256];
+  static_assert(std::ranges::all_of(ggmlTypes, [](const GgmlType &each) { return each.elements <= 256; }));
+  const auto *block = static_cast<const uint8_t *>(blocks) + first / type.elements * type.bytes;
+  uint64_t inside = first % type.elements;
+  while (count) {
+    if (inside == 0 && count >= type.elements) {
+      uint64_t blocksNow = count / type.elements;
+      decodeBlocks(type, block, blocksNow, values);
+      block += blocksNow * type.bytes;
+      values += blocksNow * type.elements;
+      count -= blocksNow * type.elements;
+      continue;
+    }
+    uint64_t now = std::min<uint64_t>(count, type.elements - inside);
+    decodeBlocks(type, block, 1, whole);
+    std::memcpy(values, whole + inside, now * sizeof(float));
+    block += type.bytes;
+    values += now;
+    count -= now;
+    inside = 0;
+  }
+}
+
+} // namespace intarsia::gguf

@@ -1,0 +1,122 @@
+//===- GgufImport.cpp - Import a GGUF file ------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Import.h"
+#include "lib/Import/Gguf/GgufSettings.h"
+#include "lib/Import/HuggingFace/Registry.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace intarsia::importer {
+namespace {
+
+/// Says which architecture the file is of; null and a report where it is none that is known.
+const GgufArchitecture *findArchitecture(const GgufArchive &archive, Errors &errors) {
+  std::vector<std::string> known;
+  for (const GgufArchitecture &architecture : ggufArchitectures())
+    known.push_back(architecture.name.str());
+  const gguf::Value *value = archive.first().metadata("general.architecture");
+  std::optional<std::string_view> name = value ? value->string() : std::nullopt;
+  if (!name) {
+    errors.report(archive.name() + ": has no general.architecture; supported: " + llvm::join(known, ", "));
+    return nullptr;
+  }
+  for (const GgufArchitecture &architecture : ggufArchitectures())
+    if (architecture.name == llvm::StringRef(*name))
+      return &architecture;
+  std::string shown; // it is from the file, and may be anything
+  llvm::raw_string_ostream stream(shown);
+  llvm::printEscapedString(llvm::StringRef(*name).take_front(64), stream);
+  errors.report(archive.name() + ": general.architecture '" + shown +
+                "' is not supported; supported: " + llvm::join(known, ", "));
+  return nullptr;
+}
+
+/// A tensor that the graph does not read would change what the model computes, were it read.
+void checkAllAreRead(ModuleOp module, const GgufArchive &archive, const GgufArchitecture &architecture,
+                     Errors &errors) {
+  llvm::StringSet<> read;
+  module.walk([&](nn::WeightOp weight) { read.insert(weight.getKey()); });
+  for (llvm::StringRef name : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
+    read.insert(name); // among the settings
+  for (llvm::StringRef name : archive.storedNames())
+    if (!read.contains(name))
+      errors.report(archive.name() + ": has tensor '" + name + "', which models of architecture " + architecture.name +
+                    " with this metadata do not read: the model would be another without it");
+}
+
+OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &options, MLIRContext *context,
+                                 Errors &errors) {
+  std::unique_ptr<GgufArchive> archive = GgufArchive::open(path, errors);
+  if (!archive)
+    return {};
+  const GgufArchitecture *source = findArchitecture(*archive, errors);
+  if (!source)
+    return {};
+  archive->nameTensors(*source);
+  llvm::json::Object settings = readGgufSettings(*archive, *source, errors);
+  GgufTokens tokens = readGgufTokens(*archive, errors);
+  if (errors.any())
+    return {};
+  errors.setTerms([source](llvm::StringRef message) { return inTermsOfGguf(message, *source); });
+  // Mistral is Llama with a window.
+  llvm::StringRef modelType = source->modelType;
+  if (modelType == "llama" && settings.getInteger("sliding_window"))
+    modelType = "mistral";
+  const RegisteredArchitecture *registered = llvm::find_if(
+      registeredArchitectures(), [&](const RegisteredArchitecture &entry) { return entry.modelType == modelType; });
+  Config config = Config::of(std::move(settings), archive->name(), errors);
+  std::unique_ptr<Architecture> architecture = registered->make(config, options);
+  const ModelClass *modelClass = llvm::find_if(
+      architecture->classes(), [](const ModelClass &each) { return each.head == Head::CausalLanguageModel; });
+  if (errors.any())
+    return {};
+
+  OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, archive->name())));
+  GraphBuilder graph(*module, *archive, Float32Type::get(context), /*dataTypeKey=*/"", errors);
+  architecture->build(graph, *modelClass, architecture->prefix(), [&](OpBuilder &builder) {
+    llvm::SmallVector<NamedAttribute> entries = {
+        builder.getNamedAttr("model_type", builder.getStringAttr(modelType)),
+        builder.getNamedAttr("architecture", builder.getStringAttr(modelClass->name)),
+        builder.getNamedAttr("eos_token_ids", builder.getI64ArrayAttr(tokens.ends))};
+    if (tokens.begin)
+      entries.push_back(builder.getNamedAttr("bos_token_id", builder.getI64IntegerAttr(*tokens.begin)));
+    return builder.getDictionaryAttr(entries);
+  });
+  if (!errors.any())
+    checkAllAreRead(*module, *archive, *source, errors);
+  if (errors.any())
+    return {};
+  for (const std::string &remark : architecture->remarks())
+    emitRemark(module->getLoc()) << remark;
+  return module;
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> importGguf(llvm::StringRef path, const ImportOptions &options, MLIRContext *context,
+                                 std::string &error) {
+  context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, tensor::TensorDialect,
+                       linalg::LinalgDialect>();
+  Errors errors;
+  OwningOpRef<ModuleOp> module = importFile(path, options, context, errors);
+  if (module && failed(verify(*module))) {
+    // The metadata were checked, so this is a fault of the importer; the verifier has said which op it is about.
+    errors.report(path + ": the imported graph does not verify");
+    module = nullptr;
+  }
+  if (errors.any())
+    error = errors.message();
+  return module;
+}
+
+} // namespace intarsia::importer

@@ -1,0 +1,30 @@
+//===- GgufSettings.h - The metadata of a GGUF file as settings of a Hugging Face model ---------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_GGUF_GGUFSETTINGS_H
+#define INTARSIA_IMPORT_GGUF_GGUFSETTINGS_H
+
+#include "lib/Import/Gguf/GgufArchive.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace intarsia::importer {
+
+/// What config.json would say of the model. Metadata that changes results is translated or refused by name.
+llvm::json::Object readGgufSettings(const GgufArchive &archive, const GgufArchitecture &architecture, Errors &errors);
+
+/// A message in the words of config.json in those of the file: "hidden_size" becomes "llama.embedding_length".
+std::string inTermsOfGguf(llvm::StringRef message, const GgufArchitecture &architecture);
+
+/// Ids of tokens that begin and end texts.
+struct GgufTokens {
+  llvm::SmallVector<int64_t> ends;
+  std::optional<int64_t> begin;
+};
+GgufTokens readGgufTokens(const GgufArchive &archive, Errors &errors);
+
+} // namespace intarsia::importer
+
+#endif

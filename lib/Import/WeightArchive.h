@@ -1,0 +1,62 @@
+//===- WeightArchive.h - The weights of a model, by the names that its graph asks for -----------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_WEIGHTARCHIVE_H
+#define INTARSIA_IMPORT_WEIGHTARCHIVE_H
+
+#include "lib/Import/Gguf/GgufFile.h"
+#include "lib/Runtime/Core/Safetensors.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace intarsia::importer {
+
+/// All weights of a folder or of a file and its parts. Only headers are read.
+class WeightArchive {
+public:
+  struct File {
+    std::string name;   // relative to the model's directory: "model.safetensors", "2_Dense/model.safetensors"
+    std::string symbol; // of the nn.archive op
+  };
+  struct Tensor {
+    const File *file;
+    const runtime::SafetensorsEntry *entry; // what nn.weight reads, by the name that the file has for it
+    const gguf::Tensor *gguf = nullptr;     // the tensor of a GGUF file, whose entry may be blocks
+
+    llvm::ArrayRef<int64_t> shape() const { return gguf ? gguf->shape : entry->shape; }
+  };
+
+  std::optional<Tensor> find(llvm::StringRef key) const {
+    auto found = tensors.find(key);
+    return found == tensors.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// All keys that begin with `prefix`, sorted.
+  std::vector<llvm::StringRef> keys(llvm::StringRef prefix) const {
+    std::vector<llvm::StringRef> result;
+    for (llvm::StringRef key : tensors.keys())
+      if (key.starts_with(prefix))
+        result.push_back(key);
+    llvm::sort(result);
+    return result;
+  }
+  /// What to call the archive in a message about a tensor that it lacks.
+  llvm::StringRef name() const { return displayName; }
+
+protected:
+  WeightArchive() = default;
+  ~WeightArchive() = default;
+
+  llvm::StringMap<Tensor> tensors;
+  std::string displayName;
+};
+
+} // namespace intarsia::importer
+
+#endif
