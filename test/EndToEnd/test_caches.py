@@ -14,7 +14,7 @@ import pytest
 from programs import build
 
 HEADS, KEY_HEADS, HEAD_DIM, PAGES, PLACES = 6, 2, 48, 20, 6
-DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": ml_dtypes.float8_e4m3fn}
 
 PROGRAM = """
 func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", ""]},
@@ -71,6 +71,9 @@ def expected(query, keys, values, position, window, soft_cap, sinks):
         ("f32", "i64", 0, 0.0, True, "cpu"),
         ("f16", "i64", 40, 1.5, True, "cpu:x86-64-v3"),
         ("f16", "i64", 0, 0.0, False, "cpu:x86-64"),
+        ("i8", "i64", 0, 0.0, False, "cpu"),
+        ("i8", "i64", 40, 1.5, True, "cpu:x86-64-v3"),
+        ("i8", "i64", 0, 0.0, False, "cpu:x86-64"),
     ],
 )
 def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, target):
@@ -83,7 +86,7 @@ def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks
     table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES).astype(integer.replace("i", "int"))
     state = intarsia.make_state(module.main, pages=PAGES)
     for array in state.values():
-        array[...] = np.nan
+        array.view(dtype)[...] = np.nan
     sink = random.standard_normal(HEADS).astype(np.float32)
     kept = [
         (np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM)), np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM))) for _ in range(3)
