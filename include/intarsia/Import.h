@@ -18,7 +18,7 @@ namespace intarsia::importer {
 
 /// What the user may choose about a model when it is imported.
 struct ImportOptions {
-  std::optional<std::string> cacheType; ///< element type of key/value caches: f32, f16 (the default) or bf16
+  std::optional<std::string> cacheType; ///< of key/value caches: f32, f16 (the default), bf16, fp8, int8 or int4
 };
 
 /// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, for a
