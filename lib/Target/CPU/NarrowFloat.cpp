@@ -97,18 +97,29 @@ Value KernelEmitter::narrow(Value value, Type stored, int64_t width) {
 // E4M3 (arXiv 2209.05433, table 1): exponent bias 7, no infinities, NaN is 0x7f.
 
 Value KernelEmitter::widenE4M3(Value bytes, int64_t width) {
-  Bits bits{b, loc, width};
-  Type f32 = b.getF32Type();
-  Value raw = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), bytes);
-  Value magnitude = bits.conjunction(raw, bits.constant(0x7f)), result;
+  Type f32 = b.getF32Type(), i16 = vectorOf(b.getI16Type(), width);
   if (config.convertsF16) {
-    // As an f16 it is 2^-8 times the value, subnormals included, which instructions convert at full speed.
-    Value half = arith::TruncIOp::create(b, loc, vectorOf(b.getI16Type(), width), bits.left(magnitude, 7));
+    // Moved into the place of an f16 it is 2^-8 times the value, subnormals included, which instructions convert at
+    // full speed. The sign comes twice and goes once.
+    auto constant16 = [&](uint16_t value) -> Value {
+      Attribute scalar = b.getI16IntegerAttr(static_cast<int16_t>(value));
+      if (auto vector = dyn_cast<VectorType>(i16))
+        scalar = DenseElementsAttr::get(vector, scalar);
+      return arith::ConstantOp::create(b, loc, cast<TypedAttr>(scalar));
+    };
+    Value half = arith::ShLIOp::create(b, loc, arith::ExtSIOp::create(b, loc, i16, bytes), constant16(7));
+    half = arith::AndIOp::create(b, loc, half, constant16(0xbfff));
+    Value magnitude = arith::AndIOp::create(b, loc, half, constant16(0x3fff));
+    Value isNaN = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, magnitude, constant16(0x3f80));
+    half = arith::SelectOp::create(b, loc, isNaN, constant16(0x7e00), half);
     half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width), half);
-    result = arith::MulFOp::create(b, loc, widen(half, f32, width), floatConstant(0x1p8, f32, width));
-  } else {
-    result = arith::MulFOp::create(b, loc, bits.asFloat(bits.left(magnitude, 20)), floatConstant(0x1p120, f32, width));
+    return arith::MulFOp::create(b, loc, widen(half, f32, width), floatConstant(0x1p8, f32, width));
   }
+  Bits bits{b, loc, width};
+  Value raw = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), bytes);
+  Value magnitude = bits.conjunction(raw, bits.constant(0x7f));
+  Value result =
+      arith::MulFOp::create(b, loc, bits.asFloat(bits.left(magnitude, 20)), floatConstant(0x1p120, f32, width));
   result = bits.select(bits.above(magnitude, 0x7e), bits.constant(0x7fc00000), bits.of(result));
   return bits.asFloat(bits.disjunction(result, bits.left(bits.conjunction(raw, bits.constant(0x80)), 24)));
 }
