@@ -190,13 +190,24 @@ CodeLayout nn::codeLayoutOf(CachedAttentionOp op) {
   return {page, keys.getDimSize(3) * 8 / page};
 }
 
-/// What is stored of values, and what it says of their features.
+/// Features of a value, which as codes have the bits of those of keys.
 static int64_t valueFeatures(RankedTensorType keys, RankedTensorType values, RankedTensorType tail) {
-  return tail ? values.getDimSize(3) * tail.getDimSize(3) / std::max<int64_t>(keys.getDimSize(3), 1)
-              : values.getDimSize(3);
+  int64_t stored = values.getDimSize(3);
+  if (!tail)
+    return stored;
+  int64_t keyBytes = keys.getDimSize(3), page = tail.getDimSize(3);
+  if (ShapedType::isDynamic(stored) || ShapedType::isDynamic(keyBytes) || ShapedType::isDynamic(page) || keyBytes == 0)
+    return ShapedType::kDynamic;
+  return stored * page / keyBytes;
 }
 
 LogicalResult CachedAttentionOp::verify() {
+  if (int64_t given =
+          llvm::count_if(std::initializer_list<Value>{getKeyParameters(), getValueParameters(), getRows(), getTail()},
+                         [](Value value) { return static_cast<bool>(value); });
+      given != 0 && given != 4)
+    return emitOpError() << "has " << given << " of key_parameters, value_parameters, rows and tail, which codes need "
+                         << "all four of";
   if (failed(verifyRank(*this, "query", getQuery(), 3)) || failed(verifyRank(*this, "keys", getKeys(), 4)) ||
       failed(verifyRank(*this, "values", getValues(), 4)))
     return failure();

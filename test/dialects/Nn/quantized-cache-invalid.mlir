@@ -149,3 +149,11 @@ func.func @tail(%l: tensor<?x2x64x32xf16>, %r: tensor<?x2x48xf32>, %p: tensor<?x
   %0 = nn.tail_append %l, %r, %p, %s : (tensor<?x2x64x32xf16>, tensor<?x2x48xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
   return
 }
+
+// -----
+
+func.func @some(%q: tensor<?x4x64xf32>, %k: tensor<?x2x64x32xi8>, %v: tensor<?x2x32x64xi8>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %l: tensor<?x2x64x32xf16>) {
+  // expected-error@+1 {{'nn.cached_attention' op has 1 of key_parameters, value_parameters, rows and tail, which codes need all four of}}
+  %0 = "nn.cached_attention"(%q, %k, %v, %p, %s, %t, %l) <{scale = 0.125 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1>}> : (tensor<?x4x64xf32>, tensor<?x2x64x32xi8>, tensor<?x2x32x64xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x64x32xf16>) -> tensor<?x4x64xf32>
+  return
+}
