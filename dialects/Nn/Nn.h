@@ -32,4 +32,14 @@ int64_t numberOf(mlir::IntegerAttr number);
 #define GET_OP_CLASSES
 #include "dialects/Nn/NnOps.h.inc"
 
+namespace intarsia::nn {
+/// How caches of codes are laid out: slots of a page, bits of a code.
+struct CodeLayout {
+  int64_t page, bits;
+};
+CodeLayout codeLayoutOf(CacheAppendQuantizedOp op);
+/// Of a cache of floats: slots of a page, bits of an element.
+CodeLayout codeLayoutOf(CachedAttentionOp op);
+} // namespace intarsia::nn
+
 #endif

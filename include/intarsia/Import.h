@@ -18,7 +18,7 @@ namespace intarsia::importer {
 
 /// What the user may choose about a model when it is imported.
 struct ImportOptions {
-  std::optional<std::string> cacheType; ///< element type of key/value caches: f32, f16 (the default) or bf16
+  std::optional<std::string> cacheType; ///< of key/value caches: f32, f16 (the default), bf16, fp8, int8 or int4
   std::optional<int64_t> context;       ///< tokens that a text of a language model may have
 };
 

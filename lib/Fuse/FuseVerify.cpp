@@ -27,7 +27,7 @@ LogicalResult verifyGroup(nn::GroupOp group) {
     if (root == "attention")
       return isa<nn::AttentionOp>(op);
     if (root == "cache_append")
-      return isa<nn::CacheAppendOp>(op);
+      return isa<nn::CacheAppendOp, nn::CacheAppendQuantizedOp, nn::TailAppendOp>(op);
     if (root == "cached_attention")
       return isa<nn::CachedAttentionOp>(op);
     if (root == "route")

@@ -25,7 +25,7 @@ StringRef kindOf(Operation *op) {
     return "matmul";
   if (isa<nn::AttentionOp>(op))
     return "attention";
-  if (isa<nn::CacheAppendOp>(op))
+  if (isa<nn::CacheAppendOp, nn::CacheAppendQuantizedOp, nn::TailAppendOp>(op))
     return "cache_append";
   if (isa<nn::CachedAttentionOp>(op))
     return "cached_attention";

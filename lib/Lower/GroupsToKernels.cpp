@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -126,7 +127,7 @@ private:
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
-  FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result);
+  FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after);
   LogicalResult checkStates(func::ReturnOp returnOp);
   FailureOr<Value> bufferOf(Value value, rt::LayoutAttr layout = nullptr);
   Value viewOf(Value view, Value sourceBuffer);
@@ -427,17 +428,38 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
                     : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute());
 }
 
+/// The operand that a result of an op is an update of; null for results with memory of their own.
+static Value updatedOperand(OpResult result) {
+  return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
+      .Case([](nn::CacheAppendOp op) { return op.getCache(); })
+      .Case([](nn::TailAppendOp op) { return op.getTail(); })
+      .Case([&](nn::CacheAppendQuantizedOp op) { return op->getOperand(result.getResultNumber()); })
+      .Default(Value());
+}
+
 /// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
-FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result) {
-  auto append = group.getBodyBlock().getTerminator()->getOperand(result).getDefiningOp<nn::CacheAppendOp>();
-  if (!append)
+/// What reads the operand before joins `after`.
+FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after) {
+  auto updated = dyn_cast<OpResult>(group.getBodyBlock().getTerminator()->getOperand(result));
+  Value operand = updated ? updatedOperand(updated) : Value();
+  if (!operand)
     return Value();
-  auto argument = dyn_cast<BlockArgument>(append.getCache());
+  auto argument = dyn_cast<BlockArgument>(operand);
   Value cache = argument ? group.getInputs()[argument.getArgNumber()] : Value();
   if (!cache || !states.contains(cache))
-    return append.emitOpError() << "updates a tensor in place that is no argument with nn.state";
-  if (!cache.hasOneUse() || !argument.hasOneUse())
-    return append.emitOpError() << "updates a tensor in place that something else reads";
+    return updated.getOwner()->emitOpError() << "updates a tensor in place that is no argument with nn.state";
+  bool readElsewhere = !argument.hasOneUse();
+  for (Operation *reader : cache.getUsers()) {
+    if (reader == group)
+      continue;
+    // A group that comes before has read what it needs by then.
+    readElsewhere |= !isa<nn::GroupOp>(reader) || !reader->isBeforeInBlock(group);
+    for (Value other : reader->getResults())
+      if (Value event = events.lookup(other))
+        after.push_back(event);
+  }
+  if (readElsewhere || llvm::count(group.getInputs(), cache) != 1)
+    return updated.getOwner()->emitOpError() << "updates a tensor in place that something else reads";
   states.insert(group.getResult(result));
   return buffers.lookup(cache);
 }
@@ -467,7 +489,7 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   }
   SmallVector<Value> updated;
   for (unsigned result = 0; result < group.getNumResults(); ++result) {
-    FailureOr<Value> buffer = updatedInPlace(group, result);
+    FailureOr<Value> buffer = updatedInPlace(group, result, after);
     if (failed(buffer))
       return failure();
     updated.push_back(*buffer);

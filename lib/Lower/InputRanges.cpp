@@ -79,35 +79,42 @@ LogicalResult limitBySize(func::FuncOp function, BlockArgument argument, int64_t
   return success();
 }
 
+/// Integers that are used as indices below `factor` times a size.
+struct Limit {
+  StringRef name;
+  Value value;
+  int64_t factor;
+  AffineExpr size;
+};
+
+LogicalResult limitIndices(func::FuncOp function, const SymbolicSizes &sizes, Operation *op, const Limit &limit) {
+  SmallVector<BlockArgument> arguments;
+  if (!collectArguments(limit.value, arguments))
+    return op->emitOpError() << limit.name << " must be an input of the function, so that a call can be checked";
+  for (BlockArgument argument : arguments)
+    if (auto size = dyn_cast<AffineConstantExpr>(limit.size)) {
+      Builder builder(function);
+      int64_t high = limit.factor * size.getValue(), low = 0;
+      if (auto range = function.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(), "nn.range")) {
+        low = std::max<int64_t>(range[0], 0);
+        high = std::min(high, range[1]);
+      }
+      function.setArgAttr(argument.getArgNumber(), "nn.range", builder.getDenseI64ArrayAttr({low, high}));
+    } else if (failed(limitBySize(function, argument, limit.factor, limit.size, sizes, op))) {
+      return failure();
+    }
+  return success();
+}
+
 /// Places in a cache: what a kernel would have to guard is refused before anything runs.
 LogicalResult limitPlaces(func::FuncOp function, const SymbolicSizes &sizes, Operation *op, Value positions,
                           Value sequences, Value pageTable, int64_t page, AffineExpr pages) {
   const Sizes table(sizes.of(pageTable).begin(), sizes.of(pageTable).end());
-  struct Limit {
-    StringRef name;
-    Value value;
-    int64_t factor;
-    AffineExpr size;
-  };
   for (const Limit &limit : {Limit{"positions", positions, page, table[1]},
                              {"sequences", sequences, 1, table[0]},
-                             {"page_table", pageTable, 1, pages}}) {
-    SmallVector<BlockArgument> arguments;
-    if (!collectArguments(limit.value, arguments))
-      return op->emitOpError() << limit.name << " must be an input of the function, so that a call can be checked";
-    for (BlockArgument argument : arguments)
-      if (auto size = dyn_cast<AffineConstantExpr>(limit.size)) {
-        Builder builder(function);
-        int64_t high = limit.factor * size.getValue(), low = 0;
-        if (auto range = function.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(), "nn.range")) {
-          low = std::max<int64_t>(range[0], 0);
-          high = std::min(high, range[1]);
-        }
-        function.setArgAttr(argument.getArgNumber(), "nn.range", builder.getDenseI64ArrayAttr({low, high}));
-      } else if (failed(limitBySize(function, argument, limit.factor, limit.size, sizes, op))) {
-        return failure();
-      }
-  }
+                             {"page_table", pageTable, 1, pages}})
+    if (failed(limitIndices(function, sizes, op, limit)))
+      return failure();
   return success();
 }
 
@@ -134,10 +141,17 @@ LogicalResult inferInputRanges(func::FuncOp function, const SymbolicSizes &sizes
       const int64_t page = append.getCache().getType().getDimSize(append.getTransposed() ? 3 : 2);
       failedAny |= failed(limitPlaces(function, sizes, op, append.getPositions(), append.getSequences(),
                                       append.getPageTable(), page, sizes.of(append.getCache())[0]));
+    } else if (auto append = dyn_cast<nn::CacheAppendQuantizedOp>(op)) {
+      failedAny |=
+          failed(limitPlaces(function, sizes, op, append.getPositions(), append.getSequences(), append.getPageTable(),
+                             nn::codeLayoutOf(append).page, sizes.of(append.getCodes())[0]));
+    } else if (auto append = dyn_cast<nn::TailAppendOp>(op)) {
+      failedAny |= failed(
+          limitIndices(function, sizes, op, {"sequences", append.getSequences(), 1, sizes.of(append.getTail())[0]}));
     } else if (auto attention = dyn_cast<nn::CachedAttentionOp>(op)) {
-      const int64_t page = attention.getKeys().getType().getDimSize(3);
       failedAny |= failed(limitPlaces(function, sizes, op, attention.getPositions(), attention.getSequences(),
-                                      attention.getPageTable(), page, sizes.of(attention.getKeys())[0]));
+                                      attention.getPageTable(), nn::codeLayoutOf(attention).page,
+                                      sizes.of(attention.getKeys())[0]));
     }
   });
   return failure(failedAny);

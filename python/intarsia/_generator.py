@@ -81,7 +81,7 @@ class Generator:
                 "invalid argument",
             )
         self._bos = metadata.get("bos_token_id")
-        self._pages = 0
+        self._pages = self._sequences = 0
         self._state: dict[str, np.ndarray] = {}
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
@@ -215,12 +215,12 @@ class Generator:
                 break
             latest = dict(zip(going, batch.decode(going), strict=True))
 
-    def _reserve(self, pages: int) -> dict[str, np.ndarray]:
-        """Return caches with at least so many pages."""
-        if pages > self._pages:
+    def _reserve(self, pages: int, sequences: int) -> dict[str, np.ndarray]:
+        """Return caches with at least so many pages, and what is kept of each of so many sequences."""
+        if pages > self._pages or sequences != self._sequences:
             self._state = {}  # the old ones go before the new ones come
-            self._state = make_state(self._step, pages=pages)
-            self._pages = pages
+            self._state = make_state(self._step, pages=pages, sequences=sequences)
+            self._pages, self._sequences = pages, sequences
         return self._state
 
 
@@ -238,7 +238,7 @@ class _Batch:
         for row, count in zip(self.table, counts, strict=True):
             row[:count] = np.arange(first, first + count)
             first += count
-        self.state = generator._reserve(first)
+        self.state = generator._reserve(first, len(sequences))
 
     def has_room(self, sequence: int) -> bool:
         """Whether another token fits the model's context."""

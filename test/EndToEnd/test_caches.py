@@ -14,7 +14,7 @@ import pytest
 from programs import build
 
 HEADS, KEY_HEADS, HEAD_DIM, PAGES, PLACES = 6, 2, 48, 20, 6
-DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": ml_dtypes.float8_e4m3fn}
 
 PROGRAM = """
 func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", ""]},
@@ -71,6 +71,9 @@ def expected(query, keys, values, position, window, soft_cap, sinks):
         ("f32", "i64", 0, 0.0, True, "cpu"),
         ("f16", "i64", 40, 1.5, True, "cpu:x86-64-v3"),
         ("f16", "i64", 0, 0.0, False, "cpu:x86-64"),
+        ("i8", "i64", 0, 0.0, False, "cpu"),
+        ("i8", "i64", 40, 1.5, True, "cpu:x86-64-v3"),
+        ("i8", "i64", 0, 0.0, False, "cpu:x86-64"),
     ],
 )
 def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, target):
@@ -83,7 +86,7 @@ def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks
     table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES).astype(integer.replace("i", "int"))
     state = intarsia.make_state(module.main, pages=PAGES)
     for array in state.values():
-        array[...] = np.nan
+        array.view(dtype)[...] = np.nan
     sink = random.standard_normal(HEADS).astype(np.float32)
     kept = [
         (np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM)), np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM))) for _ in range(3)
@@ -121,3 +124,36 @@ def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks
             wanted = expected(query[row], *kept[s], position, window, soft_cap, sink if sinks else None)
             # A sum of up to 160 products with weights that sum to one: some units of the last place.
             assert np.abs(actual[row] - wanted).max() <= 4e-6, (mixture, row)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
+def test_e4m3(tools, scratch, target):
+    """Every code is written and read as it is; other numbers are rounded as ml_dtypes does, and saturate."""
+    module = build(tools, scratch / f"e4m3-{target.replace(':', '-')}", program("i8"), target=target)
+    codes = np.array([code for code in range(256) if code & 0x7F != 0x7F], np.uint8)
+    exact = codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    middles = (exact[:-1] + exact[1:])[exact[:-1] * exact[1:] > 0] / 2
+    numbers = np.concatenate(
+        [exact, middles, np.nextafter(middles, np.float32(0)), [1e9, -1e9, np.inf, -np.inf, 1e-9, -1e-9, 460, 479]]
+    ).astype(np.float32)
+    tokens = -(-numbers.size // (KEY_HEADS * HEAD_DIM))
+    rows = np.zeros(tokens * KEY_HEADS * HEAD_DIM, np.float32)
+    rows[: numbers.size] = numbers
+    wanted = np.clip(rows, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    rows, wanted = (array.reshape(tokens, KEY_HEADS, HEAD_DIM) for array in (rows, wanted))
+    state = intarsia.make_state(module.main, pages=tokens)
+    everyone = np.arange(tokens)
+    # Each token is the only one of its sequence: what attention gives is its value.
+    actual = module.main(
+        q=np.zeros((tokens, HEADS, HEAD_DIM), np.float32),
+        k=rows,
+        v=rows,
+        p=0 * everyone,
+        s=everyone,
+        t=everyone.reshape(tokens, 1),
+        z=np.zeros(HEADS, np.float32),
+        **state,
+    )
+    assert np.array_equal(state["kc"][..., 0].view(np.uint8), wanted.view(np.uint8))
+    assert np.array_equal(state["vc"][:, :, 0].view(np.uint8), wanted.view(np.uint8))
+    assert np.array_equal(actual, wanted.astype(np.float32).repeat(HEADS // KEY_HEADS, axis=1))

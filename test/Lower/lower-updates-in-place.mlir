@@ -21,6 +21,37 @@ func.func @step(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
 
 // -----
 
+// A tail is updated once what reads it is done, also where nothing of that is read by the update.
+// CHECK-LABEL: func.func @tail(
+// CHECK-SAME:  %[[CODES:[^:]*]]: memref<?x2x64x16xi8> {{[^%]*}}nn.state{{[^%]*}}%[[PARAMETERS:[^:]*]]: memref<?x2x2x64xi8> {{[^%]*}}nn.state{{[^%]*}}%[[TAIL:[^:]*]]: memref<?x2x64x32xf16> {{[^%]*}}nn.state
+// CHECK:       %[[APPENDED:.*]] = rt.dispatch @cache_append{{.*}} outs(%[[CODES]], %[[PARAMETERS]] : memref<?x2x64x16xi8>, memref<?x2x2x64xi8>)
+// CHECK:       rt.dispatch @cache_append{{.*}} after(%[[APPENDED]]){{.*}} outs(%[[TAIL]] : memref<?x2x64x32xf16>)
+func.func @tail(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
+                %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]},
+                %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "places"]},
+                %codes: tensor<?x2x64x16xi8> {nn.sizes = ["pages", "", "", ""], nn.state},
+                %parameters: tensor<?x2x2x64xi8> {nn.sizes = ["pages", "", "", ""], nn.state},
+                %tail: tensor<?x2x64x32xf16> {nn.sizes = ["sequences", "", "", ""], nn.state})
+    -> (tensor<?x2x64x16xi8> {nn.state = 4 : i64}, tensor<?x2x2x64xi8> {nn.state = 5 : i64}, tensor<?x2x64x32xf16> {nn.state = 6 : i64}) {
+  %c, %p = nn.cache_append_quantized %codes, %parameters, %rows, %positions, %sequences, %pages tail %tail : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x64x32xf16>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  %t = nn.tail_append %tail, %rows, %positions, %sequences : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
+  return %c, %p, %t : tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>
+}
+
+// -----
+
+func.func @tail_read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                           %pages: tensor<2x3xi64>, %codes: tensor<6x2x64x16xi8> {nn.state},
+                           %parameters: tensor<6x2x2x64xi8> {nn.state}, %tail: tensor<2x2x64x32xf16> {nn.state})
+    -> (tensor<6x2x64x16xi8> {nn.state = 4 : i64}, tensor<6x2x2x64xi8> {nn.state = 5 : i64}, tensor<2x2x64x32xf16> {nn.state = 6 : i64}) {
+  // expected-error@+1 {{'nn.tail_append' op updates a tensor in place that something else reads}}
+  %t = nn.tail_append %tail, %rows, %positions, %sequences : (tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<2x2x64x32xf16>
+  %c, %p = nn.cache_append_quantized %codes, %parameters, %rows, %positions, %sequences, %pages tail %tail : (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>, tensor<2x2x64x32xf16>) -> (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>)
+  return %c, %p, %t : tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>
+}
+
+// -----
+
 func.func @not_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
                      %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16>) -> tensor<6x2x64x32xf16> {
   // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that is no argument with nn.state}}

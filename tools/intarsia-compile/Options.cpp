@@ -40,7 +40,7 @@ struct Flags {
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
   cl::opt<std::string> cacheType{
       "kv", cl::value_desc("type"), cl::cat(category),
-      cl::desc("Element type of a language model's key/value cache: f16 (default), bf16, f32")};
+      cl::desc("How a language model's keys and values are kept: f16 (default), bf16, f32, fp8, int8, int4")};
   cl::opt<unsigned> context{
       "context", cl::value_desc("tokens"), cl::cat(category),
       cl::desc("Longest text of a language model (default: what it was trained for; models with longrope: what it was "

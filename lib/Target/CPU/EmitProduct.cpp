@@ -68,7 +68,8 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
               /*rw=*/0, /*hint=*/3, /*cache=*/1);
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
-        right.push_back(loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
+        right.push_back(t.codeBits ? loadCodes(t.b, mul(k, t.bRow), first + v * lanes, t.codeBits)
+                                   : loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
       for (int64_t r = 0; r < rows; ++r) {
         Value left = loadAt(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
         left = splat(left, lanes);

@@ -22,8 +22,8 @@ KernelEmitter::KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef runName) {
   Operation *root = nullptr;
   kernel.getBody().walk([&](Operation *op) {
-    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::CacheAppendOp, nn::CachedAttentionOp, nn::RouteOp,
-            nn::ExpertsOp>(op)) {
+    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::CacheAppendOp, nn::CacheAppendQuantizedOp,
+            nn::TailAppendOp, nn::CachedAttentionOp, nn::RouteOp, nn::ExpertsOp>(op)) {
       if (root)
         unsupported(op, "a kernel holds one product, attention, cache, routing or layer of experts");
       root = op;
@@ -40,6 +40,10 @@ LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef
       emitAttention(op);
     else if (auto op = dyn_cast_or_null<nn::CacheAppendOp>(root))
       emitCacheAppend(op);
+    else if (auto op = dyn_cast_or_null<nn::CacheAppendQuantizedOp>(root))
+      emitCacheAppendQuantized(op);
+    else if (auto op = dyn_cast_or_null<nn::TailAppendOp>(root))
+      emitTailAppend(op);
     else if (auto op = dyn_cast_or_null<nn::CachedAttentionOp>(root))
       emitCachedAttention(op);
     else if (auto op = dyn_cast_or_null<nn::RouteOp>(root))
@@ -186,7 +190,7 @@ Type KernelEmitter::computeType(Type element) {
 }
 
 Type KernelEmitter::storedType(Type element) {
-  if (element.isInteger(1))
+  if (element.isInteger(1) || isa<Float8E4M3FNType>(element))
     return IntegerType::get(element.getContext(), 8);
   if (element.isIndex())
     return IntegerType::get(element.getContext(), 64);
@@ -211,6 +215,8 @@ Value KernelEmitter::loadAt(Value pointer, Value offset, Type elementType, int64
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero);
   }
+  if (isa<Float8E4M3FNType>(elementType))
+    return widenE4M3(value, width);
   Type compute = computeType(elementType);
   if (compute != stored)
     value = widen(value, compute, width);
@@ -221,6 +227,8 @@ void KernelEmitter::storeAt(Value value, Value pointer, Value offset, Type eleme
   Type stored = storedType(elementType);
   if (elementType.isInteger(1))
     value = arith::ExtUIOp::create(b, loc, vectorOf(stored, width), value);
+  else if (isa<Float8E4M3FNType>(elementType))
+    value = narrowE4M3(value, width);
   else if (stored != computeType(elementType))
     value = narrow(value, stored, width);
   unsigned alignment = stored.getIntOrFloatBitWidth() / 8;

@@ -69,6 +69,8 @@ private:
   void emitMatmul(nn::MatmulOp root);
   void emitAttention(nn::AttentionOp root);
   void emitCacheAppend(nn::CacheAppendOp root);
+  void emitCacheAppendQuantized(nn::CacheAppendQuantizedOp root);
+  void emitTailAppend(nn::TailAppendOp root);
   void emitCachedAttention(nn::CachedAttentionOp root);
   void emitRoute(nn::RouteOp root);
   void emitExperts(nn::ExpertsOp root);
@@ -107,6 +109,9 @@ private:
   /// Stored → computed and back, rounding to nearest even, by instructions or (NarrowFloat.cpp) by integer arithmetic.
   mlir::Value widen(mlir::Value value, mlir::Type compute, int64_t width);
   mlir::Value narrow(mlir::Value value, mlir::Type stored, int64_t width);
+  /// Bit patterns of E4M3, whose elements have the type f8E4M3FN here and take a byte.
+  mlir::Value widenE4M3(mlir::Value bytes, int64_t width);
+  mlir::Value narrowE4M3(mlir::Value value, int64_t width);
   mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
   /// A tensor as strides over memory, if it is an argument seen through slices and reshapes.
   std::optional<Storage> view(mlir::Value tensor);
@@ -157,6 +162,7 @@ private:
     mlir::Type bType;
     mlir::Value depth;
     mlir::Value out, outRow;
+    int64_t codeBits = 0;    ///< b is codes of so many bits (nn.cache_append_quantized), bRow in bytes; 0: elements
     bool accumulate = false; ///< start from what `out` holds
     bool ordered = false;    ///< add up in the order of k, whatever the number of rows
     mlir::Value prefetch;    ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
@@ -204,6 +210,27 @@ private:
   mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64
   mlir::Value pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
                      mlir::Value head);
+  /// Elements of a cache as they are computed with: E4M3 where the tensor holds i8 that are no codes.
+  static mlir::Type cacheElement(mlir::Type element);
+  void forTokens(mlir::Value rows, const Body &body);
+
+  //===-- Caches of codes (EmitQuantizedCache.cpp) -------------------------------------------------------------===//
+  /// Where the tokens of a call are.
+  struct TokenPlaces {
+    mlir::Value positions, sequences; ///< tensors [tokens]
+    mlir::Value tokens;               ///< how many, i64
+  };
+  mlir::Value isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
+  void storeColumn(mlir::Value rows, mlir::Value row, mlir::Value head, mlir::Value panel, int64_t page,
+                   mlir::Value slot, mlir::Type rounded, mlir::Type stored);
+  void gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenPlaces &places,
+                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow, mlir::Value slots);
+  mlir::Value loadCodes(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
+  mlir::Value scaleOf(mlir::Value bytes, int64_t width);
+  void loadParameters(mlir::Value pointer, int64_t count, int64_t bits, mlir::Value known, mlir::Value scales,
+                      mlir::Value zeros);
+  void quantizeGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value codes, mlir::Value parameters,
+                     mlir::Value scaleOffset, mlir::Value zeroOffset);
 
   //===-- Experts (EmitExperts.cpp) ----------------------------------------------------------------------------===//
   /// Sorts the rows `token * top_k + k` by expert, stably: those of expert e are order[begins[e]] … order[begins[e + 1]

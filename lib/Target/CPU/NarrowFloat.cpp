@@ -1,4 +1,4 @@
-//===- NarrowFloat.cpp - Two-byte floats on processors without instructions for them ------------------------------===//
+//===- NarrowFloat.cpp - Floats of one and two bytes without instructions for them --------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -92,6 +92,52 @@ Value KernelEmitter::narrow(Value value, Type stored, int64_t width) {
   result = bits.select(bits.above(magnitude, 0x477fffff), large, result);
   Value sign = bits.right(bits.conjunction(x, bits.constant(0x80000000)), 16);
   return bits.store(bits.disjunction(result, sign), stored);
+}
+
+// E4M3 (arXiv 2209.05433, table 1): exponent bias 7, no infinities, NaN is 0x7f.
+
+Value KernelEmitter::widenE4M3(Value bytes, int64_t width) {
+  Type f32 = b.getF32Type(), i16 = vectorOf(b.getI16Type(), width);
+  if (config.convertsF16) {
+    // Moved into the place of an f16 it is 2^-8 times the value, subnormals included, which instructions convert at
+    // full speed. The sign comes twice and goes once.
+    auto constant16 = [&](uint16_t value) -> Value {
+      Attribute scalar = b.getI16IntegerAttr(static_cast<int16_t>(value));
+      if (auto vector = dyn_cast<VectorType>(i16))
+        scalar = DenseElementsAttr::get(vector, scalar);
+      return arith::ConstantOp::create(b, loc, cast<TypedAttr>(scalar));
+    };
+    Value half = arith::ShLIOp::create(b, loc, arith::ExtSIOp::create(b, loc, i16, bytes), constant16(7));
+    half = arith::AndIOp::create(b, loc, half, constant16(0xbfff));
+    Value magnitude = arith::AndIOp::create(b, loc, half, constant16(0x3fff));
+    Value isNaN = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, magnitude, constant16(0x3f80));
+    half = arith::SelectOp::create(b, loc, isNaN, constant16(0x7e00), half);
+    half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width), half);
+    return arith::MulFOp::create(b, loc, widen(half, f32, width), floatConstant(0x1p8, f32, width));
+  }
+  Bits bits{b, loc, width};
+  Value raw = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), bytes);
+  Value magnitude = bits.conjunction(raw, bits.constant(0x7f));
+  Value result =
+      arith::MulFOp::create(b, loc, bits.asFloat(bits.left(magnitude, 20)), floatConstant(0x1p120, f32, width));
+  result = bits.select(bits.above(magnitude, 0x7e), bits.constant(0x7fc00000), bits.of(result));
+  return bits.asFloat(bits.disjunction(result, bits.left(bits.conjunction(raw, bits.constant(0x80)), 24)));
+}
+
+Value KernelEmitter::narrowE4M3(Value value, int64_t width) {
+  Bits bits{b, loc, width};
+  Value x = bits.of(value);
+  Value magnitude = bits.conjunction(x, bits.constant(0x7fffffff));
+  // As narrow() to f16: 20 places go, the exponent's bias is 120 less, and below 2^-6 the unit is 2^-9.
+  Value odd = bits.conjunction(bits.right(magnitude, 20), bits.constant(1));
+  Value normal = bits.right(bits.add(bits.add(magnitude, bits.constant(0xc407ffff)), odd), 20);
+  Value shifted = arith::AddFOp::create(b, loc, bits.asFloat(magnitude), floatConstant(0x1p14, b.getF32Type(), width));
+  Value subnormal = arith::SubIOp::create(b, loc, bits.of(shifted), bits.constant(0x46800000));
+  Value result = bits.select(bits.above(magnitude, 0x3c7fffff), normal, subnormal);
+  result = bits.select(bits.above(magnitude, 0x43e00000), bits.constant(0x7e), result);
+  result = bits.select(bits.above(magnitude, 0x7f800000), bits.constant(0x7f), result);
+  Value sign = bits.right(bits.conjunction(x, bits.constant(0x80000000)), 24);
+  return arith::TruncIOp::create(b, loc, vectorOf(b.getI8Type(), width), bits.disjunction(result, sign));
 }
 
 } // namespace intarsia::cpu

@@ -13,3 +13,19 @@ func.func @step(%query: tensor<?x4x64xf32> {nn.sizes = ["tokens", "", ""]}, %row
   %0 = nn.cached_attention %query, %k, %v, %positions, %sequences, %pages sinks %sinks {scale = 0.125 : f32, soft_cap = 30.0 : f32, window = 7 : i64} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<4xbf16>) -> tensor<?x4x64xf32>
   return %0, %k, %v : tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>
 }
+
+// CHECK-LABEL: func.func @quantized
+func.func @quantized(%query: tensor<?x4x64xf32>, %rows: tensor<?x2x64xf32>, %positions: tensor<?xi64>,
+                     %sequences: tensor<?xi64>, %pages: tensor<?x?xi32>, %sinks: tensor<4xf32>,
+                     %keys: tensor<?x2x64x16xi8>, %kp: tensor<?x2x2x64xi8>, %values: tensor<?x2x32x32xi8>,
+                     %vp: tensor<?x2x2x32xi8>, %tail: tensor<?x2x64x32xf16>) -> (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>) {
+  // CHECK: %{{.*}}, %{{.*}} = nn.cache_append_quantized %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} tail %{{.*}} : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<?x2x64x32xf16>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  %k, %kp1 = nn.cache_append_quantized %keys, %kp, %rows, %positions, %sequences, %pages tail %tail : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<?x2x64x32xf16>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  // CHECK: nn.cache_append_quantized %{{.*}} : (tensor<?x2x32x32xi8>,
+  %v, %vp1 = nn.cache_append_quantized %values, %vp, %rows, %positions, %sequences, %pages : (tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>) -> (tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>)
+  // CHECK: nn.cached_attention %{{.*}} sinks %{{.*}} quantized(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {scale = 1.250000e-01 : f32} :
+  %0 = nn.cached_attention %query, %k, %v, %positions, %sequences, %pages sinks %sinks quantized(%kp1, %vp1, %rows, %tail) {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x16xi8>, tensor<?x2x32x32xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<4xf32>, tensor<?x2x2x64xi8>, tensor<?x2x2x32xi8>, tensor<?x2x64xf32>, tensor<?x2x64x32xf16>) -> tensor<?x4x64xf32>
+  // CHECK: nn.tail_append
+  %t = nn.tail_append %tail, %rows, %positions, %sequences : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
+  return %0, %t : tensor<?x4x64xf32>, tensor<?x2x64x32xf16>
+}

@@ -12,14 +12,8 @@ using namespace mlir;
 
 namespace intarsia::importer {
 
-/// Tokens of a page: one panel of the CPU target's products.
-static constexpr int64_t pageTokens = 32;
-
 Decoder::Decoder(const Config &config, const ImportOptions &options)
-    : config(config), cacheType(options.cacheType.value_or("f16")), contextAsked(options.context) {
-  if (cacheType != "f32" && cacheType != "f16" && cacheType != "bf16")
-    config.sink().report("--kv=" + cacheType + ": caches can be f32, f16 and bf16");
-}
+    : config(config), cache(options.cacheType.value_or("f16"), config.sink()), contextAsked(options.context) {}
 
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
 
@@ -61,29 +55,15 @@ std::vector<bool> Decoder::readSlidingLayers(const Config &config, llvm::functio
 void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) {
   OpBuilder &builder = graph.getBuilder();
   Type i64 = builder.getI64Type();
-  Type cached = cacheType == "f32"   ? Type(builder.getF32Type())
-                : cacheType == "f16" ? Type(builder.getF16Type())
-                                     : Type(builder.getBF16Type());
-  llvm::SmallVector<std::string> names;
-  for (int64_t i = 0; i < layers.size; ++i) {
-    names.push_back("cache." + std::to_string(i) + ".keys");
-    names.push_back("cache." + std::to_string(i) + ".values");
-  }
   llvm::SmallVector<Input> inputs;
   inputs.push_back({"input_ids", i64, {"tokens"}, std::nullopt, std::pair<int64_t, int64_t>(0, vocabulary.size)});
   inputs.push_back({"positions", i64, {"tokens"}, std::nullopt, std::pair<int64_t, int64_t>(0, context)});
   inputs.push_back({"sequences", i64, {"tokens"}, std::nullopt, std::nullopt});
   inputs.push_back({"page_table", i64, {"sequences", "pages_of_a_sequence"}, std::nullopt, std::nullopt});
   inputs.push_back({"output_tokens", i64, {"outputs"}, std::nullopt, std::nullopt});
-  for (int64_t i = 0; i < layers.size; ++i) {
-    inputs.push_back(
-        {names[2 * i], cached, {"pages", keyValueHeads, headDim, pageTokens}, std::nullopt, std::nullopt, true});
-    inputs.push_back(
-        {names[2 * i + 1], cached, {"pages", keyValueHeads, pageTokens, headDim}, std::nullopt, std::nullopt, true});
-  }
+  cache.declare(inputs, builder, layers.size, keyValueHeads, headDim, config.sink());
   graph.beginFunction("step", inputs);
-  for (int64_t i = 0; i < layers.size; ++i)
-    caches.emplace_back(graph.input(names[2 * i]), graph.input(names[2 * i + 1]));
+  cache.begin(graph);
 
   Value last;
   {
@@ -96,25 +76,13 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
     last = finalNorm(graph, chosen);
   }
   graph.output(logits(graph, last, base), "logits", {"outputs", vocabulary.size});
-  for (int64_t i = 0; i < layers.size; ++i) {
-    graph.outputState(caches[i].first, names[2 * i]);
-    graph.outputState(caches[i].second, names[2 * i + 1]);
-  }
+  cache.end(graph);
   graph.endFunction(sizeLimits(), metadata(builder));
 }
 
 Value Decoder::cachedAttention(GraphBuilder &graph, Value query, Value key, Value value, int64_t number, int64_t window,
                                double softCap, Value sinks) {
-  OpBuilder &builder = graph.getBuilder();
-  Location at = graph.location("");
-  Value positions = graph.input("positions"), sequences = graph.input("sequences"), pages = graph.input("page_table");
-  auto &[keys, values] = caches[number];
-  keys = nn::CacheAppendOp::create(builder, at, keys.getType(), keys, key, positions, sequences, pages, true);
-  values = nn::CacheAppendOp::create(builder, at, values.getType(), values, value, positions, sequences, pages, false);
-  return nn::CachedAttentionOp::create(builder, at, query.getType(), query, keys, values, positions, sequences, pages,
-                                       sinks, builder.getF32FloatAttr(scale),
-                                       window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
-                                       softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr());
+  return cache.attend(graph, query, key, value, number, scale, window, softCap, sinks);
 }
 
 Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies &rotary) const {

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_IMPORT_HUGGINGFACE_DECODER_H
 #define INTARSIA_IMPORT_HUGGINGFACE_DECODER_H
 
+#include "lib/Import/HuggingFace/Architectures/KeyValueCache.h"
 #include "lib/Import/HuggingFace/Architectures/RotaryFrequencies.h"
 #include "lib/Import/HuggingFace/Registry.h"
 
@@ -18,7 +19,7 @@ namespace intarsia::importer {
 ///   input_ids, positions, sequences [tokens]      what the tokens are, where, and of which row of page_table
 ///   page_table [sequences, pages_of_a_sequence]   pages of each sequence, in order
 ///   output_tokens [outputs]                       whose logits are wanted, as numbers of tokens
-///   cache.N.keys, cache.N.values                  state, [pages, …]: nn.cached_attention says how
+///   cache.N.…                                     state: KeyValueCache.h says what
 ///   → logits [outputs, vocabulary], f32
 ///
 /// Activations are f32 whatever the weights are stored as.
@@ -59,14 +60,13 @@ protected:
                                 bool tied) const;
 
   Config config;
-  std::string cacheType;
   std::optional<int64_t> contextAsked;
   Extent vocabulary = 1, hidden = 1, intermediate = 1, layers = 1;
   int64_t heads = 1, keyValueHeads = 1, headDim = 1, context = 1;
   double scale = 1.0;
 
 private:
-  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> caches; // keys and values of each layer, as they are by now
+  KeyValueCache cache;
 };
 
 } // namespace intarsia::importer
