@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the Python and end-to-end tests share: the tools of a build, the MiniLM model, and its artifact."""
+"""What the Python and end-to-end tests share: the tools of a build, the MiniLM model, and artifacts."""
 
 from __future__ import annotations
 
@@ -78,6 +78,14 @@ def minilm(minilm_artifact: Path):
     import intarsia
 
     return intarsia.load(minilm_artifact)
+
+
+@pytest.fixture(scope="session")
+def glossary_artifact(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the small language model of examples/glossary, compiled."""
+    artifact = tmp_path_factory.mktemp("glossary") / "glossary.itx"
+    tools.compile(SOURCE / "examples" / "glossary", "-o", artifact)
+    return artifact
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@
 >>> result = module.main(input_ids=[[101, 7592, 102]])
 """
 
+from ._chat import ChatTemplate
 from ._compile import compile
 from ._errors import CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
 from ._generator import Generation, Generator
@@ -17,6 +18,7 @@ from ._sampling import Sampling
 __version__ = _version().split()[0]
 
 __all__ = [
+    "ChatTemplate",
     "CompileError",
     "CorruptError",
     "Error",

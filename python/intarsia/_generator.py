@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._errors import InvalidArgumentError, NotFoundError
+from ._chat import ChatTemplate
+from ._errors import InvalidArgumentError
 from ._module import Module, load, make_state
 from ._sampling import Sampling
+from ._tokenizer import open_tokenizer
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
 PREFILL_TOKENS = 512
@@ -52,15 +54,34 @@ class Generator:
     artifact : path or Module
         A module with a function ``step``.
     tokenizer : path or tokenizers.Tokenizer, optional
-        A ``tokenizer.json``, the directory that holds one, or a tokenizer of the package tokenizers. Without it,
-        prompts are lists of token ids and results have no text.
+        A ``tokenizer.json``, the directory that holds one, or a tokenizer of the package tokenizers. Without it, the
+        ``tokenizer.json`` beside the artifact; where there is none, prompts are lists of token ids and results have no
+        text.
+    chat_template : ChatTemplate or str, optional
+        How `chat` writes messages, instead of the template beside the tokenizer; a str is Jinja2 text.
+
+    Attributes
+    ----------
+    vocabulary : int
+        Logits of a token.
+    context : int
+        The most tokens of a sequence, prompt and answer.
+    tokenizer : tokenizers.Tokenizer or None
+        What makes token ids from text.
+    chat_template : ChatTemplate or None
+        What makes text from messages; None: the model is none for chats.
 
     Notes
     -----
     The caches belong to the generator: it serves one call at a time. `stream` is a call until it is exhausted.
     """
 
-    def __init__(self, artifact: str | os.PathLike[str] | Module, tokenizer: Any = None) -> None:
+    def __init__(
+        self,
+        artifact: str | os.PathLike[str] | Module,
+        tokenizer: Any = None,
+        chat_template: ChatTemplate | str | None = None,
+    ) -> None:
         self.module = artifact if isinstance(artifact, Module) else load(artifact)
         if "step" not in self.module.functions:
             raise InvalidArgumentError(
@@ -73,7 +94,12 @@ class Generator:
         self.context: int = inputs["positions"].value_range[1]
         self._page = inputs["cache.0.values"].shape[2]
         self._ends = set(metadata.get("eos_token_ids", []))
-        self.tokenizer = _open_tokenizer(tokenizer)
+        text = open_tokenizer(tokenizer, Path(self.module.path))
+        self.tokenizer, self.chat_template = text.tokenizer, text.chat_template
+        if isinstance(chat_template, str):
+            special = self.chat_template.special_tokens if self.chat_template else {}
+            chat_template = ChatTemplate({"default": chat_template}, special)
+        self.chat_template = chat_template or self.chat_template
         if self.tokenizer is not None and self.tokenizer.get_vocab_size() > self.vocabulary:
             raise InvalidArgumentError(
                 f"the tokenizer has {self.tokenizer.get_vocab_size()} tokens, the model {self.vocabulary}: "
@@ -101,6 +127,56 @@ class Generator:
                 f"a prompt has {len(ids)} tokens, the model's context {self.context}", "invalid argument"
             )
         return ids
+
+    def encode_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        **variables: Any,
+    ) -> list[int]:
+        """Return the token ids of messages and of what begins an answer; see `ChatTemplate.render`."""
+        if self.tokenizer is None:
+            raise InvalidArgumentError("a chat needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
+        if self.chat_template is None:
+            raise InvalidArgumentError(
+                "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
+                "(Generator(artifact, tokenizer=…, chat_template=…))",
+                "invalid argument",
+            )
+        text = self.chat_template.render(messages, tools=tools, template=template, **variables)
+        return self.encode(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        max_tokens: int = 512,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Generation:
+        """Answer the last of some messages.
+
+        Parameters
+        ----------
+        messages : sequence of mappings
+            ``[{"role": "user", "content": "Hello"}]``; ``stream(encode_chat(messages))`` streams the answer.
+        max_tokens : int
+            The most tokens to generate.
+        tools : sequence of mappings, optional
+            JSON schemas of functions, given to the template; a call that the model asks for is in the text.
+        template : str, optional
+            Name of one of several templates, or the text of another.
+        template_variables : mapping, optional
+            More values that the template knows, such as ``{"enable_thinking": False}``.
+        **options
+            As of `generate`.
+        """
+        prompt = self.encode_chat(messages, tools=tools, template=template, **(template_variables or {}))
+        return self.generate(prompt, max_tokens, **options)[0]
 
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Return the logits [length, vocabulary] after each token of each sequence."""
@@ -364,21 +440,3 @@ def _log_probability(logits: np.ndarray, token: int) -> float:
     row = logits.astype(np.float64)
     largest = row.max()
     return float(row[token] - largest - np.log(np.exp(row - largest).sum()))
-
-
-def _open_tokenizer(tokenizer: Any) -> Any:
-    if tokenizer is None or hasattr(tokenizer, "encode"):
-        return tokenizer
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise NotFoundError("tokenizers is not installed: pip install tokenizers", "not found") from error
-    path = Path(tokenizer)
-    if path.is_dir():
-        path /= "tokenizer.json"
-    if not path.is_file():
-        raise NotFoundError(f"{path}: there is no such file", "not found")
-    try:
-        return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the package raises plain Exception
-        raise InvalidArgumentError(f"{path}: {error}", "invalid argument") from error
