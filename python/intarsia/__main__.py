@@ -18,6 +18,8 @@ from ._errors import Error
 from ._generator import Generator
 from ._module import set_threads
 
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+
 
 def _resident_bytes() -> int:
     """Memory of this process that is in RAM, as Linux counts it."""
@@ -28,11 +30,16 @@ def _resident_bytes() -> int:
 def _generate(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, tokenizer=options.tokenizer)
     prompt = options.prompt if generator.tokenizer is not None else [int(token) for token in options.prompt.split()]
-    rules = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-    sampling = {name: getattr(options, name) for name in rules}
+    sampling = {name: getattr(options, name) for name in SAMPLING}
+    rules = {
+        "json_schema": options.json_schema and options.json_schema.read_text(encoding="utf-8"),
+        "regex": options.regex,
+        "grammar": options.grammar and options.grammar.read_text(encoding="utf-8"),
+    }
+    pieces = generator.stream(prompt, options.max_tokens, stop=options.stop, seed=options.seed, **rules, **sampling)
     separator = "" if generator.tokenizer is not None else " "
     try:
-        for piece in generator.stream(prompt, options.max_tokens, stop=options.stop, seed=options.seed, **sampling):
+        for piece in pieces:
             print(piece, end=separator, flush=True)
     finally:
         print(flush=True)
@@ -110,6 +117,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
     one.add_argument("--seed", type=int, help="makes sampling repeatable")
     one.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends the text; may be repeated")
+    form = one.add_mutually_exclusive_group()
+    form.add_argument("--json-schema", type=Path, metavar="FILE", help="write JSON that is valid by this schema")
+    form.add_argument("--regex", help="write a text that matches this regular expression")
+    form.add_argument("--grammar", type=Path, metavar="FILE", help="write a text of this grammar, as Lark")
 
     one = command(commands, "perplexity", "say how well the model predicts a text")
     one.set_defaults(run=_perplexity)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ._chat import ChatTemplate
+from ._constrained import Constraint, Grammars
 from ._errors import InvalidArgumentError
 from ._module import Module, load, make_state
-from ._sampling import Sampling
+from ._sampling import Sampling, draw
 from ._tokenizer import open_tokenizer
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
@@ -36,8 +37,8 @@ class Generation:
     logprobs : list of float
         Natural logarithm of each new token's probability before sampling rules.
     finish_reason : str
-        ``"end"`` (the model ended its text), ``"stop"`` (a stop string came), ``"length"`` (`max_tokens` or the
-        model's context is used up).
+        ``"end"`` (the model ended its text, or the text is complete by its schema or grammar), ``"stop"`` (a stop
+        string came), ``"length"`` (`max_tokens` or the model's context is used up).
     """
 
     ids: list[int]
@@ -109,6 +110,7 @@ class Generator:
         self._bos = metadata.get("bos_token_id")
         self._pages = 0
         self._state: dict[str, np.ndarray] = {}
+        self._grammars: Grammars | None = None
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
@@ -225,6 +227,9 @@ class Generator:
         *,
         stop: str | Sequence[str] = (),
         seed: int | None = None,
+        json_schema: str | Mapping[str, Any] | None = None,
+        regex: str | None = None,
+        grammar: str | None = None,
         **sampling: Any,
     ) -> list[Generation]:
         """Continue each prompt.
@@ -239,13 +244,20 @@ class Generator:
             Texts that end the generation; they are not part of the result.
         seed : int, optional
             Makes sampling repeatable. Each prompt draws from a stream of its own, whatever else is in the batch.
+        json_schema : str or mapping, optional
+            The text is JSON that is valid by this schema, once it has ended (`finish_reason` is not ``"length"``).
+        regex : str, optional
+            The whole text matches this regular expression (in the syntax of Rust's crate regex).
+        grammar : str, optional
+            The text follows this context-free grammar, in llguidance's form of Lark.
         **sampling
             `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
             token is taken.
         """
         if isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], (int, np.integer))):
             prompts = [prompts]  # type: ignore[list-item]
-        writers = self._start(prompts, max_tokens, stop, seed, Sampling(**sampling))
+        constraint = self._constraint(json_schema, regex, grammar)
+        writers = self._start(prompts, max_tokens, stop, seed, Sampling(**sampling), constraint)
         for _ in self._run(writers, max_tokens):
             pass
         return [writer.result() for writer in writers]
@@ -257,16 +269,41 @@ class Generator:
         *,
         stop: str | Sequence[str] = (),
         seed: int | None = None,
+        json_schema: str | Mapping[str, Any] | None = None,
+        regex: str | None = None,
+        grammar: str | None = None,
         **sampling: Any,
     ) -> Iterator[str | int]:
-        """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer."""
-        (writer,) = self._start([prompt], max_tokens, stop, seed, Sampling(**sampling))
-        for _ in self._run([writer], max_tokens):
-            yield from writer.news()
-        yield from writer.news(last=True)
+        """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer.
+
+        The parameters are those of `generate`.
+        """
+        constraint = self._constraint(json_schema, regex, grammar)
+        writers = self._start([prompt], max_tokens, stop, seed, Sampling(**sampling), constraint)
+        return self._pieces(writers, max_tokens)
+
+    def _pieces(self, writers: list[_Writer], max_tokens: int) -> Iterator[str | int]:
+        for _ in self._run(writers, max_tokens):
+            yield from writers[0].news()
+        yield from writers[0].news(last=True)
+
+    def _constraint(self, json_schema: Any, regex: str | None, grammar: str | None) -> Constraint | None:
+        if json_schema is None and regex is None and grammar is None:
+            return None
+        if self.tokenizer is None:
+            raise InvalidArgumentError("json_schema, regex and grammar need a tokenizer", "invalid argument")
+        if self._grammars is None:
+            self._grammars = Grammars(self.tokenizer, self.vocabulary, self._ends)
+        return self._grammars.constraint(json_schema, regex, grammar)
 
     def _start(
-        self, prompts: Sequence[Any], max_tokens: int, stop: str | Sequence[str], seed: int | None, sampling: Sampling
+        self,
+        prompts: Sequence[Any],
+        max_tokens: int,
+        stop: str | Sequence[str],
+        seed: int | None,
+        sampling: Sampling,
+        constraint: Constraint | None,
     ) -> list[_Writer]:
         if max_tokens < 1:
             raise InvalidArgumentError(f"max_tokens is {max_tokens}, must be at least 1", "invalid argument")
@@ -275,7 +312,14 @@ class Generator:
             raise InvalidArgumentError("stop strings need a tokenizer", "invalid argument")
         randoms = np.random.SeedSequence(seed).spawn(len(prompts))
         return [
-            _Writer(self, self.encode(prompt), stops, sampling, np.random.default_rng(random))
+            _Writer(
+                self,
+                self.encode(prompt),
+                stops,
+                sampling,
+                np.random.default_rng(random),
+                None if constraint is None else constraint.copy(),
+            )
             for prompt, random in zip(prompts, randoms, strict=True)
         ]
 
@@ -384,22 +428,34 @@ class _Writer:
         stops: list[str],
         sampling: Sampling,
         random: np.random.Generator,
+        constraint: Constraint | None,
     ) -> None:
         self.tokenizer = generator.tokenizer
-        self.ends = generator._ends
+        self.ends = generator._ends if constraint is None else generator._ends | constraint.ends
         self.prompt, self.stops, self.sampling, self.random = prompt, stops, sampling, random
+        self.constraint = constraint
         self.ids: list[int] = []
         self.logprobs: list[float] = []
         self.finish_reason = "length"
         self.text = ""
         self.told = 0
 
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """Return the probability [vocabulary] of each token as the next one."""
+        allowed = logits if self.constraint is None else self.constraint.restrict(logits)
+        return self.sampling.probabilities(allowed, np.asarray(self.prompt + self.ids))
+
     def take(self, logits: np.ndarray) -> int | None:
         """Choose the next token; None when the text ends."""
-        token = self.sampling.choose(logits, np.asarray(self.prompt + self.ids), self.random)
+        token = draw(self.probabilities(logits), self.random)
+        return token if self.add(token, logits) else None
+
+    def add(self, token: int, logits: np.ndarray) -> bool:
+        """Go on with a token, given the logits that it was chosen by; return whether the text goes on after it."""
+        complete = self.constraint is not None and self.constraint.accept(token)
         if token in self.ends:
             self.finish_reason = "end"
-            return None
+            return False
         self.ids.append(token)
         self.logprobs.append(_log_probability(logits, token))
         if self.tokenizer is not None:
@@ -408,8 +464,10 @@ class _Writer:
             if found:
                 self.text = self.text[: min(found)]
                 self.finish_reason = "stop"
-                return None
-        return token
+                return False
+        if complete:
+            self.finish_reason = "end"
+        return not complete
 
     def news(self, last: bool = False) -> Iterator[str | int]:
         """Yield what nothing that comes can change any more."""

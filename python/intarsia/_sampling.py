@@ -75,9 +75,8 @@ class Sampling:
             result[result < self.min_p * result.max()] = 0.0
         return result / result.sum()
 
-    def choose(self, logits: np.ndarray, context: np.ndarray, random: np.random.Generator) -> int:
-        """Return the next token after `context` [tokens], given its logits [vocabulary]."""
-        probabilities = self.probabilities(logits, context)
-        if self.temperature == 0.0:
-            return int(probabilities.argmax())
-        return int(np.searchsorted(np.cumsum(probabilities), random.random() * probabilities.sum(), side="right"))
+
+def draw(probabilities: np.ndarray, random: np.random.Generator) -> int:
+    """Return a token with its probability; `probabilities` [vocabulary] need not sum to 1."""
+    cumulative = np.cumsum(probabilities)
+    return int(np.searchsorted(cumulative, random.random() * cumulative[-1], side="right"))

@@ -39,6 +39,22 @@ def test_generate(artifact):
     assert len([int(token) for token in ids.stdout.split()]) == 3
 
 
+def test_generate_json(artifact, tmp_path):
+    (tmp_path / "schema.json").write_text(
+        '{"type": "array", "items": {"enum": ["a", 1]}, "minItems": 2, "maxItems": 3}'
+    )
+    common = ("generate", artifact, "run (verb):", f"--tokenizer={MODEL}", "--temperature=1", "--seed=1")
+    result = intarsia(*common, f"--json-schema={tmp_path / 'schema.json'}")
+    assert result.returncode == 0, result.stderr
+    assert set(json.loads(result.stdout)) <= {"a", 1}
+    assert intarsia(*common, "--regex=(yes|no)!").stdout in ("yes!\n", "no!\n")
+    (tmp_path / "grammar.lark").write_text('start: "maybe" "?"')
+    assert intarsia(*common, f"--grammar={tmp_path / 'grammar.lark'}").stdout == "maybe?\n"
+    result = intarsia(*common, f"--json-schema={tmp_path / 'grammar.lark'}")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: json_schema: ")
+
+
 def test_perplexity(artifact):
     arguments = ("perplexity", artifact, MODEL / "heldout.txt", f"--tokenizer={MODEL}", "--lines", "--windows=20")
     result = intarsia(*arguments)
