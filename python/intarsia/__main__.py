@@ -36,7 +36,16 @@ def _generate(options: argparse.Namespace) -> None:
         "regex": options.regex,
         "grammar": options.grammar and options.grammar.read_text(encoding="utf-8"),
     }
-    pieces = generator.stream(prompt, options.max_tokens, stop=options.stop, seed=options.seed, **rules, **sampling)
+    pieces = generator.stream(
+        prompt,
+        options.max_tokens,
+        stop=options.stop,
+        seed=options.seed,
+        draft=options.draft,
+        draft_tokens=options.draft_tokens,
+        **rules,
+        **sampling,
+    )
     separator = "" if generator.tokenizer is not None else " "
     try:
         for piece in pieces:
@@ -117,6 +126,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
     one.add_argument("--seed", type=int, help="makes sampling repeatable")
     one.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends the text; may be repeated")
+    one.add_argument("--draft", type=Path, metavar="ARTIFACT", help="a smaller model that proposes tokens, for speed")
+    one.add_argument("--draft-tokens", type=int, default=4, help="tokens proposed at once (default: %(default)s)")
     form = one.add_mutually_exclusive_group()
     form.add_argument("--json-schema", type=Path, metavar="FILE", help="write JSON that is valid by this schema")
     form.add_argument("--regex", help="write a text that matches this regular expression")

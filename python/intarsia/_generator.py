@@ -18,6 +18,7 @@ from ._constrained import Constraint, Grammars
 from ._errors import InvalidArgumentError
 from ._module import Module, load, make_state
 from ._sampling import Sampling, draw
+from ._speculative import check_draft, speculate
 from ._tokenizer import open_tokenizer
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
@@ -111,6 +112,7 @@ class Generator:
         self._pages = 0
         self._state: dict[str, np.ndarray] = {}
         self._grammars: Grammars | None = None
+        self._drafts: dict[str | Generator, Generator] = {}  # those that were checked, by what was given
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
@@ -230,6 +232,8 @@ class Generator:
         json_schema: str | Mapping[str, Any] | None = None,
         regex: str | None = None,
         grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
         **sampling: Any,
     ) -> list[Generation]:
         """Continue each prompt.
@@ -250,6 +254,11 @@ class Generator:
             The whole text matches this regular expression (in the syntax of Rust's crate regex).
         grammar : str, optional
             The text follows this context-free grammar, in llguidance's form of Lark.
+        draft : Generator or path, optional
+            A smaller model with the same tokenizer: it proposes tokens, this one judges several of them in one call.
+            Texts are as without, for the most likely token, or distributed as without, for sampling (arXiv 2211.17192).
+        draft_tokens : int
+            The most tokens that are proposed at once.
         **sampling
             `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
             token is taken.
@@ -258,7 +267,7 @@ class Generator:
             prompts = [prompts]  # type: ignore[list-item]
         constraint = self._constraint(json_schema, regex, grammar)
         writers = self._start(prompts, max_tokens, stop, seed, Sampling(**sampling), constraint)
-        for _ in self._run(writers, max_tokens):
+        for _ in self._run(writers, max_tokens, self._open_draft(draft), draft_tokens):
             pass
         return [writer.result() for writer in writers]
 
@@ -272,6 +281,8 @@ class Generator:
         json_schema: str | Mapping[str, Any] | None = None,
         regex: str | None = None,
         grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
         **sampling: Any,
     ) -> Iterator[str | int]:
         """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer.
@@ -280,12 +291,22 @@ class Generator:
         """
         constraint = self._constraint(json_schema, regex, grammar)
         writers = self._start([prompt], max_tokens, stop, seed, Sampling(**sampling), constraint)
-        return self._pieces(writers, max_tokens)
+        return self._pieces(writers[0], self._run(writers, max_tokens, self._open_draft(draft), draft_tokens))
 
-    def _pieces(self, writers: list[_Writer], max_tokens: int) -> Iterator[str | int]:
-        for _ in self._run(writers, max_tokens):
-            yield from writers[0].news()
-        yield from writers[0].news(last=True)
+    def _pieces(self, writer: _Writer, steps: Iterator[None]) -> Iterator[str | int]:
+        for _ in steps:
+            yield from writer.news()
+        yield from writer.news(last=True)
+
+    def _open_draft(self, draft: Generator | str | os.PathLike[str] | None) -> Generator | None:
+        if draft is None:
+            return None
+        key = draft if isinstance(draft, Generator) else os.fsdecode(draft)
+        if key not in self._drafts:
+            opened = draft if isinstance(draft, Generator) else Generator(draft)
+            check_draft(self, opened)
+            self._drafts[key] = opened
+        return self._drafts[key]
 
     def _constraint(self, json_schema: Any, regex: str | None, grammar: str | None) -> Constraint | None:
         if json_schema is None and regex is None and grammar is None:
@@ -323,9 +344,21 @@ class Generator:
             for prompt, random in zip(prompts, randoms, strict=True)
         ]
 
-    def _run(self, writers: list[_Writer], max_tokens: int) -> Iterator[None]:
+    def _run(
+        self, writers: list[_Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
+    ) -> Iterator[None]:
         """Decode all of them together until each has ended; yields after every step."""
-        batch = _Batch(self, [writer.prompt for writer in writers], max_tokens)
+        if draft_tokens < 1:
+            raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
+        prompts = [writer.prompt for writer in writers]
+        batch = _Batch(self, prompts, max_tokens)
+        if draft is None:
+            return self._decode(batch, writers, max_tokens)
+        # A prompt that is beyond the draft's context is continued without it: its first token only keeps the place.
+        fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
+        return speculate(batch, _Batch(draft, fitting, max_tokens), writers, max_tokens, draft_tokens)
+
+    def _decode(self, batch: _Batch, writers: list[_Writer], max_tokens: int) -> Iterator[None]:
         latest: dict[int, np.ndarray] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
         for count in range(1, max_tokens + 1):
             tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
@@ -338,7 +371,7 @@ class Generator:
     def _reserve(self, pages: int) -> dict[str, np.ndarray]:
         """Return caches with at least so many pages."""
         if pages > self._pages:
-            self._state = {}  # the old ones go before the new ones come
+            self._state, self._pages = {}, 0  # the old ones go before the new ones come
             self._state = make_state(self._step, pages=pages)
             self._pages = pages
         return self._state
@@ -360,9 +393,17 @@ class _Batch:
             first += count
         self.state = generator._reserve(first)
 
+    def room(self, sequence: int) -> int:
+        """Tokens that still fit the model's context."""
+        return self.generator.context - self.lengths[sequence]
+
     def has_room(self, sequence: int) -> bool:
         """Whether another token fits the model's context."""
-        return self.lengths[sequence] < self.generator.context
+        return self.room(sequence) > 0
+
+    def rewind(self, sequence: int, length: int) -> None:
+        """Forget all but the first tokens of a sequence."""
+        self.lengths[sequence] = length
 
     def prefill(self, every_token: bool) -> list[list[np.ndarray]]:
         """Run all prompts in chunks; logits of every token, or of the last one of each prompt."""
@@ -401,7 +442,13 @@ class _Batch:
 
     def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
         """Logits after one more token of some sequences."""
-        return list(self._step([(i, [token]) for i, token in tokens.items()], range(len(tokens))))
+        return [rows[-1] for rows in self.extend({i: [token] for i, token in tokens.items()}, every_token=False)]
+
+    def extend(self, tokens: dict[int, list[int]], every_token: bool) -> list[np.ndarray]:
+        """Logits after more tokens of some sequences: of every token, or of the last one of each."""
+        ends = np.cumsum([len(ids) for ids in tokens.values()])
+        logits = self._step(list(tokens.items()), range(ends[-1]) if every_token else ends - 1)
+        return np.split(logits, ends[:-1] if every_token else range(1, len(ends)))
 
     def _step(self, rows: list[tuple[int, list[int]]], outputs: Sequence[int]) -> np.ndarray:
         positions = []
@@ -431,6 +478,7 @@ class _Writer:
         constraint: Constraint | None,
     ) -> None:
         self.tokenizer = generator.tokenizer
+        self.vocabulary = generator.vocabulary
         self.ends = generator._ends if constraint is None else generator._ends | constraint.ends
         self.prompt, self.stops, self.sampling, self.random = prompt, stops, sampling, random
         self.constraint = constraint

@@ -35,6 +35,11 @@ def test_generate(artifact):
     assert result.returncode == 0, result.stderr
     assert text["greedy_text"][0].startswith(result.stdout.rstrip("\n"))
     assert len(result.stdout) > 8
+    drafted = intarsia(
+        *("generate", artifact, text["prompts"][0], f"--tokenizer={MODEL}", "--max-tokens=8"),
+        *(f"--draft={artifact}", "--draft-tokens=2"),
+    )
+    assert drafted.stdout == result.stdout
     ids = intarsia("generate", artifact, "0 100 101", "--max-tokens=3")
     assert len([int(token) for token in ids.stdout.split()]) == 3
 
