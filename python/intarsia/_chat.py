@@ -115,8 +115,8 @@ def open_chat_template(folder: Path) -> ChatTemplate | None:
     ``chat_template.jinja`` and ``additional_chat_templates/*.jinja`` go before ``chat_template.json`` and
     ``tokenizer_config.json``, as in transformers.
     """
-    config = _read_json(folder / "tokenizer_config.json")
-    special = {**_read_json(folder / "special_tokens_map.json"), **config}
+    config = read_json(folder / "tokenizer_config.json")
+    special = {**read_json(folder / "special_tokens_map.json"), **config}
     tokens = {}
     for name in SPECIAL_TOKENS:
         value = special.get(name)
@@ -129,7 +129,7 @@ def open_chat_template(folder: Path) -> ChatTemplate | None:
     for file in sorted(folder.glob("additional_chat_templates/*.jinja")):
         templates[file.stem] = _read(file)
     if not templates:
-        found = _read_json(folder / "chat_template.json").get("chat_template") or config.get("chat_template")
+        found = read_json(folder / "chat_template.json").get("chat_template") or config.get("chat_template")
         templates = _by_name(found, folder)
     return ChatTemplate(templates, tokens) if templates else None
 
@@ -158,7 +158,8 @@ def _read(file: Path) -> str:
         raise InvalidArgumentError(f"{file}: is not UTF-8: {error}", "invalid argument") from error
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object that a file holds, empty where there is no file."""
     if not file.is_file():
         return {}
     try:

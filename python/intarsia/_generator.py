@@ -56,9 +56,9 @@ class Generator:
     artifact : path or Module
         A module with a function ``step``.
     tokenizer : path or tokenizers.Tokenizer, optional
-        A ``tokenizer.json``, the directory that holds one, or a tokenizer of the package tokenizers. Without it, the
-        ``tokenizer.json`` beside the artifact; where there is none, prompts are lists of token ids and results have no
-        text.
+        A ``tokenizer.json``, the directory that holds one, a GGUF file, or a tokenizer of the package tokenizers.
+        Without it, the ``tokenizer.json`` beside the artifact; where there is none, prompts are lists of token ids and
+        results have no text.
     chat_template : ChatTemplate or str, optional
         How `chat` writes messages, instead of the template beside the tokenizer; a str is Jinja2 text.
 
@@ -108,7 +108,7 @@ class Generator:
                 "is it another model's?",
                 "invalid argument",
             )
-        self._bos = metadata.get("bos_token_id")
+        self._bos = metadata.get("bos_token_id") if text.add_bos else None
         self._pages = 0
         self._state: dict[str, np.ndarray] = {}
         self._grammars: Grammars | None = None

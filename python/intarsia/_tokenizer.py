@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._chat import ChatTemplate, open_chat_template
+from ._chat import ChatTemplate, open_chat_template, read_json
 from ._errors import InvalidArgumentError, NotFoundError
+from ._gguf_tokenizer import read_gguf_text
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,13 @@ class Text:
         None: there is no text, only token ids.
     chat_template : ChatTemplate or None
         None: the model is none for chats.
+    add_bos : bool
+        Whether a text begins with the token for that, where the model has one.
     """
 
     tokenizer: Any = None
     chat_template: ChatTemplate | None = None
+    add_bos: bool = True
 
 
 def open_tokenizer(tokenizer: Any, artifact: Path) -> Text:
@@ -34,7 +38,7 @@ def open_tokenizer(tokenizer: Any, artifact: Path) -> Text:
     Parameters
     ----------
     tokenizer : path, tokenizers.Tokenizer, or None
-        A Hugging Face directory, a ``tokenizer.json``, or a tokenizer that is open. None: the
+        A Hugging Face directory, a ``tokenizer.json``, a GGUF file, or a tokenizer that is open. None: the
         ``tokenizer.json`` that lies beside the artifact, if one does.
     artifact : path
         The artifact of the model.
@@ -66,8 +70,12 @@ def import_tokenizers() -> Any:
 
 def _open_file(path: Path) -> Text:
     tokenizers = import_tokenizers()
+    if path.suffix == ".gguf":
+        text = read_gguf_text(path)
+        return Text(text.tokenizer, text.chat_template, text.add_bos)
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the package raises plain Exception
         raise InvalidArgumentError(f"{path}: {error}", "invalid argument") from error
-    return Text(tokenizer, open_chat_template(path.parent))
+    add_bos = read_json(path.parent / "tokenizer_config.json").get("add_bos_token")
+    return Text(tokenizer, open_chat_template(path.parent), add_bos if isinstance(add_bos, bool) else True)
