@@ -109,6 +109,11 @@ class Generator:
                 "invalid argument",
             )
         self._bos = metadata.get("bos_token_id") if text.add_bos else None
+        self._document_end = sorted(self._ends)[:1]
+        if self.chat_template is not None and self.tokenizer is not None:
+            # Models for chats often end an answer otherwise than a document.
+            end = self.tokenizer.token_to_id(self.chat_template.special_tokens.get("eos_token", ""))
+            self._ends |= set() if end is None else {end}
         self._pages = 0
         self._state: dict[str, np.ndarray] = {}
         self._grammars: Grammars | None = None
@@ -192,7 +197,7 @@ class Generator:
         if self.tokenizer is None:
             raise InvalidArgumentError("a text needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
         begin = [] if self._bos is None else [self._bos]
-        return begin + self.tokenizer.encode(text, add_special_tokens=False).ids + sorted(self._ends)[:1]
+        return begin + self.tokenizer.encode(text, add_special_tokens=False).ids + self._document_end
 
     def cross_entropy(self, window: Sequence[int]) -> float:
         """Return the mean of -log p of tokens 1 … of a window, each given those before it."""
@@ -265,38 +270,43 @@ class Generator:
         """
         if isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], (int, np.integer))):
             prompts = [prompts]  # type: ignore[list-item]
-        constraint = self._constraint(json_schema, regex, grammar)
-        writers = self._start(prompts, max_tokens, stop, seed, Sampling(**sampling), constraint)
-        for _ in self._run(writers, max_tokens, self._open_draft(draft), draft_tokens):
+        writers, steps = self._start(
+            prompts,
+            max_tokens,
+            stop=stop,
+            seed=seed,
+            json_schema=json_schema,
+            regex=regex,
+            grammar=grammar,
+            draft=draft,
+            draft_tokens=draft_tokens,
+            **sampling,
+        )
+        for _ in steps:
             pass
         return [writer.result() for writer in writers]
 
-    def stream(
-        self,
-        prompt: str | Sequence[int],
-        max_tokens: int = 128,
-        *,
-        stop: str | Sequence[str] = (),
-        seed: int | None = None,
-        json_schema: str | Mapping[str, Any] | None = None,
-        regex: str | None = None,
-        grammar: str | None = None,
-        draft: Generator | str | os.PathLike[str] | None = None,
-        draft_tokens: int = 4,
-        **sampling: Any,
-    ) -> Iterator[str | int]:
+    def stream(self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any) -> Iterator[str | int]:
         """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer.
 
         The parameters are those of `generate`.
         """
-        constraint = self._constraint(json_schema, regex, grammar)
-        writers = self._start([prompt], max_tokens, stop, seed, Sampling(**sampling), constraint)
-        return self._pieces(writers[0], self._run(writers, max_tokens, self._open_draft(draft), draft_tokens))
+        return _pieces(*self.start(prompt, max_tokens, **options))
 
-    def _pieces(self, writer: _Writer, steps: Iterator[None]) -> Iterator[str | int]:
-        for _ in steps:
-            yield from writer.news()
-        yield from writer.news(last=True)
+    def start(
+        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any
+    ) -> tuple[Writer, Iterator[None]]:
+        """Begin to continue one prompt, for those who want to see more of it than `stream` shows.
+
+        Returns
+        -------
+        Writer
+            What is written so far.
+        iterator
+            Each of its steps adds a token or more.
+        """
+        writers, steps = self._start([prompt], max_tokens, **options)
+        return writers[0], steps
 
     def _open_draft(self, draft: Generator | str | os.PathLike[str] | None) -> Generator | None:
         if draft is None:
@@ -321,35 +331,44 @@ class Generator:
         self,
         prompts: Sequence[Any],
         max_tokens: int,
-        stop: str | Sequence[str],
-        seed: int | None,
-        sampling: Sampling,
-        constraint: Constraint | None,
-    ) -> list[_Writer]:
+        *,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        json_schema: Any = None,
+        regex: str | None = None,
+        grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
+        **sampling: Any,
+    ) -> tuple[list[Writer], Iterator[None]]:
+        """Check everything that is asked for; nothing is computed before the first step."""
         if max_tokens < 1:
             raise InvalidArgumentError(f"max_tokens is {max_tokens}, must be at least 1", "invalid argument")
+        if draft_tokens < 1:
+            raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
         stops = [stop] if isinstance(stop, str) else list(stop)
         if stops and self.tokenizer is None:
             raise InvalidArgumentError("stop strings need a tokenizer", "invalid argument")
+        rules = Sampling(**sampling)
+        constraint = self._constraint(json_schema, regex, grammar)
         randoms = np.random.SeedSequence(seed).spawn(len(prompts))
-        return [
-            _Writer(
+        writers = [
+            Writer(
                 self,
                 self.encode(prompt),
                 stops,
-                sampling,
+                rules,
                 np.random.default_rng(random),
                 None if constraint is None else constraint.copy(),
             )
             for prompt, random in zip(prompts, randoms, strict=True)
         ]
+        return writers, self._run(writers, max_tokens, self._open_draft(draft), draft_tokens)
 
     def _run(
-        self, writers: list[_Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
+        self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
     ) -> Iterator[None]:
         """Decode all of them together until each has ended; yields after every step."""
-        if draft_tokens < 1:
-            raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
         prompts = [writer.prompt for writer in writers]
         batch = _Batch(self, prompts, max_tokens)
         if draft is None:
@@ -358,7 +377,7 @@ class Generator:
         fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
         return speculate(batch, _Batch(draft, fitting, max_tokens), writers, max_tokens, draft_tokens)
 
-    def _decode(self, batch: _Batch, writers: list[_Writer], max_tokens: int) -> Iterator[None]:
+    def _decode(self, batch: _Batch, writers: list[Writer], max_tokens: int) -> Iterator[None]:
         latest: dict[int, np.ndarray] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
         for count in range(1, max_tokens + 1):
             tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
@@ -465,8 +484,14 @@ class _Batch:
         )
 
 
-class _Writer:
-    """What comes after one prompt."""
+def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
+    for _ in steps:
+        yield from writer.news()
+    yield from writer.news(last=True)
+
+
+class Writer:
+    """What comes after one prompt; has the attributes of `Generation` while they grow."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from ._errors import InvalidArgumentError
 from ._sampling import draw
 
 if TYPE_CHECKING:
-    from ._generator import Generator, _Batch, _Writer
+    from ._generator import Generator, Writer, _Batch
 
 
 def check_draft(target: Generator, draft: Generator) -> None:
@@ -68,7 +68,7 @@ def choose(target: np.ndarray, draft: np.ndarray, token: int, random: np.random.
 
 
 def speculate(
-    batch: _Batch, drafts: _Batch, writers: list[_Writer], max_tokens: int, draft_tokens: int
+    batch: _Batch, drafts: _Batch, writers: list[Writer], max_tokens: int, draft_tokens: int
 ) -> Iterator[None]:
     """Decode all texts together until each has ended; yields after every call of the model.
 
@@ -76,7 +76,7 @@ def speculate(
     ----------
     batch, drafts : _Batch
         The sequences in the caches of the model, and of the draft model.
-    writers : list of _Writer
+    writers : list of Writer
         What chooses tokens and collects them.
     max_tokens : int
         The most tokens to generate for each.
@@ -109,7 +109,7 @@ def speculate(
 class _Proposal:
     """What the draft model proposes after one text: tokens, and the probabilities that each was drawn from."""
 
-    def __init__(self, writer: _Writer, limit: int) -> None:
+    def __init__(self, writer: Writer, limit: int) -> None:
         self.text = writer.prompt + writer.ids
         self.limit = limit
         self.tokens: list[int] = []
@@ -144,7 +144,7 @@ def _propose(drafts: _Batch, proposals: dict[int, _Proposal]) -> None:
         feed = {i: proposals[i].tokens[-1:] for i in feed if len(proposals[i].tokens) < proposals[i].limit}
 
 
-def _judge(writer: _Writer, rows: np.ndarray, proposal: _Proposal) -> bool:
+def _judge(writer: Writer, rows: np.ndarray, proposal: _Proposal) -> bool:
     """Go on with the proposed tokens that stay and one of the model's own; return whether the text goes on.
 
     `rows` [proposed + 1, vocabulary] are the model's logits before each of the proposed tokens, and after the last.

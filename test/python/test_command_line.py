@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -108,4 +112,33 @@ def test_interrupt_ends_cleanly(artifact):
         rest, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert rest.endswith("\n")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (("perplexity", "MODEL", MODEL / "heldout.txt", f"--tokenizer={MODEL}", "--lines"), r"\r\d+/\d+ windows"),
+        (("bench", "llm", "MODEL", "--prefill=200", "--decode=50", "--rounds=1000"), r"\rround \d+/1000"),
+        (("bench", "llm", "MODEL", "--prefill=200", "--decode=50", "--rounds=1000", "--json"), r"\rround \d+/1000"),
+    ],
+)
+def test_interrupted_measurements_end_cleanly(artifact, arguments, shown):
+    """Progress is shown on a terminal; its line ends, and nothing that looks like a result is printed."""
+    command = [sys.executable, "-m", "intarsia", *(str(artifact if a == "MODEL" else a) for a in arguments)]
+    reader, terminal = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+        os.close(terminal)
+        errors = ""
+        while not re.search(shown, errors):
+            errors += os.read(reader, 4096).decode()
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # what reading from a terminal without a program raises
+            while data := os.read(reader, 4096):
+                errors += data.decode()
+        rest, _ = process.communicate(timeout=30)
+    os.close(reader)
+    assert process.returncode == 130, errors
+    assert rest == ""
+    assert errors.endswith("\r\n")
     assert "Traceback" not in errors
