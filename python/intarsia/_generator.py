@@ -102,12 +102,8 @@ class Generator:
             special = self.chat_template.special_tokens if self.chat_template else {}
             chat_template = ChatTemplate({"default": chat_template}, special)
         self.chat_template = chat_template or self.chat_template
-        if self.tokenizer is not None and self.tokenizer.get_vocab_size() > self.vocabulary:
-            raise InvalidArgumentError(
-                f"the tokenizer has {self.tokenizer.get_vocab_size()} tokens, the model {self.vocabulary}: "
-                "is it another model's?",
-                "invalid argument",
-            )
+        if self.tokenizer is not None:
+            _check_tokenizer(self.tokenizer, self.vocabulary, self._ends)
         self._bos = metadata.get("bos_token_id") if text.add_bos else None
         self._document_end = sorted(self._ends)[:1]
         if self.chat_template is not None and self.tokenizer is not None:
@@ -565,6 +561,21 @@ class Writer:
         """Return the finished text."""
         text = None if self.tokenizer is None else self.text
         return Generation(self.ids, text, self.logprobs, self.finish_reason)
+
+
+def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:
+    """Refuse a tokenizer that cannot be the model's; a model may have more tokens, for alignment."""
+    count = tokenizer.get_vocab_size()
+    if count > vocabulary:
+        raise InvalidArgumentError(
+            f"the tokenizer has {count} tokens, the model {vocabulary}: is it another model's?", "invalid argument"
+        )
+    if ends and all(tokenizer.id_to_token(end) is None for end in ends):
+        raise InvalidArgumentError(
+            f"the model ends texts with token {min(ends)}, which the tokenizer with its {count} tokens does not have: "
+            "is it another model's?",
+            "invalid argument",
+        )
 
 
 def _log_probability(logits: np.ndarray, token: int) -> float:

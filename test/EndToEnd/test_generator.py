@@ -145,6 +145,11 @@ def test_other_tokenizers_and_models(tools, scratch, generator):
     larger = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
     with pytest.raises(intarsia.InvalidArgumentError, match="the tokenizer has 5000 tokens, the model 4096"):
         intarsia.Generator(generator.module, tokenizer=larger)
+    single = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    with pytest.raises(
+        intarsia.InvalidArgumentError, match="the model ends texts with token 1, which the tokenizer with"
+    ):
+        intarsia.Generator(generator.module, tokenizer=single)
     with pytest.raises(intarsia.NotFoundError, match="there is no such file"):
         intarsia.Generator(generator.module, tokenizer=scratch)
     tools.compile(HERE / "models" / "bert", "-o", scratch / "bert.itx")

@@ -87,6 +87,8 @@ def test_errors(artifact, tmp_path):
         (("generate", tmp_path / "none.itx", "x"), "none.itx"),
         (("generate", artifact, "x"), "invalid literal"),
         (("generate", artifact, "x", f"--tokenizer={tmp_path}"), "there is no such file"),
+        (("generate", artifact, "a " * 2000, f"--tokenizer={MODEL}"), "the model's context 1024"),
+        (("generate", artifact, "x", f"--tokenizer={MODEL}", "--draft=none.itx"), "none.itx"),
         (("perplexity", artifact, tmp_path / "none.txt", f"--tokenizer={MODEL}"), "none.txt"),
         (
             ("perplexity", artifact, MODEL / "config.json", f"--tokenizer={MODEL}", "--window=9999"),
