@@ -10,10 +10,11 @@
 from ._chat import ChatTemplate
 from ._compile import compile
 from ._errors import CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
-from ._generator import Generation, Generator
+from ._generator import Generator
 from ._module import Function, Module, Signature, TensorType, devices, load, make_state, profile, set_threads, threads
 from ._runtime import version as _version
 from ._sampling import Sampling
+from ._writer import Generation, Writer
 
 __version__ = _version().split()[0]
 
@@ -31,6 +32,7 @@ __all__ = [
     "Sampling",
     "Signature",
     "TensorType",
+    "Writer",
     "compile",
     "devices",
     "load",

@@ -17,7 +17,8 @@ from ._errors import InvalidArgumentError
 from ._sampling import draw
 
 if TYPE_CHECKING:
-    from ._generator import Generator, Writer, _Batch
+    from ._generator import Generator, _Batch
+    from ._writer import Writer
 
 
 def check_draft(target: Generator, draft: Generator) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def open_tokenizer(tokenizer: Any, artifact: Path) -> Text:
     if tokenizer is None:
         path = artifact.parent / "tokenizer.json"
         return _open_file(path) if path.is_file() else Text()
-    if hasattr(tokenizer, "encode"):
+    if not isinstance(tokenizer, (str, os.PathLike)):
         return Text(tokenizer)
     path = Path(tokenizer)
     if path.is_dir():

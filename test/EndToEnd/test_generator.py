@@ -109,6 +109,12 @@ def test_context_ends(exact, golden):
         exact.generate([*stream, 5, 6, 7], max_tokens=1)
 
 
+def test_a_tokenizer_is_a_path_or_an_object(generator):
+    for tokenizer in (str(MODEL), MODEL, str(MODEL / "tokenizer.json"), generator.tokenizer):
+        other = intarsia.Generator(generator.module, tokenizer=tokenizer)
+        assert other.encode("violin (noun):") == generator.encode("violin (noun):")
+
+
 def test_without_a_tokenizer(tools, generator):
     plain = intarsia.Generator(generator.module)
     (result,) = plain.generate([0, 100, 101], max_tokens=4)
