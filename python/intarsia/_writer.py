@@ -62,6 +62,10 @@ class Writer:
         self.finish_reason = "length"
         self.text = ""
         self.told = 0
+        # Tokens are decoded after those before them: some tokenizers leave out the space that a text begins with.
+        self._tokens = self._whole_letters(prompt)
+        self._from, self._read = 0, len(self._tokens)
+        self._settled = ""
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """Return the probability [vocabulary] of each token as the next one."""
@@ -82,7 +86,7 @@ class Writer:
         self.ids.append(token)
         self.logprobs.append(log_probability(logits, token))
         if self.tokenizer is not None:
-            self.text = self.tokenizer.decode(self.ids)
+            self.text = self._decode(token)
             found = [at for at in (self.text.find(stop) for stop in self.stops if stop) if at >= 0]
             if found:
                 self.text = self.text[: min(found)]
@@ -91,6 +95,23 @@ class Writer:
         if complete:
             self.finish_reason = "end"
         return not complete
+
+    def _whole_letters(self, prompt: list[int]) -> list[int]:
+        """Return the last tokens of a prompt: at least one, and no part of the bytes of a letter."""
+        if self.tokenizer is None:
+            return []
+        counts = (count for count in range(1, 5) if "\ufffd" not in self.tokenizer.decode(prompt[-count:]))
+        return prompt[-next(counts, 1) :]
+
+    def _decode(self, token: int) -> str:
+        """Return the text with one more token; only tokens whose text may still change are decoded."""
+        self._tokens.append(token)
+        before = self.tokenizer.decode(self._tokens[self._from : self._read])
+        after = self.tokenizer.decode(self._tokens[self._from :])
+        text = self._settled + after[len(before) :]
+        if len(after) > len(before) and not after.endswith("\ufffd"):
+            self._settled, self._from, self._read = text, self._read, len(self._tokens)
+        return text
 
     def news(self, last: bool = False) -> Iterator[str | int]:
         """Yield what nothing that comes can change any more."""
