@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._constrained import Constraint
-from ._sampling import Sampling, draw
+from ._sampling import Sampling
 
 if TYPE_CHECKING:
     from ._generator import Generator
@@ -69,12 +69,14 @@ class Writer:
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """Return the probability [vocabulary] of each token as the next one."""
-        allowed = logits if self.constraint is None else self.constraint.restrict(logits)
-        return self.sampling.probabilities(allowed, np.asarray(self.prompt + self.ids))
+        return self.sampling.probabilities(self._allowed(logits), np.asarray(self.prompt + self.ids))
+
+    def _allowed(self, logits: np.ndarray) -> np.ndarray:
+        return logits if self.constraint is None else self.constraint.restrict(logits)
 
     def take(self, logits: np.ndarray) -> int | None:
         """Choose the next token; None when the text ends."""
-        token = draw(self.probabilities(logits), self.random)
+        token = self.sampling.choose(self._allowed(logits), np.asarray(self.prompt + self.ids), self.random)
         return token if self.add(token, logits) else None
 
     def add(self, token: int, logits: np.ndarray) -> bool:
@@ -140,6 +142,7 @@ class Writer:
 
 def log_probability(logits: np.ndarray, token: int) -> float:
     """Return the natural logarithm of a token's probability, given logits [vocabulary]."""
-    row = logits.astype(np.float64)
-    largest = row.max()
-    return float(row[token] - largest - np.log(np.exp(row - largest).sum()))
+    largest = logits.max()
+    # In single precision, of which the sum loses nothing: exponentials of a large vocabulary take a while.
+    total = np.exp(logits - largest).sum(dtype=np.float64)
+    return float(np.float64(logits[token]) - np.float64(largest) - np.log(total))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from intarsia import Sampling
 from intarsia._sampling import draw
 
@@ -32,6 +33,19 @@ def test_top_p():
     np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.6), [4 / 7, 0, 3 / 7, 0, 0])
     np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.39), [1, 0, 0, 0, 0])
     np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.71).nonzero()[0], [0, 2, 3])
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 5.0])
+def test_top_p_of_a_large_vocabulary(spread):
+    logits = np.random.default_rng(2).standard_normal(20000) * spread
+    everything = np.exp(logits) / np.exp(logits).sum()
+    for top_p in (0.1, 0.9, 0.999):
+        chosen = Sampling(temperature=1.0, top_p=top_p).probabilities(logits, NONE)
+        count = np.count_nonzero(chosen)
+        likeliest = np.sort(everything)[::-1][:count]
+        assert likeliest.sum() >= top_p - 1e-12 > likeliest[:-1].sum() - 1e-9
+        np.testing.assert_allclose(np.sort(chosen)[::-1][:count], likeliest / likeliest.sum())
+        assert chosen[everything.argmax()] == chosen.max()
 
 
 def test_min_p():
