@@ -434,13 +434,15 @@ class _Batch:
 
     def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
         """Logits after one more token of some sequences."""
-        return [rows[-1] for rows in self.extend({i: [token] for i, token in tokens.items()}, every_token=False)]
+        return [rows[0] for rows in self.extend({i: ([token], 1) for i, token in tokens.items()})]
 
-    def extend(self, tokens: dict[int, list[int]], every_token: bool) -> list[np.ndarray]:
-        """Logits after more tokens of some sequences: of every token, or of the last one of each."""
-        ends = np.cumsum([len(ids) for ids in tokens.values()])
-        logits = self._step(list(tokens.items()), range(ends[-1]) if every_token else ends - 1)
-        return np.split(logits, ends[:-1] if every_token else range(1, len(ends)))
+    def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[np.ndarray]:
+        """Logits after more tokens of some sequences; the number says after how many of the last ones."""
+        ends = np.cumsum([len(ids) for ids, _ in tokens.values()])
+        counts = [count for _, count in tokens.values()]
+        outputs = np.concatenate([np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)])
+        logits = self._step([(i, ids) for i, (ids, _) in tokens.items()], outputs)
+        return np.split(logits, np.cumsum(counts)[:-1])
 
     def _step(self, rows: list[tuple[int, list[int]]], outputs: Sequence[int]) -> np.ndarray:
         positions = []

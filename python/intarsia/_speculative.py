@@ -92,12 +92,18 @@ def speculate(
         going = {i for i in going if len(writers[i].ids) < max_tokens and batch.has_room(i)}
         if not going:
             return
-        # The token before the proposed ones is in no cache yet.
-        limits = {i: min(draft_tokens, max_tokens - len(writers[i].ids) - 1, batch.room(i) - 1) for i in going}
-        proposals = {i: _Proposal(writers[i], limit) for i, limit in limits.items()}
+        # At least the last token is in no cache yet.
+        missing = {i: (writers[i].prompt + writers[i].ids)[batch.lengths[i] :] for i in going}
+        proposals = {
+            i: _Proposal(
+                writers[i],
+                min(draft_tokens, max_tokens - len(writers[i].ids) - 1, batch.room(i) - len(missing[i])),
+            )
+            for i in going
+        }
         _propose(drafts, proposals)
-        tokens = {i: [writers[i].ids[-1], *proposals[i].tokens] for i in going}
-        for i, rows in zip(tokens, batch.extend(tokens, every_token=True), strict=True):
+        tokens = {i: ([*missing[i], *proposals[i].tokens], len(proposals[i].tokens) + 1) for i in going}
+        for i, rows in zip(tokens, batch.extend(tokens), strict=True):
             if not _judge(writers[i], rows, proposals[i]):
                 going.discard(i)
             # What did not stay is written over: caches are read up to the position of a token.
@@ -138,11 +144,11 @@ def _propose(drafts: _Batch, proposals: dict[int, _Proposal]) -> None:
         missing = proposal.text[drafts.lengths[i] :]
         proposal.limit = min(proposal.limit, drafts.room(i) - len(missing) + 1)
         if proposal.limit > 0:
-            feed[i] = missing
+            feed[i] = (missing, 1)
     while feed:
-        for i, rows in zip(feed, drafts.extend(feed, every_token=False), strict=True):
-            proposals[i].add(rows[-1])
-        feed = {i: proposals[i].tokens[-1:] for i in feed if len(proposals[i].tokens) < proposals[i].limit}
+        for i, rows in zip(feed, drafts.extend(feed), strict=True):
+            proposals[i].add(rows[0])
+        feed = {i: (proposals[i].tokens[-1:], 1) for i in feed if len(proposals[i].tokens) < proposals[i].limit}
 
 
 def _judge(writer: Writer, rows: np.ndarray, proposal: _Proposal) -> bool:

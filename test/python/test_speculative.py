@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tokenizers
+from intarsia._generator import _Batch
 from intarsia._sampling import Sampling, draw
 from intarsia._speculative import choose
 from safetensors import deserialize
@@ -63,16 +64,14 @@ def tiny(tools, tmp_path_factory):
 
 def calls_of(generator: intarsia.Generator, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the tokens that each call of the model takes."""
-    step, counts = generator._step, []
+    step, counts = _Batch._step, []
 
-    class Counting:
-        signature = step.signature
+    def counting(batch: _Batch, rows: list, *arguments: object) -> np.ndarray:
+        if batch.generator is generator:
+            counts.append(sum(len(row[1]) for row in rows))
+        return step(batch, rows, *arguments)
 
-        def __call__(self, **inputs: np.ndarray) -> np.ndarray:
-            counts.append(len(inputs["input_ids"]))
-            return step(**inputs)
-
-    monkeypatch.setattr(generator, "_step", Counting())
+    monkeypatch.setattr(_Batch, "_step", counting)
     return counts
 
 
