@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +51,12 @@ def build_dir() -> Path:
 @pytest.fixture(scope="session")
 def tools(build_dir: Path) -> Tools:
     return Tools(build_dir)
+
+
+@pytest.fixture(scope="session")
+def interruptible() -> dict[str, Callable[[], object]]:
+    """Give arguments of Popen for a program that SIGINT ends, also where it does not end the tests (with nohup)."""
+    return {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
 
 
 @pytest.fixture(scope="session")

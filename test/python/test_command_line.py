@@ -103,11 +103,12 @@ def test_errors(artifact, tmp_path):
         assert "Traceback" not in result.stderr
 
 
-def test_interrupt_ends_cleanly(artifact):
+def test_interrupt_ends_cleanly(artifact, interruptible):
     command = [sys.executable, "-m", "intarsia", "generate", str(artifact), "run (verb):", f"--tokenizer={MODEL}"]
     # Sampling at a high temperature seldom ends a text.
     command += ["--max-tokens=900", "--temperature=5", "--seed=1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, **interruptible) as process:
         assert process.stdout.read(1)
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)
@@ -125,11 +126,11 @@ def test_interrupt_ends_cleanly(artifact):
         (("bench", "llm", "MODEL", "--prefill=200", "--decode=50", "--rounds=1000", "--json"), r"\rround \d+/1000"),
     ],
 )
-def test_interrupted_measurements_end_cleanly(artifact, arguments, shown):
+def test_interrupted_measurements_end_cleanly(artifact, arguments, shown, interruptible):
     """Progress is shown on a terminal; its line ends, and nothing that looks like a result is printed."""
     command = [sys.executable, "-m", "intarsia", *(str(artifact if a == "MODEL" else a) for a in arguments)]
     reader, terminal = pty.openpty()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True, **interruptible) as process:
         os.close(terminal)
         errors = ""
         while not re.search(shown, errors):

@@ -131,7 +131,7 @@ def test_a_module_stands_for_its_path(source, tmp_path, tools):
     assert intarsia.load(module).functions == module.functions
 
 
-def test_an_interrupted_compiler_cleans_up(source, tmp_path, monkeypatch):
+def test_an_interrupted_compiler_cleans_up(source, tmp_path, monkeypatch, interruptible):
     tool = tmp_path / "tool"
     tool.write_text(f"""#!{sys.executable}
 import pathlib, sys, time
@@ -147,7 +147,8 @@ except KeyboardInterrupt:
     tool.chmod(0o755)
     monkeypatch.setenv("INTARSIA_COMPILE", str(tool))
     program = f"import intarsia; intarsia.compile({str(source)!r}, output={str(tmp_path / 'm.itx')!r})"
-    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **interruptible) as process:
         while not (tmp_path / "m.itx.tmp").exists() and process.poll() is None:
             time.sleep(0.01)
         time.sleep(0.1)

@@ -108,11 +108,10 @@ def test_models_that_are_none_for_chats(command, glossary_artifact):
     assert "no tokenizer.json lies beside it; give the model's folder" in result.stderr
 
 
-def test_interrupts_without_a_terminal(command):
+def test_interrupts_without_a_terminal(command, interruptible):
     """The first one stops the answer, the next one ends."""
-    with subprocess.Popen(
-        [*command, *ENDLESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, *ENDLESS], **pipes, text=True, **interruptible) as process:
         process.stdin.write("violin (noun):\n")
         process.stdin.flush()
         assert process.stdout.read(1)
@@ -134,6 +133,7 @@ class Terminal:
     def __init__(self, command: list[str]) -> None:
         self.process, self.reader = pty.fork()
         if self.process == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # also where the tests run with nohup
             os.execve(command[0], command, {**os.environ, "TERM": "dumb"})
         self.shown = ""
 
