@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ class Sampling:
             if not valid:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}, must be {wanted}", "invalid argument")
 
-    def probabilities(self, logits: np.ndarray, context: np.ndarray) -> np.ndarray:
+    def probabilities(self, logits: np.ndarray, context: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return the probability of each token [vocabulary] as the next one after `context` [tokens]."""
         scores = self._penalised(logits, context)
         if self.temperature == 0.0:
@@ -75,13 +76,13 @@ class Sampling:
         result[tokens] = chosen
         return result
 
-    def choose(self, logits: np.ndarray, context: np.ndarray, random: np.random.Generator) -> int:
+    def choose(self, logits: np.ndarray, context: Sequence[int] | np.ndarray, random: np.random.Generator) -> int:
         """Return the next token after `context` [tokens], given its logits [vocabulary]."""
         if self.temperature == 0.0:
             return int(self._penalised(logits, context).argmax())
         return draw(self.probabilities(logits, context), random)
 
-    def _penalised(self, logits: np.ndarray, context: np.ndarray) -> np.ndarray:
+    def _penalised(self, logits: np.ndarray, context: Sequence[int] | np.ndarray) -> np.ndarray:
         if self.repetition_penalty == 1.0:
             return logits
         seen = np.unique(context)

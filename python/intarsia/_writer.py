@@ -69,14 +69,14 @@ class Writer:
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """Return the probability [vocabulary] of each token as the next one."""
-        return self.sampling.probabilities(self._allowed(logits), np.asarray(self.prompt + self.ids))
+        return self.sampling.probabilities(self._allowed(logits), self.prompt + self.ids)
 
     def _allowed(self, logits: np.ndarray) -> np.ndarray:
         return logits if self.constraint is None else self.constraint.restrict(logits)
 
     def take(self, logits: np.ndarray) -> int | None:
         """Choose the next token; None when the text ends."""
-        token = self.sampling.choose(self._allowed(logits), np.asarray(self.prompt + self.ids), self.random)
+        token = self.sampling.choose(self._allowed(logits), self.prompt + self.ids, self.random)
         return token if self.add(token, logits) else None
 
     def add(self, token: int, logits: np.ndarray) -> bool:

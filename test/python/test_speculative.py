@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import intarsia
 import ml_dtypes
@@ -15,7 +16,7 @@ import pytest
 import tokenizers
 from intarsia._generator import _Batch
 from intarsia._sampling import Sampling, draw
-from intarsia._speculative import choose
+from intarsia._speculative import _Proposal, choose
 from safetensors import deserialize
 from safetensors.numpy import save_file
 
@@ -245,3 +246,21 @@ def test_a_path_is_opened_once(generator, glossary_artifact):
     opened = dict(generator._drafts)
     assert generator.generate("violin", 5, draft=glossary_artifact) == first
     assert generator._drafts == opened
+
+
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_a_vocabulary_that_is_padded_otherwise(size):
+    """What the model does not have is never proposed; what the draft does not have, neither."""
+    writer = SimpleNamespace(
+        prompt=[1], ids=[2], constraint=None, vocabulary=5, sampling=Sampling(temperature=1.0), ends={4}
+    )
+    writer.random = np.random.default_rng(0)
+    seen = set()
+    for _ in range(200):
+        proposal = _Proposal(writer, 3)
+        proposal.add(np.zeros(size, np.float32))
+        (probabilities,), (token,) = proposal.probabilities, proposal.tokens
+        np.testing.assert_allclose(probabilities, [1 / min(size, 5)] * min(size, 5) + [0] * (5 - min(size, 5)))
+        assert proposal.limit == (1 if token == 4 else 3)
+        seen.add(token)
+    assert seen == set(range(min(size, 5)))
