@@ -137,13 +137,16 @@ def _bench_llm(options: argparse.Namespace) -> None:
         "prefill_tokens_per_second": options.batch * options.prefill / statistics.median(prefill),
         "decode_tokens_per_second": options.batch * options.decode / statistics.median(decode),
         "resident_bytes": _resident_bytes(),
+        "cache_bytes": generator.cache_bytes([options.prefill + options.decode] * options.batch),
     }
     if options.json:
         print(json.dumps(result))
         return
     print(f"prefill {result['prefill_tokens_per_second']:10.1f} tokens/s  ({options.batch} x {options.prefill} tokens)")
     print(f"decode  {result['decode_tokens_per_second']:10.1f} tokens/s  ({options.batch} x {options.decode} tokens)")
-    print(f"resident memory {result['resident_bytes'] / 1e6:.1f} MB")
+    print(
+        f"resident memory {result['resident_bytes'] / 1e6:.1f} MB, keys and values {result['cache_bytes'] / 1e6:.1f} MB"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

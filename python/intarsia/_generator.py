@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from . import _runtime
+from ._cache import Cache
 from ._chat import ChatTemplate
 from ._constrained import Constraint, Grammars
-from ._errors import InvalidArgumentError
-from ._module import Module, load, make_state
+from ._errors import CacheFullError, InvalidArgumentError
+from ._module import Module, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
 from ._tokenizer import open_tokenizer
@@ -23,6 +25,8 @@ from ._writer import Generation, Writer, log_probability
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
 PREFILL_TOKENS = 512
+#: Sequences that a cache has room for, unless a call needs more.
+MOST_SEQUENCES = 64
 
 
 class Generator:
@@ -38,6 +42,9 @@ class Generator:
         results have no text.
     chat_template : ChatTemplate or str, optional
         How `chat` writes messages, instead of the template beside the tokenizer; a str is Jinja2 text.
+    cache : int, optional
+        The most bytes that keys and values of all sequences may take; without it, half of the memory that is available
+        at the first call. Memory is taken as it is needed.
 
     Attributes
     ----------
@@ -49,10 +56,6 @@ class Generator:
         What makes token ids from text.
     chat_template : ChatTemplate or None
         What makes text from messages; None: the model is none for chats.
-
-    Notes
-    -----
-    The caches belong to the generator: it serves one call at a time. `stream` is a call until it is exhausted.
     """
 
     def __init__(
@@ -60,18 +63,19 @@ class Generator:
         artifact: str | os.PathLike[str] | Module,
         tokenizer: Any = None,
         chat_template: ChatTemplate | str | None = None,
+        *,
+        cache: int | None = None,
     ) -> None:
         self.module = artifact if isinstance(artifact, Module) else load(artifact)
         if "step" not in self.module.functions:
             raise InvalidArgumentError(
                 f"{self.module.path} has no function 'step': it is no language model", "invalid argument"
             )
-        self._step = self.module["step"]
-        inputs = {value.name: value for value in self._step.signature.inputs}
-        metadata = self._step.signature.metadata
+        signature = self.module["step"].signature
+        inputs = {value.name: value for value in signature.inputs}
+        metadata = signature.metadata
         self.vocabulary: int = inputs["input_ids"].value_range[1]
         self.context: int = inputs["positions"].value_range[1]
-        self._page = inputs["cache.0.values"].shape[2]
         self._ends = set(metadata.get("eos_token_ids", []))
         text = open_tokenizer(tokenizer, Path(self.module.path))
         self.tokenizer, self.chat_template = text.tokenizer, text.chat_template
@@ -87,10 +91,13 @@ class Generator:
             # Models for chats often end an answer otherwise than a document.
             end = self.tokenizer.token_to_id(self.chat_template.special_tokens.get("eos_token", ""))
             self._ends |= set() if end is None else {end}
-        self._pages = 0
-        self._state: dict[str, np.ndarray] = {}
+        self._cache_bytes = cache
+        self._cache: Cache | None = None
+        self._kept: list[_runtime.Sequence] = []  # what prompts may begin with
         self._grammars: Grammars | None = None
         self._drafts: dict[str | Generator, Generator] = {}  # those that were checked, by what was given
+        if cache is not None:
+            self._open_cache(1)
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
@@ -360,30 +367,69 @@ class Generator:
                 break
             latest = dict(zip(going, batch.decode(going), strict=True))
 
-    def _reserve(self, pages: int) -> dict[str, np.ndarray]:
-        """Return caches with at least so many pages."""
-        if pages > self._pages:
-            self._state, self._pages = {}, 0  # the old ones go before the new ones come
-            self._state = make_state(self._step, pages=pages)
-            self._pages = pages
-        return self._state
+    def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
+        """Compute a prompt, and write what the model keeps of it to a file for `restore`."""
+        batch = _Batch(self, [self.encode(prompt)], 0)
+        batch.prefill(every_token=False)
+        batch.caches[0].save(path)
+
+    def restore(self, path: str | os.PathLike[str]) -> list[int]:
+        """Read what `save` wrote: prompts that begin with the same tokens do not compute those again.
+
+        Returns
+        -------
+        list of int
+            The tokens.
+        """
+        sequence = self._open_cache(1).restore(path)
+        sequence.set_evictable(True)
+        self._kept.append(sequence)
+        return sequence.tokens
+
+    def cache_bytes(self, lengths: Sequence[int]) -> int:
+        """Return the bytes of keys and values that sequences of so many tokens take."""
+        info = self._open_cache(len(lengths)).info
+        return self._pages(lengths) * info["page_bytes"] + len(lengths) * info["sequence_bytes"]
+
+    def _pages(self, lengths: Sequence[int]) -> int:
+        page = self._open_cache(len(lengths)).info["page_tokens"]
+        return sum(-(-min(length, self.context) // page) for length in lengths)
+
+    def _open_cache(self, sequences: int) -> Cache:
+        """Return a cache with room for so many more sequences."""
+        if self._cache is None or self._cache.info["free_sequences"] < sequences:
+            self._kept, self._cache = [], None  # the old one goes before the new one comes
+            self._cache = Cache(self.module, sequences=max(sequences, MOST_SEQUENCES), memory=self._cache_bytes or 0)
+        return self._cache
+
+    def _sequence(self, cache: Cache, ids: list[int], reuse: bool) -> _runtime.Sequence:
+        """Return a sequence that is empty, or holds what is known of the beginning of a prompt."""
+        self._kept = [sequence for sequence in self._kept if not sequence.evicted]
+        common = [_common_length(sequence.tokens, ids[:-1]) for sequence in self._kept] if reuse else []
+        if not any(common):
+            return cache.sequence()
+        best = self._kept[int(np.argmax(common))].fork()
+        best.truncate(max(common))
+        return best
 
 
 class _Batch:
-    """Sequences that are decoded together, and their pages."""
+    """Sequences that are decoded together, and what the model keeps of them."""
 
     def __init__(self, generator: Generator, sequences: list[list[int]], max_tokens: int) -> None:
         self.generator = generator
         self.sequences = sequences
         self.lengths = [0] * len(sequences)
-        limits = [min(len(ids) + max_tokens, generator.context) for ids in sequences]
-        counts = [-(-limit // generator._page) for limit in limits]
-        self.table = np.zeros((len(sequences), max(counts)), np.int64)
-        first = 0
-        for row, count in zip(self.table, counts, strict=True):
-            row[:count] = np.arange(first, first + count)
-            first += count
-        self.state = generator._reserve(first)
+        self.caches: list[_runtime.Sequence] = []
+        lengths = [len(ids) + max_tokens for ids in sequences]
+        info = generator._open_cache(len(sequences)).info
+        if generator._pages(lengths) > info["pages"]:
+            raise CacheFullError(
+                f"{len(sequences)} prompts and {max_tokens} tokens after each need {generator.cache_bytes(lengths)} "
+                f"bytes of keys and values, the cache has {info['bytes']}: give fewer prompts, a smaller max_tokens, "
+                "or more memory (Generator(artifact, cache=bytes))",
+                "cache full",
+            )
 
     def room(self, sequence: int) -> int:
         """Tokens that still fit the model's context."""
@@ -394,16 +440,20 @@ class _Batch:
         return self.room(sequence) > 0
 
     def rewind(self, sequence: int, length: int) -> None:
-        """Forget all but the first tokens of a sequence."""
-        self.lengths[sequence] = length
+        """Forget all but the first tokens of a sequence; fewer may be left (`lengths`), the others are given again."""
+        self.lengths[sequence] = self.caches[sequence].truncate(length)
 
     def prefill(self, every_token: bool) -> list[list[np.ndarray]]:
         """Run all prompts in chunks; logits of every token, or of the last one of each prompt."""
+        # Logits of every token need every token.
+        self.cache = self.generator._open_cache(len(self.sequences))
+        self.caches = [self.generator._sequence(self.cache, ids, reuse=not every_token) for ids in self.sequences]
+        self.lengths = [sequence.length for sequence in self.caches]
         results: list[list[np.ndarray]] = [[] for _ in self.sequences]
         pieces: list[tuple[int, int, int]] = []
         room = PREFILL_TOKENS
         for i, ids in enumerate(self.sequences):
-            begin = 0
+            begin = self.lengths[i]
             while begin < len(ids):
                 end = min(begin + room, len(ids))
                 pieces.append((i, begin, end))
@@ -417,20 +467,14 @@ class _Batch:
         return results
 
     def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]) -> None:
-        outputs, owners, count = [], [], 0
-        for i, begin, end in pieces:
-            wanted = range(begin, end) if every_token else range(len(self.sequences[i]) - 1, len(self.sequences[i]))
-            inside = [count + token - begin for token in wanted if begin <= token < end]
-            outputs += inside
-            owners.append((i, len(inside)))
-            count += end - begin
-        # The step function computes at least one row.
-        logits = self._step([(i, self.sequences[i][begin:end]) for i, begin, end in pieces], outputs or [0])
-        at = 0
-        for i, length in owners:
-            if length:
-                results[i].append(logits[at : at + length])
-            at += length
+        # Logits that are wanted are those of the last tokens of a piece.
+        counts = [end - begin if every_token else int(end == len(self.sequences[i])) for i, begin, end in pieces]
+        logits = self._step(
+            [(i, self.sequences[i][begin:end], count) for (i, begin, end), count in zip(pieces, counts, strict=True)]
+        )
+        for (i, _, _), count, rows in zip(pieces, counts, np.split(logits, np.cumsum(counts)[:-1]), strict=True):
+            if count:
+                results[i].append(rows)
 
     def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
         """Logits after one more token of some sequences."""
@@ -438,31 +482,29 @@ class _Batch:
 
     def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[np.ndarray]:
         """Logits after more tokens of some sequences; the number says after how many of the last ones."""
-        ends = np.cumsum([len(ids) for ids, _ in tokens.values()])
-        counts = [count for _, count in tokens.values()]
-        outputs = np.concatenate([np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)])
-        logits = self._step([(i, ids) for i, (ids, _) in tokens.items()], outputs)
-        return np.split(logits, np.cumsum(counts)[:-1])
+        logits = self._step([(i, ids, count) for i, (ids, count) in tokens.items()])
+        return np.split(logits, np.cumsum([count for _, count in tokens.values()])[:-1])
 
-    def _step(self, rows: list[tuple[int, list[int]]], outputs: Sequence[int]) -> np.ndarray:
-        positions = []
-        for i, ids in rows:
-            positions.append(np.arange(self.lengths[i], self.lengths[i] + len(ids)))
+    def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray:
+        """Append tokens to some sequences; logits after the last so many tokens of each."""
+        logits = self.cache.step([(self.caches[i], ids, outputs) for i, ids, outputs in rows])
+        for i, ids, _ in rows:
             self.lengths[i] += len(ids)
-        return self.generator._step(
-            input_ids=np.concatenate([np.asarray(ids, np.int64) for _, ids in rows]),
-            positions=np.concatenate(positions),
-            sequences=np.repeat([i for i, _ in rows], [len(ids) for _, ids in rows]),
-            page_table=self.table,
-            output_tokens=np.asarray(outputs, np.int64),
-            **self.state,
-        )
+        return logits
 
 
 def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
     for _ in steps:
         yield from writer.news()
     yield from writer.news(last=True)
+
+
+def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many tokens two sequences have in common at their beginning."""
+    for count, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return count
+    return min(len(left), len(right))
 
 
 def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:

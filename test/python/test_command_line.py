@@ -77,7 +77,7 @@ def test_perplexity(artifact):
 def test_bench(artifact):
     arguments = ("bench", "llm", artifact, "--prefill=40", "--decode=3", "--batch=2", "--rounds=1", "--threads=1")
     result = json.loads(intarsia(*arguments, "--json").stdout.splitlines()[-1])
-    assert set(result) == {"prefill_tokens_per_second", "decode_tokens_per_second", "resident_bytes"}
+    assert set(result) == {"prefill_tokens_per_second", "decode_tokens_per_second", "resident_bytes", "cache_bytes"}
     assert min(result.values()) > 0
     assert "tokens/s" in intarsia(*arguments).stdout
 
