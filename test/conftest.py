@@ -1,13 +1,14 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the Python and end-to-end tests share: the tools of a build, the MiniLM model, and its artifact."""
+"""What the Python and end-to-end tests share: the tools of a build, the MiniLM model, and artifacts."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,6 +54,12 @@ def tools(build_dir: Path) -> Tools:
 
 
 @pytest.fixture(scope="session")
+def interruptible() -> dict[str, Callable[[], object]]:
+    """Give arguments of Popen for a program that SIGINT ends, also where it does not end the tests (with nohup)."""
+    return {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+
+
+@pytest.fixture(scope="session")
 def scratch(build_dir: Path) -> Iterator[Path]:
     """Give a folder on the disk of the build, for files too large for /tmp."""
     with tempfile.TemporaryDirectory(prefix="test-", dir=build_dir) as folder:
@@ -78,6 +85,14 @@ def minilm(minilm_artifact: Path):
     import intarsia
 
     return intarsia.load(minilm_artifact)
+
+
+@pytest.fixture(scope="session")
+def glossary_artifact(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the small language model of examples/glossary, compiled."""
+    artifact = tmp_path_factory.mktemp("glossary") / "glossary.itx"
+    tools.compile(SOURCE / "examples" / "glossary", "-o", artifact)
+    return artifact
 
 
 @pytest.fixture(scope="session")

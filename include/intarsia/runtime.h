@@ -51,7 +51,10 @@ typedef ITX_ENUM(itx_status){
     ITX_VERSION_MISMATCH = 5, /* an artifact of another version of Intarsia */
     ITX_UNSUPPORTED = 6,      /* this machine lacks what the module needs */
     ITX_OUT_OF_MEMORY = 7,
-    ITX_INTERNAL = 8} itx_status;
+    ITX_INTERNAL = 8,
+    ITX_CACHE_FULL = 9, /* a cache has no page, or no room for a sequence, left; what it holds is as it was */
+    ITX_EVICTED = 10    /* a sequence's pages were given to others: its tokens have to be given again */
+} itx_status;
 
 /* The message of the last call on this thread that did not return ITX_OK; "" when there was none. Valid until the
  * next failing call on the same thread. */
@@ -224,6 +227,102 @@ ITX_API int32_t itx_pending_done(const itx_pending *pending);
 /* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null: results are
  * dropped. ITX_INVALID_ARGUMENT in a child of a fork when the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
+
+/* ---- Caches of language models ----------------------------------------------------------------------------- */
+
+/* A language model is a function "step": it takes new tokens of several sequences, in any mixture of prompts, parts of
+ * prompts and single tokens, and keeps what later tokens need in its state (the inputs with is_state). A cache is the
+ * memory of that state: pages for so many tokens of a sequence each (state whose first size is "pages"), and a slot for
+ * each sequence (state whose first size is "sequences": what belongs to the page of its last token). Sequences that
+ * were forked share the pages of their common beginning; a page that is written to is copied first.
+ *
+ * The short form:
+ *   itx_cache_options options = {sizeof(options), 1, 0, 0};
+ *   itx_cache *cache; itx_sequence *sequence; itx_tensor *logits;
+ *   itx_cache_create(module, NULL, &options, &cache);
+ *   itx_sequence_create(cache, &sequence);
+ *   itx_chunk chunk = {sequence, prompt, prompt_count, 1};
+ *   itx_cache_step(cache, &chunk, 1, &logits);                      // f32 [1, vocabulary], after the prompt's last
+ *
+ * Threads: calls on a cache and on its sequences are done one after another, whichever threads they come from. Fork: a
+ * child may use a cache on which no call was running at the fork; what it writes is its own. */
+typedef struct itx_cache itx_cache;
+typedef struct itx_sequence itx_sequence;
+
+typedef struct itx_cache_options {
+  size_t struct_bytes; /* sizeof(itx_cache_options): lets the structure grow */
+  int64_t sequences;   /* the most there may be at a time; 0: 1 */
+  int64_t pages;       /* of all sequences together; 0: what `bytes` is enough for, and no more than they can use */
+  uint64_t bytes;      /* the most memory that the cache may take; 0: no limit, for pages 0 half of what is available */
+} itx_cache_options;
+
+typedef struct itx_cache_info {
+  size_t struct_bytes;     /* sizeof(itx_cache_info), set by the caller */
+  uint64_t bytes;          /* of all state; taken from the machine as it is first used */
+  uint64_t page_bytes;     /* of one page in all state */
+  uint64_t sequence_bytes; /* of one sequence's slot in all state */
+  int64_t pages;
+  int64_t free_pages;
+  int64_t page_tokens; /* tokens of a sequence in a page */
+  int64_t sequences;
+  int64_t free_sequences;
+  int64_t context; /* the most tokens of a sequence */
+  int64_t vocabulary;
+} itx_cache_info;
+
+/* Bytes that a cache with these options takes. function: name, null means "step"; options may be null: one sequence as
+ * long as the model's context. ITX_INVALID_ARGUMENT when the function is no step, or the pages take more than `bytes`.
+ */
+ITX_API itx_status itx_cache_bytes_needed(const itx_module *module, const char *function,
+                                          const itx_cache_options *options, uint64_t *bytes);
+/* ITX_OUT_OF_MEMORY, with the bytes that are needed and those available, when the machine or the cgroup has less. The
+ * cache keeps the module: its handle may be freed. */
+ITX_API itx_status itx_cache_create(const itx_module *module, const char *function, const itx_cache_options *options,
+                                    itx_cache **cache);
+/* Frees the handle; the memory lives as long as a sequence. A null pointer is allowed. */
+ITX_API void itx_cache_free(itx_cache *cache);
+ITX_API itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *info);
+
+/* A sequence without tokens. ITX_CACHE_FULL when all are in use. */
+ITX_API itx_status itx_sequence_create(itx_cache *cache, itx_sequence **sequence);
+/* Gives its pages back; a null pointer is allowed. */
+ITX_API void itx_sequence_free(itx_sequence *sequence);
+/* Tokens in the cache; 0 when it was evicted. */
+ITX_API int64_t itx_sequence_length(const itx_sequence *sequence);
+/* Copies the first `capacity` of its tokens; `count` is how many it has, those of an evicted sequence too. */
+ITX_API itx_status itx_sequence_tokens(const itx_sequence *sequence, int64_t *tokens, size_t capacity, size_t *count);
+/* Another sequence with the same tokens, which shares their pages. ITX_CACHE_FULL when all sequences are in use. */
+ITX_API itx_status itx_sequence_fork(const itx_sequence *sequence, itx_sequence **child);
+/* Forgets the tokens from `length` on. *kept, unless null, is the length now: it is less than `length` where more
+ * cannot be kept (0 of an evicted sequence; a multiple of page_tokens where a slot was of a later page), and
+ * the tokens from there on have to be given again. With a null pointer that is an error. */
+ITX_API itx_status itx_sequence_truncate(itx_sequence *sequence, int64_t length, int64_t *kept);
+/* Gives its pages back and keeps its tokens for itx_sequence_tokens. To go on: truncate it to 0, and give them again.
+ */
+ITX_API itx_status itx_sequence_evict(itx_sequence *sequence);
+/* Not 0: when pages run out, the cache may evict it; of several, the one that was longest not in a step. */
+ITX_API itx_status itx_sequence_set_evictable(itx_sequence *sequence, int32_t evictable);
+ITX_API int32_t itx_sequence_is_evicted(const itx_sequence *sequence);
+/* Writes tokens and state to a file, which appears when it is complete. */
+ITX_API itx_status itx_sequence_save(const itx_sequence *sequence, const char *path);
+/* A new sequence with the contents of such a file. ITX_INVALID_ARGUMENT when another artifact wrote it, ITX_CORRUPT
+ * when it is damaged, ITX_CACHE_FULL when there is no room. The hash finds damage, it is no signature. */
+ITX_API itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_sequence **sequence);
+
+/* New tokens of one sequence. */
+typedef struct itx_chunk {
+  itx_sequence *sequence;
+  const int64_t *tokens;
+  int64_t token_count;  /* at least 1 */
+  int64_t output_count; /* logits after the last so many of them are wanted: 0, 1 to go on, token_count for all */
+} itx_chunk;
+
+/* Appends tokens to sequences, each at most once in a call. *logits: f32 [sum of output_count, vocabulary] in the order
+ * of the chunks, null where none are wanted (logits may be null then).
+ * Errors: ITX_INVALID_ARGUMENT (a token outside of the vocabulary, a sequence longer than the model's context, …),
+ * ITX_CACHE_FULL, ITX_EVICTED. The sequences of the call are then what they were before; others that were evicted to
+ * make room stay so. */
+ITX_API itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count, itx_tensor **logits);
 
 /* ---- Profiles --------------------------------------------------------------------------------------------- */
 

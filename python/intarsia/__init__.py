@@ -7,16 +7,22 @@
 >>> result = module.main(input_ids=[[101, 7592, 102]])
 """
 
+from ._cache import Cache
+from ._chat import ChatTemplate
 from ._compile import compile
-from ._errors import CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
-from ._generator import Generation, Generator
+from ._errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
+from ._generator import Generator
 from ._module import Function, Module, Signature, TensorType, devices, load, make_state, profile, set_threads, threads
 from ._runtime import version as _version
 from ._sampling import Sampling
+from ._writer import Generation, Writer
 
 __version__ = _version().split()[0]
 
 __all__ = [
+    "Cache",
+    "CacheFullError",
+    "ChatTemplate",
     "CompileError",
     "CorruptError",
     "Error",
@@ -29,6 +35,7 @@ __all__ = [
     "Sampling",
     "Signature",
     "TensorType",
+    "Writer",
     "compile",
     "devices",
     "load",

@@ -1,22 +1,26 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command line of language models: ``intarsia generate``, ``intarsia perplexity``, ``intarsia bench llm``."""
+"""The command line of language models: ``intarsia generate``, ``chat``, ``perplexity`` and ``bench llm``."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from . import __version__
-from ._errors import Error
+from ._conversation import Conversation
+from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
 from ._module import set_threads
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 
 def _resident_bytes() -> int:
@@ -25,17 +29,77 @@ def _resident_bytes() -> int:
     return pages * 4096
 
 
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show texts on one line of a terminal, which is ended whatever happens."""
+    terminal = sys.stderr.isatty()
+
+    def show(text: str) -> None:
+        if terminal:
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if terminal:
+            print(file=sys.stderr)
+
+
 def _generate(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, tokenizer=options.tokenizer)
     prompt = options.prompt if generator.tokenizer is not None else [int(token) for token in options.prompt.split()]
-    rules = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-    sampling = {name: getattr(options, name) for name in rules}
+    sampling = {name: getattr(options, name) for name in SAMPLING}
+    rules = {
+        "json_schema": options.json_schema and options.json_schema.read_text(encoding="utf-8"),
+        "regex": options.regex,
+        "grammar": options.grammar and options.grammar.read_text(encoding="utf-8"),
+    }
+    pieces = generator.stream(
+        prompt,
+        options.max_tokens,
+        stop=options.stop,
+        seed=options.seed,
+        draft=options.draft,
+        draft_tokens=options.draft_tokens,
+        **rules,
+        **sampling,
+    )
     separator = "" if generator.tokenizer is not None else " "
     try:
-        for piece in generator.stream(prompt, options.max_tokens, stop=options.stop, seed=options.seed, **sampling):
+        for piece in pieces:
             print(piece, end=separator, flush=True)
     finally:
         print(flush=True)
+
+
+def _chat(options: argparse.Namespace) -> int:
+    template = options.chat_template and options.chat_template.read_text(encoding="utf-8")
+    generator = Generator(options.artifact, tokenizer=options.tokenizer, chat_template=template)
+    if generator.tokenizer is None:
+        raise InvalidArgumentError(
+            f"{options.artifact}: no tokenizer.json lies beside it; give the model's folder, or its GGUF file, as "
+            "--tokenizer",
+            "invalid argument",
+        )
+    if generator.chat_template is None:
+        raise InvalidArgumentError(
+            f"{options.artifact}: has no chat template beside its tokenizer, it is no model for chats; "
+            "`intarsia generate` continues texts, --chat-template takes a template from elsewhere",
+            "invalid argument",
+        )
+    sampling = {name: getattr(options, name) for name in SAMPLING}
+    variables = {}
+    for setting in options.template_variable:
+        name, _, value = setting.partition("=")
+        try:
+            variables[name] = json.loads(value)
+        except json.JSONDecodeError:
+            variables[name] = value
+    drafts = {"draft": options.draft, "draft_tokens": options.draft_tokens}
+    conversation = Conversation(
+        generator, options.max_tokens, options.system, options.seed, variables, **drafts, **sampling
+    )
+    return conversation.run()
 
 
 def _perplexity(options: argparse.Namespace) -> None:
@@ -50,12 +114,10 @@ def _perplexity(options: argparse.Namespace) -> None:
     if not windows:
         raise SystemExit(f"error: {options.file} has {len(ids)} tokens, a window needs {step + 1}; see --window")
     losses = []
-    for number, window in enumerate(windows, 1):
-        losses.append(generator.cross_entropy(window))
-        if sys.stderr.isatty():
-            print(f"\r{number}/{len(windows)} windows, {np.exp(np.mean(losses)):.4f}", end="", file=sys.stderr)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    with _progress() as show:
+        for number, window in enumerate(windows, 1):
+            losses.append(generator.cross_entropy(window))
+            show(f"{number}/{len(windows)} windows, {np.exp(np.mean(losses)):.4f}")
     print(f"perplexity {np.exp(np.mean(losses)):.4f} over {len(windows)} windows of {step} tokens")
 
 
@@ -64,26 +126,27 @@ def _bench_llm(options: argparse.Namespace) -> None:
     random = np.random.default_rng(0)
     prompts = random.integers(0, generator.vocabulary, (options.batch, options.prefill)).tolist()
     prefill, decode = [], []
-    for round_number in range(options.rounds + 1):
-        times = generator.measure(prompts, options.decode)
-        if round_number:  # the first one brings weights into memory
-            prefill.append(times[0])
-            decode.append(times[1])
-        if sys.stderr.isatty():
-            print(f"\rround {round_number}/{options.rounds}", end="", file=sys.stderr)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    with _progress() as show:
+        for round_number in range(options.rounds + 1):
+            times = generator.measure(prompts, options.decode)
+            if round_number:  # the first one brings weights into memory
+                prefill.append(times[0])
+                decode.append(times[1])
+            show(f"round {round_number}/{options.rounds}")
     result = {
         "prefill_tokens_per_second": options.batch * options.prefill / statistics.median(prefill),
         "decode_tokens_per_second": options.batch * options.decode / statistics.median(decode),
         "resident_bytes": _resident_bytes(),
+        "cache_bytes": generator.cache_bytes([options.prefill + options.decode] * options.batch),
     }
     if options.json:
         print(json.dumps(result))
         return
     print(f"prefill {result['prefill_tokens_per_second']:10.1f} tokens/s  ({options.batch} x {options.prefill} tokens)")
     print(f"decode  {result['decode_tokens_per_second']:10.1f} tokens/s  ({options.batch} x {options.decode} tokens)")
-    print(f"resident memory {result['resident_bytes'] / 1e6:.1f} MB")
+    print(
+        f"resident memory {result['resident_bytes'] / 1e6:.1f} MB, keys and values {result['cache_bytes'] / 1e6:.1f} MB"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,19 +160,43 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--threads", type=int, default=0, help="threads to compute with (default: all)")
         return made
 
-    tokenizer = "tokenizer.json, or the folder that holds it; without one, prompts are token ids"
+    tokenizer = "tokenizer.json, the folder that holds it, or a GGUF file (default: the one beside the artifact)"
+
+    def sampling(one: argparse.ArgumentParser, temperature: float, max_tokens: int) -> None:
+        add = one.add_argument
+        add("--tokenizer", type=Path, help=tokenizer)
+        add("--max-tokens", type=int, default=max_tokens, help="the most tokens to generate (default: %(default)s)")
+        add("--temperature", type=float, default=temperature, help="0: the most likely token (default: %(default)s)")
+        add("--top-k", type=int, default=0, help="sample among the most likely tokens only (default: all)")
+        add("--top-p", type=float, default=1.0, help="sample among the likeliest of this total probability")
+        add("--min-p", type=float, default=0.0, help="drop tokens less likely than this times the likeliest")
+        add("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
+        add("--seed", type=int, help="makes sampling repeatable")
+        add("--draft", type=Path, metavar="ARTIFACT", help="a smaller model that proposes tokens, for speed")
+        add("--draft-tokens", type=int, default=4, help="tokens proposed at once (default: %(default)s)")
+
     one = command(commands, "generate", "continue a prompt; text appears as it is made")
     one.set_defaults(run=_generate)
-    one.add_argument("prompt", metavar="PROMPT", help="text, or token ids in quotes")
-    one.add_argument("--tokenizer", type=Path, help=tokenizer)
-    one.add_argument("--max-tokens", type=int, default=128, help="the most tokens to generate (default: %(default)s)")
-    one.add_argument("--temperature", type=float, default=0.0, help="0 takes the most likely token (the default)")
-    one.add_argument("--top-k", type=int, default=0, help="sample among the most likely tokens only (default: all)")
-    one.add_argument("--top-p", type=float, default=1.0, help="sample among the likeliest of this total probability")
-    one.add_argument("--min-p", type=float, default=0.0, help="drop tokens less likely than this times the likeliest")
-    one.add_argument("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
-    one.add_argument("--seed", type=int, help="makes sampling repeatable")
+    one.add_argument("prompt", metavar="PROMPT", help="text; where there is no tokenizer, token ids in quotes")
+    sampling(one, temperature=0.0, max_tokens=128)
     one.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends the text; may be repeated")
+    form = one.add_mutually_exclusive_group()
+    form.add_argument("--json-schema", type=Path, metavar="FILE", help="write JSON that is valid by this schema")
+    form.add_argument("--regex", help="write a text that matches this regular expression")
+    form.add_argument("--grammar", type=Path, metavar="FILE", help="write a text of this grammar, as Lark")
+
+    one = command(commands, "chat", "talk with a model; Ctrl-C stops an answer, /help lists commands")
+    one.set_defaults(run=_chat)
+    sampling(one, temperature=0.7, max_tokens=1024)
+    one.add_argument("--system", metavar="TEXT", help="the system message")
+    one.add_argument("--chat-template", type=Path, metavar="FILE", help="Jinja2 text (default: the model's own)")
+    one.add_argument(
+        "--template-variable",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a value that the template knows, as JSON or text, such as enable_thinking=false; may be repeated",
+    )
 
     one = command(commands, "perplexity", "say how well the model predicts a text")
     one.set_defaults(run=_perplexity)
@@ -137,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.threads:
             set_threads(options.threads)
-        options.run(options)
+        return options.run(options) or 0
     except KeyboardInterrupt:
         return 130  # what shells report for SIGINT
     except BrokenPipeError:
@@ -145,7 +232,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Error, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,8 @@ def find_tool(name: str) -> Path:
 def compile(
     path: str | os.PathLike[str],
     target: str = "cpu",
+    quantize: str | None = None,
+    kv: str = "f16",
     output: str | os.PathLike[str] | None = None,
     *,
     options: Sequence[str] = (),
@@ -55,9 +58,15 @@ def compile(
     Parameters
     ----------
     path : path
-        A Hugging Face directory (config.json and safetensors), or a file ``.gguf``, ``.mlir`` or ``.mlirbc``.
+        What intarsia-compile takes: a Hugging Face directory (config.json and safetensors), or a file ``.gguf``,
+        ``.mlir`` or ``.mlirbc``.
     target : str
         What to generate code for: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
+    quantize : str, optional
+        The format that weights are rounded to, as ``intarsia-compile --help`` lists them: ``"int4"``, … Without it,
+        weights are kept as they are.
+    kv : str
+        Element type of a language model's key/value cache: ``"f16"``, ``"bf16"``, ``"f32"``, …
     output : path, optional
         The artifact to write (``.itx``; its weights lie beside it). Without it, the artifact is kept in a temporary
         folder for as long as the module lives.
@@ -67,19 +76,25 @@ def compile(
     Returns
     -------
     Module
-        The loaded module. Code for another architecture cannot be loaded: run intarsia-compile for that.
+        The loaded module. It stands for the artifact's path where a path is wanted (``os.fspath(module)``). Code for
+        another architecture cannot be loaded: run intarsia-compile for that.
 
     Raises
     ------
     CompileError
         The compiler refused the model; the message is what it printed.
     """
+    flags = [f"--target={target}"]
+    if quantize is not None:
+        flags.append(f"--quantize={quantize}")
+    if kv != "f16":  # the default of intarsia-compile, which refuses the flag where a model has no cache
+        flags.append(f"--kv={kv}")
     if output is not None:
-        _run([os.fspath(path), "-o", os.fspath(output), f"--target={target}", *options])
+        _run([os.fspath(path), "-o", os.fspath(output), *flags, *options])
         return load(output)
     folder = tempfile.TemporaryDirectory(prefix="intarsia-")
     artifact = Path(folder.name) / "module.itx"
-    _run([os.fspath(path), "-o", str(artifact), f"--target={target}", *options])
+    _run([os.fspath(path), "-o", str(artifact), *flags, *options])
     module = load(artifact)
     module._keep_alive = folder
     return module
@@ -106,7 +121,7 @@ def _run(arguments: Sequence[str]) -> None:
                     else:
                         message += line
             except BaseException:
-                process.kill()
+                _end(process)
                 raise
     except OSError as error:
         raise NotFoundError(f"cannot run {command[0]}: {error.strerror}", "not found") from error
@@ -116,3 +131,12 @@ def _run(arguments: Sequence[str]) -> None:
         )
     if message:  # warnings
         print(message, end="", file=sys.stderr)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the compiler; it has the time to remove what it wrote in part."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()

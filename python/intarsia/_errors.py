@@ -31,6 +31,10 @@ class CorruptError(Error):
     """A file is truncated, changed, or not what it claims to be."""
 
 
+class CacheFullError(Error):
+    """A cache has no page, or no room for a sequence, left; what it holds is as it was."""
+
+
 class CompileError(Error):
     """The compiler refused the model; the message is what it printed."""
 
@@ -39,6 +43,7 @@ _BY_STATUS: dict[str, type[Error]] = {
     "invalid argument": InvalidArgumentError,
     "not found": NotFoundError,
     "corrupt": CorruptError,
+    "cache full": CacheFullError,
 }
 
 

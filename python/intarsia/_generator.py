@@ -6,42 +6,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._errors import InvalidArgumentError, NotFoundError
-from ._module import Module, load, make_state
+from . import _runtime
+from ._cache import Cache
+from ._chat import ChatTemplate
+from ._constrained import Constraint, Grammars
+from ._errors import CacheFullError, InvalidArgumentError
+from ._module import Module, load
 from ._sampling import Sampling
+from ._speculative import check_draft, speculate
+from ._tokenizer import open_tokenizer
+from ._writer import Generation, Writer, log_probability
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
 PREFILL_TOKENS = 512
-
-
-@dataclass
-class Generation:
-    """What was generated for one prompt.
-
-    Attributes
-    ----------
-    ids : list of int
-        The new tokens, without the one that ended the text.
-    text : str or None
-        The same as text; None without a tokenizer.
-    logprobs : list of float
-        Natural logarithm of each new token's probability before sampling rules.
-    finish_reason : str
-        ``"end"`` (the model ended its text), ``"stop"`` (a stop string came), ``"length"`` (`max_tokens` or the
-        model's context is used up).
-    """
-
-    ids: list[int]
-    text: str | None
-    logprobs: list[float]
-    finish_reason: str
+#: Sequences that a cache has room for, unless a call needs more.
+MOST_SEQUENCES = 64
 
 
 class Generator:
@@ -52,37 +37,67 @@ class Generator:
     artifact : path or Module
         A module with a function ``step``.
     tokenizer : path or tokenizers.Tokenizer, optional
-        A ``tokenizer.json``, the directory that holds one, or a tokenizer of the package tokenizers. Without it,
-        prompts are lists of token ids and results have no text.
+        A ``tokenizer.json``, the directory that holds one, a GGUF file, or a tokenizer of the package tokenizers.
+        Without it, the ``tokenizer.json`` beside the artifact; where there is none, prompts are lists of token ids and
+        results have no text.
+    chat_template : ChatTemplate or str, optional
+        How `chat` writes messages, instead of the template beside the tokenizer; a str is Jinja2 text.
+    cache : int, optional
+        The most bytes that keys and values of all sequences may take; without it, half of the memory that is available
+        at the first call. Memory is taken as it is needed.
 
-    Notes
-    -----
-    The caches belong to the generator: it serves one call at a time. `stream` is a call until it is exhausted.
+    Attributes
+    ----------
+    vocabulary : int
+        Logits of a token.
+    context : int
+        The most tokens of a sequence, prompt and answer.
+    tokenizer : tokenizers.Tokenizer or None
+        What makes token ids from text.
+    chat_template : ChatTemplate or None
+        What makes text from messages; None: the model is none for chats.
     """
 
-    def __init__(self, artifact: str | os.PathLike[str] | Module, tokenizer: Any = None) -> None:
+    def __init__(
+        self,
+        artifact: str | os.PathLike[str] | Module,
+        tokenizer: Any = None,
+        chat_template: ChatTemplate | str | None = None,
+        *,
+        cache: int | None = None,
+    ) -> None:
         self.module = artifact if isinstance(artifact, Module) else load(artifact)
         if "step" not in self.module.functions:
             raise InvalidArgumentError(
                 f"{self.module.path} has no function 'step': it is no language model", "invalid argument"
             )
-        self._step = self.module["step"]
-        inputs = {value.name: value for value in self._step.signature.inputs}
-        metadata = self._step.signature.metadata
+        signature = self.module["step"].signature
+        inputs = {value.name: value for value in signature.inputs}
+        metadata = signature.metadata
         self.vocabulary: int = inputs["input_ids"].value_range[1]
         self.context: int = inputs["positions"].value_range[1]
-        self._page = inputs["cache.0.values"].shape[2]
         self._ends = set(metadata.get("eos_token_ids", []))
-        self.tokenizer = _open_tokenizer(tokenizer)
-        if self.tokenizer is not None and self.tokenizer.get_vocab_size() > self.vocabulary:
-            raise InvalidArgumentError(
-                f"the tokenizer has {self.tokenizer.get_vocab_size()} tokens, the model {self.vocabulary}: "
-                "is it another model's?",
-                "invalid argument",
-            )
-        self._bos = metadata.get("bos_token_id")
-        self._pages = self._sequences = 0
-        self._state: dict[str, np.ndarray] = {}
+        text = open_tokenizer(tokenizer, Path(self.module.path))
+        self.tokenizer, self.chat_template = text.tokenizer, text.chat_template
+        if isinstance(chat_template, str):
+            special = self.chat_template.special_tokens if self.chat_template else {}
+            chat_template = ChatTemplate({"default": chat_template}, special)
+        self.chat_template = chat_template or self.chat_template
+        if self.tokenizer is not None:
+            _check_tokenizer(self.tokenizer, self.vocabulary, self._ends)
+        self._bos = metadata.get("bos_token_id") if text.add_bos else None
+        self._document_end = sorted(self._ends)[:1]
+        if self.chat_template is not None and self.tokenizer is not None:
+            # Models for chats often end an answer otherwise than a document.
+            end = self.tokenizer.token_to_id(self.chat_template.special_tokens.get("eos_token", ""))
+            self._ends |= set() if end is None else {end}
+        self._cache_bytes = cache
+        self._cache: Cache | None = None
+        self._kept: list[_runtime.Sequence] = []  # what prompts may begin with
+        self._grammars: Grammars | None = None
+        self._drafts: dict[str | Generator, Generator] = {}  # those that were checked, by what was given
+        if cache is not None:
+            self._open_cache(1)
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
@@ -102,6 +117,56 @@ class Generator:
             )
         return ids
 
+    def encode_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        **variables: Any,
+    ) -> list[int]:
+        """Return the token ids of messages and of what begins an answer; see `ChatTemplate.render`."""
+        if self.tokenizer is None:
+            raise InvalidArgumentError("a chat needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
+        if self.chat_template is None:
+            raise InvalidArgumentError(
+                "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
+                "(Generator(artifact, tokenizer=…, chat_template=…))",
+                "invalid argument",
+            )
+        text = self.chat_template.render(messages, tools=tools, template=template, **variables)
+        return self.encode(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        max_tokens: int = 512,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Generation:
+        """Answer the last of some messages.
+
+        Parameters
+        ----------
+        messages : sequence of mappings
+            ``[{"role": "user", "content": "Hello"}]``; ``stream(encode_chat(messages))`` streams the answer.
+        max_tokens : int
+            The most tokens to generate.
+        tools : sequence of mappings, optional
+            JSON schemas of functions, given to the template; a call that the model asks for is in the text.
+        template : str, optional
+            Name of one of several templates, or the text of another.
+        template_variables : mapping, optional
+            More values that the template knows, such as ``{"enable_thinking": False}``.
+        **options
+            As of `generate`.
+        """
+        prompt = self.encode_chat(messages, tools=tools, template=template, **(template_variables or {}))
+        return self.generate(prompt, max_tokens, **options)[0]
+
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Return the logits [length, vocabulary] after each token of each sequence."""
         batch = _Batch(self, [self.encode(ids) for ids in sequences], 0)
@@ -112,7 +177,7 @@ class Generator:
         if self.tokenizer is None:
             raise InvalidArgumentError("a text needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
         begin = [] if self._bos is None else [self._bos]
-        return begin + self.tokenizer.encode(text, add_special_tokens=False).ids + sorted(self._ends)[:1]
+        return begin + self.tokenizer.encode(text, add_special_tokens=False).ids + self._document_end
 
     def cross_entropy(self, window: Sequence[int]) -> float:
         """Return the mean of -log p of tokens 1 … of a window, each given those before it."""
@@ -120,7 +185,7 @@ class Generator:
         if len(ids) < 2:
             raise InvalidArgumentError("a window has fewer than two tokens", "invalid argument")
         logits = self.logits([ids[:-1]])[0]
-        return -float(np.mean([_log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
+        return -float(np.mean([log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
 
     def perplexity(self, windows: Sequence[Sequence[int]]) -> float:
         """Return the exponential of the mean over windows of `cross_entropy`."""
@@ -149,6 +214,11 @@ class Generator:
         *,
         stop: str | Sequence[str] = (),
         seed: int | None = None,
+        json_schema: str | Mapping[str, Any] | None = None,
+        regex: str | None = None,
+        grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
         **sampling: Any,
     ) -> list[Generation]:
         """Continue each prompt.
@@ -163,49 +233,131 @@ class Generator:
             Texts that end the generation; they are not part of the result.
         seed : int, optional
             Makes sampling repeatable. Each prompt draws from a stream of its own, whatever else is in the batch.
+        json_schema : str or mapping, optional
+            The text is JSON that is valid by this schema, once it has ended (`finish_reason` is not ``"length"``).
+        regex : str, optional
+            The whole text matches this regular expression (in the syntax of Rust's crate regex).
+        grammar : str, optional
+            The text follows this context-free grammar, in llguidance's form of Lark.
+        draft : Generator or path, optional
+            A smaller model with the same tokenizer: it proposes tokens, this one judges several of them in one call.
+            Texts are as without, for the most likely token, or distributed as without, for sampling (arXiv 2211.17192).
+        draft_tokens : int
+            The most tokens that are proposed at once.
         **sampling
             `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
             token is taken.
         """
         if isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], (int, np.integer))):
             prompts = [prompts]  # type: ignore[list-item]
-        writers = self._start(prompts, max_tokens, stop, seed, Sampling(**sampling))
-        for _ in self._run(writers, max_tokens):
+        writers, steps = self._start(
+            prompts,
+            max_tokens,
+            stop=stop,
+            seed=seed,
+            json_schema=json_schema,
+            regex=regex,
+            grammar=grammar,
+            draft=draft,
+            draft_tokens=draft_tokens,
+            **sampling,
+        )
+        for _ in steps:
             pass
         return [writer.result() for writer in writers]
 
-    def stream(
+    def stream(self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any) -> Iterator[str | int]:
+        """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer.
+
+        The parameters are those of `generate`.
+        """
+        return _pieces(*self.start(prompt, max_tokens, **options))
+
+    def start(
+        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any
+    ) -> tuple[Writer, Iterator[None]]:
+        """Begin to continue one prompt, for those who want to see more of it than `stream` shows.
+
+        Returns
+        -------
+        Writer
+            What is written so far.
+        iterator
+            Each of its steps adds a token or more.
+        """
+        writers, steps = self._start([prompt], max_tokens, **options)
+        return writers[0], steps
+
+    def _open_draft(self, draft: Generator | str | os.PathLike[str] | None) -> Generator | None:
+        if draft is None:
+            return None
+        key = draft if isinstance(draft, Generator) else os.fsdecode(draft)
+        if key not in self._drafts:
+            opened = draft if isinstance(draft, Generator) else Generator(draft)
+            check_draft(self, opened)
+            self._drafts[key] = opened
+        return self._drafts[key]
+
+    def _constraint(self, json_schema: Any, regex: str | None, grammar: str | None) -> Constraint | None:
+        if json_schema is None and regex is None and grammar is None:
+            return None
+        if self.tokenizer is None:
+            raise InvalidArgumentError("json_schema, regex and grammar need a tokenizer", "invalid argument")
+        if self._grammars is None:
+            self._grammars = Grammars(self.tokenizer, self.vocabulary, self._ends)
+        return self._grammars.constraint(json_schema, regex, grammar)
+
+    def _start(
         self,
-        prompt: str | Sequence[int],
-        max_tokens: int = 128,
+        prompts: Sequence[Any],
+        max_tokens: int,
         *,
         stop: str | Sequence[str] = (),
         seed: int | None = None,
+        json_schema: Any = None,
+        regex: str | None = None,
+        grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
         **sampling: Any,
-    ) -> Iterator[str | int]:
-        """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer."""
-        (writer,) = self._start([prompt], max_tokens, stop, seed, Sampling(**sampling))
-        for _ in self._run([writer], max_tokens):
-            yield from writer.news()
-        yield from writer.news(last=True)
-
-    def _start(
-        self, prompts: Sequence[Any], max_tokens: int, stop: str | Sequence[str], seed: int | None, sampling: Sampling
-    ) -> list[_Writer]:
+    ) -> tuple[list[Writer], Iterator[None]]:
+        """Check everything that is asked for; nothing is computed before the first step."""
         if max_tokens < 1:
             raise InvalidArgumentError(f"max_tokens is {max_tokens}, must be at least 1", "invalid argument")
+        if draft_tokens < 1:
+            raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
         stops = [stop] if isinstance(stop, str) else list(stop)
         if stops and self.tokenizer is None:
             raise InvalidArgumentError("stop strings need a tokenizer", "invalid argument")
+        rules = Sampling(**sampling)
+        constraint = self._constraint(json_schema, regex, grammar)
         randoms = np.random.SeedSequence(seed).spawn(len(prompts))
-        return [
-            _Writer(self, self.encode(prompt), stops, sampling, np.random.default_rng(random))
+        writers = [
+            Writer(
+                self,
+                self.encode(prompt),
+                stops,
+                rules,
+                np.random.default_rng(random),
+                None if constraint is None else constraint.copy(),
+            )
             for prompt, random in zip(prompts, randoms, strict=True)
         ]
+        return writers, self._run(writers, max_tokens, self._open_draft(draft), draft_tokens)
 
-    def _run(self, writers: list[_Writer], max_tokens: int) -> Iterator[None]:
+    def _run(
+        self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
+    ) -> Iterator[None]:
         """Decode all of them together until each has ended; yields after every step."""
-        batch = _Batch(self, [writer.prompt for writer in writers], max_tokens)
+        prompts = [writer.prompt for writer in writers]
+        batch = _Batch(self, prompts, max_tokens)
+        if draft is None:
+            return self._decode(batch, writers, max_tokens)
+        # A prompt that is beyond the draft's context is continued without it: its first token only keeps the place.
+        fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
+        return speculate(batch, _Batch(draft, fitting, max_tokens), writers, max_tokens, draft_tokens)
+
+    def _decode(self, batch: _Batch, writers: list[Writer], max_tokens: int) -> Iterator[None]:
         latest: dict[int, np.ndarray] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
         for count in range(1, max_tokens + 1):
             tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
@@ -215,42 +367,93 @@ class Generator:
                 break
             latest = dict(zip(going, batch.decode(going), strict=True))
 
-    def _reserve(self, pages: int, sequences: int) -> dict[str, np.ndarray]:
-        """Return caches with at least so many pages, and what is kept of each of so many sequences."""
-        if pages > self._pages or sequences != self._sequences:
-            self._state = {}  # the old ones go before the new ones come
-            self._state = make_state(self._step, pages=pages, sequences=sequences)
-            self._pages, self._sequences = pages, sequences
-        return self._state
+    def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
+        """Compute a prompt, and write what the model keeps of it to a file for `restore`."""
+        batch = _Batch(self, [self.encode(prompt)], 0)
+        batch.prefill(every_token=False)
+        batch.caches[0].save(path)
+
+    def restore(self, path: str | os.PathLike[str]) -> list[int]:
+        """Read what `save` wrote: prompts that begin with the same tokens do not compute those again.
+
+        Returns
+        -------
+        list of int
+            The tokens.
+        """
+        sequence = self._open_cache(1).restore(path)
+        sequence.set_evictable(True)
+        self._kept.append(sequence)
+        return sequence.tokens
+
+    def cache_bytes(self, lengths: Sequence[int]) -> int:
+        """Return the bytes of keys and values that sequences of so many tokens take."""
+        info = self._open_cache(len(lengths)).info
+        return self._pages(lengths) * info["page_bytes"] + len(lengths) * info["sequence_bytes"]
+
+    def _pages(self, lengths: Sequence[int]) -> int:
+        page = self._open_cache(len(lengths)).info["page_tokens"]
+        return sum(-(-min(length, self.context) // page) for length in lengths)
+
+    def _open_cache(self, sequences: int) -> Cache:
+        """Return a cache with room for so many more sequences."""
+        if self._cache is None or self._cache.info["free_sequences"] < sequences:
+            self._kept, self._cache = [], None  # the old one goes before the new one comes
+            self._cache = Cache(self.module, sequences=max(sequences, MOST_SEQUENCES), memory=self._cache_bytes or 0)
+        return self._cache
+
+    def _sequence(self, cache: Cache, ids: list[int], reuse: bool) -> _runtime.Sequence:
+        """Return a sequence that is empty, or holds what is known of the beginning of a prompt."""
+        self._kept = [sequence for sequence in self._kept if not sequence.evicted]
+        common = [_common_length(sequence.tokens, ids[:-1]) for sequence in self._kept] if reuse else []
+        if not any(common):
+            return cache.sequence()
+        best = self._kept[int(np.argmax(common))].fork()
+        best.truncate(max(common))
+        return best
 
 
 class _Batch:
-    """Sequences that are decoded together, and their pages."""
+    """Sequences that are decoded together, and what the model keeps of them."""
 
     def __init__(self, generator: Generator, sequences: list[list[int]], max_tokens: int) -> None:
         self.generator = generator
         self.sequences = sequences
         self.lengths = [0] * len(sequences)
-        limits = [min(len(ids) + max_tokens, generator.context) for ids in sequences]
-        counts = [-(-limit // generator._page) for limit in limits]
-        self.table = np.zeros((len(sequences), max(counts)), np.int64)
-        first = 0
-        for row, count in zip(self.table, counts, strict=True):
-            row[:count] = np.arange(first, first + count)
-            first += count
-        self.state = generator._reserve(first, len(sequences))
+        self.caches: list[_runtime.Sequence] = []
+        lengths = [len(ids) + max_tokens for ids in sequences]
+        info = generator._open_cache(len(sequences)).info
+        if generator._pages(lengths) > info["pages"]:
+            raise CacheFullError(
+                f"{len(sequences)} prompts and {max_tokens} tokens after each need {generator.cache_bytes(lengths)} "
+                f"bytes of keys and values, the cache has {info['bytes']}: give fewer prompts, a smaller max_tokens, "
+                "or more memory (Generator(artifact, cache=bytes))",
+                "cache full",
+            )
+
+    def room(self, sequence: int) -> int:
+        """Tokens that still fit the model's context."""
+        return self.generator.context - self.lengths[sequence]
 
     def has_room(self, sequence: int) -> bool:
         """Whether another token fits the model's context."""
-        return self.lengths[sequence] < self.generator.context
+        return self.room(sequence) > 0
+
+    def rewind(self, sequence: int, length: int) -> None:
+        """Forget all but the first tokens of a sequence; fewer may be left (`lengths`), the others are given again."""
+        self.lengths[sequence] = self.caches[sequence].truncate(length)
 
     def prefill(self, every_token: bool) -> list[list[np.ndarray]]:
         """Run all prompts in chunks; logits of every token, or of the last one of each prompt."""
+        # Logits of every token need every token.
+        self.cache = self.generator._open_cache(len(self.sequences))
+        self.caches = [self.generator._sequence(self.cache, ids, reuse=not every_token) for ids in self.sequences]
+        self.lengths = [sequence.length for sequence in self.caches]
         results: list[list[np.ndarray]] = [[] for _ in self.sequences]
         pieces: list[tuple[int, int, int]] = []
         room = PREFILL_TOKENS
         for i, ids in enumerate(self.sequences):
-            begin = 0
+            begin = self.lengths[i]
             while begin < len(ids):
                 end = min(begin + room, len(ids))
                 pieces.append((i, begin, end))
@@ -264,121 +467,56 @@ class _Batch:
         return results
 
     def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]) -> None:
-        outputs, owners, count = [], [], 0
-        for i, begin, end in pieces:
-            wanted = range(begin, end) if every_token else range(len(self.sequences[i]) - 1, len(self.sequences[i]))
-            inside = [count + token - begin for token in wanted if begin <= token < end]
-            outputs += inside
-            owners.append((i, len(inside)))
-            count += end - begin
-        # The step function computes at least one row.
-        logits = self._step([(i, self.sequences[i][begin:end]) for i, begin, end in pieces], outputs or [0])
-        at = 0
-        for i, length in owners:
-            if length:
-                results[i].append(logits[at : at + length])
-            at += length
+        # Logits that are wanted are those of the last tokens of a piece.
+        counts = [end - begin if every_token else int(end == len(self.sequences[i])) for i, begin, end in pieces]
+        logits = self._step(
+            [(i, self.sequences[i][begin:end], count) for (i, begin, end), count in zip(pieces, counts, strict=True)]
+        )
+        for (i, _, _), count, rows in zip(pieces, counts, np.split(logits, np.cumsum(counts)[:-1]), strict=True):
+            if count:
+                results[i].append(rows)
 
     def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
         """Logits after one more token of some sequences."""
-        return list(self._step([(i, [token]) for i, token in tokens.items()], range(len(tokens))))
+        return [rows[0] for rows in self.extend({i: ([token], 1) for i, token in tokens.items()})]
 
-    def _step(self, rows: list[tuple[int, list[int]]], outputs: Sequence[int]) -> np.ndarray:
-        positions = []
-        for i, ids in rows:
-            positions.append(np.arange(self.lengths[i], self.lengths[i] + len(ids)))
+    def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[np.ndarray]:
+        """Logits after more tokens of some sequences; the number says after how many of the last ones."""
+        logits = self._step([(i, ids, count) for i, (ids, count) in tokens.items()])
+        return np.split(logits, np.cumsum([count for _, count in tokens.values()])[:-1])
+
+    def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray:
+        """Append tokens to some sequences; logits after the last so many tokens of each."""
+        logits = self.cache.step([(self.caches[i], ids, outputs) for i, ids, outputs in rows])
+        for i, ids, _ in rows:
             self.lengths[i] += len(ids)
-        return self.generator._step(
-            input_ids=np.concatenate([np.asarray(ids, np.int64) for _, ids in rows]),
-            positions=np.concatenate(positions),
-            sequences=np.repeat([i for i, _ in rows], [len(ids) for _, ids in rows]),
-            page_table=self.table,
-            output_tokens=np.asarray(outputs, np.int64),
-            **self.state,
+        return logits
+
+
+def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
+    for _ in steps:
+        yield from writer.news()
+    yield from writer.news(last=True)
+
+
+def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many tokens two sequences have in common at their beginning."""
+    for count, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return count
+    return min(len(left), len(right))
+
+
+def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:
+    """Refuse a tokenizer that cannot be the model's; a model may have more tokens, for alignment."""
+    count = tokenizer.get_vocab_size()
+    if count > vocabulary:
+        raise InvalidArgumentError(
+            f"the tokenizer has {count} tokens, the model {vocabulary}: is it another model's?", "invalid argument"
         )
-
-
-class _Writer:
-    """What comes after one prompt."""
-
-    def __init__(
-        self,
-        generator: Generator,
-        prompt: list[int],
-        stops: list[str],
-        sampling: Sampling,
-        random: np.random.Generator,
-    ) -> None:
-        self.tokenizer = generator.tokenizer
-        self.ends = generator._ends
-        self.prompt, self.stops, self.sampling, self.random = prompt, stops, sampling, random
-        self.ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.finish_reason = "length"
-        self.text = ""
-        self.told = 0
-
-    def take(self, logits: np.ndarray) -> int | None:
-        """Choose the next token; None when the text ends."""
-        token = self.sampling.choose(logits, np.asarray(self.prompt + self.ids), self.random)
-        if token in self.ends:
-            self.finish_reason = "end"
-            return None
-        self.ids.append(token)
-        self.logprobs.append(_log_probability(logits, token))
-        if self.tokenizer is not None:
-            self.text = self.tokenizer.decode(self.ids)
-            found = [at for at in (self.text.find(stop) for stop in self.stops if stop) if at >= 0]
-            if found:
-                self.text = self.text[: min(found)]
-                self.finish_reason = "stop"
-                return None
-        return token
-
-    def news(self, last: bool = False) -> Iterator[str | int]:
-        """Yield what nothing that comes can change any more."""
-        if self.tokenizer is None:
-            yield from self.ids[self.told :]
-            self.told = len(self.ids)
-            return
-        certain = len(self.text)
-        if not last and self.finish_reason == "length":
-            # A replacement character may become the rest of a letter, an end that begins a stop string its rest.
-            certain = len(self.text.rstrip("\ufffd"))
-            for stop in self.stops:
-                for length in range(min(len(stop) - 1, certain), 0, -1):
-                    if self.text[:certain].endswith(stop[:length]):
-                        certain -= length
-                        break
-        if certain > self.told:
-            yield self.text[self.told : certain]
-            self.told = certain
-
-    def result(self) -> Generation:
-        """Return the finished text."""
-        text = None if self.tokenizer is None else self.text
-        return Generation(self.ids, text, self.logprobs, self.finish_reason)
-
-
-def _log_probability(logits: np.ndarray, token: int) -> float:
-    row = logits.astype(np.float64)
-    largest = row.max()
-    return float(row[token] - largest - np.log(np.exp(row - largest).sum()))
-
-
-def _open_tokenizer(tokenizer: Any) -> Any:
-    if tokenizer is None or hasattr(tokenizer, "encode"):
-        return tokenizer
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise NotFoundError("tokenizers is not installed: pip install tokenizers", "not found") from error
-    path = Path(tokenizer)
-    if path.is_dir():
-        path /= "tokenizer.json"
-    if not path.is_file():
-        raise NotFoundError(f"{path}: there is no such file", "not found")
-    try:
-        return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the package raises plain Exception
-        raise InvalidArgumentError(f"{path}: {error}", "invalid argument") from error
+    if ends and all(tokenizer.id_to_token(end) is None for end in ends):
+        raise InvalidArgumentError(
+            f"the model ends texts with token {min(ends)}, which the tokenizer with its {count} tokens does not have: "
+            "is it another model's?",
+            "invalid argument",
+        )

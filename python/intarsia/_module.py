@@ -263,6 +263,10 @@ class Module:
         """Path of the artifact."""
         return self._path
 
+    def __fspath__(self) -> str:
+        """Return the path of the artifact, so that a module can be given where a path is wanted."""
+        return self._path
+
     def signature(self, function: str = "main") -> Signature:
         """Return what a function takes and gives."""
         description = self._runtime.signature(function)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,36 +49,64 @@ class Sampling:
             if not valid:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}, must be {wanted}", "invalid argument")
 
-    def probabilities(self, logits: np.ndarray, context: np.ndarray) -> np.ndarray:
+    def probabilities(self, logits: np.ndarray, context: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return the probability of each token [vocabulary] as the next one after `context` [tokens]."""
-        scores = logits.astype(np.float64)
-        if self.repetition_penalty != 1.0:
-            seen = np.unique(context)
-            penalised = scores[seen]
-            scores[seen] = np.where(
-                penalised > 0, penalised / self.repetition_penalty, penalised * self.repetition_penalty
-            )
+        scores = self._penalised(logits, context)
         if self.temperature == 0.0:
-            chosen = np.zeros_like(scores)
+            chosen = np.zeros(scores.size)
             chosen[scores.argmax()] = 1.0
             return chosen
-        scores /= self.temperature
+        scores = scores / self.temperature
+        tokens = None
         if 0 < self.top_k < scores.size:
-            least = np.partition(scores, -self.top_k)[-self.top_k]
-            scores = np.where(scores >= least, scores, -np.inf)
-        result = np.exp(scores - scores.max())
-        result /= result.sum()
+            tokens = np.flatnonzero(scores >= np.partition(scores, -self.top_k)[-self.top_k])
+            scores = scores[tokens]
+        chosen = np.exp(scores - scores.max()).astype(np.float64)
         if self.top_p < 1.0:
-            order = np.argsort(-result, kind="stable")
-            before = np.cumsum(result[order]) - result[order]
-            result[order[before >= self.top_p]] = 0.0
+            chosen /= chosen.sum()
+            likeliest = _likeliest(chosen, self.top_p)
+            tokens = likeliest if tokens is None else tokens[likeliest]
+            chosen = chosen[likeliest]
         if self.min_p > 0.0:
-            result[result < self.min_p * result.max()] = 0.0
-        return result / result.sum()
+            chosen[chosen < self.min_p * chosen.max()] = 0.0
+        chosen /= chosen.sum()
+        if tokens is None:
+            return chosen
+        result = np.zeros(logits.size)
+        result[tokens] = chosen
+        return result
 
-    def choose(self, logits: np.ndarray, context: np.ndarray, random: np.random.Generator) -> int:
+    def choose(self, logits: np.ndarray, context: Sequence[int] | np.ndarray, random: np.random.Generator) -> int:
         """Return the next token after `context` [tokens], given its logits [vocabulary]."""
-        probabilities = self.probabilities(logits, context)
         if self.temperature == 0.0:
-            return int(probabilities.argmax())
-        return int(np.searchsorted(np.cumsum(probabilities), random.random() * probabilities.sum(), side="right"))
+            return int(self._penalised(logits, context).argmax())
+        return draw(self.probabilities(logits, context), random)
+
+    def _penalised(self, logits: np.ndarray, context: Sequence[int] | np.ndarray) -> np.ndarray:
+        if self.repetition_penalty == 1.0:
+            return logits
+        seen = np.unique(context)
+        scores = logits.astype(np.float64)
+        penalised = scores[seen]
+        scores[seen] = np.where(penalised > 0, penalised / self.repetition_penalty, penalised * self.repetition_penalty)
+        return scores
+
+
+def _likeliest(probabilities: np.ndarray, total: float) -> np.ndarray:
+    """Return the fewest most likely tokens whose probabilities sum to at least `total`."""
+    size = probabilities.size
+    # Few of a large vocabulary's tokens are likely: sorting all of them would take longer than a small model does.
+    count = min(1024, size)
+    while True:
+        tokens = np.sort(np.argpartition(probabilities, -count)[-count:])
+        tokens = tokens[np.argsort(-probabilities[tokens], kind="stable")]
+        before = np.cumsum(probabilities[tokens]) - probabilities[tokens]
+        if count == size or before[-1] >= total:
+            return tokens[before < total]
+        count = min(8 * count, size)
+
+
+def draw(probabilities: np.ndarray, random: np.random.Generator) -> int:
+    """Return a token with its probability; `probabilities` [vocabulary] need not sum to 1."""
+    cumulative = np.cumsum(probabilities)
+    return int(np.searchsorted(cumulative, random.random() * cumulative[-1], side="right"))

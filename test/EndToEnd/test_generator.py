@@ -144,6 +144,12 @@ def test_context_ends(exact, golden):
         exact.generate([*stream, 5, 6, 7], max_tokens=1)
 
 
+def test_a_tokenizer_is_a_path_or_an_object(generator):
+    for tokenizer in (str(MODEL), MODEL, str(MODEL / "tokenizer.json"), generator.tokenizer):
+        other = intarsia.Generator(generator.module, tokenizer=tokenizer)
+        assert other.encode("violin (noun):") == generator.encode("violin (noun):")
+
+
 def test_without_a_tokenizer(tools, generator):
     plain = intarsia.Generator(generator.module)
     (result,) = plain.generate([0, 100, 101], max_tokens=4)
@@ -180,6 +186,11 @@ def test_other_tokenizers_and_models(tools, scratch, generator):
     larger = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
     with pytest.raises(intarsia.InvalidArgumentError, match="the tokenizer has 5000 tokens, the model 4096"):
         intarsia.Generator(generator.module, tokenizer=larger)
+    single = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    with pytest.raises(
+        intarsia.InvalidArgumentError, match="the model ends texts with token 1, which the tokenizer with"
+    ):
+        intarsia.Generator(generator.module, tokenizer=single)
     with pytest.raises(intarsia.NotFoundError, match="there is no such file"):
         intarsia.Generator(generator.module, tokenizer=scratch)
     tools.compile(HERE / "models" / "bert", "-o", scratch / "bert.itx")

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs docs/tutorial.md: every command of its console blocks must succeed and print what the page shows.
+"""Runs docs/tutorial.md and docs/generate.md: every command must succeed and print what the page shows.
 
 In the shown output ``...`` stands for any text, over several lines too; white space counts as one blank. Blocks of
 other languages whose first line is a comment with a file name are written to that file before the commands that follow.
@@ -14,8 +14,10 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).resolve().parents[2]
-PAGE = SOURCE / "docs" / "tutorial.md"
+PAGES = ("tutorial", "generate")
 MARK = "--end of command--"
 
 
@@ -77,10 +79,11 @@ def test_matching():
     assert matches(["x = ... ms"], "x = 3.25 ms")
 
 
-def test_tutorial(build_dir):
-    steps = read_page(PAGE.read_text())
+@pytest.mark.parametrize("page", PAGES)
+def test_page(build_dir, page):
+    steps = read_page((SOURCE / "docs" / f"{page}.md").read_text())
     assert len(steps) > 10
-    shutil.rmtree(SOURCE / "build" / "tutorial", ignore_errors=True)
+    shutil.rmtree(SOURCE / "build" / page, ignore_errors=True)
     with subprocess.Popen(
         ["bash", "--noprofile", "--norc"],
         cwd=SOURCE,
@@ -92,7 +95,7 @@ def test_tutorial(build_dir):
     ) as shell:
         for step in steps:
             if isinstance(step, File):
-                (SOURCE / "build" / "tutorial" / step.name).write_text(step.text)
+                (SOURCE / "build" / page / step.name).write_text(step.text)
                 continue
             text = step.text.replace("$PWD/build/dev", str(build_dir))
             shell.stdin.write(f'{text}\necho "{MARK} $?"\n')
@@ -105,7 +108,7 @@ def test_tutorial(build_dir):
                     break
                 printed.append(line)
             output = "".join(printed)
-            where = f"docs/tutorial.md:{step.line}: {step.text}"
+            where = f"docs/{page}.md:{step.line}: {step.text}"
             assert code == 0, f"{where}\nended with {code} and printed:\n{output}"
             assert matches(step.shown, output), f"{where}\nprinted:\n{output}\nthe page shows:\n" + "\n".join(
                 step.shown

@@ -58,6 +58,15 @@ def npy(header: str, data: bytes, major: int = 1) -> bytes:
     return b"\x93NUMPY" + bytes([major, 0]) + length + header.encode() + data
 
 
+def sequence(tokens: int, page: int, states: list[tuple[int, bool, int]]) -> bytes:
+    """A saved sequence of zeros; states are (type, whether it is paged, bytes of a unit). Its hash field is zero."""
+    data = b"".join(struct.pack("<IIQ", dtype, paged, unit) for dtype, paged, unit in states) + bytes(8 * tokens)
+    for _, paged, unit in states:
+        data += bytes(-(80 + len(data)) % 64 + (-(-tokens // page) if paged else 1) * unit)
+    head = b"ITXSEQ\0\1" + struct.pack("<II32x4Q", 1, len(states), 0, tokens, page, 80 + len(data))
+    return head + data
+
+
 def elf(machine: int, manifest: bytes, weights: bytes = b"") -> bytes:
     """An ELF file with nothing but .itx.header and .itx.manifest; its hash field is zero."""
     names = b"\0.itx.header\0.itx.manifest\0.shstrtab\0"
@@ -122,6 +131,10 @@ def main() -> None:
     write("npy", "c", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", bytes(24)))
     write("npy", "fortran", npy("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2), }\n", bytes(32), 2))
     write("npy", "scalar", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", b"\1", 3))
+
+    write("sequence", "pages", sequence(5, 4, [(1, True, 24), (1, True, 8)]))
+    write("sequence", "slots", sequence(3, 4, [(0, False, 16), (7, True, 40)]))
+    write("sequence", "empty", sequence(0, 4, [(1, True, 24)]))
 
     module = elf(62, manifest)
     write("artifact", "x86-64", module)

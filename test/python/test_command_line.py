@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -35,8 +39,29 @@ def test_generate(artifact):
     assert result.returncode == 0, result.stderr
     assert text["greedy_text"][0].startswith(result.stdout.rstrip("\n"))
     assert len(result.stdout) > 8
+    drafted = intarsia(
+        *("generate", artifact, text["prompts"][0], f"--tokenizer={MODEL}", "--max-tokens=8"),
+        *(f"--draft={artifact}", "--draft-tokens=2"),
+    )
+    assert drafted.stdout == result.stdout
     ids = intarsia("generate", artifact, "0 100 101", "--max-tokens=3")
     assert len([int(token) for token in ids.stdout.split()]) == 3
+
+
+def test_generate_json(artifact, tmp_path):
+    (tmp_path / "schema.json").write_text(
+        '{"type": "array", "items": {"enum": ["a", 1]}, "minItems": 2, "maxItems": 3}'
+    )
+    common = ("generate", artifact, "run (verb):", f"--tokenizer={MODEL}", "--temperature=1", "--seed=1")
+    result = intarsia(*common, f"--json-schema={tmp_path / 'schema.json'}")
+    assert result.returncode == 0, result.stderr
+    assert set(json.loads(result.stdout)) <= {"a", 1}
+    assert intarsia(*common, "--regex=(yes|no)!").stdout in ("yes!\n", "no!\n")
+    (tmp_path / "grammar.lark").write_text('start: "maybe" "?"')
+    assert intarsia(*common, f"--grammar={tmp_path / 'grammar.lark'}").stdout == "maybe?\n"
+    result = intarsia(*common, f"--json-schema={tmp_path / 'grammar.lark'}")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: json_schema: ")
 
 
 def test_perplexity(artifact):
@@ -52,7 +77,7 @@ def test_perplexity(artifact):
 def test_bench(artifact):
     arguments = ("bench", "llm", artifact, "--prefill=40", "--decode=3", "--batch=2", "--rounds=1", "--threads=1")
     result = json.loads(intarsia(*arguments, "--json").stdout.splitlines()[-1])
-    assert set(result) == {"prefill_tokens_per_second", "decode_tokens_per_second", "resident_bytes"}
+    assert set(result) == {"prefill_tokens_per_second", "decode_tokens_per_second", "resident_bytes", "cache_bytes"}
     assert min(result.values()) > 0
     assert "tokens/s" in intarsia(*arguments).stdout
 
@@ -62,6 +87,8 @@ def test_errors(artifact, tmp_path):
         (("generate", tmp_path / "none.itx", "x"), "none.itx"),
         (("generate", artifact, "x"), "invalid literal"),
         (("generate", artifact, "x", f"--tokenizer={tmp_path}"), "there is no such file"),
+        (("generate", artifact, "a " * 2000, f"--tokenizer={MODEL}"), "the model's context 1024"),
+        (("generate", artifact, "x", f"--tokenizer={MODEL}", "--draft=none.itx"), "none.itx"),
         (("perplexity", artifact, tmp_path / "none.txt", f"--tokenizer={MODEL}"), "none.txt"),
         (
             ("perplexity", artifact, MODEL / "config.json", f"--tokenizer={MODEL}", "--window=9999"),
@@ -76,15 +103,45 @@ def test_errors(artifact, tmp_path):
         assert "Traceback" not in result.stderr
 
 
-def test_interrupt_ends_cleanly(artifact):
+def test_interrupt_ends_cleanly(artifact, interruptible):
     command = [sys.executable, "-m", "intarsia", "generate", str(artifact), "run (verb):", f"--tokenizer={MODEL}"]
     # Sampling at a high temperature seldom ends a text.
     command += ["--max-tokens=900", "--temperature=5", "--seed=1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, **interruptible) as process:
         assert process.stdout.read(1)
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert rest.endswith("\n")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (("perplexity", "MODEL", MODEL / "heldout.txt", f"--tokenizer={MODEL}", "--lines"), r"\r\d+/\d+ windows"),
+        (("bench", "llm", "MODEL", "--prefill=200", "--decode=50", "--rounds=1000"), r"\rround \d+/1000"),
+        (("bench", "llm", "MODEL", "--prefill=200", "--decode=50", "--rounds=1000", "--json"), r"\rround \d+/1000"),
+    ],
+)
+def test_interrupted_measurements_end_cleanly(artifact, arguments, shown, interruptible):
+    """Progress is shown on a terminal; its line ends, and nothing that looks like a result is printed."""
+    command = [sys.executable, "-m", "intarsia", *(str(artifact if a == "MODEL" else a) for a in arguments)]
+    reader, terminal = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True, **interruptible) as process:
+        os.close(terminal)
+        errors = ""
+        while not re.search(shown, errors):
+            errors += os.read(reader, 4096).decode()
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # what reading from a terminal without a program raises
+            while data := os.read(reader, 4096):
+                errors += data.decode()
+        rest, _ = process.communicate(timeout=30)
+    os.close(reader)
+    assert process.returncode == 130, errors
+    assert rest == ""
+    assert errors.endswith("\r\n")
     assert "Traceback" not in errors

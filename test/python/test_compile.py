@@ -7,8 +7,10 @@ from __future__ import annotations
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import intarsia
@@ -85,6 +87,75 @@ def test_the_compilers_message_is_the_exceptions(tmp_path):
     with pytest.raises(intarsia.CompileError) as caught:
         intarsia.compile(tmp_path)
     assert "config.json" in str(caught.value)
+
+
+@pytest.fixture
+def flags(source, tmp_path, monkeypatch):
+    """Return what a compiler is called with by given arguments."""
+    tool = tmp_path / "tool"
+    tool.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/flags\necho "no such thing: $@" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("INTARSIA_COMPILE", str(tool))
+
+    def call(**arguments: object) -> list[str]:
+        with pytest.raises(intarsia.CompileError, match="no such thing: "):
+            intarsia.compile(source, output=tmp_path / "m.itx", **arguments)
+        return (tmp_path / "flags").read_text().split()[3:]
+
+    return call
+
+
+def test_flags(flags):
+    assert flags() == ["--target=cpu"]
+    assert flags(target="cpu:x86-64-v3", quantize="int4", kv="bf16", options=["--threads=1"]) == [
+        "--target=cpu:x86-64-v3",
+        "--quantize=int4",
+        "--kv=bf16",
+        "--threads=1",
+    ]
+    assert flags(quantize="none", kv="f16") == ["--target=cpu", "--quantize=none"]
+
+
+def test_type_of_caches(tmp_path):
+    model = Path(__file__).resolve().parents[2] / "examples" / "glossary"
+    module = intarsia.compile(model, kv="f32", output=tmp_path / "glossary.itx")
+    assert {value.dtype for value in module.step.signature.inputs if value.state} == {"f32"}
+    with pytest.raises(intarsia.CompileError, match="int9"):
+        intarsia.compile(model, kv="int9")
+
+
+def test_a_module_stands_for_its_path(source, tmp_path, tools):
+    module = intarsia.compile(source, output=tmp_path / "two.itx")
+    assert os.fspath(module) == module.path == str(tmp_path / "two.itx")
+    assert "product" in tools.run("intarsia-run", os.fspath(module), "--list").stdout
+    assert intarsia.load(module).functions == module.functions
+
+
+def test_an_interrupted_compiler_cleans_up(source, tmp_path, monkeypatch, interruptible):
+    tool = tmp_path / "tool"
+    tool.write_text(f"""#!{sys.executable}
+import pathlib, sys, time
+half = pathlib.Path(sys.argv[sys.argv.index("-o") + 1] + ".tmp")
+try:
+    half.write_text("half")
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.2)
+    half.unlink()
+    sys.exit(130)
+""")
+    tool.chmod(0o755)
+    monkeypatch.setenv("INTARSIA_COMPILE", str(tool))
+    program = f"import intarsia; intarsia.compile({str(source)!r}, output={str(tmp_path / 'm.itx')!r})"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **interruptible) as process:
+        while not (tmp_path / "m.itx.tmp").exists() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    assert "KeyboardInterrupt" in errors
+    assert not (tmp_path / "m.itx.tmp").exists()
 
 
 def test_unknown_target(source):

@@ -130,9 +130,9 @@ inline std::string filledManifest(std::string manifest = sampleManifest()) {
   return replaced(manifest, "FULL_HASH", runtime::hashTextOf(weights.data(), weights.size()));
 }
 
-/// modules/sample.c as the linker left it, with a manifest.
-inline std::string sampleElf(std::string manifest) {
-  std::string elf = readFile(ITX_TEST_MODULE);
+/// modules/sample.c, or another of them, as the linker left it, with a manifest.
+inline std::string sampleElf(std::string manifest, const char *module = ITX_TEST_MODULE) {
+  std::string elf = readFile(module);
   runtime::ElfReader reader;
   auto status = runtime::ElfReader::parse(reinterpret_cast<const uint8_t *>(elf.data()), elf.size(), "sample", reader);
   EXPECT_TRUE(status.ok()) << status.message();

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/CPU/HostMemory.h"
 #include "lib/Runtime/CPU/ThreadPool.h"
 
 #include <algorithm>
@@ -76,30 +77,16 @@ static double cgroupCpus() {
     if (cpus > 0 && (result == 0 || cpus < result))
       result = cpus;
   };
-  std::ifstream file("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos)
+  for (const CgroupFolder &folder : cgroupFolders("cpu")) {
+    if (folder.isVersion2) {
+      consider(quotaOf(folder.path));
       continue;
-    std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (controllers.empty()) { // version 2
-      for (;;) {
-        consider(quotaOf("/sys/fs/cgroup" + (path == "/" ? "" : path)));
-        size_t slash = path.rfind('/');
-        if (path.size() <= 1 || slash == std::string::npos)
-          break;
-        path.resize(std::max<size_t>(slash, 1));
-      }
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      for (const std::string &folder : {"/sys/fs/cgroup/cpu" + path, std::string("/sys/fs/cgroup/cpu")}) {
-        double quota = 0, period = 0;
-        std::ifstream(folder + "/cpu.cfs_quota_us") >> quota;
-        std::ifstream(folder + "/cpu.cfs_period_us") >> period;
-        if (quota > 0 && period > 0)
-          consider(quota / period);
-      }
     }
+    double quota = 0, period = 0;
+    std::ifstream(folder.path + "/cpu.cfs_quota_us") >> quota;
+    std::ifstream(folder.path + "/cpu.cfs_period_us") >> period;
+    if (quota > 0 && period > 0)
+      consider(quota / period);
   }
   return result;
 }

@@ -43,8 +43,8 @@ const char *itx_last_error(void) { return lastError().c_str(); }
 
 const char *itx_status_name(itx_status status) {
   static const char *const names[] = {
-      "ok",          "invalid argument", "not found",     "input/output error", "corrupt", "version mismatch",
-      "unsupported", "out of memory",    "internal error"};
+      "ok",          "invalid argument", "not found",      "input/output error", "corrupt", "version mismatch",
+      "unsupported", "out of memory",    "internal error", "cache full",         "evicted"};
   return size_t(status) < std::size(names) ? names[size_t(status)] : "unknown status";
 }
 
@@ -204,6 +204,20 @@ const char *itx_module_variant(const itx_module *module) { return module->module
 
 // ---- Functions --------------------------------------------------------------------------------------------
 
+std::shared_ptr<Module> intarsia::runtime::moduleOf(const itx_module *module) { return module->module; }
+
+Status intarsia::runtime::findFunction(const Module &module, const std::string &name, size_t &index) {
+  const std::vector<FunctionInfo> &functions = module.manifest().functions;
+  std::vector<std::string> names;
+  for (index = 0; index < functions.size(); ++index) {
+    if (functions[index].name == name)
+      return Status::success();
+    names.push_back(functions[index].name);
+  }
+  return error(ITX_NOT_FOUND, "%s: has no function '%s'; it has: %s", module.name().c_str(), name.c_str(),
+               join(names).c_str());
+}
+
 size_t itx_module_function_count(const itx_module *module) { return module->functions.size(); }
 
 const itx_function *itx_module_function_at(const itx_module *module, size_t index) {
@@ -214,17 +228,10 @@ itx_status itx_module_function(const itx_module *module, const char *name, const
   return guarded([&]() -> Status {
     ITX_REQUIRE(module);
     ITX_REQUIRE(function);
-    const char *wanted = name ? name : "main";
-    std::vector<std::string> names;
-    for (const itx_function &candidate : module->functions) {
-      if (candidate.info().name == wanted) {
-        *function = &candidate;
-        return Status::success();
-      }
-      names.push_back(candidate.info().name);
-    }
-    return error(ITX_NOT_FOUND, "%s: has no function '%s'; it has: %s", module->module->name().c_str(), wanted,
-                 join(names).c_str());
+    size_t index = 0;
+    ITX_RETURN_IF_ERROR(findFunction(*module->module, name ? name : "main", index));
+    *function = &module->functions[index];
+    return Status::success();
   });
 }
 

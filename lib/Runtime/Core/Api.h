@@ -9,10 +9,20 @@
 
 #include "lib/Runtime/Core/Status.h"
 
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <new>
+#include <string>
 
 namespace intarsia::runtime {
+
+class Module;
+
+/// Of a handle.
+std::shared_ptr<Module> moduleOf(const itx_module *module);
+/// Index of a function by name; the message lists those that exist.
+Status findFunction(const Module &module, const std::string &name, size_t &index);
 
 /// Keeps the message for itx_last_error.
 itx_status report(const Status &status) noexcept;

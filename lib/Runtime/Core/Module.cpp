@@ -72,6 +72,7 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   ITX_RETURN_IF_ERROR(checkArtifactHeader(source.data, source.bytes, source.name, header));
   std::shared_ptr<Module> result(new Module);
   result->name_ = source.name;
+  std::memcpy(result->hash_.data(), header.hash, sizeof(header.hash));
   result->driver_ = &cpuDriver();
   ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));

@@ -9,6 +9,7 @@
 
 #include "intarsia/module_abi.h"
 #include "lib/Runtime/Core/Driver.h"
+#include "lib/Runtime/Core/Hash.h"
 #include "lib/Runtime/Core/Manifest.h"
 #include "lib/Runtime/Core/Safetensors.h"
 
@@ -47,6 +48,8 @@ public:
 
   const std::string &name() const { return name_; }
   const Manifest &manifest() const { return manifest_; }
+  /// Of the artifact, as its header says; the manifest with the hash of the weights is part of what it is of.
+  const Hash128 &hash() const { return hash_; }
   const VariantInfo &variant() const { return manifest_.variants[variant_]; }
   const itx_kernel_entry *kernels() const { return kernels_; }
   itx_host_fn function(size_t index) const { return descriptor_->functions[index]; }
@@ -67,6 +70,7 @@ private:
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
 
   std::string name_;
+  Hash128 hash_ = {};
   Manifest manifest_;
   Driver *driver_ = nullptr;
   size_t variant_ = 0;

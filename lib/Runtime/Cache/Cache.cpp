@@ -1,0 +1,310 @@
+//===- Cache.cpp - Sequences of a language model and their pages --------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Cache/Cache.h"
+
+#include "lib/Runtime/CPU/HostMemory.h"
+#include "lib/Runtime/Cache/SequenceFile.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+namespace intarsia::runtime {
+
+// ---- Sizes ------------------------------------------------------------------------------------------------
+
+/// What the options leave open: pages.
+static Status choosePages(const StepLayout &layout, const std::string &name, const Cache::Options &options,
+                          int64_t &pages, uint64_t &bytes) {
+  if (options.sequences < 1 || options.sequences > INT32_MAX)
+    return error(ITX_INVALID_ARGUMENT, "%s: a cache for %lld sequences is asked for, at least 1 is needed",
+                 name.c_str(), (long long)options.sequences);
+  if (options.pages < 0 || options.pages > INT32_MAX)
+    return error(ITX_INVALID_ARGUMENT, "%s: a cache of %lld pages is asked for, 1 to %d are possible", name.c_str(),
+                 (long long)options.pages, INT32_MAX);
+  pages = options.pages;
+  if (pages == 0 && __builtin_mul_overflow(layout.pagesFor(layout.context), options.sequences, &pages))
+    pages = INT32_MAX;
+  // Without a limit, half of the memory: the module's workspace and other programs need some too.
+  uint64_t limit = options.bytes ? options.bytes : availableMemoryBytes() / 2;
+  if (options.pages == 0) {
+    uint64_t slots = 0;
+    ITX_RETURN_IF_ERROR(StateMemory::bytesOf(layout, 0, options.sequences, slots));
+    uint64_t room = limit > slots ? limit - slots : 0;
+    if (room < layout.pageBytes)
+      return error(
+          options.bytes ? ITX_INVALID_ARGUMENT : ITX_OUT_OF_MEMORY,
+          "%s: a cache of %llu bytes%s has no page: a page of %lld tokens takes %llu bytes, %lld sequences %llu",
+          name.c_str(), (unsigned long long)limit, options.bytes ? "" : " (half of what is available)",
+          (long long)layout.pageTokens, (unsigned long long)layout.pageBytes, (long long)options.sequences,
+          (unsigned long long)slots);
+    if (layout.pageBytes != 0)
+      pages = int64_t(std::min<uint64_t>(uint64_t(pages), room / layout.pageBytes));
+  }
+  pages = std::min<int64_t>(pages, INT32_MAX);
+  ITX_RETURN_IF_ERROR(StateMemory::bytesOf(layout, pages, options.sequences, bytes));
+  if (options.bytes != 0 && bytes > options.bytes)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: a cache of %lld pages for %lld sequences takes %llu bytes, more than the %llu that it may take",
+                 name.c_str(), (long long)pages, (long long)options.sequences, (unsigned long long)bytes,
+                 (unsigned long long)options.bytes);
+  return Status::success();
+}
+
+Status Cache::bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes) {
+  StepLayout layout;
+  int64_t pages = 0;
+  ITX_RETURN_IF_ERROR(readStepLayout(module.manifest().functions[function], module.name(), layout));
+  return choosePages(layout, module.name(), options, pages, bytes);
+}
+
+Status Cache::create(std::shared_ptr<Module> module, size_t function, const Options &options,
+                     std::shared_ptr<Cache> &cache) {
+  std::shared_ptr<Cache> result(new Cache(std::move(module), function));
+  const Module &loaded = *result->module_;
+  int64_t pages = 0;
+  ITX_RETURN_IF_ERROR(readStepLayout(loaded.manifest().functions[function], loaded.name(), result->layout_));
+  ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded.name(), options, pages, result->bytes_));
+  ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded.name(), result->memory_));
+  result->sequences_.resize(options.sequences);
+  cache = std::move(result);
+  return Status::success();
+}
+
+itx_cache_info Cache::info() const {
+  std::lock_guard lock(mutex_);
+  itx_cache_info info = {};
+  info.bytes = bytes_;
+  info.pages = memory_->pages();
+  info.free_pages = memory_->freePages();
+  info.page_tokens = layout_.pageTokens;
+  info.page_bytes = layout_.pageBytes;
+  info.sequence_bytes = layout_.sequenceBytes;
+  info.sequences = int64_t(sequences_.size());
+  info.free_sequences = std::count(sequences_.begin(), sequences_.end(), nullptr);
+  info.context = layout_.context;
+  info.vocabulary = layout_.vocabulary;
+  return info;
+}
+
+// ---- Sequences --------------------------------------------------------------------------------------------
+
+Status Cache::newSequence(Sequence *&sequence) {
+  for (size_t slot = 0; slot < sequences_.size(); ++slot)
+    if (!sequences_[slot]) {
+      sequences_[slot] = std::make_unique<Sequence>();
+      sequence = sequences_[slot].get();
+      sequence->slot = int64_t(slot);
+      sequence->lastUse = ++clock_;
+      memory_->clearSlot(sequence->slot);
+      return Status::success();
+    }
+  return error(ITX_CACHE_FULL, "%s: the cache is for %zu sequences, and all are in use: free one, or make a larger one",
+               name(), sequences_.size());
+}
+
+Status Cache::createSequence(Sequence *&sequence) {
+  std::lock_guard lock(mutex_);
+  return newSequence(sequence);
+}
+
+void Cache::dropPages(Sequence &sequence, size_t kept) {
+  while (sequence.pages.size() > kept) {
+    memory_->releasePage(sequence.pages.back());
+    sequence.pages.pop_back();
+  }
+}
+
+void Cache::freeSequence(Sequence &sequence) {
+  std::lock_guard lock(mutex_);
+  dropPages(sequence, 0);
+  sequences_[sequence.slot].reset();
+}
+
+int64_t Cache::length(const Sequence &sequence) const {
+  std::lock_guard lock(mutex_);
+  return sequence.length();
+}
+
+bool Cache::isEvicted(const Sequence &sequence) const {
+  std::lock_guard lock(mutex_);
+  return sequence.isEvicted;
+}
+
+std::vector<int64_t> Cache::tokens(const Sequence &sequence) const {
+  std::lock_guard lock(mutex_);
+  return sequence.tokens;
+}
+
+void Cache::setEvictable(Sequence &sequence, bool evictable) {
+  std::lock_guard lock(mutex_);
+  sequence.isEvictable = evictable;
+}
+
+Status Cache::fork(const Sequence &sequence, Sequence *&child) {
+  std::lock_guard lock(mutex_);
+  if (sequence.isEvicted)
+    return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to share: give its tokens again first",
+                 name());
+  // Copied before anything changes: this may throw.
+  std::vector<int64_t> tokens = sequence.tokens;
+  std::vector<int32_t> pages = sequence.pages;
+  ITX_RETURN_IF_ERROR(newSequence(child));
+  child->tokens = std::move(tokens);
+  child->pages = std::move(pages);
+  for (int32_t page : child->pages)
+    memory_->retainPage(page);
+  child->slotPage = sequence.slotPage;
+  memory_->copySlot(sequence.slot, child->slot);
+  return Status::success();
+}
+
+Status Cache::truncate(Sequence &sequence, int64_t length, int64_t *kept) {
+  std::lock_guard lock(mutex_);
+  int64_t before = int64_t(sequence.tokens.size());
+  if (length < 0 || length > before)
+    return error(ITX_INVALID_ARGUMENT, "%s: the sequence has %lld tokens, it cannot be cut to %lld", name(),
+                 (long long)before, (long long)length);
+  int64_t page = layout_.pageTokens, result = length;
+  if (sequence.isEvicted)
+    result = 0;
+  else if (hasSlots() && length % page != 0 && length / page != sequence.slotPage)
+    result = length / page * page;
+  if (!kept && result != length)
+    return error(
+        sequence.isEvicted ? ITX_EVICTED : ITX_INVALID_ARGUMENT,
+        "%s: of the sequence's %lld tokens %lld can be kept, not %lld: ask for how many are kept, and give the "
+        "others again",
+        name(), (long long)before, (long long)result, (long long)length);
+  sequence.isEvicted = false;
+  sequence.tokens.resize(result);
+  dropPages(sequence, layout_.pagesFor(result));
+  if (kept)
+    *kept = result;
+  return Status::success();
+}
+
+void Cache::evict(Sequence &sequence) {
+  std::lock_guard lock(mutex_);
+  if (sequence.tokens.empty())
+    return;
+  dropPages(sequence, 0);
+  sequence.isEvicted = true;
+}
+
+Status Cache::makeRoom(int64_t pages, const std::vector<const Sequence *> &busy) {
+  if (pages <= memory_->freePages())
+    return Status::success();
+  std::vector<Sequence *> candidates;
+  for (const std::unique_ptr<Sequence> &sequence : sequences_)
+    if (sequence && sequence->isEvictable && !sequence->pages.empty() &&
+        std::find(busy.begin(), busy.end(), sequence.get()) == busy.end())
+      candidates.push_back(sequence.get());
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Sequence *left, const Sequence *right) { return left->lastUse < right->lastUse; });
+  // How many have to go: a page that several share is free when the last of them is gone.
+  std::vector<int32_t> references(memory_->pages());
+  for (int64_t page = 0; page < memory_->pages(); ++page)
+    references[page] = memory_->references(int32_t(page));
+  int64_t free = memory_->freePages();
+  size_t count = 0;
+  for (; count < candidates.size() && free < pages; ++count)
+    for (int32_t page : candidates[count]->pages)
+      free += --references[page] == 0;
+  if (free < pages)
+    return error(ITX_CACHE_FULL,
+                 "%s: the cache is full: %lld more pages (of %lld tokens) are needed, %lld of %lld are free and %lld "
+                 "could be evicted: free or evict sequences, or make a larger cache",
+                 name(), (long long)pages, (long long)layout_.pageTokens, (long long)memory_->freePages(),
+                 (long long)memory_->pages(), (long long)(free - memory_->freePages()));
+  for (size_t i = 0; i < count; ++i) {
+    dropPages(*candidates[i], 0);
+    candidates[i]->isEvicted = true;
+  }
+  return Status::success();
+}
+
+// ---- Files ------------------------------------------------------------------------------------------------
+
+static std::vector<SequenceFileState> fileStates(const StepLayout &layout) {
+  std::vector<SequenceFileState> states;
+  for (const StateTensor &state : layout.states)
+    states.push_back({uint32_t(state.dtype), state.paged, state.unitBytes});
+  return states;
+}
+
+Status Cache::save(const Sequence &sequence, const std::string &path) const {
+  std::lock_guard lock(mutex_);
+  if (sequence.isEvicted)
+    return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to save: give its tokens again first",
+                 name());
+  SequenceFileContents contents;
+  contents.module = module_->hash();
+  contents.function = function_;
+  contents.pageTokens = uint64_t(layout_.pageTokens);
+  contents.tokens = sequence.tokens;
+  contents.states = fileStates(layout_);
+  std::vector<std::vector<const uint8_t *>> units(layout_.states.size());
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (layout_.states[i].paged)
+      for (int32_t page : sequence.pages)
+        units[i].push_back(memory_->unit(i, page));
+    else
+      units[i].push_back(memory_->unit(i, sequence.slot));
+  }
+  return writeSequenceFile(path, contents, units);
+}
+
+Status Cache::restore(const std::string &path, Sequence *&sequence) {
+  std::unique_ptr<MappedFile> file;
+  ITX_RETURN_IF_ERROR(MappedFile::open(path, file));
+  SequenceFileContents contents;
+  ITX_RETURN_IF_ERROR(parseSequenceFile(file->data(), file->size(), path, contents));
+  ITX_RETURN_IF_ERROR(checkSequenceHash(file->data(), file->size(), path));
+  const char *where = path.c_str();
+  if (contents.module != module_->hash() || contents.function != function_ ||
+      contents.pageTokens != uint64_t(layout_.pageTokens) || contents.states != fileStates(layout_))
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "%s: was saved with the artifact %s, this is %s (%s): a sequence can be restored with the artifact that "
+        "it was made with only",
+        where, hashText(contents.module).c_str(), hashText(module_->hash()).c_str(), name());
+  if (int64_t(contents.tokens.size()) > layout_.context)
+    return error(ITX_CORRUPT, "%s: has %zu tokens, the model's context is %lld", where, contents.tokens.size(),
+                 (long long)layout_.context);
+  for (int64_t token : contents.tokens)
+    if (token < 0 || token >= layout_.vocabulary)
+      return error(ITX_CORRUPT, "%s: has the token %lld, tokens are in [0, %lld)", where, (long long)token,
+                   (long long)layout_.vocabulary);
+
+  std::lock_guard lock(mutex_);
+  std::vector<int32_t> pages(layout_.pagesFor(int64_t(contents.tokens.size())));
+  Sequence *made = nullptr;
+  ITX_RETURN_IF_ERROR(newSequence(made));
+  auto discard = [&](Sequence *unused) { sequences_[unused->slot].reset(); };
+  std::unique_ptr<Sequence, decltype(discard)> guard(made, discard);
+  ITX_RETURN_IF_ERROR(makeRoom(int64_t(pages.size()), {}));
+  guard.release();
+  for (int32_t &page : pages)
+    page = memory_->takePage();
+  made->pages = std::move(pages);
+  made->tokens = std::move(contents.tokens);
+  made->slotPage = made->length() / layout_.pageTokens;
+  for (size_t i = 0; i < layout_.states.size(); ++i) {
+    const uint8_t *from = file->data() + contents.stateOffsets[i];
+    uint64_t unit = layout_.states[i].unitBytes;
+    if (layout_.states[i].paged)
+      for (size_t page = 0; page < made->pages.size(); ++page)
+        std::memcpy(memory_->unit(i, made->pages[page]), from + page * unit, unit);
+    else
+      std::memcpy(memory_->unit(i, made->slot), from, unit);
+  }
+  sequence = made;
+  return Status::success();
+}
+
+} // namespace intarsia::runtime

@@ -1,0 +1,108 @@
+//===- Cache.h - Sequences of a language model and their pages ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CACHE_CACHE_H
+#define INTARSIA_RUNTIME_CACHE_CACHE_H
+
+#include "lib/Runtime/Cache/StateMemory.h"
+#include "lib/Runtime/Core/Hash.h"
+#include "lib/Runtime/Core/Module.h"
+
+#include <mutex>
+
+namespace intarsia::runtime {
+
+/// Tokens of one user, and where the cache holds what the model made of them.
+struct Sequence {
+  std::vector<int64_t> tokens; // what the cache holds, or held before the eviction
+  std::vector<int32_t> pages;  // of the tokens, in order
+  int64_t slot = 0;            // its unit of state that is one a sequence
+  int64_t slotPage = -1;       // the unit is of tokens of this page, counted from the sequence's first; -1: of none
+  bool isEvicted = false;
+  bool isEvictable = false;
+  uint64_t lastUse = 0;
+
+  int64_t length() const { return isEvicted ? 0 : int64_t(tokens.size()); }
+};
+
+/// New tokens of one sequence in a step.
+struct Chunk {
+  Sequence *sequence = nullptr;
+  const int64_t *tokens = nullptr;
+  int64_t count = 0;
+  int64_t outputs = 0; // logits of that many last tokens are wanted
+};
+
+/// The state of one step function, divided among sequences. Every function takes the lock.
+class Cache {
+public:
+  /// As itx_cache_options.
+  struct Options {
+    int64_t sequences = 1;
+    int64_t pages = 0;
+    uint64_t bytes = 0;
+  };
+
+  static Status create(std::shared_ptr<Module> module, size_t function, const Options &options,
+                       std::shared_ptr<Cache> &cache);
+  static Status bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes);
+
+  const StepLayout &layout() const { return layout_; }
+  itx_cache_info info() const;
+
+  Status createSequence(Sequence *&sequence);
+  void freeSequence(Sequence &sequence);
+  int64_t length(const Sequence &sequence) const;
+  bool isEvicted(const Sequence &sequence) const;
+  std::vector<int64_t> tokens(const Sequence &sequence) const;
+  void setEvictable(Sequence &sequence, bool evictable);
+  Status fork(const Sequence &sequence, Sequence *&child);
+  /// `kept` null: an error when fewer than `length` tokens can be kept.
+  Status truncate(Sequence &sequence, int64_t length, int64_t *kept);
+  void evict(Sequence &sequence);
+
+  /// Runs the step function on new tokens. logits [sum of outputs, vocabulary] in the order of the chunks; no memory
+  /// where none are wanted. On an error nothing has changed.
+  Status step(const std::vector<Chunk> &chunks, Tensor &logits);
+
+  Status save(const Sequence &sequence, const std::string &path) const;
+  Status restore(const std::string &path, Sequence *&sequence);
+
+private:
+  class Transaction;
+  Cache(std::shared_ptr<Module> module, size_t function) : module_(std::move(module)), function_(function) {}
+  const char *name() const { return module_->name().c_str(); }
+  /// Without the lock.
+  Status newSequence(Sequence *&sequence);
+  void dropPages(Sequence &sequence, size_t kept);
+  Status checkChunks(const std::vector<Chunk> &chunks) const;
+  /// Evicts, the longest unused first, until `pages` are free; evicts none when that cannot be reached.
+  Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
+  bool hasSlots() const { return layout_.sequenceBytes != 0; }
+  Status run(const std::vector<Chunk> &chunks, Tensor &logits);
+
+  std::shared_ptr<Module> module_;
+  size_t function_;
+  StepLayout layout_;
+  std::unique_ptr<StateMemory> memory_;
+  uint64_t bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Sequence>> sequences_; // by slot; null: free
+  uint64_t clock_ = 0;
+};
+
+} // namespace intarsia::runtime
+
+/// The C interface's handles. Each keeps the cache.
+struct itx_cache {
+  std::shared_ptr<intarsia::runtime::Cache> cache;
+};
+struct itx_sequence {
+  std::shared_ptr<intarsia::runtime::Cache> cache;
+  intarsia::runtime::Sequence *sequence = nullptr;
+};
+
+#endif

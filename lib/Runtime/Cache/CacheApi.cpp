@@ -1,0 +1,191 @@
+//===- CacheApi.cpp - The C interface of caches and sequences -----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Cache/Cache.h"
+#include "lib/Runtime/Core/Api.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace intarsia::runtime;
+
+/// A step function and what is asked of its cache.
+static Status readArguments(const itx_module *module, const char *function, const itx_cache_options *given,
+                            std::shared_ptr<Module> &loaded, size_t &index, Cache::Options &result) {
+  ITX_REQUIRE(module);
+  itx_cache_options options = {};
+  if (given && given->struct_bytes < sizeof(given->struct_bytes))
+    return error(ITX_INVALID_ARGUMENT, "struct_bytes of the cache options is %zu: set it to sizeof(itx_cache_options)",
+                 given->struct_bytes);
+  if (given)
+    std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
+  result = {options.sequences ? options.sequences : 1, options.pages, options.bytes};
+  loaded = moduleOf(module);
+  return findFunction(*loaded, function ? function : "step", index);
+}
+
+itx_status itx_cache_bytes_needed(const itx_module *module, const char *function, const itx_cache_options *options,
+                                  uint64_t *bytes) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(bytes);
+    std::shared_ptr<Module> loaded;
+    size_t index = 0;
+    Cache::Options parsed;
+    ITX_RETURN_IF_ERROR(readArguments(module, function, options, loaded, index, parsed));
+    return Cache::bytesNeeded(*loaded, index, parsed, *bytes);
+  });
+}
+
+itx_status itx_cache_create(const itx_module *module, const char *function, const itx_cache_options *options,
+                            itx_cache **cache) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    std::shared_ptr<Module> loaded;
+    size_t index = 0;
+    Cache::Options parsed;
+    ITX_RETURN_IF_ERROR(readArguments(module, function, options, loaded, index, parsed));
+    auto handle = std::make_unique<itx_cache>();
+    ITX_RETURN_IF_ERROR(Cache::create(std::move(loaded), index, parsed, handle->cache));
+    *cache = handle.release();
+    return Status::success();
+  });
+}
+
+void itx_cache_free(itx_cache *cache) { delete cache; }
+
+itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *info) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    ITX_REQUIRE(info);
+    size_t bytes = info->struct_bytes;
+    if (bytes < sizeof(info->struct_bytes))
+      return error(ITX_INVALID_ARGUMENT, "struct_bytes of the cache info is %zu: set it to sizeof(itx_cache_info)",
+                   bytes);
+    itx_cache_info result = cache->cache->info();
+    result.struct_bytes = bytes;
+    std::memcpy(info, &result, std::min(bytes, sizeof(result)));
+    return Status::success();
+  });
+}
+
+/// `make(sequence)` gives the new sequence of a handle.
+template <typename Make>
+static Status makeHandle(const std::shared_ptr<Cache> &cache, itx_sequence **result, Make make) {
+  auto handle = std::make_unique<itx_sequence>();
+  handle->cache = cache;
+  ITX_RETURN_IF_ERROR(make(handle->sequence));
+  *result = handle.release();
+  return Status::success();
+}
+
+itx_status itx_sequence_create(itx_cache *cache, itx_sequence **sequence) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    ITX_REQUIRE(sequence);
+    return makeHandle(cache->cache, sequence, [&](Sequence *&made) { return cache->cache->createSequence(made); });
+  });
+}
+
+void itx_sequence_free(itx_sequence *sequence) {
+  if (!sequence)
+    return;
+  sequence->cache->freeSequence(*sequence->sequence);
+  delete sequence;
+}
+
+int64_t itx_sequence_length(const itx_sequence *sequence) { return sequence->cache->length(*sequence->sequence); }
+
+int32_t itx_sequence_is_evicted(const itx_sequence *sequence) {
+  return sequence->cache->isEvicted(*sequence->sequence);
+}
+
+itx_status itx_sequence_tokens(const itx_sequence *sequence, int64_t *tokens, size_t capacity, size_t *count) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    ITX_REQUIRE(count);
+    if (capacity != 0)
+      ITX_REQUIRE(tokens);
+    std::vector<int64_t> all = sequence->cache->tokens(*sequence->sequence);
+    *count = all.size();
+    std::copy_n(all.begin(), std::min(capacity, all.size()), tokens);
+    return Status::success();
+  });
+}
+
+itx_status itx_sequence_fork(const itx_sequence *sequence, itx_sequence **child) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    ITX_REQUIRE(child);
+    return makeHandle(sequence->cache, child,
+                      [&](Sequence *&made) { return sequence->cache->fork(*sequence->sequence, made); });
+  });
+}
+
+itx_status itx_sequence_truncate(itx_sequence *sequence, int64_t length, int64_t *kept) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    return sequence->cache->truncate(*sequence->sequence, length, kept);
+  });
+}
+
+itx_status itx_sequence_evict(itx_sequence *sequence) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    sequence->cache->evict(*sequence->sequence);
+    return Status::success();
+  });
+}
+
+itx_status itx_sequence_set_evictable(itx_sequence *sequence, int32_t evictable) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    sequence->cache->setEvictable(*sequence->sequence, evictable != 0);
+    return Status::success();
+  });
+}
+
+itx_status itx_sequence_save(const itx_sequence *sequence, const char *path) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    ITX_REQUIRE(path);
+    return sequence->cache->save(*sequence->sequence, path);
+  });
+}
+
+itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_sequence **sequence) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    ITX_REQUIRE(path);
+    ITX_REQUIRE(sequence);
+    return makeHandle(cache->cache, sequence, [&](Sequence *&made) { return cache->cache->restore(path, made); });
+  });
+}
+
+itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, size_t count, itx_tensor **logits) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    if (count != 0)
+      ITX_REQUIRE(chunks);
+    std::vector<Chunk> parsed;
+    bool wanted = false;
+    for (size_t i = 0; i < count; ++i) {
+      const itx_chunk &chunk = chunks[i];
+      if (!chunk.sequence || (!chunk.tokens && chunk.token_count != 0))
+        return error(ITX_INVALID_ARGUMENT, "the %s of chunk %zu are null", chunk.sequence ? "tokens" : "sequence", i);
+      if (chunk.sequence->cache != cache->cache)
+        return error(ITX_INVALID_ARGUMENT, "the sequence of chunk %zu is of another cache", i);
+      parsed.push_back({chunk.sequence->sequence, chunk.tokens, chunk.token_count, chunk.output_count});
+      wanted |= chunk.output_count > 0;
+    }
+    if (wanted)
+      ITX_REQUIRE(logits);
+    auto result = std::make_unique<itx_tensor>();
+    ITX_RETURN_IF_ERROR(cache->cache->step(parsed, *result));
+    if (logits)
+      *logits = wanted ? result.release() : nullptr;
+    return Status::success();
+  });
+}

@@ -1,0 +1,245 @@
+//===- Step.cpp - One step of several sequences -------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Cache/Cache.h"
+#include "lib/Runtime/Core/Call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace intarsia::runtime {
+
+/// The pages that a step writes to. Unless it is committed, the sequences are afterwards what they were before.
+class Cache::Transaction {
+public:
+  Transaction(Cache &cache, const std::vector<Chunk> &chunks) : cache_(cache), chunks_(chunks) {}
+
+  Status begin() {
+    std::vector<const Sequence *> busy;
+    int64_t needed = 0;
+    plans_.resize(chunks_.size());
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      plan(i);
+      needed += plans_[i].copies + plans_[i].grows;
+      busy.push_back(chunks_[i].sequence);
+    }
+    ITX_RETURN_IF_ERROR(cache_.makeRoom(needed, busy));
+    for (size_t i = 0; i < chunks_.size(); ++i)
+      apply(i);
+    return Status::success();
+  }
+
+  void commit() {
+    for (Plan &plan : plans_)
+      if (plan.copies)
+        memory().releasePage(plan.original);
+    for (const Chunk &chunk : chunks_) {
+      // Room was reserved: nothing here can fail.
+      chunk.sequence->tokens.insert(chunk.sequence->tokens.end(), chunk.tokens, chunk.tokens + chunk.count);
+      chunk.sequence->slotPage = (chunk.sequence->length() - 1) / cache_.layout_.pageTokens;
+      chunk.sequence->lastUse = ++cache_.clock_;
+    }
+    plans_.clear();
+  }
+
+  ~Transaction() {
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      Plan &plan = plans_[i];
+      Sequence &sequence = *chunks_[i].sequence;
+      if (!plan.applied)
+        continue;
+      cache_.dropPages(sequence, plan.pagesBefore);
+      if (plan.copies) {
+        memory().releasePage(sequence.pages.back());
+        sequence.pages.back() = plan.original;
+      }
+      const uint8_t *saved = plan.slot.data();
+      for (size_t s = 0; saved && s < cache_.layout_.states.size(); ++s)
+        if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
+          std::memcpy(memory().unit(s, sequence.slot), saved, state.unitBytes);
+          saved += state.unitBytes;
+        }
+    }
+  }
+
+private:
+  struct Plan {
+    bool applied = false;
+    bool copies = false; // its last page, which others have too
+    int32_t original = 0;
+    size_t pagesBefore = 0;
+    int64_t grows = 0;
+    std::vector<uint8_t> slot; // what it held, where the step may leave nothing of it
+  };
+  /// Of a page in this step: how many leave it for a copy, and how much of it the longest of those uses.
+  struct Leaving {
+    int32_t count = 0;
+    int64_t length = 0;
+  };
+
+  StateMemory &memory() { return *cache_.memory_; }
+
+  void plan(size_t index) {
+    const Chunk &chunk = chunks_[index];
+    const Sequence &sequence = *chunk.sequence;
+    const StepLayout &layout = cache_.layout_;
+    Plan &plan = plans_[index];
+    int64_t length = sequence.length();
+    plan.pagesBefore = sequence.pages.size();
+    plan.grows = layout.pagesFor(length + chunk.count) - int64_t(plan.pagesBefore);
+    if (length % layout.pageTokens == 0)
+      return;
+    plan.original = sequence.pages.back();
+    // The last one that has a page may go on in it when all others leave it in this step, and it writes behind what
+    // they use: if the step fails, they have it as it was.
+    Leaving &leaving = leaving_[plan.original];
+    plan.copies = memory().references(plan.original) - leaving.count > 1 || length < leaving.length;
+    if (plan.copies)
+      leaving = {leaving.count + 1, std::max(leaving.length, length)};
+  }
+
+  void apply(size_t index) {
+    const Chunk &chunk = chunks_[index];
+    Sequence &sequence = *chunk.sequence;
+    Plan &plan = plans_[index];
+    int64_t length = sequence.length(), page = cache_.layout_.pageTokens;
+    sequence.tokens.reserve(length + chunk.count);
+    sequence.pages.reserve(plan.pagesBefore + plan.grows);
+    // A step that ends in the slot's page writes behind what the slot holds, another one over that.
+    if (cache_.hasSlots() && sequence.slotPage >= 0 && sequence.slotPage != (length + chunk.count - 1) / page) {
+      plan.slot.reserve(cache_.layout_.sequenceBytes);
+      for (size_t s = 0; s < cache_.layout_.states.size(); ++s)
+        if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
+          const uint8_t *from = memory().unit(s, sequence.slot);
+          plan.slot.insert(plan.slot.end(), from, from + state.unitBytes);
+        }
+    }
+    plan.applied = true; // from here on nothing throws
+    if (plan.copies) {
+      sequence.pages.back() = memory().takePage();
+      memory().copyPage(plan.original, sequence.pages.back());
+    }
+    for (int64_t i = 0; i < plan.grows; ++i)
+      sequence.pages.push_back(memory().takePage());
+  }
+
+  Cache &cache_;
+  const std::vector<Chunk> &chunks_;
+  std::vector<Plan> plans_;
+  std::map<int32_t, Leaving> leaving_;
+};
+
+Status Cache::checkChunks(const std::vector<Chunk> &chunks) const {
+  if (chunks.empty())
+    return error(ITX_INVALID_ARGUMENT, "%s: a step has no chunks of tokens", name());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Chunk &chunk = chunks[i];
+    const Sequence &sequence = *chunk.sequence;
+    int64_t length = sequence.length();
+    for (size_t other = 0; other < i; ++other)
+      if (chunks[other].sequence == chunk.sequence)
+        return error(ITX_INVALID_ARGUMENT, "%s: chunks %zu and %zu of a step are of the same sequence: make them one",
+                     name(), other, i);
+    if (sequence.isEvicted)
+      return error(ITX_EVICTED,
+                   "%s: the sequence of chunk %zu was evicted: truncate it to 0, and give its %zu tokens again", name(),
+                   i, sequence.tokens.size());
+    if (chunk.count < 1)
+      return error(ITX_INVALID_ARGUMENT, "%s: chunk %zu of a step has no tokens", name(), i);
+    if (chunk.outputs < 0 || chunk.outputs > chunk.count)
+      return error(ITX_INVALID_ARGUMENT, "%s: chunk %zu of a step has %lld tokens, logits of the last %lld are wanted",
+                   name(), i, (long long)chunk.count, (long long)chunk.outputs);
+    if (chunk.count > layout_.context - length)
+      return error(ITX_INVALID_ARGUMENT,
+                   "%s: chunk %zu of a step adds %lld tokens to the %lld of its sequence, the model's context is %lld",
+                   name(), i, (long long)chunk.count, (long long)length, (long long)layout_.context);
+    for (int64_t token = 0; token < chunk.count; ++token)
+      if (chunk.tokens[token] < 0 || chunk.tokens[token] >= layout_.vocabulary)
+        return error(ITX_INVALID_ARGUMENT,
+                     "%s: 'input_ids' is %lld at [%lld] of chunk %zu: values must be in [0, %lld)", name(),
+                     (long long)chunk.tokens[token], (long long)token, i, (long long)layout_.vocabulary);
+  }
+  return Status::success();
+}
+
+static Status makeIntegers(std::vector<int64_t> shape, Tensor &tensor, int64_t *&values) {
+  ITX_RETURN_IF_ERROR(makeTensor(ITX_I64, shape.data(), shape.size(), tensor));
+  values = static_cast<int64_t *>(tensor.data.get());
+  return Status::success();
+}
+
+Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
+  int64_t tokens = 0, outputs = 0, rows = int64_t(chunks.size());
+  size_t columns = 1;
+  for (const Chunk &chunk : chunks) {
+    tokens += chunk.count;
+    outputs += chunk.outputs;
+    columns = std::max(columns, chunk.sequence->pages.size());
+    // Where a sequence has a slot, its row of the page table is the slot's number.
+    if (hasSlots())
+      rows = std::max(rows, chunk.sequence->slot + 1);
+  }
+  Tensor ids, positions, sequences, table, wanted;
+  int64_t *id = nullptr, *position = nullptr, *sequence = nullptr, *page = nullptr, *output = nullptr;
+  ITX_RETURN_IF_ERROR(makeIntegers({tokens}, ids, id));
+  ITX_RETURN_IF_ERROR(makeIntegers({tokens}, positions, position));
+  ITX_RETURN_IF_ERROR(makeIntegers({tokens}, sequences, sequence));
+  ITX_RETURN_IF_ERROR(makeIntegers({rows, int64_t(columns)}, table, page));
+  // The function computes one row at least.
+  ITX_RETURN_IF_ERROR(makeIntegers({std::max<int64_t>(outputs, 1)}, wanted, output));
+  *output = 0;
+  std::memset(page, 0, table.bytes);
+  int64_t token = 0;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Chunk &chunk = chunks[i];
+    int64_t row = hasSlots() ? chunk.sequence->slot : int64_t(i);
+    std::copy(chunk.sequence->pages.begin(), chunk.sequence->pages.end(), page + row * int64_t(columns));
+    for (int64_t t = 0; t < chunk.count; ++t, ++token) {
+      id[token] = chunk.tokens[t];
+      position[token] = chunk.sequence->length() + t;
+      sequence[token] = row;
+      if (t >= chunk.count - chunk.outputs)
+        *output++ = token;
+    }
+  }
+  std::vector<const Tensor *> inputs(layout_.inputs, nullptr);
+  inputs[layout_.inputIds] = &ids;
+  inputs[layout_.positions] = &positions;
+  inputs[layout_.sequences] = &sequences;
+  inputs[layout_.pageTable] = &table;
+  inputs[layout_.outputTokens] = &wanted;
+  std::vector<Tensor> states = memory_->tensors();
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!layout_.states[i].paged) { // as many slots as the page table has rows
+      states[i].shape[0] = rows;
+      states[i].bytes = layout_.states[i].unitBytes * uint64_t(rows);
+    }
+    inputs[layout_.states[i].input] = &states[i];
+  }
+
+  std::unique_ptr<itx_call> call = module_->takeCall();
+  Status status = prepareCall(*module_, function_, inputs.data(), inputs.size(), *call);
+  if (status.ok())
+    status = runCall(*call);
+  if (status.ok() && outputs != 0)
+    logits = std::move(call->outputs[0]);
+  call->outputs.clear();
+  module_->giveCall(std::move(call));
+  return status;
+}
+
+Status Cache::step(const std::vector<Chunk> &chunks, Tensor &logits) {
+  std::lock_guard lock(mutex_);
+  ITX_RETURN_IF_ERROR(checkChunks(chunks));
+  Transaction transaction(*this, chunks);
+  ITX_RETURN_IF_ERROR(transaction.begin());
+  ITX_RETURN_IF_ERROR(run(chunks, logits));
+  transaction.commit();
+  return Status::success();
+}
+
+} // namespace intarsia::runtime

@@ -1,0 +1,96 @@
+//===- StepLayout.cpp - Inputs and state of a step function -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Cache/StepLayout.h"
+
+#include "lib/Runtime/Core/Dtype.h"
+
+namespace intarsia::runtime {
+
+namespace {
+/// Reads one function; the first thing that does not fit is kept.
+class LayoutReader {
+public:
+  LayoutReader(const FunctionInfo &function, const std::string &name) : function_(function), name_(name) {}
+
+  Status read(StepLayout &layout) {
+    ITX_RETURN_IF_ERROR(find("input_ids", 1, layout.inputIds));
+    ITX_RETURN_IF_ERROR(find("positions", 1, layout.positions));
+    ITX_RETURN_IF_ERROR(find("sequences", 1, layout.sequences));
+    ITX_RETURN_IF_ERROR(find("page_table", 2, layout.pageTable));
+    ITX_RETURN_IF_ERROR(find("output_tokens", 1, layout.outputTokens));
+    layout.inputs = function_.inputs.size();
+    const ValueInfo &ids = function_.inputs[layout.inputIds], &positions = function_.inputs[layout.positions];
+    const ValueInfo &table = function_.inputs[layout.pageTable];
+    if (!ids.hasRange || !positions.hasRange)
+      return refuse("'input_ids' and 'positions' have no range of values");
+    // A position is less than pages times tokens of a page: the factor is the latter.
+    if (table.symbols[0] < 0 || table.symbols[1] < 0 || table.belowSize < 0 || positions.belowSize != table.symbols[1])
+      return refuse("'positions' and 'page_table' do not say what limits them");
+    layout.pageTokens = positions.belowFactor;
+    layout.context = positions.rangeHigh;
+    layout.vocabulary = ids.rangeHigh;
+    for (size_t i = 0; i < function_.inputs.size(); ++i)
+      ITX_RETURN_IF_ERROR(readInput(i, table, layout));
+    if (layout.states.empty())
+      return refuse("no input is state");
+    const std::vector<ValueInfo> &outputs = function_.outputs;
+    if (outputs.size() != 1 || outputs[0].dtype != ITX_F32 || outputs[0].shape.size() != 2)
+      return refuse("its outputs are not logits, one f32 [outputs, vocabulary]");
+    return Status::success();
+  }
+
+private:
+  Status refuse(const std::string &why) const {
+    return error(ITX_INVALID_ARGUMENT, "%s: function '%s' is no step of a language model: %s", name_.c_str(),
+                 function_.name.c_str(), why.c_str());
+  }
+
+  Status find(const char *input, size_t rank, size_t &index) const {
+    for (index = 0; index < function_.inputs.size(); ++index)
+      if (const ValueInfo &value = function_.inputs[index]; value.name == input) {
+        if (value.dtype == ITX_I64 && value.shape.size() == rank)
+          return Status::success();
+        return refuse(format("'%s' is not i64 of rank %zu", input, rank));
+      }
+    return refuse(format("it has no input '%s'", input));
+  }
+
+  Status readInput(size_t index, const ValueInfo &table, StepLayout &layout) const {
+    const ValueInfo &value = function_.inputs[index];
+    if (!value.state) {
+      bool known = index == layout.inputIds || index == layout.positions || index == layout.sequences ||
+                   index == layout.pageTable || index == layout.outputTokens;
+      return known || value.optional ? Status::success() : refuse("nothing is known of its input '" + value.name + "'");
+    }
+    bool paged = !value.symbols.empty() && value.symbols[0] == table.belowSize;
+    if (!paged && (value.symbols.empty() || value.symbols[0] != table.symbols[0]))
+      return refuse("the first size of the state '" + value.name + "' is neither the number of pages nor of sequences");
+    StateTensor state = {index, value.name, paged, value.dtype, {value.shape.begin() + 1, value.shape.end()}, 0};
+    for (int64_t size : state.shape)
+      if (size < 1)
+        return refuse("the state '" + value.name + "' has a second size that the call decides");
+    ITX_RETURN_IF_ERROR(tensorBytes(state.dtype, state.shape.data(), state.shape.size(), state.unitBytes));
+    uint64_t &total = paged ? layout.pageBytes : layout.sequenceBytes;
+    if (__builtin_add_overflow(total, state.unitBytes, &total))
+      return refuse("its state is larger than memory can be");
+    layout.states.push_back(std::move(state));
+    return Status::success();
+  }
+
+  const FunctionInfo &function_;
+  const std::string &name_;
+};
+} // namespace
+
+Status readStepLayout(const FunctionInfo &function, const std::string &name, StepLayout &layout) {
+  StepLayout result;
+  ITX_RETURN_IF_ERROR(LayoutReader(function, name).read(result));
+  layout = std::move(result);
+  return Status::success();
+}
+
+} // namespace intarsia::runtime

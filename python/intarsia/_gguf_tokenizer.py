@@ -1,0 +1,252 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Make a tokenizer from the metadata of a GGUF file.
+
+The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, section "Tokenizer".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._chat import ChatTemplate
+from ._errors import CorruptError, Error, InvalidArgumentError, NotFoundError
+
+#: Values of tokenizer.ggml.token_type.
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """How text is cut before merges of pairs begin, which tokenizer.ggml.pre names."""
+
+    patterns: tuple[str, ...]
+    ignore_merges: bool = False  # a piece that is a token as a whole is that token
+    add_bos: bool = False  # unless tokenizer.ggml.add_bos_token says otherwise
+
+
+# Each pattern is the one of the tokenizer that it is named after: GPT-2's encoder.py, tiktoken's cl100k_base and
+# o200k_base, tokenizer.json of Llama 3, Qwen2 and Mistral Nemo.
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_SUFFIXES = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_LLAMA3 = _SUFFIXES + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _REST
+_QWEN2 = _SUFFIXES + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _REST
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_SUFFIXES}?|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_SUFFIXES}?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _REST
+)
+_TEKKEN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _REST
+)
+
+#: tokenizer.ggml.pre, as llama.cpp writes it.
+_SPLITS: dict[str, _Split] = {
+    **dict.fromkeys(("default",), _Split((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]"))),
+    **dict.fromkeys(("gpt-2", "phi-2", "mpt", "olmo"), _Split((_GPT2,))),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), _Split((r"\p{N}", _GPT2))),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3"), _Split((_LLAMA3,), True, True)),
+    **dict.fromkeys(("dbrx", "smaug-bpe"), _Split((_LLAMA3,))),
+    **dict.fromkeys(("qwen2", "stablelm2", "deepseek-r1-qwen"), _Split((_QWEN2,))),
+    **dict.fromkeys(("gpt-4o", "llama4"), _Split((_O200K,))),
+    **dict.fromkeys(("tekken",), _Split((_TEKKEN,), True, True)),
+}
+
+
+@dataclass(frozen=True)
+class GgufText:
+    """What a GGUF file says about text.
+
+    Attributes
+    ----------
+    tokenizer : tokenizers.Tokenizer
+        Its special tokens are matched in text.
+    chat_template : ChatTemplate or None
+        From ``tokenizer.chat_template``.
+    add_bos : bool
+        Whether a text begins with the token for that.
+    """
+
+    tokenizer: Any
+    chat_template: ChatTemplate | None
+    add_bos: bool
+
+
+def read_gguf_text(path: Path) -> GgufText:
+    """Return the tokenizer and the chat template of a GGUF file; of several parts, the first one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The file has no tokenizer, or one of a kind that is not known.
+    CorruptError
+        The file is no GGUF, or its parts disagree.
+    NotFoundError
+        The package gguf or tokenizers is not installed.
+    """
+    metadata = _Metadata(path)
+    kind = metadata.get("tokenizer.ggml.model", str)
+    if kind not in ("gpt2", "llama"):
+        raise InvalidArgumentError(
+            f"{path}: tokenizer.ggml.model is {kind!r}, known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece); "
+            "give the tokenizer.json of the model",
+            "invalid argument",
+        )
+    tokens = metadata.get("tokenizer.ggml.tokens", list)
+    types = metadata.get("tokenizer.ggml.token_type", list, [_NORMAL] * len(tokens))
+    if len(types) != len(tokens):
+        raise metadata.corrupt(f"{len(tokens)} tokens, {len(types)} token types")
+    try:
+        tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
+    except Error:
+        raise
+    except Exception as error:  # the package tokenizers raises plain Exception
+        raise metadata.corrupt(f"its tokenizer cannot be made: {error}") from error
+    _add_special_tokens(tokenizer, tokens, types)
+    special = {}
+    for name in ("bos", "eos", "unknown", "padding"):
+        token = metadata.get(f"tokenizer.ggml.{name}_token_id", int, -1)
+        if token >= len(tokens):
+            raise metadata.corrupt(f"tokenizer.ggml.{name}_token_id is {token}, there are {len(tokens)} tokens")
+        if token >= 0:
+            special[{"unknown": "unk", "padding": "pad"}.get(name, name) + "_token"] = tokens[token]
+    add_bos = metadata.get("tokenizer.ggml.add_bos_token", bool, add_bos) and "bos_token" in special
+    if add_bos:
+        _begin_with(tokenizer, special["bos_token"])
+    return GgufText(tokenizer, _chat_template(metadata, special), add_bos)
+
+
+class _Metadata:
+    """Key-value pairs of a GGUF file, checked for their types."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            import gguf
+        except ImportError as error:
+            raise NotFoundError(
+                "tokenizers of GGUF files need the package gguf, which is not installed: pip install 'intarsia[gguf]'",
+                "not found",
+            ) from error
+        try:
+            self._fields = gguf.GGUFReader(path).fields
+        except Exception as error:  # whatever the package comes across in a file that is none
+            raise CorruptError(f"{path}: is no GGUF file that can be read: {error}", "corrupt") from error
+
+    def get(self, key: str, kind: type, default: Any = None) -> Any:
+        """Return a value; without a default, it must be there."""
+        if key not in self._fields:
+            if default is None:
+                raise InvalidArgumentError(
+                    f"{self.path}: has no {key}; give the tokenizer.json of the model", "invalid argument"
+                )
+            return default
+        try:
+            value = self._fields[key].contents()
+        except (ValueError, IndexError) as error:
+            raise self.corrupt(f"{key} cannot be read: {error}") from error
+        if not isinstance(value, kind):
+            raise self.corrupt(f"{key} is of type {type(value).__name__}, must be {kind.__name__}")
+        return value
+
+    def corrupt(self, message: str) -> CorruptError:
+        """Return the exception for metadata that do not fit together."""
+        return CorruptError(f"{self.path}: {message}", "corrupt")
+
+
+def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tuple[Any, bool]:
+    """Return a byte-level BPE as GPT-2's, and whether a text begins with a token for that."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    name = metadata.get("tokenizer.ggml.pre", str)
+    if name not in _SPLITS:
+        raise InvalidArgumentError(
+            f"{metadata.path}: tokenizer.ggml.pre is {name!r}, known are {', '.join(sorted(_SPLITS))}; give the "
+            "tokenizer.json of the model",
+            "invalid argument",
+        )
+    split = _SPLITS[name]
+    merges = []
+    for merge in metadata.get("tokenizer.ggml.merges", list):
+        at = merge.find(" ", 1)
+        if at < 0 or at + 1 == len(merge):
+            raise metadata.corrupt(f"the merge {merge!r} is not two tokens with a space between them")
+        merges.append((merge[:at], merge[at + 1 :]))
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=split.ignore_merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in split.patterns]
+        + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer, split.add_bos
+
+
+def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) -> tuple[Any, bool]:
+    """Return a SentencePiece BPE: the pair whose token has the highest score is merged first."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    scores = metadata.get("tokenizer.ggml.scores", list)
+    if len(scores) != len(tokens):
+        raise metadata.corrupt(f"{len(tokens)} tokens, {len(scores)} scores")
+    if metadata.get("tokenizer.ggml.remove_extra_whitespaces", bool, False):
+        raise InvalidArgumentError(
+            f"{metadata.path}: tokenizer.ggml.remove_extra_whitespaces is not implemented; give the tokenizer.json of "
+            "the model",
+            "invalid argument",
+        )
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    mergeable = {token for token, kind in zip(tokens, types, strict=True) if kind in (_NORMAL, _UNUSED)}
+    merges = []
+    for number, token in enumerate(tokens):
+        if token in mergeable and vocabulary[token] == number:
+            pairs = ((token[:at], token[at:]) for at in range(1, len(token)))
+            merges += [(-scores[number], pair) for pair in pairs if pair[0] in mergeable and pair[1] in mergeable]
+    merges.sort(key=lambda merge: merge[0])  # stable: what is equal goes by number
+    unknown = next((token for token, kind in zip(tokens, types, strict=True) if kind == _UNKNOWN), None)
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocabulary, [pair for _, pair in merges], unk_token=unknown, fuse_unk=True, byte_fallback=_BYTE in types
+        )
+    )
+    prefix = metadata.get("tokenizer.ggml.add_space_prefix", bool, True)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁")] * prefix + [normalizers.Replace(" ", "▁")],
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()] + [decoders.Strip(" ", 1, 0)] * prefix
+    )
+    return tokenizer, True
+
+
+def _add_special_tokens(tokenizer: Any, tokens: list[str], types: list[int]) -> None:
+    from tokenizers import AddedToken
+
+    added = [
+        AddedToken(token, special=kind == _CONTROL, normalized=False)
+        for token, kind in zip(tokens, types, strict=True)
+        if kind in (_CONTROL, _USER_DEFINED) and token
+    ]
+    tokenizer.add_tokens(added)
+
+
+def _begin_with(tokenizer: Any, token: str) -> None:
+    from tokenizers import processors
+
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=[token, "$A"], special_tokens=[(token, tokenizer.token_to_id(token))]
+    )
+
+
+def _chat_template(metadata: _Metadata, special: dict[str, str]) -> ChatTemplate | None:
+    templates = {}
+    for name in metadata.get("tokenizer.chat_templates", list, []):
+        templates[name] = metadata.get(f"tokenizer.chat_template.{name}", str)
+    default = metadata.get("tokenizer.chat_template", str, "")
+    if default:
+        templates["default"] = default
+    return ChatTemplate(templates, special) if templates else None

@@ -1,0 +1,173 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tokenizers from the metadata of GGUF files, against llama.cpp, SentencePiece and the tokenizer that they are from."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import intarsia
+import pytest
+import tokenizers
+from gguf import GGUFWriter
+from intarsia._gguf_tokenizer import read_gguf_text
+
+HERE = Path(__file__).resolve().parent
+MODEL = HERE.parents[1] / "examples" / "glossary"
+GOLDEN = json.loads((HERE / "gguf_goldens.json").read_text())
+
+
+def write(path: Path, **values: object) -> Path:
+    """Write a file with metadata; names stand for tokenizer.ggml.NAME, with a dot for themselves; None: left out."""
+    writer = GGUFWriter(str(path), "llama")
+    for name, value in values.items():
+        key = name if "." in name else f"tokenizer.ggml.{name}"
+        if isinstance(value, bool):
+            writer.add_bool(key, value)
+        elif isinstance(value, int):
+            writer.add_uint32(key, value)
+        elif isinstance(value, str):
+            writer.add_string(key, value)
+        elif value is not None:
+            writer.add_array(key, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
+def golden_values(kind: str) -> dict[str, object]:
+    vocabulary = GOLDEN["spm" if kind.startswith("spm") else "bpe"]
+    values = {
+        "model": "llama" if kind.startswith("spm") else "gpt2",
+        "tokens": vocabulary["tokens"],
+        "token_type": vocabulary["types"],
+        "bos_token_id": vocabulary["tokens"].index("<s>"),
+        "eos_token_id": vocabulary["tokens"].index("</s>"),
+    }
+    if kind.startswith("spm"):
+        values["scores"] = vocabulary["scores"]
+        return values | ({"add_space_prefix": False} if "no prefix" in kind else {})
+    return values | {"merges": vocabulary["merges"], "pre": kind}
+
+
+@pytest.mark.parametrize("kind", GOLDEN["ids"])
+def test_as_llama_cpp(kind, tmp_path):
+    tokenizer = read_gguf_text(write(tmp_path / "m.gguf", **golden_values(kind))).tokenizer
+    for text, ids in zip(GOLDEN["texts"], GOLDEN["ids"][kind], strict=True):
+        assert tokenizer.encode(text).ids == ids, text
+        # What is decoded is what was encoded, special tokens and all.
+        again = tokenizer.encode(text, add_special_tokens=False).ids
+        assert tokenizer.decode(again, skip_special_tokens=False) == text or "<" in text
+    kinds = [tuple(map(tuple, ids)) for ids in GOLDEN["ids"].values()]
+    assert len(set(kinds)) == len(kinds), "the texts do not tell the kinds apart"
+
+
+def glossary_values() -> dict[str, object]:
+    description = json.loads((MODEL / "tokenizer.json").read_text())
+    vocabulary = description["model"]["vocab"]
+    tokens = sorted(vocabulary, key=vocabulary.get)
+    special = {token["content"] for token in description["added_tokens"]}
+    return {
+        "model": "gpt2",
+        "pre": "gpt-2",
+        "tokens": tokens,
+        "token_type": [3 if token in special else 1 for token in tokens],
+        "merges": [" ".join(merge) for merge in description["model"]["merges"]],
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "add_bos_token": True,
+    }
+
+
+def random_texts(count: int) -> list[str]:
+    choose = random.Random(1)
+    words = (MODEL / "heldout.txt").read_text().split()
+    words += ["<s>", "</s>", "é", "你好", "🙂", "\n\n", "\t", "  ", "I'll", "12"] * 100
+    return [
+        "".join(choose.choice(words) + choose.choice(["", " ", " ", "  ", "\n"]) for _ in range(12))
+        for _ in range(count)
+    ]
+
+
+def test_as_the_original_tokenizer(glossary_artifact, tmp_path):
+    path = write(tmp_path / "glossary.gguf", **glossary_values())
+    text = read_gguf_text(path)
+    original = tokenizers.Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    assert text.tokenizer.get_vocab() == original.get_vocab()
+    for line in [*(MODEL / "heldout.txt").read_text().splitlines(), *random_texts(500)]:
+        ids = original.encode(line).ids
+        assert text.tokenizer.encode(line, add_special_tokens=False).ids == ids
+        assert text.tokenizer.encode(line).ids == [0, *ids]
+        assert text.tokenizer.decode(ids) == original.decode(ids)
+    ours = intarsia.Generator(glossary_artifact, tokenizer=path)
+    theirs = intarsia.Generator(glossary_artifact, tokenizer=MODEL)
+    assert ours.generate("violin (noun):", 20) == theirs.generate("violin (noun):", 20)
+    assert ours.encode_document("a b") == theirs.encode_document("a b")
+
+
+def test_texts_begin_as_the_file_says(glossary_artifact, tmp_path):
+    for add, first in ((True, [0]), (False, [])):
+        path = write(tmp_path / f"{add}.gguf", **(glossary_values() | {"add_bos_token": add}))
+        generator = intarsia.Generator(glossary_artifact, tokenizer=path)
+        plain = generator.tokenizer.encode("violin", add_special_tokens=False).ids
+        assert generator.encode("violin") == first + plain
+        assert generator.encode_document("violin") == [*first, *plain, 1]
+    (tmp_path / "tokenizer.json").symlink_to(MODEL / "tokenizer.json")
+    (tmp_path / "tokenizer_config.json").write_text('{"add_bos_token": false}')
+    assert intarsia.Generator(glossary_artifact, tokenizer=tmp_path).encode("violin") == plain
+
+
+def test_chat_template(tmp_path):
+    hello = [{"role": "user", "content": "hello"}]
+    assert read_gguf_text(write(tmp_path / "none.gguf", **glossary_values())).chat_template is None
+    values = glossary_values() | {
+        "tokenizer.chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}",
+        "tokenizer.chat_templates": ["tool_use"],
+        "tokenizer.chat_template.tool_use": "tools",
+    }
+    template = read_gguf_text(write(tmp_path / "some.gguf", **values)).chat_template
+    assert template.render(hello) == "<s>hello</s>"
+    assert template.render(hello, tools=[{}]) == "tools"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"model": "bert"}, intarsia.InvalidArgumentError, r"tokenizer\.ggml\.model is 'bert', known are 'gpt2'"),
+        ({"model": None}, intarsia.InvalidArgumentError, r"has no tokenizer\.ggml\.model; give the tokenizer\.json"),
+        ({"pre": "martian"}, intarsia.InvalidArgumentError, r"tokenizer\.ggml\.pre is 'martian', known are .*qwen2"),
+        ({"pre": None}, intarsia.InvalidArgumentError, r"has no tokenizer\.ggml\.pre"),
+        ({"token_type": [1, 1]}, intarsia.CorruptError, "4096 tokens, 2 token types"),
+        ({"merges": ["ab"]}, intarsia.CorruptError, "the merge 'ab' is not two tokens with a space"),
+        ({"merges": ["zzz yyy"]}, intarsia.CorruptError, "its tokenizer cannot be made"),
+        ({"tokens": "none"}, intarsia.CorruptError, r"tokenizer\.ggml\.tokens is of type str, must be list"),
+        ({"bos_token_id": 5000}, intarsia.CorruptError, "bos_token_id is 5000, there are 4096 tokens"),
+        ({"model": "llama", "scores": [0.0]}, intarsia.CorruptError, "4096 tokens, 1 scores"),
+        (
+            {"model": "llama", "scores": [0.0] * 4096, "remove_extra_whitespaces": True},
+            intarsia.InvalidArgumentError,
+            "remove_extra_whitespaces is not implemented",
+        ),
+    ],
+)
+def test_files_that_are_refused(changes, kind, message, tmp_path):
+    path = write(tmp_path / "m.gguf", **(glossary_values() | changes))
+    with pytest.raises(kind, match=rf"m\.gguf: .*{message}"):
+        read_gguf_text(path)
+
+
+def test_no_gguf(tmp_path, monkeypatch):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(write(tmp_path / "whole.gguf", **glossary_values()).read_bytes()[:5000])
+    with pytest.raises(intarsia.CorruptError, match="is no GGUF file that can be read"):
+        read_gguf_text(path)
+    path.write_text("{}")
+    with pytest.raises(intarsia.CorruptError, match="is no GGUF file that can be read"):
+        read_gguf_text(path)
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(intarsia.NotFoundError, match=r"pip install 'intarsia\[gguf\]'"):
+        read_gguf_text(path)

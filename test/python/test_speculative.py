@@ -1,0 +1,266 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Speculative decoding: texts are what they are without a draft model, or have the same distribution."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import intarsia
+import ml_dtypes
+import numpy as np
+import pytest
+import tokenizers
+from intarsia._generator import _Batch
+from intarsia._sampling import Sampling, draw
+from intarsia._speculative import _Proposal, choose
+from safetensors import deserialize
+from safetensors.numpy import save_file
+
+ROOT = Path(__file__).resolve().parents[2]
+GLOSSARY = ROOT / "examples" / "glossary"
+LLAMA = ROOT / "test" / "EndToEnd" / "decoders" / "llama"
+PROMPTS = ["violin (noun):", "run (verb):", "slowly (adverb):"]
+
+
+def noisy(tools, model: Path, folder: Path, noise: float) -> Path:
+    """Compile a model whose weights are off by a part of their size, so that it proposes much of what it should."""
+    copy = folder / "model"
+    shutil.copytree(model, copy)
+    types = {"F32": np.float32, "BF16": ml_dtypes.bfloat16}
+    random = np.random.default_rng(0)
+    weights = {}
+    for name, tensor in deserialize((copy / "model.safetensors").read_bytes()):
+        value = np.frombuffer(tensor["data"], types[tensor["dtype"]]).astype(np.float32).reshape(tensor["shape"])
+        weights[name] = value
+        if value.ndim == 2:
+            weights[name] += noise * value.std() * random.standard_normal(value.shape, np.float32)
+    save_file(weights, copy / "model.safetensors")
+    config = json.loads((copy / "config.json").read_text()) | {"dtype": "float32"}
+    (copy / "config.json").write_text(json.dumps(config))
+    tools.compile(copy, "-o", folder / "noisy.itx")
+    return folder / "noisy.itx"
+
+
+@pytest.fixture(scope="module")
+def generator(glossary_artifact):
+    return intarsia.Generator(glossary_artifact, tokenizer=GLOSSARY)
+
+
+@pytest.fixture(scope="module")
+def draft(tools, tmp_path_factory):
+    return intarsia.Generator(noisy(tools, GLOSSARY, tmp_path_factory.mktemp("draft"), 0.3), tokenizer=GLOSSARY)
+
+
+@pytest.fixture(scope="module")
+def tiny(tools, tmp_path_factory):
+    """Give a model of 99 tokens and a context of 64, and its draft."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tools.compile(LLAMA, "-o", folder / "llama.itx")
+    return intarsia.Generator(folder / "llama.itx"), intarsia.Generator(noisy(tools, LLAMA, folder, 0.4))
+
+
+def calls_of(generator: intarsia.Generator, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the tokens that each call of the model takes."""
+    step, counts = _Batch._step, []
+
+    def counting(batch: _Batch, rows: list, *arguments: object) -> np.ndarray:
+        if batch.generator is generator:
+            counts.append(sum(len(row[1]) for row in rows))
+        return step(batch, rows, *arguments)
+
+    monkeypatch.setattr(_Batch, "_step", counting)
+    return counts
+
+
+@pytest.mark.parametrize("draft_tokens", [1, 3, 8])
+def test_greedy_text_is_the_same(generator, draft, draft_tokens, monkeypatch):
+    expected = generator.generate(PROMPTS, 60)
+    calls, proposals = calls_of(generator, monkeypatch), calls_of(draft, monkeypatch)
+    results = generator.generate(PROMPTS, 60, draft=draft, draft_tokens=draft_tokens)
+    for result, other in zip(results, expected, strict=True):
+        assert (result.ids, result.text, result.finish_reason) == (other.ids, other.text, other.finish_reason)
+        np.testing.assert_allclose(result.logprobs, other.logprobs, atol=5e-3)
+    # Some of what is proposed stays, and some does not; otherwise this shows nothing.
+    longest = max(len(result.ids) for result in expected)
+    assert longest / (draft_tokens + 1) < len(calls) < longest
+    assert len(proposals) >= len(calls) - 2
+
+
+def test_streams_and_single_texts_are_the_same(generator, draft):
+    (expected,) = generator.generate(PROMPTS[0], 40)
+    pieces = list(generator.stream(PROMPTS[0], 40, draft=draft))
+    assert "".join(pieces) == expected.text
+    stop = expected.text.split()[3]
+    (stopped,) = generator.generate(PROMPTS[0], 40, stop=stop, draft=draft)
+    (plain,) = generator.generate(PROMPTS[0], 40, stop=stop)
+    assert (stopped.ids, stopped.text, stopped.finish_reason) == (plain.ids, plain.text, "stop")
+    for count in (1, 2, 3, 5):
+        assert generator.generate(PROMPTS[0], count, draft=draft)[0].ids == expected.ids[:count]
+
+
+def test_the_draft_may_be_the_model_itself(generator, glossary_artifact, monkeypatch):
+    expected = generator.generate(PROMPTS[1], 41)[0].ids
+    same = intarsia.Generator(glossary_artifact, tokenizer=GLOSSARY)
+    calls = calls_of(generator, monkeypatch)
+    assert generator.generate(PROMPTS[1], 41, draft=same)[0].ids == expected
+    # All that is proposed stays: five tokens a call.
+    assert len(calls) <= 2 + -(-len(expected) // 5)
+
+
+def test_repetition_penalty_and_constraints(generator, draft):
+    for rules in (
+        {"repetition_penalty": 1.5},
+        {"regex": "(an?|the) [a-z]{2,9}( of [a-z]{2,9}){0,2};"},
+        {"json_schema": {"type": "array", "items": {"type": "string", "maxLength": 12}, "minItems": 2, "maxItems": 3}},
+    ):
+        results = generator.generate(PROMPTS, 50, draft=draft, **rules)
+        expected = generator.generate(PROMPTS, 50, **rules)
+        assert [result.ids for result in results] == [result.ids for result in expected], rules
+    sampled = generator.generate(PROMPTS, 60, draft=draft, temperature=2.0, seed=1, **rules)
+    assert all(2 <= len(json.loads(result.text)) <= 3 for result in sampled)
+    assert sampled == generator.generate(PROMPTS, 60, draft=draft, temperature=2.0, seed=1, **rules)
+
+
+def test_until_the_context_ends(tiny):
+    model, draft = tiny
+    prompts = [[3] * (model.context - 9), [5, 6, 7], [3] * model.context]
+    expected = model.generate(prompts, 200)
+    assert [len(result.ids) for result in expected] == [10, model.context - 2, 1]
+    results = model.generate(prompts, 200, draft=draft, draft_tokens=6)
+    assert [result.ids for result in results] == [result.ids for result in expected]
+
+
+def test_a_draft_with_a_shorter_context(tools, tiny, tmp_path):
+    shutil.copytree(LLAMA, tmp_path / "short")
+    config = json.loads((LLAMA / "config.json").read_text()) | {"max_position_embeddings": 20}
+    (tmp_path / "short" / "config.json").write_text(json.dumps(config))
+    tools.compile(tmp_path / "short", "-o", tmp_path / "short.itx")
+    model, _ = tiny
+    short = intarsia.Generator(tmp_path / "short.itx")
+    assert short.context < model.context
+    prompts = [[1, 2, 3], list(range(19)), list(range(20)), list(range(30))]
+    expected = [result.ids for result in model.generate(prompts, 30)]
+    assert [result.ids for result in model.generate(prompts, 30, draft=short)] == expected
+
+
+def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
+    """Return the statistic's distance from its mean in standard deviations; rare outcomes are one."""
+    expected = probabilities * counts.sum()
+    rare = expected < 5
+    observed = np.append(counts[~rare], counts[rare].sum())
+    expected = np.append(expected[~rare], max(expected[rare].sum(), 1e-9))
+    kept = expected > 1e-6
+    freedom = kept.sum() - 1
+    return float((((observed - expected)[kept] ** 2 / expected[kept]).sum() - freedom) / (2 * freedom) ** 0.5)
+
+
+TARGET = np.array([0.5, 0.2, 0.0, 0.25, 0.05])
+DRAFT = np.array([0.2, 0.35, 0.15, 0.3, 0.0])
+RULES = {
+    "the paper's": choose,
+    "always the draft's": lambda p, q, token, random: token,
+    "drawn from the model's instead of the rest": lambda p, q, token, random: (
+        token if random.random() * q[token] < p[token] else draw(p, random)
+    ),
+    "stays with the model's probability": lambda p, q, token, random: (
+        token if random.random() < p[token] else draw(np.maximum(p - q, 0), random)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_distribution_of_one_token(name):
+    random = np.random.default_rng(11)
+    tokens = [RULES[name](TARGET, DRAFT, draw(DRAFT, random), random) for _ in range(20000)]
+    distance = chi_square(np.bincount(tokens, minlength=5), TARGET)
+    # The test knows wrong rules from the right one.
+    assert distance < 4 if name == "the paper's" else distance > 50
+
+
+def test_equal_distributions_always_accept():
+    random = np.random.default_rng(0)
+    for token in range(3):
+        assert choose(np.full(3, 1 / 3), np.full(3, 1 / 3), token, random) == token
+    # Nothing is left of the model's distribution: rounding alone made the proposal fail.
+    assert choose(np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0, random) == 1
+
+
+def joint_probabilities(model: intarsia.Generator, prompt: list[int], rules: Sampling, length: int) -> dict:
+    """Return the probability of each text of so many tokens."""
+    texts = {(): 1.0}
+    for _ in range(length):
+        rows = model.logits([[*prompt, *text] for text in texts])
+        longer = {}
+        for (text, probability), row in zip(texts.items(), rows, strict=True):
+            after = rules.probabilities(row[-1], np.array([*prompt, *text]))
+            longer |= {(*text, int(token)): probability * after[token] for token in after.nonzero()[0]}
+        texts = longer
+    return texts
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_distribution_of_texts(tiny, wrong, monkeypatch):
+    """Texts of four tokens: two calls of the model, caches of both rewound in between."""
+    model, draft = tiny
+    prompt, count = [7, 40, 3], 6000
+    rules = {"temperature": 2.0, "top_k": 4, "repetition_penalty": 1.1}
+    expected = joint_probabilities(model, prompt, Sampling(**rules), 4)
+    assert sum(expected.values()) == pytest.approx(1.0)
+    if wrong:
+        monkeypatch.setattr("intarsia._speculative.choose", RULES["drawn from the model's instead of the rest"])
+    seen = dict.fromkeys(expected, 0)
+    calls = calls_of(model, monkeypatch)
+    for seed in range(count // 250):
+        for result in model.generate([prompt] * 250, 4, seed=seed, draft=draft, draft_tokens=2, **rules):
+            seen[tuple(result.ids)] += 1
+    assert len(calls) > 2 * count // 250
+    distance = chi_square(np.array([*seen.values()]), np.array([*expected.values()]))
+    assert distance > 10 if wrong else distance < 4
+
+
+def test_drafts_that_do_not_fit(tools, generator, glossary_artifact, tiny, tmp_path):
+    with pytest.raises(intarsia.InvalidArgumentError, match="a generator cannot be its own draft"):
+        generator.generate("violin", draft=generator)
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"the draft .*llama\.itx has 99 tokens, the model .* 4096"):
+        generator.generate("violin", draft=tiny[0])
+    changed = json.loads((GLOSSARY / "tokenizer.json").read_text())
+    vocabulary = changed["model"]["vocab"]
+    by_id = {token: name for name, token in vocabulary.items()}
+    vocabulary[by_id[4000]], vocabulary[by_id[4001]] = 4001, 4000
+    other = intarsia.Generator(glossary_artifact, tokenizer=tokenizers.Tokenizer.from_str(json.dumps(changed)))
+    message = f"token 4000 is {by_id[4001]!r} for the draft .* and {by_id[4000]!r} for the model"
+    with pytest.raises(intarsia.InvalidArgumentError, match=message):
+        generator.generate("violin", draft=other)
+    with pytest.raises(intarsia.NotFoundError, match=r"none\.itx"):
+        generator.generate("violin", draft=tmp_path / "none.itx")
+    with pytest.raises(intarsia.InvalidArgumentError, match="draft_tokens is 0, must be at least 1"):
+        generator.generate("violin", draft_tokens=0)
+
+
+def test_a_path_is_opened_once(generator, glossary_artifact):
+    first = generator.generate("violin", 5, draft=str(glossary_artifact))
+    opened = dict(generator._drafts)
+    assert generator.generate("violin", 5, draft=glossary_artifact) == first
+    assert generator._drafts == opened
+
+
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_a_vocabulary_that_is_padded_otherwise(size):
+    """What the model does not have is never proposed; what the draft does not have, neither."""
+    writer = SimpleNamespace(
+        prompt=[1], ids=[2], constraint=None, vocabulary=5, sampling=Sampling(temperature=1.0), ends={4}
+    )
+    writer.random = np.random.default_rng(0)
+    seen = set()
+    for _ in range(200):
+        proposal = _Proposal(writer, 3)
+        proposal.add(np.zeros(size, np.float32))
+        (probabilities,), (token,) = proposal.probabilities, proposal.tokens
+        np.testing.assert_allclose(probabilities, [1 / min(size, 5)] * min(size, 5) + [0] * (5 - min(size, 5)))
+        assert proposal.limit == (1 if token == 4 else 3)
+        seen.add(token)
+    assert seen == set(range(min(size, 5)))
