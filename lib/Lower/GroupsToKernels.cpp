@@ -406,8 +406,8 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
-/// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their table
-/// if it is quantized; row-major for other constants.
+/// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their
+/// table if it is quantized; row-major for other constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   std::string reason;
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);

@@ -22,17 +22,17 @@ struct WeightExpression {
   llvm::SmallVector<mlir::FlatSymbolRefAttr> archives; // one for each key
   llvm::SmallVector<mlir::StringAttr> keys;
   llvm::SmallVector<mlir::Attribute> blocks; // one for each key: the #nn.ggml_type that is decoded, null for none
-  bool mxfp4 = false;                 // two keys, of blocks and of scales
-  bool transposed = false;            // each key is a matrix, transposed before it is joined
-  llvm::SmallVector<int64_t> strides; // of elements that lie in another order; else empty
-  nn::BlockFormatAttr format;         // the numbers are rounded to it
-  mlir::DenseElementsAttr value;      // instead of keys
-  mlir::RankedTensorType type;        // of the whole
+  bool mxfp4 = false;                        // two keys, of blocks and of scales
+  bool transposed = false;                   // each key is a matrix, transposed before it is joined
+  llvm::SmallVector<int64_t> strides;        // of elements that lie in another order; else empty
+  nn::BlockFormatAttr format;                // the numbers are rounded to it
+  mlir::DenseElementsAttr value;             // instead of keys
+  mlir::RankedTensorType type;               // of the whole
 };
 
-/// The expression of a value that is made of nn.weight, nn.dequantize_blocks, arith.constant, reshapes, transposes of what one key holds or
-/// that keep rows whole, nn.dequantize of nn.quantize of matrices along their last dimension, and concatenations along
-/// the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
+/// The expression of a value that is made of nn.weight, nn.dequantize_blocks, arith.constant, reshapes, transposes of
+/// what one key holds or that keep rows whole, nn.dequantize of nn.quantize of matrices along their last dimension, and
+/// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
 } // namespace intarsia::lower
