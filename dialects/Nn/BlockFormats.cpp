@@ -276,3 +276,14 @@ LogicalResult GgmlTypeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
 const GgmlType &GgmlTypeAttr::getType() const {
   return *ggmlTypeOf(std::string_view(getKeyword().data(), getKeyword().size()));
 }
+
+BlockFormatAttr GgmlTypeAttr::getBlockFormat() const {
+  StringRef keyword = getKeyword();
+  if (keyword == "q4_0")
+    return BlockFormatAttr::get(getContext(), BlockElement::I4, BlockScale::F16, 32, /*axis=*/1);
+  if (keyword == "q8_0")
+    return BlockFormatAttr::get(getContext(), BlockElement::I8, BlockScale::F16, 32, /*axis=*/1);
+  if (keyword == "mxfp4")
+    return BlockFormatAttr::get(getContext(), BlockElement::E2M1, BlockScale::E8M0, 32, /*axis=*/1);
+  return nullptr;
+}

@@ -93,6 +93,9 @@ def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     const ::intarsia::GgmlType &getType() const;
+    /// The format along the last of two dimensions whose codes and scales blocks of this type are; null for types that
+    /// are none: those with minima or with scales of scales.
+    BlockFormatAttr getBlockFormat() const;
   }];
 }
 

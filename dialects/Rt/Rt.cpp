@@ -176,9 +176,15 @@ LogicalResult ConstantOp::verify() {
   }
   if (getFormat() && getValue())
     return emitOpError("has a value and a format, only weights of archives are rounded");
-  if (Attribute stored = getLayout().getFormat(); stored && stored != getFormatAttr())
-    return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
-                         << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
+  if (Attribute stored = getLayout().getFormat(); stored && stored != getFormatAttr()) {
+    if (getFormatAttr() || !getBlocks())
+      return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
+                           << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
+    ArrayAttr blocks = *getBlocks();
+    for (Attribute block : blocks)
+      if (auto ggml = dyn_cast<nn::GgmlTypeAttr>(block); !ggml || ggml.getBlockFormat() != stored)
+        return emitOpError() << "is laid out as " << stored << ", which blocks of " << block << " are not";
+  }
   if (getMxfp4() && (getKeys().size() != 2 || getTransposed() || !type.getElementType().isBF16()))
     return emitOpError() << "is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed";
   if (auto strides = getStrides()) {

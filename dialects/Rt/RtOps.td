@@ -106,7 +106,8 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
     `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
     With `format` (an `#nn.block_format`) the numbers are rounded to that format, by `nn.quantize` along the last
-    dimension of each; a layout with the same format stores the codes, others the numbers that the codes mean.
+    dimension of each; a layout with the same format stores the codes, others the numbers that the codes mean. Blocks
+    whose codes and scales are those of a format are stored as they are by a layout with that format.
     With `strides` the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …` of what is joined; rows of
     the last dimension are not spread over several keys.
     With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says.

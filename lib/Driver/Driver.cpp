@@ -331,8 +331,7 @@ llvm::Error Compilation::run() {
   if (llvm::Error error = load())
     return error;
   for (Phase phase : {Phase::Quantize, Phase::Fuse, Phase::Lower})
-    if (phase >= firstPhase && phase <= options.stopAfter &&
-        (phase != Phase::Quantize || options.quantize.format != "none"))
+    if (phase >= firstPhase && phase <= options.stopAfter)
       if (llvm::Error error = runPhase(phase))
         return error;
   // Lowered IR that was read is checked as that which was made is.

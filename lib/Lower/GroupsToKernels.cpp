@@ -406,6 +406,14 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
+/// The format that blocks of all of these types have; null if there is none.
+static nn::BlockFormatAttr commonFormat(ArrayRef<Attribute> types) {
+  if (types.empty() || !llvm::all_equal(types))
+    return nullptr;
+  auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(types.front());
+  return type ? type.getBlockFormat() : nullptr;
+}
+
 /// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their
 /// table if it is quantized; row-major for other constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
@@ -413,7 +421,7 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
   if (!expression)
     return nullptr;
-  nn::BlockFormatAttr format = expression->format;
+  nn::BlockFormatAttr format = expression->format ? expression->format : commonFormat(expression->blocks);
   if (format && !BlockPanels::of(format, expression->type.getDimSize(1)))
     format = nullptr;
   BlockArgument argument = group.getBodyBlock().getArgument(operand);

@@ -9,6 +9,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::FuncOp"> {
+  let summary = "Rounds what is multiplied by weights that are stored in blocks";
+  let description = [{
+    The input of a linear whose weight is `nn.dequantize_blocks` of a type with a block format (q4_0, q8_0, mxfp4) is
+    rounded to 8 bits, by blocks of 32, as `quantize-round-to-nearest` does: the weight stays at its bits, and products
+    are of integers.
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect"];
+}
+
 def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::FuncOp"> {
   let summary = "Rounds weights to a block format";
   let description = [{

@@ -20,11 +20,16 @@ using namespace mlir;
 using namespace intarsia;
 
 void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOptions &options) {
+  OpPassManager &functions = pipeline.nest<func::FuncOp>();
+  if (options.activations == 8)
+    functions.addPass(quantize::createQuantizeInputsOfBlocks());
+  if (options.format == "none")
+    return;
   quantize::QuantizeRoundToNearestOptions rounding;
   rounding.format = options.format;
   rounding.activations = options.activations;
   rounding.parts.assign(options.parts.begin(), options.parts.end());
-  pipeline.nest<func::FuncOp>().addPass(quantize::createQuantizeRoundToNearest(rounding));
+  functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
 }
 
 namespace {

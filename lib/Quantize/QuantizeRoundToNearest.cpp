@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Quantize.h"
+#include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -19,13 +20,15 @@ namespace intarsia::quantize {
 #include "lib/Quantize/Passes.h.inc"
 
 namespace {
-/// Whether a value is a matrix of an archive, as stored or transposed.
+/// Whether a value is a matrix of an archive, as stored, transposed or in blocks.
 bool isStoredMatrix(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || type.getRank() != 2 || !type.hasStaticShape())
     return false;
   if (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
     value = transpose.getInput();
+  else if (auto blocks = value.getDefiningOp<nn::DequantizeBlocksOp>())
+    value = blocks.getBlocks();
   return value.getDefiningOp<nn::WeightOp>();
 }
 
@@ -92,22 +95,11 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   /// A weight may be named by several ops: those of one key are one matrix.
   Value keyOf(Value matrix) {
-    auto weight = matrix.getDefiningOp<nn::WeightOp>();
+    auto blocks = matrix.getDefiningOp<nn::DequantizeBlocksOp>();
+    auto weight = (blocks ? blocks.getBlocks() : matrix).getDefiningOp<nn::WeightOp>();
     if (!weight)
       return matrix;
     return firstOf.try_emplace({weight.getArchiveAttr(), weight.getKeyAttr()}, matrix).first->second;
-  }
-
-  Value rounded(OpBuilder &builder, Location location, Value input, nn::BlockFormatAttr format, Type element) {
-    auto type = cast<RankedTensorType>(input.getType());
-    SmallVector<int64_t> scaleShape(type.getShape());
-    scaleShape[format.getAxis()] = format.getBlockCount(scaleShape[format.getAxis()]);
-    Type codes = type.clone(format.getCodeType()), scales = RankedTensorType::get(scaleShape, format.getScaleType());
-    Type tensorScale = format.hasTensorScale() ? RankedTensorType::get({}, builder.getF32Type()) : Type();
-    auto quantize =
-        nn::QuantizeOp::create(builder, location, codes, scales, /*zero_points=*/Type(), tensorScale, input, format);
-    return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getCodes(), quantize.getScales(),
-                                    quantize.getZeroPoints(), quantize.getTensorScale(), format);
   }
 
   Value roundedWeight(Value matrix) {
@@ -123,19 +115,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   void round(nn::LinearOp linear) {
     linear.getWeightMutable().assign(roundedWeight(linear.getWeight()));
-    Value input = linear.getInput();
-    auto type = cast<RankedTensorType>(input.getType());
-    if (activations != 8 || type.getRank() == 0)
-      return;
-    Value &result = inputs[input];
-    if (!result) {
-      OpBuilder builder(&getContext());
-      builder.setInsertionPointAfterValue(input);
-      auto format =
-          nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, 32, type.getRank() - 1);
-      result = rounded(builder, linear.getLoc(), input, format, type.getElementType());
-    }
-    linear.getInputMutable().assign(result);
+    if (activations == 8)
+      inputs.round(linear);
   }
 
   void round(nn::EmbeddingOp embedding) {
@@ -160,7 +141,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   nn::BlockFormatAttr weightFormat;
   DenseMap<std::pair<Attribute, Attribute>, Value> firstOf;
-  DenseMap<Value, Value> weights, inputs; // as stored, as rounded
+  DenseMap<Value, Value> weights; // as stored, as rounded
+  RoundedInputs inputs;
 };
 } // namespace
 } // namespace intarsia::quantize

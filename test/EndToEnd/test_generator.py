@@ -56,6 +56,14 @@ def test_perplexity(exact, generator, golden):
     assert generator.perplexity(windows[:50]) == pytest.approx(np.exp(np.mean(golden["window_losses"][:50])), rel=1e-3)
 
 
+@pytest.mark.parametrize("name", ["int4", "int4-g128", "int8", "mxfp4", "nvfp4"])
+def test_perplexity_of_rounded_weights(tools, tmp_path, golden, name):
+    """PyTorch has the same codes of weights and activations, and computes in float32: the bar is 0.05 %."""
+    tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", f"--quantize={name}")
+    generator = intarsia.Generator(tmp_path / "m.itx")
+    assert generator.perplexity(golden["windows"]) == pytest.approx(golden["rounded_perplexity"][name], rel=5e-4)
+
+
 @pytest.mark.parametrize(
     ("kind", "memory", "increase"), [("f16", 1.0, 1e-4), ("int4", 0.29, 7e-3), ("int8", 0.54, 1e-3), ("fp8", 0.5, 1e-3)]
 )

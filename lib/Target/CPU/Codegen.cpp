@@ -32,15 +32,28 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-/// Without a fused multiply-add instruction fma would be a call of libm: multiply and add instead.
+/// Without a fused multiply-add instruction fma would be a call of libm. The sums of products multiply and add instead.
+/// Elementary functions reduce their arguments by it and need it exact: in f64 the product of two f32 is.
 static void splitFusedMultiplyAdd(ModuleOp module) {
   IRRewriter rewriter(module.getContext());
   module.walk([&](Operation *op) {
     if (!isa<vector::FMAOp, math::FmaOp>(op))
       return;
     rewriter.setInsertionPoint(op);
-    Value product = arith::MulFOp::create(rewriter, op->getLoc(), op->getOperand(0), op->getOperand(1));
-    rewriter.replaceOpWithNewOp<arith::AddFOp>(op, product, op->getOperand(2));
+    Location loc = op->getLoc();
+    Type type = op->getResult(0).getType();
+    SmallVector<Value> operands(op->getOperands());
+    bool widens = isa<math::FmaOp>(op) && getElementTypeOrSelf(type).isF32();
+    if (widens) {
+      Type f64 = rewriter.getF64Type(), wide = f64;
+      if (auto vector = dyn_cast<VectorType>(type))
+        wide = vector.clone(f64);
+      for (Value &operand : operands)
+        operand = arith::ExtFOp::create(rewriter, loc, wide, operand);
+    }
+    Value product = arith::MulFOp::create(rewriter, loc, operands[0], operands[1]);
+    Value sum = arith::AddFOp::create(rewriter, loc, product, operands[2]);
+    rewriter.replaceOp(op, widens ? arith::TruncFOp::create(rewriter, loc, type, sum).getResult() : sum);
   });
 }
 

@@ -187,15 +187,19 @@ private:
                       llvm::function_ref<mlir::Value(mlir::Value c, int64_t width)> sum,
                       llvm::function_ref<void(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
 
-  //===-- Products of codes (EmitCodeProduct.cpp) --------------------------------------------------------------===//
+  //===-- Codes (EmitCodes.cpp) ---------------------------------------------------------------------------------===//
   /// The panels that hold a value's codes, if it is a weight that is stored so.
   std::optional<BlockPanels> panelsOf(mlir::Value weight);
-  /// The nn.quantize to 8 bits that a linear's input comes from, in this kernel; null if there is none.
-  nn::QuantizeOp quantizedInput(nn::LinearOp root);
   mlir::Value addByteProducts(mlir::Value sums, mlir::Value codes, mlir::Value activations, bool codesAre8Bits);
   mlir::Value unpackCodes(const BlockPanels &panels, mlir::Value raw, bool high);
   mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
   mlir::Value evaluateCode(const BlockPanels &panels, mlir::Value weight, mlir::Value row, mlir::Value k);
+  /// Writes the numbers of a panel as a dense f32 panel.
+  void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
+
+  //===-- Products of codes (EmitCodeProduct.cpp) --------------------------------------------------------------===//
+  /// The nn.quantize to 8 bits that a linear's input comes from, in this kernel; null if there is none.
+  nn::QuantizeOp quantizedInput(nn::LinearOp root);
   void quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row, mlir::Value records);
   void emitDecodeTile(const BlockPanels &panels, int64_t rows, mlir::Value panel, mlir::Value records,
                       mlir::Value sums);
@@ -203,8 +207,6 @@ private:
                    mlir::Value scales);
   void emitCodeTile(const BlockPanels &panels, mlir::Value codes, mlir::Value scales, mlir::Value records,
                     mlir::Value steps, mlir::Value sums, mlir::Value ahead, mlir::Value bytesAhead);
-  /// Writes the numbers of a panel as a dense f32 panel.
-  void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 
   //===-- Caches (EmitCache.cpp) -------------------------------------------------------------------------------===//
   mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64

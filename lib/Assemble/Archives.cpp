@@ -1,0 +1,70 @@
+//===- Archives.cpp - Files of weights
+//--------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/PackWeights.h"
+
+#include "dialects/Nn/Nn.h"
+#include "llvm/Support/Path.h"
+#include <sys/mman.h>
+
+using namespace mlir;
+using intarsia::runtime::SafetensorsEntry;
+using intarsia::runtime::SafetensorsFile;
+using llvm::createStringError;
+
+namespace intarsia::assemble {
+
+llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
+  auto archive = std::make_unique<Archive>();
+  bool isGguf = StringRef(path).ends_with(".gguf");
+  runtime::Status status =
+      isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);
+  if (!status.ok())
+    return createStringError(status.message());
+  // Read ahead in large steps: tensors are read once, from their beginning to their end.
+  const uint8_t *data = isGguf ? archive->gguf->data() : archive->safetensors->data();
+  uint64_t bytes = isGguf ? archive->gguf->size() : archive->safetensors->size();
+  madvise(const_cast<uint8_t *>(data), bytes, MADV_SEQUENTIAL);
+  return archive;
+}
+
+const SafetensorsEntry *Archive::find(StringRef key) const {
+  std::string_view name(key.data(), key.size());
+  if (!gguf)
+    return safetensors->find(name);
+  const gguf::Tensor *tensor = gguf->find(name);
+  return tensor ? &tensor->raw : nullptr;
+}
+
+llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
+  std::unique_ptr<Archive> &file = files[archive.getValue()];
+  if (file)
+    return file.get();
+  auto op = SymbolTable::lookupNearestSymbolFrom<nn::ArchiveOp>(module, archive);
+  if (!op)
+    return createStringError("the module has no nn.archive @" + archive.getValue());
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, op.getFile());
+  auto opened = Archive::open(path.str().str());
+  if (!opened)
+    return opened.takeError();
+  file = std::move(*opened);
+  return file.get();
+}
+
+llvm::Expected<const SafetensorsEntry *> Archives::find(FlatSymbolRefAttr archive, StringAttr key) {
+  auto file = open(archive);
+  if (!file)
+    return file.takeError();
+  const SafetensorsEntry *entry = (*file)->find(key.getValue());
+  if (!entry)
+    return createStringError((*file)->name() + ": has no tensor '" + key.getValue() +
+                             "', which the model reads (it has " + Twine((*file)->tensorCount()) + " tensors)");
+  return entry;
+}
+
+} // namespace intarsia::assemble

@@ -1,0 +1,43 @@
+//===- CodeNumbers.h - What the codes of panels are multiplied as
+//-----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_CODENUMBERS_H
+#define INTARSIA_LIB_TARGET_CPU_CODENUMBERS_H
+
+#include "intarsia/BlockPanels.h"
+#include "lib/Target/CPU/TileConfig.h"
+
+namespace intarsia::cpu {
+
+/// Blocks of the weight in a step of 32 k's: two where a block is shorter, else one, which others may share.
+inline int64_t blocksOfStep(const BlockPanels &panels) {
+  return panels.block && panels.block < BlockPanels::stepDepth ? BlockPanels::stepDepth / panels.block : 1;
+}
+
+/// Codes as they are multiplied are the element's numbers times `multiplier`, plus `offset`.
+struct CodeNumbers {
+  int64_t offset;
+  double multiplier;
+};
+inline CodeNumbers numbersOf(const BlockPanels &panels, ByteDot dot) {
+  switch (panels.format.getElement()) {
+  case nn::BlockElement::E2M1:
+    return {12, 2}; // halves up to 6 become 0 … 24
+  case nn::BlockElement::I8:
+    return {dot == ByteDot::Maddubs ? 0 : 128, 1}; // pmaddubsw adds in 16 bits: what is unsigned must stay below 129
+  default:
+    return {8, 1};
+  }
+}
+/// What stored scales are multiplied by when they are read: E4M3 patterns are read as those of f16.
+inline double scaleFactor(const BlockPanels &panels) {
+  return panels.format.getScale() == nn::BlockScale::E4M3 ? 256.0 : 1.0;
+}
+
+} // namespace intarsia::cpu
+
+#endif
