@@ -66,6 +66,10 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (options.format == "none" || function.isExternal())
       return;
     weightFormat = *parseWeightFormat(options.format, &getContext());
+    // One pass object sees one function after another.
+    firstOf.clear();
+    weights.clear();
+    inputs = RoundedInputs();
     auto asks = [&](StringRef part) { return parts.empty() || llvm::is_contained(parts, part); };
     DenseSet<Operation *> heads = findHeads(function);
     SmallVector<Operation *> readers;

@@ -43,6 +43,16 @@ func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   return %l : tensor<?x96xf32>
 }
 
+// Another function has roundings of its own.
+// CHECK-LABEL: func.func @embed
+func.func @embed(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> tensor<?x64xbf16> {
+  // CHECK: nn.quantize
+  // CHECK: nn.embedding
+  %table = nn.weight @weights["table"] : tensor<96x64xbf16>
+  %e = nn.embedding %table, %ids : (tensor<96x64xbf16>, tensor<?xi64>) -> tensor<?x64xbf16>
+  return %e : tensor<?x64xbf16>
+}
+
 // -----
 
 // What no archive holds stays as it is, and so does the input of its linear. An embedding that is read narrow stays narrow.

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One engine with one language model and one task, as a worker of the harness (protocol: bench/common/Worker.h).
+
+A call of "prefill" computes the prompts from nothing and gives the logits after the last token of each; a call of
+"decode" appends a token to each sequence, whose prompts were computed before. The model's context is started anew when
+a sequence is full.
+
+usage: language_model_worker.py intarsia|llama.cpp MODEL prefill|decode --tokens=512 --batch=1 --threads=2
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from typing import Any
+
+ROOM = 256  # tokens that are decoded before a prompt is computed again
+
+
+class Engine(ABC):
+    """Sequences of one model."""
+
+    version = ""
+    settings: dict[str, Any]
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.tokens, self.batch, self.threads = arguments.tokens, arguments.batch, arguments.threads
+        self.length = 0
+        self.load(arguments.model)
+
+    @abstractmethod
+    def load(self, model: str) -> None:
+        """Opens the model."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Forgets all sequences."""
+
+    @abstractmethod
+    def append(self, ids: list[list[int]]) -> None:
+        """Appends tokens to each sequence; logits after the last of each are computed."""
+
+    def prefill(self) -> None:
+        """Computes the prompts."""
+        self.restart()
+        self.append([[(7 * i + sequence) % 1000 + 3 for i in range(self.tokens)] for sequence in range(self.batch)])
+        self.length = self.tokens
+
+    def decode(self) -> None:
+        """Appends one token."""
+        self.append([[(7 * self.length + sequence) % 1000 + 3] for sequence in range(self.batch)])
+        self.length += 1
+
+    def prepare(self, task: str) -> None:
+        """Outside of what is timed."""
+        if task == "decode" and (self.length == 0 or self.length >= self.tokens + ROOM):
+            self.prefill()
+
+
+class Intarsia(Engine):
+    """The runtime's cache, through Python."""
+
+    def load(self, model: str) -> None:
+        import intarsia
+
+        intarsia.set_threads(self.threads)
+        self.module = intarsia.load(model)
+        pages = self.batch * (-(-(self.tokens + ROOM) // 32) + 1)
+        self.cache = intarsia.Cache(self.module, sequences=self.batch, pages=pages)
+        self.version = f"Intarsia {intarsia.__version__}"
+        self.settings = {"called through": "Python", "threads": self.threads}
+
+    def restart(self) -> None:
+        self.sequences: list[Any] = []
+        self.sequences = [self.cache.sequence() for _ in range(self.batch)]
+
+    def append(self, ids: list[list[int]]) -> None:
+        self.cache.step([(sequence, tokens, 1) for sequence, tokens in zip(self.sequences, ids, strict=True)])
+
+
+class LlamaCpp(Engine):
+    """llama.cpp's C interface, through the ctypes binding."""
+
+    def load(self, model: str) -> None:
+        import llama_cpp
+
+        self.api = api = llama_cpp
+        api.llama_backend_init()
+        self._quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+        api.llama_log_set(self._quiet, ctypes.c_void_p(0))
+        parameters = api.llama_model_default_params()
+        parameters.n_gpu_layers = 0
+        self.model = api.llama_model_load_from_file(model.encode(), parameters)
+        context = api.llama_context_default_params()
+        context.n_ctx = (self.tokens + ROOM + 1) * self.batch
+        context.n_batch = self.tokens * self.batch
+        context.n_ubatch = 512
+        context.n_seq_max = self.batch
+        context.n_threads = context.n_threads_batch = self.threads
+        self.context = api.llama_init_from_model(self.model, context)
+        self.tokens_of_call = api.llama_batch_init(self.tokens * self.batch, 0, 1)
+        self.version = f"llama.cpp in llama-cpp-python {api.__version__}"
+        self.settings = {"n_ubatch": 512, "threads": self.threads, "cache": "f16"}
+
+    def restart(self) -> None:
+        self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
+        self.length = 0
+
+    def append(self, ids: list[list[int]]) -> None:
+        batch, count = self.tokens_of_call, 0
+        for sequence, tokens in enumerate(ids):
+            for offset, token in enumerate(tokens):
+                batch.token[count], batch.pos[count] = token, self.length + offset
+                batch.n_seq_id[count], batch.seq_id[count][0] = 1, sequence
+                batch.logits[count] = offset + 1 == len(tokens)
+                count += 1
+        batch.n_tokens = count
+        if self.api.llama_decode(self.context, batch) != 0:
+            raise RuntimeError("llama_decode failed")
+        self.api.llama_synchronize(self.context)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="One engine with a language model, as a worker of the harness.")
+    parser.add_argument("engine", choices=("intarsia", "llama.cpp"))
+    parser.add_argument("model")
+    parser.add_argument("task", choices=("prefill", "decode"))
+    parser.add_argument("--tokens", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    # Libraries print to standard output, which is for answers.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+
+    def answer(value: dict[str, Any]) -> None:
+        os.write(answers, json.dumps(value).encode() + b"\n")
+
+    engine = (Intarsia if arguments.engine == "intarsia" else LlamaCpp)(arguments)
+    call = getattr(engine, arguments.task)
+    engine.prepare(arguments.task)
+    call()
+    answer({"ready": True, "version": engine.version, "settings": engine.settings})
+    for line in sys.stdin:
+        command, _, rest = line.strip().partition(" ")
+        if command != "time":
+            answer({"error": f"unknown command '{command}'"})
+            continue
+        calls, warmup = (int(word) for word in rest.split())
+        ms = []
+        for number in range(warmup + calls):
+            engine.prepare(arguments.task)
+            start = time.perf_counter()
+            call()
+            if number >= warmup:
+                ms.append((time.perf_counter() - start) * 1e3)
+        answer({"ms": ms})
+
+
+if __name__ == "__main__":
+    main()
