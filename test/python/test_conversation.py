@@ -152,9 +152,14 @@ class Terminal:
 
     def end(self) -> tuple[str, int]:
         """Return what is shown until the program ends, and its exit code."""
+        deadline = time.monotonic() + 30
         with contextlib.suppress(OSError):  # what reading from a terminal without a program raises
-            while data := os.read(self.reader, 4096):
-                self.shown += data.decode(errors="replace")
+            while True:
+                assert time.monotonic() < deadline, self.shown
+                if select.select([self.reader], [], [], 0.1)[0]:
+                    if not (data := os.read(self.reader, 4096)):
+                        break
+                    self.shown += data.decode(errors="replace")
         return self.shown, os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
 
 
@@ -172,7 +177,9 @@ def test_terminal(terminal):
     terminal.type("\x03")
     terminal.wait_for("> $")
     terminal.type("/speed\n")
-    terminal.wait_for("tokens/s")
+    # The key is one only once the prompt is there: before, the terminal would take it as the end of a line.
+    terminal.wait_for(r"tokens/s\s+> $")
+    time.sleep(0.5)
     terminal.type("\x04")
     shown, code = terminal.end()
     assert code == 0
@@ -180,7 +187,8 @@ def test_terminal(terminal):
 
 
 def test_interrupt_at_the_prompt_of_a_terminal(terminal):
-    terminal.wait_for("> ")
+    terminal.wait_for("> $")
+    time.sleep(0.5)  # input() sees a signal at once only when it waits for a key, which is after the prompt is shown
     terminal.type("\x03")
     shown, code = terminal.end()
     assert code == 130
