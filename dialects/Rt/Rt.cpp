@@ -61,6 +61,9 @@ static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr 
   if (layout.getKind() == LayoutKind::Panels && shaped.getRank() < 2)
     return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
                              << " has rank " << shaped.getRank();
+  if (layout.getFormat() && shaped.getRank() != 2)
+    return op->emitOpError() << "layout of " << where << " is panels of codes, which need rank 2, " << type
+                             << " has rank " << shaped.getRank();
   return success();
 }
 
@@ -181,9 +184,13 @@ LogicalResult ConstantOp::verify() {
       return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
                            << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
     ArrayAttr blocks = *getBlocks();
-    for (Attribute block : blocks)
-      if (auto ggml = dyn_cast<nn::GgmlTypeAttr>(block); !ggml || ggml.getBlockFormat() != stored)
+    for (Attribute block : blocks) {
+      auto ggml = dyn_cast<nn::GgmlTypeAttr>(block);
+      if (!ggml || ggml.getBlockFormat() != stored)
         return emitOpError() << "is laid out as " << stored << ", which blocks of " << block << " are not";
+      if (type.getRank() == 2 && type.getDimSize(1) % ggml.getBlockFormat().getBlock() != 0)
+        return emitOpError() << "is laid out as " << stored << ", rows of " << type << " are no whole blocks";
+    }
   }
   if (getMxfp4() && (getKeys().size() != 2 || getTransposed() || !type.getElementType().isBF16()))
     return emitOpError() << "is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed";

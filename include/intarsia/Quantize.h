@@ -17,7 +17,7 @@ namespace intarsia {
 
 /// What the user may choose about precision.
 struct QuantizeOptions {
-  std::string format = "none";    ///< of weights: see parseWeightFormat; none leaves the phase out
+  std::string format = "none";    ///< of weights: see parseWeightFormat; none leaves them as they are
   unsigned activations = 8;       ///< bits of the inputs of linears with quantized weights: 8 or 16
   std::vector<std::string> parts; ///< linears, lm_head, embedding; empty: all
 };

@@ -1,5 +1,4 @@
-//===- Archives.cpp - Files of weights
-//--------------------------------------------------------------------------------===//
+//===- Archives.cpp - Files of weights ---------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

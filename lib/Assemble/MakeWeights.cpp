@@ -1,5 +1,4 @@
-//===- MakeWeights.cpp - Numbers of archives in the order of kernels
-//--------------------------------------------------===//
+//===- MakeWeights.cpp - Numbers of archives in the order of kernels ---------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- WeightItem.h - Tensors of the packed file
-//----------------------------------------------------------------------===//
+//===- WeightItem.h - Tensors of the packed file -----------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

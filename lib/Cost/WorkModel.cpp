@@ -87,6 +87,14 @@ int64_t WorkModel::elements(Value value) const {
 }
 
 double WorkModel::bytes(Value value) const {
+  // A weight whose numbers are made of codes is stored, and read, as those.
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp>(op) && isCompileTime(value)) {
+    double stored = 0;
+    for (Value part : op->getOperands())
+      stored += bytes(part);
+    return stored;
+  }
   return evaluate(byteCount(cast<ShapedType>(value.getType()), sizes(value)));
 }
 

@@ -118,6 +118,10 @@ AssembleOptions Compilation::assembleOptions() const {
   result.flags.push_back("--target=" + llvm::join(options.targets, ","));
   if (options.quantize.format != "none")
     result.flags.push_back("--quantize=" + options.quantize.format);
+  if (options.quantize.activations != QuantizeOptions().activations)
+    result.flags.push_back("--quantize-activations=" + std::to_string(options.quantize.activations));
+  if (!options.quantize.parts.empty())
+    result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -215,8 +219,10 @@ llvm::Error Compilation::checkFlags() const {
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
-  if (!quantizes && options.quantize.format != "none")
-    return createStringError("--quantize is about the quantize phase, which does not run with " +
+  bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations;
+  if (!quantizes && asks)
+    return createStringError("--quantize and --quantize-activations are about the quantize phase, which does not run "
+                             "with " +
                              (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
   if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))

@@ -65,13 +65,9 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (!norm || !isNorm(norm) || !hasCodedInput(candidate.root) ||
         fuser.work().sizes(input).drop_back() != fuser.work().sizes(candidate.root->getResult(0)).drop_back())
       return;
-    candidate.views.insert(norm);
-    if (!fuser.staysWhole(candidate, {})) {
-      candidate.views.remove(norm);
-      return;
-    }
-    candidate.views.remove(norm);
-    if (fuser.shouldView(candidate, norm, norm->getName().getStringRef()))
+    Candidate grown = candidate;
+    grown.views.insert(norm);
+    if (fuser.staysWhole(grown, {}) && fuser.shouldView(candidate, norm, norm->getName().getStringRef()))
       candidate.views.insert(norm);
   }
 

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/BlockPanels.h"
 #include "intarsia/Lower.h"
 #include "intarsia/SizeMaterializer.h"
+#include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
 #include "lib/Lower/InputRanges.h"
 #include "lib/Lower/KernelTable.h"
@@ -54,59 +54,6 @@ bool isPartOfWeight(Operation &op) {
 }
 
 bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
-
-/// The constants of a module, one for each different expression and layout.
-class ConstantTable {
-public:
-  ConstantTable(SymbolTable &symbols, Operation *before) : symbols(symbols), before(before) {}
-
-  FlatSymbolRefAttr add(const WeightExpression &expression, rt::LayoutAttr layout, Location location) {
-    Builder builder(location.getContext());
-    OperationState state(location, rt::ConstantOp::getOperationName());
-    if (expression.value) {
-      state.addAttribute("value", expression.value);
-    } else {
-      SmallVector<Attribute> archives(expression.archives.begin(), expression.archives.end());
-      SmallVector<Attribute> keys(expression.keys.begin(), expression.keys.end());
-      state.addAttribute("archives", builder.getArrayAttr(archives));
-      state.addAttribute("keys", builder.getArrayAttr(keys));
-      if (llvm::any_of(expression.blocks, [](Attribute type) { return type != nullptr; })) {
-        SmallVector<Attribute> blocks;
-        for (Attribute type : expression.blocks)
-          blocks.push_back(type ? type : builder.getUnitAttr());
-        state.addAttribute("blocks", builder.getArrayAttr(blocks));
-      }
-      if (expression.transposed)
-        state.addAttribute("transposed", builder.getUnitAttr());
-      if (expression.format)
-        state.addAttribute("format", expression.format);
-      if (expression.mxfp4)
-        state.addAttribute("mxfp4", builder.getUnitAttr());
-      if (!expression.strides.empty())
-        state.addAttribute("strides", builder.getDenseI64ArrayAttr(expression.strides));
-    }
-    state.addAttribute("layout", layout);
-    state.addAttribute("type", TypeAttr::get(expression.type));
-    auto [entry, isNew] = names.try_emplace(state.attributes.getDictionary(location.getContext()));
-    if (isNew) {
-      std::string name = expression.value ? "constant" : expression.keys.front().str();
-      if (expression.keys.size() > 1 && !expression.mxfp4)
-        name += ".joined";
-      if (layout.getKind() == rt::LayoutKind::Panels)
-        name += ".panels";
-      state.addAttribute("sym_name", builder.getStringAttr(name));
-      Operation *constant = Operation::create(state);
-      symbols.insert(constant, Block::iterator(before));
-      entry->second = FlatSymbolRefAttr::get(cast<rt::ConstantOp>(constant).getSymNameAttr());
-    }
-    return entry->second;
-  }
-
-private:
-  SymbolTable &symbols;
-  Operation *before;
-  DenseMap<Attribute, FlatSymbolRefAttr> names;
-};
 
 /// A function on tensors becomes a host program.
 class HostProgram {
@@ -406,14 +353,6 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
-/// The format that blocks of all of these types have; null if there is none.
-static nn::BlockFormatAttr commonFormat(ArrayRef<Attribute> types) {
-  if (types.empty() || !llvm::all_equal(types))
-    return nullptr;
-  auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(types.front());
-  return type ? type.getBlockFormat() : nullptr;
-}
-
 /// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their
 /// table if it is quantized; row-major for other constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
@@ -421,9 +360,7 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
   if (!expression)
     return nullptr;
-  nn::BlockFormatAttr format = expression->format ? expression->format : commonFormat(expression->blocks);
-  if (format && !BlockPanels::of(format, expression->type.getDimSize(1)))
-    format = nullptr;
+  nn::BlockFormatAttr format = codedFormatOf(*expression);
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
     if (auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner()))

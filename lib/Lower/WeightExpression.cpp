@@ -7,6 +7,7 @@
 #include "lib/Lower/WeightExpression.h"
 
 #include "dialects/Nn/Nn.h"
+#include "intarsia/BlockPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -177,6 +178,20 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
       .Case([&](nn::DequantizeOp dequantize) { return ofDequantize(dequantize, reason); })
       .Case([&](linalg::TransposeOp transpose) { return ofTranspose(transpose, reason); })
       .Default([](Operation *) { return std::nullopt; });
+}
+
+nn::BlockFormatAttr codedFormatOf(const WeightExpression &expression) {
+  if (expression.type.getRank() != 2)
+    return nullptr;
+  nn::BlockFormatAttr format = expression.format;
+  int64_t depth = expression.type.getDimSize(1);
+  if (!format && !expression.blocks.empty() && llvm::all_equal(expression.blocks)) {
+    auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(expression.blocks.front());
+    format = type ? type.getBlockFormat() : nullptr;
+    if (format && depth % format.getBlock() != 0) // blocks that do not begin with a row
+      return nullptr;
+  }
+  return format && BlockPanels::of(format, depth) ? format : nullptr;
 }
 
 } // namespace intarsia::lower

@@ -55,6 +55,8 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
 }
 
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
+  if (options.activations != 8 && options.activations != 16)
+    return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
   if (options.format == "none")
     return options.parts.empty()
                ? llvm::Error::success()
@@ -62,8 +64,6 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   if (auto format = parseWeightFormat(options.format, &context); !format)
     return format.takeError();
-  if (options.activations != 8 && options.activations != 16)
-    return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
   for (const std::string &part : options.parts)
     if (!llvm::is_contained(parts, part))
       return llvm::createStringError("unknown part '" + part + "' to quantize: the parts are " +

@@ -195,7 +195,7 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(scores)} scores")
     if metadata.get("tokenizer.ggml.remove_extra_whitespaces", bool, False):
         raise InvalidArgumentError(
-            f"{metadata.path}: tokenizer.ggml.remove_extra_whitespaces is not implemented; give the tokenizer.json of "
+            f"{metadata.path}: tokenizer.ggml.remove_extra_whitespaces is not supported; give the tokenizer.json of "
             "the model",
             "invalid argument",
         )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -18,85 +17,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import (
+    CONFIG,
+    DENSE,
+    HIDDEN,
+    INTERMEDIATE,
+    POSITIONS,
+    check_refusal,
+    refused,
+    weights,
+    write_model,
+)
 from safetensors.numpy import save_file
-
-HIDDEN, INTERMEDIATE, VOCABULARY, POSITIONS = 32, 64, 50, 16
-CONFIG = {
-    "architectures": ["BertModel"],
-    "model_type": "bert",
-    "hidden_act": "gelu",
-    "hidden_size": HIDDEN,
-    "intermediate_size": INTERMEDIATE,
-    "layer_norm_eps": 1e-12,
-    "max_position_embeddings": POSITIONS,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 1,
-    "type_vocab_size": 2,
-    "vocab_size": VOCABULARY,
-}
-LAYER = "encoder.layer.0."
-DENSE = LAYER + "intermediate.dense.weight"
-
-
-def weights() -> dict[str, np.ndarray]:
-    shapes = {
-        "embeddings.word_embeddings.weight": (VOCABULARY, HIDDEN),
-        "embeddings.position_embeddings.weight": (POSITIONS, HIDDEN),
-        "embeddings.token_type_embeddings.weight": (2, HIDDEN),
-        DENSE: (INTERMEDIATE, HIDDEN),
-        LAYER + "intermediate.dense.bias": (INTERMEDIATE,),
-        LAYER + "output.dense.weight": (HIDDEN, INTERMEDIATE),
-        LAYER + "output.dense.bias": (HIDDEN,),
-    }
-    for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
-        shapes[f"{LAYER}{name}.weight"] = (HIDDEN, HIDDEN)
-        shapes[f"{LAYER}{name}.bias"] = (HIDDEN,)
-    for name in ("embeddings.LayerNorm", LAYER + "attention.output.LayerNorm", LAYER + "output.LayerNorm"):
-        shapes[f"{name}.weight"] = (HIDDEN,)
-        shapes[f"{name}.bias"] = (HIDDEN,)
-    random = np.random.default_rng(1)
-    return {name: random.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-def write_model(folder: Path, config: dict | None = None, tensors: dict[str, np.ndarray] | None = None) -> Path:
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(CONFIG if config is None else config))
-    save_file(weights() if tensors is None else tensors, folder / "model.safetensors")
-    return folder
 
 
 @pytest.fixture
 def model(tmp_path) -> Path:
     return write_model(tmp_path / "model")
-
-
-def read_archive(model: Path) -> tuple[dict, bytes]:
-    data = (model / "model.safetensors").read_bytes()
-    (length,) = struct.unpack_from("<Q", data)
-    return json.loads(data[8 : 8 + length]), data[8 + length :]
-
-
-def write_archive(model: Path, header: dict, data: bytes) -> None:
-    text = json.dumps(header).encode()
-    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def check_refusal(result: subprocess.CompletedProcess[str], *parts: str) -> None:
-    """An ordinary exit (no signal), and a message with all the parts."""
-    text = result.stderr
-    assert 0 < result.returncode < 128, f"exit code {result.returncode}:\n{result.stdout}{text}"
-    for part in parts:
-        assert part in text, f"'{part}' is not in:\n{text}"
-    assert "Stack dump" not in text
-    assert "terminate called" not in text
-
-
-def refused(tools, source: Path, *parts: str, flags: tuple[str, ...] = ()) -> None:
-    """The compiler refuses, and leaves nothing."""
-    folder = source.parent / "out"
-    folder.mkdir(exist_ok=True)
-    check_refusal(tools.run("intarsia-compile", source, "-o", folder / "m.itx", *flags, check=False), *parts)
-    assert list(folder.iterdir()) == []
 
 
 def test_the_model_is_good(tools, model):
@@ -255,63 +192,6 @@ def test_wrong_dtype(tools, tmp_path):
     tensors = weights()
     tensors[DENSE] = np.zeros((INTERMEDIATE, HIDDEN), dtype=np.int32)
     refused(tools, write_model(tmp_path / "model", tensors=tensors), DENSE, "I32")
-
-
-# ---- safetensors ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kept", [0, 7, 8, 100, -1, -1000])
-def test_truncated_archive(tools, model, kept):
-    path = model / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:kept])
-    refused(tools, model, "model.safetensors")
-
-
-@pytest.mark.parametrize("length", [10**7, 2**63, 2**64 - 8, 0, 3])
-def test_header_length(tools, model, length):
-    path = model / "model.safetensors"
-    path.write_bytes(struct.pack("<Q", length) + path.read_bytes()[8:])
-    refused(tools, model, "model.safetensors")
-
-
-def test_overlapping_tensors(tools, model):
-    header, data = read_archive(model)
-    other = LAYER + "output.dense.weight"
-    header[other]["data_offsets"] = header[DENSE]["data_offsets"]
-    write_archive(model, header, data)
-    refused(tools, model, "model.safetensors", "dense.weight")
-
-
-@pytest.mark.parametrize(
-    "offsets",
-    [[0, 2**62], [-4, 8188], [8192, 0], [2**64 - 8192, 2**64], [0, 100], [0.5, 8192.5], ["0", "8192"], [0], None],
-)
-def test_offsets_out_of_bounds(tools, model, offsets):
-    header, data = read_archive(model)
-    header[DENSE]["data_offsets"] = offsets
-    write_archive(model, header, data)
-    refused(tools, model, "model.safetensors", DENSE)
-
-
-@pytest.mark.parametrize("shape", [[2**32, 2**32], [-64, -32], [64, 33], "64x32", [64.0, 32.5]])
-def test_archive_shape(tools, model, shape):
-    header, data = read_archive(model)
-    header[DENSE]["shape"] = shape
-    write_archive(model, header, data)
-    refused(tools, model, DENSE)
-
-
-def test_archive_dtype(tools, model):
-    header, data = read_archive(model)
-    header[DENSE]["dtype"] = "Q3"
-    write_archive(model, header, data)
-    refused(tools, model, DENSE, "Q3")
-
-
-@pytest.mark.parametrize("text", [b"{", b"[]", b"null", b'{"a": 1}', b'{"a": {"dtype": "F32"}}', b"\xff\xfe{}"])
-def test_archive_header_that_is_no_header(tools, model, text):
-    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
-    refused(tools, model, "model.safetensors")
 
 
 # ---- IR -------------------------------------------------------------------------------------------------------------

@@ -118,3 +118,25 @@ func.func @main(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> 
     error = np.abs(intarsia.load(scratch / "product.itx").main(x=x) - expected).max()
     # Sums of 256 products up to 10, in f32: a few roundings of 2^-24 of results up to 60.
     assert error < 5e-5, error
+
+
+def test_scale_that_is_no_number(tools, tmp_path: Path):
+    """MXFP4 as it is stored has no meaning for a scale of 255 (OCP Microscaling 1.0: NaN)."""
+    blocks = random_blocks("MXFP4", 40, 3)
+    blocks[:, ::17] = 120
+    blocks[33, 17] = 255
+    save_file({"w": blocks.view(np.int8)}, tmp_path / "w.safetensors")
+    width = blocks.shape[1] // 17 * 32
+    raw, numbers = f"tensor<40x{blocks.shape[1]}xi8>", f"tensor<40x{width}xf32>"
+    (tmp_path / "m.mlir").write_text(f"""
+nn.archive @weights {{file = "w.safetensors"}}
+func.func @main(%x: tensor<?x{width}xf32> {{nn.name = "x", nn.sizes = ["n", ""]}}) -> (tensor<?x40xf32> {{nn.name = "y"}}) {{
+  %b = nn.weight @weights["w"] : {raw}
+  %w = nn.dequantize_blocks %b {{format = #nn.ggml_type<mxfp4>}} : ({raw}) -> {numbers}
+  %y = nn.linear %x, %w : (tensor<?x{width}xf32>, {numbers}) -> tensor<?x40xf32>
+  return %y : tensor<?x40xf32>
+}}""")
+    result = tools.run("intarsia-compile", tmp_path / "m.mlir", "-o", tmp_path / "m.itx", check=False)
+    assert result.returncode != 0
+    assert "tensor 'w' has a block with the scale 255 in row 33" in result.stderr
+    assert not (tmp_path / "m.itx").exists()

@@ -191,8 +191,13 @@ def test_weights_without_a_code(tools, tmp_path, name, value, text):
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
         (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
+        (["--quantize-activations=7"], "activations of 7 bits: they are 8 or 16"),
+        (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
         (["--quantize-parts=linears"], "no format: give --quantize"),
-        (["--quantize=int4", "--start-from=fuse"], "--quantize is about the quantize phase"),
+        (
+            ["--quantize=int4", "--start-from=fuse"],
+            "--quantize and --quantize-activations are about the quantize phase",
+        ),
     ],
 )
 def test_wrong_flags(tools, tmp_path, flags, message):

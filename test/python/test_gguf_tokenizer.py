@@ -150,7 +150,7 @@ def test_chat_template(tmp_path):
         (
             {"model": "llama", "scores": [0.0] * 4096, "remove_extra_whitespaces": True},
             intarsia.InvalidArgumentError,
-            "remove_extra_whitespaces is not implemented",
+            "remove_extra_whitespaces is not supported",
         ),
     ],
 )

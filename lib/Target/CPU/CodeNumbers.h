@@ -1,5 +1,4 @@
-//===- CodeNumbers.h - What the codes of panels are multiplied as
-//-----------------------------------------------------===//
+//===- CodeNumbers.h - What the codes of panels are multiplied as ------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

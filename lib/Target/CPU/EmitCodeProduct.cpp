@@ -369,7 +369,8 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
   int64_t tileRows = config.codeRows;
   int64_t maximalRows = std::max<int64_t>(config.blockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
 
-  int64_t decodePanels = std::max<int64_t>(kDecodeTileBytes / panels.panelBytes(), 1);
+  int64_t decodePanels =
+      std::clamp<int64_t>(kDecodeTileBytes / panels.panelBytes(), 1, std::max<int64_t>(panelCount, 1));
   // Sums of a tile [panel][row][32]; register tiles write whole ones.
   int64_t sumRows = maximalRows + tileRows, decodeSumRows = kDecodePasses * decodeRows;
   int64_t sumsOfTile = std::max(kPanelsOfTile * sumRows, decodePanels * decodeSumRows) * kRows;

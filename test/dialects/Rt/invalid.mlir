@@ -270,3 +270,18 @@ rt.constant @c {archives = [@w], format = #nn.block_format<i8, f16, 32, axis = 1
 
 // expected-error@+1 {{has a value and a format, only weights of archives are rounded}}
 rt.constant @c {format = #nn.block_format<i8, f16, 32, axis = 1>, layout = #rt.layout<row_major>, type = tensor<1x2xf32>, value = dense<1.0> : tensor<1x2xf32>}
+
+// -----
+
+// expected-error@+1 {{layout of the constant is panels of codes, which need rank 2, 'tensor<2x8x64xf32>' has rank 3}}
+rt.constant @c {archives = [@w], format = #nn.block_format<i4, f16, 32, axis = 1>, keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<2x8x64xf32>}
+
+// -----
+
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, which blocks of #nn.ggml_type<q8_0> are not}}
+rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q8_0>], keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x64xf32>}
+
+// -----
+
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, rows of 'tensor<8x48xf32>' are no whole blocks}}
+rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q4_0>], keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x48xf32>}
