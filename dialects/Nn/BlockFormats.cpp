@@ -90,6 +90,33 @@ unsigned nn::codeBits(BlockElement element) {
   }
 }
 
+Type nn::scaleType(BlockScale scale, MLIRContext *context) {
+  switch (scale) {
+  case BlockScale::F32:
+    return Float32Type::get(context);
+  case BlockScale::F16:
+    return Float16Type::get(context);
+  case BlockScale::BF16:
+    return BFloat16Type::get(context);
+  case BlockScale::E8M0:
+  case BlockScale::E4M3:
+    return IntegerType::get(context, 8);
+  }
+  llvm_unreachable("unknown scale");
+}
+
+unsigned nn::scaleBytes(BlockScale scale) {
+  switch (scale) {
+  case BlockScale::F32:
+    return 4;
+  case BlockScale::F16:
+  case BlockScale::BF16:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
 static float decodeFloat(const FloatElement &format, unsigned code) {
   unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
   float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
@@ -192,15 +219,16 @@ struct FormatRow {
 static const FormatRow *formatRows(size_t &count) {
   using Element = BlockElement;
   using Scale = BlockScale;
-  static const FormatRow rows[] = {
-      {{Element::I4, Element::U4, Element::I8, Element::U8}, {Scale::F16, Scale::BF16, Scale::F32}, {32, 64, 128, 0}},
-      {{Element::E2M1}, {Scale::E8M0}, {32}},
-      {{Element::E2M3, Element::E3M2}, {Scale::E8M0}, {32}},
-      {{Element::E4M3, Element::E5M2}, {Scale::E8M0}, {32}},
-      {{Element::E2M1}, {Scale::E4M3}, {16}},
-      {{Element::E4M3, Element::E5M2}, {Scale::F32}, {0}},
-      {{Element::NF4}, {Scale::F32, Scale::F16, Scale::BF16}, {64}},
-      {{Element::Ternary}, {Scale::F32, Scale::F16, Scale::BF16}, {0, 32, 64, 128}}};
+  static const FormatRow rows[] = {{{Element::I4, Element::U4, Element::I8, Element::U8},
+                                    {Scale::F16, Scale::BF16, Scale::F32},
+                                    {32, 64, 128, 256, 0}},
+                                   {{Element::E2M1}, {Scale::E8M0}, {32}},
+                                   {{Element::E2M3, Element::E3M2}, {Scale::E8M0}, {32}},
+                                   {{Element::E4M3, Element::E5M2}, {Scale::E8M0}, {32}},
+                                   {{Element::E2M1}, {Scale::E4M3}, {16}},
+                                   {{Element::E4M3, Element::E5M2}, {Scale::F32}, {0}},
+                                   {{Element::NF4}, {Scale::F32, Scale::F16, Scale::BF16}, {64}},
+                                   {{Element::Ternary}, {Scale::F32, Scale::F16, Scale::BF16}, {0, 32, 64, 128}}};
   count = std::size(rows);
   return rows;
 }
@@ -233,20 +261,7 @@ unsigned BlockFormatAttr::getCodeBits() const { return codeBits(getElement()); }
 
 Type BlockFormatAttr::getCodeType() const { return IntegerType::get(getContext(), getCodeBits()); }
 
-Type BlockFormatAttr::getScaleType() const {
-  switch (getScale()) {
-  case BlockScale::F32:
-    return Float32Type::get(getContext());
-  case BlockScale::F16:
-    return Float16Type::get(getContext());
-  case BlockScale::BF16:
-    return BFloat16Type::get(getContext());
-  case BlockScale::E8M0:
-  case BlockScale::E4M3:
-    return IntegerType::get(getContext(), 8);
-  }
-  llvm_unreachable("unknown scale");
-}
+Type BlockFormatAttr::getScaleType() const { return scaleType(getScale(), getContext()); }
 
 int64_t BlockFormatAttr::getBlockCount(int64_t size) const {
   if (ShapedType::isDynamic(size))
@@ -275,6 +290,11 @@ LogicalResult GgmlTypeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
 
 const GgmlType &GgmlTypeAttr::getType() const {
   return *ggmlTypeOf(std::string_view(getKeyword().data(), getKeyword().size()));
+}
+
+Attribute GgmlTypeAttr::getFormat() const {
+  BlockFormatAttr format = getBlockFormat();
+  return format ? Attribute(format) : Attribute(*this);
 }
 
 BlockFormatAttr GgmlTypeAttr::getBlockFormat() const {

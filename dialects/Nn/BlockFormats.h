@@ -39,6 +39,11 @@ llvm::ArrayRef<float> getNf4Values();
 /// Bits that a code takes in a tensor: 4 or 8 (6-bit codes are stored in the low bits of 8).
 unsigned codeBits(BlockElement element);
 
+/// Bytes of a stored scale.
+unsigned scaleBytes(BlockScale scale);
+/// Element type of a tensor of scales: a float type, or i8 for the patterns of E8M0 and E4M3.
+mlir::Type scaleType(BlockScale scale, mlir::MLIRContext *context);
+
 /// The number that a code means, before scaling.
 float decodeElement(BlockElement element, unsigned code);
 /// The code of a number after scaling: the nearest, ties to even, the largest where it is beyond that; of NaN that of

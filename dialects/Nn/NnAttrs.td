@@ -52,7 +52,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat"> {
 
     | element | scale | block | known as |
     |---|---|---|---|
-    | `i4`, `u4`, `i8`, `u8` | `f16`, `bf16`, `f32` | 32, 64, 128, 0 | INT4, INT8 groups |
+    | `i4`, `u4`, `i8`, `u8` | `f16`, `bf16`, `f32` | 32, 64, 128, 256, 0 | INT4, INT8 groups |
     | `e2m1` | `e8m0` | 32 | MXFP4 (OCP Microscaling 1.0) |
     | `e2m3`, `e3m2` | `e8m0` | 32 | MXFP6 |
     | `e4m3`, `e5m2` | `e8m0` | 32 | MXFP8 |
@@ -96,6 +96,8 @@ def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType"> {
     /// The format along the last of two dimensions whose codes and scales blocks of this type are; null for types that
     /// are none: those with minima or with scales of scales.
     BlockFormatAttr getBlockFormat() const;
+    /// What a layout says of such codes: the block format if there is one, else this.
+    ::mlir::Attribute getFormat() const;
   }];
 }
 

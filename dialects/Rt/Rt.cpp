@@ -186,9 +186,9 @@ LogicalResult ConstantOp::verify() {
     ArrayAttr blocks = *getBlocks();
     for (Attribute block : blocks) {
       auto ggml = dyn_cast<nn::GgmlTypeAttr>(block);
-      if (!ggml || ggml.getBlockFormat() != stored)
+      if (!ggml || ggml.getFormat() != stored)
         return emitOpError() << "is laid out as " << stored << ", which blocks of " << block << " are not";
-      if (type.getRank() == 2 && type.getDimSize(1) % ggml.getBlockFormat().getBlock() != 0)
+      if (type.getRank() == 2 && type.getDimSize(1) % ggml.getType().elements != 0)
         return emitOpError() << "is laid out as " << stored << ", rows of " << type << " are no whole blocks";
     }
   }

@@ -54,6 +54,7 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
 
     `#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the codes and scales of
     that format, in the panels of include/intarsia/BlockPanels.h. Its type stays that of the numbers which they mean.
+    Blocks of GGUF that are no block format are an `#nn.ggml_type` there.
   }];
   let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width,
                         OptionalParameter<"::mlir::Attribute">:$format);

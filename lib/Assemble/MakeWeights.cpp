@@ -47,7 +47,10 @@ void dropPages(const void *data, uint64_t bytes) {
     madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }
 
-std::string nameOf(nn::BlockFormatAttr format) {
+std::string nameOf(Attribute attribute) {
+  if (auto type = dyn_cast<nn::GgmlTypeAttr>(attribute))
+    return type.getKeyword().str();
+  auto format = cast<nn::BlockFormatAttr>(attribute);
   return (nn::stringifyBlockElement(format.getElement()) + "-" + nn::stringifyBlockScale(format.getScale()) + "-" +
           Twine(format.getBlock()))
       .str();
@@ -259,36 +262,26 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
 std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   const BlockPanels &panels = *item.coded;
-  int64_t blocks = item.columns / panels.block;
-  std::vector<uint8_t> codes(item.columns), scales(blocks * panels.scaleBytes);
   buffer.assign(unit.bytes, 0);
   auto *target = reinterpret_cast<uint8_t *>(buffer.data());
+  gguf::BlockParts parts;
   for (uint64_t number = unit.first; number < unit.last; ++number, target += panels.panelBytes()) {
     panels.clear(target);
     for (int64_t row = 0; row < BlockPanels::rows && int64_t(number) * BlockPanels::rows + row < item.rows; ++row) {
       auto [part, partRow] = partOfRow(item, number * BlockPanels::rows + row);
       const GgmlType &type = *blocksOf(item, part);
+      gguf::TakeApart takeApart = gguf::partsOf(type);
+      int64_t blocks = item.columns / type.elements;
       auto *block = static_cast<const uint8_t *>(item.parts[part]->data) + partRow * blocks * type.bytes;
       for (int64_t i = 0; i < blocks; ++i, block += type.bytes) {
-        std::memcpy(&scales[i * panels.scaleBytes], block, panels.scaleBytes);
-        if (panels.scaleBytes == 1 && *block == 255)
+        takeApart(block, parts);
+        if (panels.scale == nn::BlockScale::E8M0 && parts.scale == 255)
           return llvm::formatv(
               "tensor '{0}' has a block with the scale 255 in row {1}, which is no number in MXFP4; are "
               "the weights damaged?",
               item.parts[part]->name, partRow);
-        const uint8_t *packed = block + panels.scaleBytes;
-        uint8_t *to = &codes[i * panels.block];
-        if (panels.codeBits == 8) {
-          std::memcpy(to, packed, panels.block);
-          continue;
-        }
-        // Stored with their offset; here they are as the format has them.
-        for (int64_t j = 0; j < panels.block / 2; ++j) {
-          to[j] = ((packed[j] & 15) - panels.codeOffset()) & 15;
-          to[j + panels.block / 2] = ((packed[j] >> 4) - panels.codeOffset()) & 15;
-        }
+        panels.store(parts, i, row, target);
       }
-      panels.store(codes, scales, 1.0f, row, target);
     }
   }
   return {};

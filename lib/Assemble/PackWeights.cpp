@@ -212,7 +212,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     llvm::append_values(item.fileShape, panels, item.columns, item.panelWidth);
     item.bytes = uint64_t(matrices) * panels * item.columns * item.panelWidth * item.elementBytes;
   }
-  if (auto format = dyn_cast_or_null<nn::BlockFormatAttr>(constant.getLayout().getFormat())) {
+  if (Attribute format = constant.getLayout().getFormat()) {
     item.coded = BlockPanels::of(format, item.columns);
     if (!item.coded || item.panelWidth != BlockPanels::rows)
       return createStringError("constant '" + constant.getSymName() + "': no panels hold its format");

@@ -58,8 +58,8 @@ int64_t rowsBefore(const Item &item, uint64_t panel);
 /// Drops pages of a mapped source that nothing reads again.
 void dropPages(const void *data, uint64_t bytes);
 
-/// "i4-f16-32". Unlike printing the attribute it needs nothing of the context, which others may be changing.
-std::string nameOf(nn::BlockFormatAttr format);
+/// "i4-f16-32", "q4_k". Unlike printing the attribute it needs nothing of the context, which others may be changing.
+std::string nameOf(mlir::Attribute format);
 
 /// Fills in the scale of each part of an item whose format has one for the tensor.
 llvm::Error findTensorScales(Item &item);

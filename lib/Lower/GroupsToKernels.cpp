@@ -360,7 +360,7 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
   if (!expression)
     return nullptr;
-  nn::BlockFormatAttr format = codedFormatOf(*expression);
+  Attribute format = codedFormatOf(*expression);
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
     if (auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner()))

@@ -180,16 +180,16 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
       .Default([](Operation *) { return std::nullopt; });
 }
 
-nn::BlockFormatAttr codedFormatOf(const WeightExpression &expression) {
+Attribute codedFormatOf(const WeightExpression &expression) {
   if (expression.type.getRank() != 2)
     return nullptr;
-  nn::BlockFormatAttr format = expression.format;
+  Attribute format = expression.format;
   int64_t depth = expression.type.getDimSize(1);
   if (!format && !expression.blocks.empty() && llvm::all_equal(expression.blocks)) {
     auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(expression.blocks.front());
-    format = type ? type.getBlockFormat() : nullptr;
-    if (format && depth % format.getBlock() != 0) // blocks that do not begin with a row
+    if (!type || depth % type.getType().elements != 0) // blocks that do not begin with a row
       return nullptr;
+    format = type.getFormat();
   }
   return format && BlockPanels::of(format, depth) ? format : nullptr;
 }

@@ -35,9 +35,10 @@ struct WeightExpression {
 /// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
-/// The format whose codes and scales panels can hold in place of the weight's numbers; null if there is none: the
-/// weight is no matrix, is neither rounded nor stored in blocks of one format, or no panels hold that.
-nn::BlockFormatAttr codedFormatOf(const WeightExpression &expression);
+/// The format whose codes and scales panels can hold in place of the weight's numbers, an #nn.block_format or an
+/// #nn.ggml_type that is none; null if there is none: the weight is no matrix, is neither rounded nor stored in blocks
+/// of one format, or no panels hold that.
+mlir::Attribute codedFormatOf(const WeightExpression &expression);
 
 } // namespace intarsia::lower
 

@@ -7,60 +7,94 @@
 #include "intarsia/BlockPanels.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "lib/Import/Gguf/DecodeBlocks.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 #include <cstring>
 #include <numeric>
+
+using namespace mlir;
 
 namespace intarsia {
 
 static constexpr int64_t lineBytes = 64;
 
-std::optional<BlockPanels> BlockPanels::of(nn::BlockFormatAttr format, int64_t depth) {
+/// The panels of a type of ggml that is no block format: what its blocks say, without sizes.
+static std::optional<BlockPanels> ofGgmlType(StringRef keyword) {
+  BlockPanels panels;
+  panels.scale = nn::BlockScale::F16;
+  panels.codeBits =
+      llvm::StringSwitch<int64_t>(keyword).Cases({"q4_1", "q4_k"}, 4).Case("q5_k", 5).Case("q6_k", 6).Default(0);
+  if (!panels.codeBits)
+    return std::nullopt;
+  bool isQ6 = keyword == "q6_k";
+  panels.codeOffset = isQ6 ? 32 : 0;
+  panels.block = isQ6 ? 16 : 32;
+  panels.scaleBits = isQ6 ? 8 : keyword == "q4_1" ? 0 : 6;
+  panels.hasMinima = !isQ6;
+  return panels;
+}
+
+std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
   using nn::BlockElement;
-  if (format.getAxis() != 1 || depth <= 0)
-    return std::nullopt;
-  switch (format.getElement()) {
-  case BlockElement::I4:
-  case BlockElement::I8:
-  case BlockElement::E2M1:
-  case BlockElement::Ternary:
-    break;
-  default:
-    return std::nullopt;
+  std::optional<BlockPanels> result;
+  auto format = dyn_cast_or_null<nn::BlockFormatAttr>(attribute);
+  if (auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(attribute)) {
+    format = type.getBlockFormat();
+    result = ofGgmlType(type.getKeyword());
   }
-  BlockPanels result;
-  result.format = format;
-  result.depth = depth;
-  result.codeBits = nn::codeBits(format.getElement());
-  result.scaleBytes = format.getScaleType().getIntOrFloatBitWidth() / 8;
-  result.block = format.getBlock();
-  if (result.block == 0) {
-    result.unitDepth = stepDepth;
-    result.unitScaleBytes = 0;
-    result.headBytes = llvm::alignTo(rows * result.scaleBytes, lineBytes);
-  } else {
-    if (result.block % stepDepth != 0 && stepDepth % result.block != 0)
+  if (format) {
+    result.emplace();
+    BlockElement element = format.getElement();
+    switch (element) {
+    case BlockElement::I4:
+    case BlockElement::Ternary:
+      result->codeOffset = 8;
+      break;
+    case BlockElement::I8:
+      result->codeOffset = 128;
+      break;
+    case BlockElement::E2M1:
+      result->isE2M1 = true;
+      break;
+    default:
       return std::nullopt;
-    int64_t bytesOfBlock = rows * result.scaleBytes;
-    int64_t blocks = std::lcm(bytesOfBlock, lineBytes) / bytesOfBlock;
-    result.unitDepth = std::lcm(result.block * blocks, stepDepth);
-    result.unitScaleBytes = result.unitDepth / result.block * bytesOfBlock;
-    result.headBytes = format.hasTensorScale() ? rows * int64_t(sizeof(float)) : 0;
+    }
+    result->codeBits = nn::codeBits(element);
+    result->scale = format.getScale();
+    result->block = format.getBlock();
+    result->hasTensorScale = format.hasTensorScale();
+    bool fits = !result->block || result->block % stepDepth == 0 || stepDepth % result->block == 0;
+    if (format.getAxis() != 1 || !fits)
+      return std::nullopt;
   }
-  result.unitBytes = result.unitScaleBytes + result.unitDepth / stepDepth * result.stepBytes();
-  result.units = llvm::divideCeil(depth, result.unitDepth);
+  if (!result || depth <= 0)
+    return std::nullopt;
+  result->place(depth);
   return result;
 }
 
-int64_t BlockPanels::codeOffset() const {
-  switch (format.getElement()) {
-  case nn::BlockElement::I8:
-    return 128;
-  case nn::BlockElement::E2M1:
-    return 0;
-  default:
-    return 8;
+/// Computes the sizes.
+void BlockPanels::place(int64_t k) {
+  depth = k;
+  scaleBytes = nn::scaleBytes(scale);
+  headBytes = hasTensorScale ? rows * int64_t(sizeof(float)) : 0;
+  if (scaleBits) {
+    unitDepth = superBlock;
+    int64_t blocks = superBlock / block;
+    unitScaleBytes = integersBegin() + rows * (scaleBits == 6 ? blocks + blocks / 2 : blocks);
+  } else if (block == 0) {
+    unitDepth = stepDepth;
+    unitScaleBytes = 0;
+    headBytes = llvm::alignTo(rows * scaleBytes, lineBytes);
+  } else {
+    int64_t bytesOfBlock = rows * scaleBytes;
+    int64_t blocks = std::lcm(bytesOfBlock, lineBytes) / bytesOfBlock;
+    unitDepth = std::lcm(block * blocks, stepDepth);
+    unitScaleBytes = unitDepth / block * bytesOfBlock * (hasMinima ? 2 : 1);
   }
+  unitBytes = unitScaleBytes + unitDepth / stepDepth * stepBytes();
+  units = llvm::divideCeil(depth, unitDepth);
 }
 
 int64_t BlockPanels::stepBegin(int64_t step) const {
@@ -68,18 +102,38 @@ int64_t BlockPanels::stepBegin(int64_t step) const {
   return headBytes + step / stepsOfUnit * unitBytes + unitScaleBytes + step % stepsOfUnit * stepBytes();
 }
 
-int64_t BlockPanels::scalesBegin(int64_t step) const {
-  if (block == 0)
-    return 0;
-  int64_t stepsOfUnit = unitDepth / stepDepth;
-  return headBytes + step / stepsOfUnit * unitBytes + step % stepsOfUnit * stepDepth / block * rows * scaleBytes;
-}
-
 void BlockPanels::clear(uint8_t *panel) const {
   std::memset(panel, 0, panelBytes());
-  uint8_t zero = codeBits == 4 ? uint8_t(codeOffset() * 0x11) : uint8_t(codeOffset());
+  if (!codeOffset)
+    return;
+  uint8_t zeros[stepDepth];
+  std::memset(zeros, codeOffset, stepDepth);
   for (int64_t step = 0; step < steps(); ++step)
-    std::memset(panel + stepBegin(step), zero, stepBytes());
+    for (int64_t row = 0; row < rows; ++row)
+      storeStep(zeros, step, row, panel);
+}
+
+void BlockPanels::storeStep(const uint8_t *codes, int64_t step, int64_t row, uint8_t *panel) const {
+  uint8_t *target = panel + stepBegin(step) + row / 16 * (stepBytes() / 2) + row % 16 * 4;
+  auto line = [&](int64_t number, auto byteOf) {
+    for (int64_t byte = 0; byte < 4; ++byte)
+      target[number * lineBytes + byte] = byteOf(byte);
+  };
+  if (codeBits == 8) {
+    for (int64_t word = 0; word < words; ++word)
+      std::memcpy(target + word * lineBytes, codes + 4 * word, 4);
+    return;
+  }
+  for (int64_t i = 0; i < words / 2; ++i)
+    line(i, [&](int64_t byte) { return (codes[4 * i + byte] & 15) | codes[16 + 4 * i + byte] << 4; });
+  int64_t highBits = codeBits - 4, wordsOfLine = highBits ? 8 / highBits : words;
+  for (int64_t first = 0; highBits && first < words; first += wordsOfLine)
+    line(4 + first / wordsOfLine, [&](int64_t byte) {
+      unsigned bits = 0;
+      for (int64_t p = 0; p < std::min(wordsOfLine, words - first); ++p)
+        bits |= codes[4 * (first + p) + byte] >> 4 << (highBits * p);
+      return bits;
+    });
 }
 
 void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
@@ -92,31 +146,40 @@ void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> s
       std::memcpy(panel + headBytes + unit * unitBytes + (blockOfUnit * rows + row) * scaleBytes,
                   scales.data() + number * scaleBytes, scaleBytes);
     }
-    if (headBytes)
+    if (hasTensorScale)
       std::memcpy(panel + row * sizeof(float), &tensorScale, sizeof(float));
   }
-  uint8_t offset = codeOffset(), mask = codeBits == 4 ? 0x0F : 0xFF;
+  uint8_t mask = codeBits == 4 ? 0x0F : 0xFF;
   uint8_t step[stepDepth];
   for (int64_t number = 0; number * stepDepth < depth; ++number) {
     int64_t count = std::min(stepDepth, depth - number * stepDepth);
     for (int64_t k = 0; k < count; ++k)
-      step[k] = (codes[number * stepDepth + k] + offset) & mask;
+      step[k] = (codes[number * stepDepth + k] + codeOffset) & mask;
     for (int64_t k = count; k < stepDepth; ++k)
-      step[k] = offset & mask;
-    uint8_t *target = panel + stepBegin(number) + row / 16 * (stepBytes() / 2) + row % 16 * 4;
-    if (codeBits == 8) {
-      for (int64_t line = 0; line < 8; ++line)
-        std::memcpy(target + line * lineBytes, step + 4 * line, 4);
+      step[k] = codeOffset & mask;
+    storeStep(step, number, row, panel);
+  }
+}
+
+void BlockPanels::store(const gguf::BlockParts &parts, int64_t number, int64_t row, uint8_t *panel) const {
+  int64_t elements = scaleBits ? superBlock : block, k = number * elements;
+  uint8_t *unit = panel + headBytes + k / unitDepth * unitBytes;
+  int64_t place = (k % unitDepth / elements * rows + row) * scaleBytes;
+  std::memcpy(unit + place, &parts.scale, scaleBytes);
+  if (hasMinima)
+    std::memcpy(unit + integersBegin() - rows * scaleBytes + place, &parts.minimum, scaleBytes);
+  uint8_t *integers = unit + integersBegin();
+  for (int64_t i = 0; scaleBits && i < superBlock / block; ++i) {
+    if (scaleBits == 8) {
+      integers[i * rows + row] = parts.scales[i];
       continue;
     }
-    for (int64_t line = 0; line < 4; ++line) {
-      uint32_t low, high;
-      std::memcpy(&low, step + 4 * line, 4);
-      std::memcpy(&high, step + 16 + 4 * line, 4);
-      low |= high << 4; // bytes below 16: nothing is carried from one to the next
-      std::memcpy(target + line * lineBytes, &low, 4);
-    }
+    uint8_t *high = integers + (superBlock / block + i / 2) * rows + row;
+    integers[i * rows + row] = (parts.scales[i] & 15) | parts.minima[i] << 4;
+    *high |= (parts.scales[i] >> 4 | parts.minima[i] >> 4 << 2) << (i % 2 * 4);
   }
+  for (int64_t step = 0; step < elements / stepDepth; ++step)
+    storeStep(parts.codes + step * stepDepth, k / stepDepth + step, row, panel);
 }
 
 } // namespace intarsia

@@ -12,9 +12,9 @@ include "mlir/Pass/PassBase.td"
 def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::FuncOp"> {
   let summary = "Rounds what is multiplied by weights that are stored in blocks";
   let description = [{
-    The input of a linear whose weight is `nn.dequantize_blocks` of a type with a block format (q4_0, q8_0, mxfp4) is
-    rounded to 8 bits, by blocks of 32, as `quantize-round-to-nearest` does: the weight stays at its bits, and products
-    are of integers.
+    The input of a linear whose weight is `nn.dequantize_blocks` of a type that kernels read (q4_0, q4_1, q8_0, q4_k,
+    q5_k, q6_k, mxfp4) is rounded to 8 bits, by blocks as long as the weight's, as `quantize-round-to-nearest` does: the
+    weight stays at its bits, and products are of integers.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/BlockPanels.h"
 #include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
@@ -26,17 +27,17 @@ Value rounded(OpBuilder &builder, Location location, Value input, nn::BlockForma
                                   quantize.getZeroPoints(), quantize.getTensorScale(), format);
 }
 
-void RoundedInputs::round(nn::LinearOp linear) {
+void RoundedInputs::round(nn::LinearOp linear, int64_t block) {
   Value input = linear.getInput();
   auto type = cast<RankedTensorType>(input.getType());
   if (type.getRank() == 0 || input.getDefiningOp<nn::DequantizeOp>())
     return;
-  Value &result = inputs[input];
+  Value &result = inputs[{input, block}];
   if (!result) {
     OpBuilder builder(linear.getContext());
     builder.setInsertionPointAfterValue(input);
-    auto format = nn::BlockFormatAttr::get(linear.getContext(), nn::BlockElement::I8, nn::BlockScale::F32,
-                                           /*block=*/32, type.getRank() - 1);
+    auto format = nn::BlockFormatAttr::get(linear.getContext(), nn::BlockElement::I8, nn::BlockScale::F32, block,
+                                           type.getRank() - 1);
     result = rounded(builder, linear.getLoc(), input, format, type.getElementType());
   }
   linear.getInputMutable().assign(result);
@@ -48,8 +49,10 @@ struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsO
     RoundedInputs inputs;
     getOperation().walk([&](nn::LinearOp linear) {
       auto blocks = linear.getWeight().getDefiningOp<nn::DequantizeBlocksOp>();
-      if (blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>() && blocks.getFormat().getBlockFormat())
-        inputs.round(linear);
+      // Blocks of the input are as long as those of the weight, as in ggml (block_q8_0, block_q8_K).
+      if (blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>() &&
+          BlockPanels::of(blocks.getFormat(), cast<RankedTensorType>(blocks.getType()).getShape().back()))
+        inputs.round(linear, blocks.getFormat().getType().elements);
     });
   }
 };

@@ -120,7 +120,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   void round(nn::LinearOp linear) {
     linear.getWeightMutable().assign(roundedWeight(linear.getWeight()));
     if (activations == 8)
-      inputs.round(linear);
+      inputs.round(linear, /*block=*/32);
   }
 
   void round(nn::EmbeddingOp embedding) {

@@ -15,13 +15,13 @@ namespace intarsia::quantize {
 mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location location, mlir::Value input, nn::BlockFormatAttr format,
                     mlir::Type element);
 
-/// Inputs of linears, each rounded to 8 bits by blocks of 32 along its features once.
+/// Inputs of linears, each rounded to 8 bits by blocks of so many features (32 or 256) once.
 class RoundedInputs {
 public:
-  void round(nn::LinearOp linear);
+  void round(nn::LinearOp linear, int64_t block);
 
 private:
-  llvm::DenseMap<mlir::Value, mlir::Value> inputs; // as computed, as rounded
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> inputs; // as computed and the block, as rounded
 };
 
 } // namespace intarsia::quantize

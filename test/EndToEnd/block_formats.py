@@ -36,12 +36,12 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
     return (codes * scale).reshape(rows, -1)[:, :columns].astype(np.float32)
 
 
-def round_activations(x: np.ndarray) -> np.ndarray:
-    """Give the numbers that the 8-bit codes of activations [..., features] mean, by blocks of 32."""
+def round_activations(x: np.ndarray, block: int = 32) -> np.ndarray:
+    """Give the numbers that the 8-bit codes of activations [..., features] mean, by blocks of so many."""
     features = x.shape[-1]
-    padded = np.zeros((*x.shape[:-1], -(-features // 32) * 32), np.float32)
+    padded = np.zeros((*x.shape[:-1], -(-features // block) * block), np.float32)
     padded[..., :features] = x
-    blocks = padded.reshape(*x.shape[:-1], -1, 32)
+    blocks = padded.reshape(*x.shape[:-1], -1, block)
     largest = np.abs(blocks).max(-1, keepdims=True)
     codes = np.rint(blocks * quotient(np.full_like(largest, 127), largest))
     return (codes * (largest / np.float32(127))).reshape(padded.shape)[..., :features]

@@ -36,18 +36,18 @@ def weight_of(features: int, depth: int) -> np.ndarray:
     return weight
 
 
-def activations(rows: int, depth: int) -> np.ndarray:
+def activations(rows: int, depth: int, block: int = 32) -> np.ndarray:
     """Give activations no quotient of which lies so near a half that its rounding would decide the code."""
     x = normal(rows, depth)
-    padded = np.pad(x, ((0, 0), (0, -depth % 32))).reshape(rows, -1, 32)
+    padded = np.pad(x, ((0, 0), (0, -depth % block))).reshape(rows, -1, block)
     quotients = 127 * padded / np.abs(padded).max(-1, keepdims=True)
     near = np.abs(np.abs(quotients - np.trunc(quotients)) - 0.5) < 1e-3
     return np.where(near, 0, padded).reshape(rows, -1)[:, :depth].astype(np.float32)
 
 
-def check(run, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def check(run, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, block: int = 32) -> np.ndarray:
     """Compare with a product in float64 of the numbers that the codes mean."""
-    rounded = round_activations(x)
+    rounded = round_activations(x, block)
     expected = rounded.astype(np.float64) @ weight.T.astype(np.float64) + bias
     y = run(x)
     close(y, expected, product_error(rounded, weight.T, 64))
@@ -107,6 +107,88 @@ def test_activations_as_they_are(tools, scratch, name):
         x = normal(count, depth)
         expected = x.astype(np.float64) @ rounded.T.astype(np.float64) + bias
         close(module["main"](x), expected, product_error(x, rounded.T, 64))
+
+
+BLOCK_PROGRAM = """
+func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]},
+    %i: tensor<?xi64> {nn.name = "i", nn.sizes = ["rows"]})
+    -> (tensor<?xNxf32> {nn.name = "y"}, tensor<?xKxf32> {nn.name = "e"}) {
+  %s = nn.weight @weights["w"] : tensor<NxBYTESxi8>
+  %w = nn.dequantize_blocks %s {format = #nn.ggml_type<TYPE>} : (tensor<NxBYTESxi8>) -> tensor<NxKxf32>
+  %y = nn.linear %x, %w : (tensor<?xKxf32>, tensor<NxKxf32>) -> tensor<?xNxf32>
+  %e = nn.embedding %w, %i : (tensor<NxKxf32>, tensor<?xi64>) -> tensor<?xKxf32>
+  return %y, %e : tensor<?xNxf32>, tensor<?xKxf32>
+}
+"""
+# Where a block has its scales in f16, by bytes; MXFP4 has an exponent.
+BLOCK_TYPES = {"q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,), "mxfp4": ()}
+
+
+def blocks_of(name: str, features: int, depth: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Give random blocks with every code and scales of parts, the numbers they mean, and how many a block holds."""
+    import gguf
+
+    kind = gguf.GGMLQuantizationType[name.upper()]
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = np.random.default_rng(len(name) + features).integers(0, 256, (features, depth // elements, size), np.uint8)
+    for place in BLOCK_TYPES[name]:
+        scales = (0.01 * normal(features, depth // elements)).astype(np.float16)
+        blocks[:, :, place : place + 2] = scales[..., None].view(np.uint8)
+    if name == "mxfp4":
+        blocks[:, :, 0] = 120 + blocks[:, :, 0] % 8
+    blocks[1] = 0
+    blocks = blocks.reshape(features, -1)
+    return blocks, gguf.dequantize(blocks, kind), elements
+
+
+def build_blocks(tools, folder, name: str, features: int, depth: int, blocks: np.ndarray, target: str = "cpu", *flags: str):
+    """Compile a linear and an embedding of one table in blocks."""
+    text = BLOCK_PROGRAM.replace("BYTES", str(blocks.shape[1])).replace("TYPE", name)
+    text = text.replace("xKx", f"x{depth}x").replace("<Nx", f"<{features}x").replace("?xNx", f"?x{features}x")
+    return build(tools, folder, text, {"w": blocks.view(np.int8)}, target, *flags)
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize(("features", "depth"), [(64, 256), (70, 768), (33, 2560)])
+def test_blocks(tools, scratch, name, features, depth):
+    blocks, weight, block = blocks_of(name, features, depth)
+    folder = scratch / f"{name}-{features}-{depth}"
+    main = build_blocks(tools, folder, name, features, depth, blocks)["main"]
+    rows = [activations(count, depth, block) for count in ROWS]
+    ids = [np.arange(count) % features for count in ROWS]
+    results = [check(lambda x, i=i: main(x, i)[0], x, weight, 0, block) for x, i in zip(rows, ids, strict=True)]
+    for x, y in zip(rows, results, strict=True):
+        np.testing.assert_array_equal(main(x[-1:], ids[0])[0][0], y[-1])
+    # A product that is rounded before the minimum is added, or not at all.
+    close(main(rows[-1], ids[-1])[1], weight[ids[-1]], 1e-6 * float(np.abs(weight).max()))
+    # Stored once, at its bits.
+    width = 1 if name == "mxfp4" else 2
+    padded = -(-features // 32) * 32 * blocks.shape[1] // (2 if name == "mxfp4" and depth % 64 else 1)
+    assert (folder / "m.safetensors").stat().st_size < padded + 32 * width + 1024
+
+
+@pytest.mark.parametrize("name", ["q4_1", "q4_k", "q5_k", "q6_k"])
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
+def test_targets_of_blocks(tools, scratch, name, target):
+    features, depth = 40, 512
+    blocks, weight, block = blocks_of(name, features, depth)
+    main = build_blocks(tools, scratch / f"{name}-{target}", name, features, depth, blocks, f"cpu:{target}")["main"]
+    for count in (1, 2, 4, 7, 40):
+        ids = np.arange(count)
+        check(lambda x, i=ids: main(x, i)[0], activations(count, depth, block), weight, 0, block)
+        close(main(normal(count, depth), ids)[1], weight[ids], 1e-6 * float(np.abs(weight).max()))
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_blocks_by_activations_as_they_are(tools, scratch, name):
+    features, depth = 70, 512
+    blocks, weight, _ = blocks_of(name, features, depth)
+    main = build_blocks(tools, scratch / f"{name}-16", name, features, depth, blocks, "cpu",
+                        "--quantize-activations=16")["main"]  # fmt: skip
+    for count in (1, 9, 40):
+        x = normal(count, depth)
+        expected = x.astype(np.float64) @ weight.T.astype(np.float64)
+        close(main(x, np.zeros(count, np.int64))[0], expected, product_error(x, weight.T, 64))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

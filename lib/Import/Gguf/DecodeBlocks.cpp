@@ -15,8 +15,8 @@
 namespace intarsia::gguf {
 namespace {
 
-float halfToFloat(const uint8_t *bytes) {
-  uint32_t half = bytes[0] | bytes[1] << 8, sign = (half & 0x8000) << 16, exponent = half >> 10 & 31;
+float halfToFloat(uint32_t half) {
+  uint32_t sign = (half & 0x8000) << 16, exponent = half >> 10 & 31;
   uint32_t mantissa = half & 0x3ff;
   if (exponent == 0) {
     float magnitude = float(mantissa) * 0x1p-24f;
@@ -25,6 +25,8 @@ float halfToFloat(const uint8_t *bytes) {
   uint32_t wide = exponent == 31 ? 255 : exponent + 112;
   return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
+
+float halfToFloat(const uint8_t *bytes) { return halfToFloat(bytes[0] | bytes[1] << 8); }
 
 /// 2^(e - 128), half of what E8M0 says: the codes of MXFP4 are doubled to be integers.
 float halfOfE8M0(uint8_t e) { return std::bit_cast<float>(e < 2 ? 0x00200000u << e : uint32_t(e - 1) << 23); }
@@ -42,30 +44,86 @@ float halfOfUnsignedE4M3(uint8_t code) {
 constexpr int8_t fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // E2M1, doubled
 constexpr int8_t nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// Scale and minimum of the sub-block `i` of eight: six bits each, in twelve bytes.
-struct ScaleAndMinimum {
-  ScaleAndMinimum(const uint8_t *packed, unsigned i) {
-    if (i < 4) {
-      scale = packed[i] & 63;
-      minimum = packed[i + 4] & 63;
-    } else {
-      scale = (packed[i + 4] & 15) | (packed[i - 4] >> 2 & 48);
-      minimum = packed[i + 4] >> 4 | (packed[i] >> 2 & 48);
-    }
+uint16_t twoBytes(const uint8_t *bytes) { return bytes[0] | bytes[1] << 8; }
+
+/// 32 codes of four bits: the first 16 in the low halves of bytes.
+void takeNibbles(const uint8_t *packed, uint8_t *codes) {
+  for (unsigned i = 0; i < 32; ++i)
+    codes[i] = packed[i % 16] >> (i / 16 * 4) & 15;
+}
+
+void takeQ4_0(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  takeNibbles(block + 2, parts.codes);
+}
+
+void takeQ4_1(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  parts.minimum = twoBytes(block + 2);
+  takeNibbles(block + 4, parts.codes);
+}
+
+void takeQ8_0(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  for (unsigned i = 0; i < 32; ++i)
+    parts.codes[i] = block[2 + i] ^ 128;
+}
+
+void takeMXFP4(const uint8_t *block, BlockParts &parts) {
+  parts.scale = block[0];
+  takeNibbles(block + 1, parts.codes);
+}
+
+void takeScalesAndMinima(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  parts.minimum = twoBytes(block + 2);
+  const uint8_t *packed = block + 4;
+  for (unsigned i = 0; i < 4; ++i) {
+    parts.scales[i] = packed[i] & 63;
+    parts.minima[i] = packed[i + 4] & 63;
+    parts.scales[i + 4] = (packed[i + 8] & 15) | (packed[i] >> 2 & 48);
+    parts.minima[i + 4] = packed[i + 8] >> 4 | (packed[i + 4] >> 2 & 48);
   }
-  float scale, minimum;
-};
+}
+
+void takeQ4_K(const uint8_t *block, BlockParts &parts) {
+  takeScalesAndMinima(block, parts);
+  for (unsigned i = 0; i < 256; ++i)
+    parts.codes[i] = block[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+}
+
+void takeQ5_K(const uint8_t *block, BlockParts &parts) {
+  takeScalesAndMinima(block, parts);
+  for (unsigned i = 0; i < 256; ++i) {
+    int low = block[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15, high = block[16 + i % 32] >> (i / 32) & 1;
+    parts.codes[i] = low | high << 4;
+  }
+}
+
+void takeQ6_K(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block + 208);
+  std::memcpy(parts.scales, block + 192, 16);
+  for (unsigned i = 0; i < 256; ++i) {
+    int low = block[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
+    int high = block[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    parts.codes[i] = low | high << 4;
+  }
+}
 
 void decodeQ4_0(const uint8_t *block, float *values) {
-  float d = halfToFloat(block);
+  BlockParts parts;
+  takeQ4_0(block, parts);
+  float d = halfToFloat(parts.scale);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = d * float(int(block[2 + i % 16] >> (i / 16 * 4) & 15) - 8);
+    values[i] = d * float(int(parts.codes[i]) - 8);
 }
 
 void decodeQ4_1(const uint8_t *block, float *values) {
-  float d = halfToFloat(block), m = halfToFloat(block + 2);
+  BlockParts parts;
+  takeQ4_1(block, parts);
+  float d = halfToFloat(parts.scale), m = halfToFloat(parts.minimum);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = d * float(block[4 + i % 16] >> (i / 16 * 4) & 15) + m;
+    values[i] = d * float(parts.codes[i]) + m;
 }
 
 void decodeQ5_0(const uint8_t *block, float *values) {
@@ -85,9 +143,11 @@ void decodeQ5_1(const uint8_t *block, float *values) {
 }
 
 void decodeQ8_0(const uint8_t *block, float *values) {
-  float d = halfToFloat(block);
+  BlockParts parts;
+  takeQ8_0(block, parts);
+  float d = halfToFloat(parts.scale);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = float(int8_t(block[2 + i])) * d;
+    values[i] = float(int(parts.codes[i]) - 128) * d;
 }
 
 /// Two bits of element i of 256: 128 elements share 32 bytes.
@@ -114,37 +174,34 @@ void decodeQ3_K(const uint8_t *block, float *values) {
   }
 }
 
-void decodeQ4_K(const uint8_t *block, float *values) {
-  float d = halfToFloat(block), dmin = halfToFloat(block + 2);
-  const uint8_t *codes = block + 16;
+void decodeWithMinima(const BlockParts &parts, float *values) {
+  float d = halfToFloat(parts.scale), dmin = halfToFloat(parts.minimum);
   for (unsigned part = 0; part < 8; ++part) {
-    ScaleAndMinimum packed(block + 4, part);
-    float scale = d * packed.scale, minimum = dmin * packed.minimum;
+    float scale = d * float(parts.scales[part]), minimum = dmin * float(parts.minima[part]);
     for (unsigned i = 0; i < 32; ++i)
-      values[part * 32 + i] = scale * float(codes[part / 2 * 32 + i] >> (part % 2 * 4) & 15) - minimum;
+      values[part * 32 + i] = scale * float(parts.codes[part * 32 + i]) - minimum;
   }
+}
+
+void decodeQ4_K(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ4_K(block, parts);
+  decodeWithMinima(parts, values);
 }
 
 void decodeQ5_K(const uint8_t *block, float *values) {
-  float d = halfToFloat(block), dmin = halfToFloat(block + 2);
-  const uint8_t *highs = block + 16, *lows = block + 48;
-  for (unsigned part = 0; part < 8; ++part) {
-    ScaleAndMinimum packed(block + 4, part);
-    float scale = d * packed.scale, minimum = dmin * packed.minimum;
-    for (unsigned i = 0; i < 32; ++i) {
-      int low = lows[part / 2 * 32 + i] >> (part % 2 * 4) & 15, high = highs[i] >> part & 1;
-      values[part * 32 + i] = scale * float(low | high << 4) - minimum;
-    }
-  }
+  BlockParts parts;
+  takeQ5_K(block, parts);
+  decodeWithMinima(parts, values);
 }
 
 void decodeQ6_K(const uint8_t *block, float *values) {
-  const uint8_t *lows = block, *highs = block + 128, *scales = block + 192;
-  float d = halfToFloat(block + 208);
+  BlockParts parts;
+  takeQ6_K(block, parts);
+  float d = halfToFloat(parts.scale);
   for (unsigned i = 0; i < 256; ++i) {
-    float scale = d * float(int8_t(scales[i / 16]));
-    int low = lows[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
-    values[i] = scale * float((low | twoBits(highs, i) << 4) - 32);
+    float scale = d * float(int8_t(parts.scales[i / 16]));
+    values[i] = scale * float(int(parts.codes[i]) - 32);
   }
 }
 
@@ -166,9 +223,11 @@ void decodeIQ4_XS(const uint8_t *block, float *values) {
 }
 
 void decodeMXFP4(const uint8_t *block, float *values) {
-  float d = halfOfE8M0(block[0]);
+  BlockParts parts;
+  takeMXFP4(block, parts);
+  float d = halfOfE8M0(parts.scale);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = d * float(fourBitFloats[block[1 + i % 16] >> (i / 16 * 4) & 15]);
+    values[i] = d * float(fourBitFloats[parts.codes[i]]);
 }
 
 void decodeNVFP4(const uint8_t *block, float *values) {
@@ -184,6 +243,12 @@ void decodeF16(const uint8_t *block, float *values) { *values = halfToFloat(bloc
 void decodeBF16(const uint8_t *block, float *values) {
   *values = std::bit_cast<float>(uint32_t(block[0]) << 16 | uint32_t(block[1]) << 24);
 }
+
+constexpr struct {
+  std::string_view name;
+  TakeApart takeApart;
+} takers[] = {{"Q4_0", takeQ4_0}, {"Q4_1", takeQ4_1}, {"Q8_0", takeQ8_0},  {"Q4_K", takeQ4_K},
+              {"Q5_K", takeQ5_K}, {"Q6_K", takeQ6_K}, {"MXFP4", takeMXFP4}};
 
 using Decode = void (*)(const uint8_t *block, float *values);
 
@@ -212,6 +277,13 @@ constexpr bool tableSaysWhatIsDecoded() {
 static_assert(tableSaysWhatIsDecoded());
 
 } // namespace
+
+TakeApart partsOf(const GgmlType &type) {
+  for (const auto &entry : takers)
+    if (entry.name == type.name)
+      return entry.takeApart;
+  return nullptr;
+}
 
 void decodeBlocks(const GgmlType &type, const void *blocks, uint64_t count, float *values) {
   Decode decode = decoderOf(type);

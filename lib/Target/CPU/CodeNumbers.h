@@ -23,19 +23,15 @@ struct CodeNumbers {
   double multiplier;
 };
 inline CodeNumbers numbersOf(const BlockPanels &panels, ByteDot dot) {
-  switch (panels.format.getElement()) {
-  case nn::BlockElement::E2M1:
+  if (panels.isE2M1)
     return {12, 2}; // halves up to 6 become 0 … 24
-  case nn::BlockElement::I8:
-    return {dot == ByteDot::Maddubs ? 0 : 128, 1}; // pmaddubsw adds in 16 bits: what is unsigned must stay below 129
-  default:
-    return {8, 1};
-  }
+  // pmaddubsw adds in 16 bits: what is unsigned must stay below 129.
+  if (panels.codeBits == 8 && dot == ByteDot::Maddubs)
+    return {0, 1};
+  return {panels.codeOffset, 1};
 }
 /// What stored scales are multiplied by when they are read: E4M3 patterns are read as those of f16.
-inline double scaleFactor(const BlockPanels &panels) {
-  return panels.format.getScale() == nn::BlockScale::E4M3 ? 256.0 : 1.0;
-}
+inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
 
 } // namespace intarsia::cpu
 

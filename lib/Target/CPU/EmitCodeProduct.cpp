@@ -4,19 +4,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Weights lie as codes in panels (include/intarsia/BlockPanels.h). Activations are rounded to 8 bits by blocks of 32 as
-// they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm), as records into
-// scratch that all threads see; the tiles of the product start when those are done.
+// Weights lie as codes in panels (include/intarsia/BlockPanels.h). Activations are rounded to 8 bits by blocks of 32 or
+// 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm), as records
+// into scratch that all threads see; the tiles of the product start when those are done.
 //
 //   record  of a row's step, 32 features: for each block of the weight in the step minus the sum of the codes times the
-//           weight's offset (i32), where a sum of products begins; the scale (f32), with what codes are multiplied by;
-//           32 codes (i8)
+//           weight's offset (i32), where a sum of products begins, or the sum of the codes (f32) where the weight has
+//           minima; the scale (f32), with what codes are multiplied by; 32 codes (i8)
+//
+// Blocks of 32 are scaled one by one. Those of 256 are added up as their weights scale them before the activations'
+// scale joins: a multiplication less.
 //
 // A product of few rows unpacks codes in registers; it waits for memory. One of many rows unpacks a panel into scratch
 // first and multiplies register tiles. Both add the same numbers in the same order.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelEmitter.h"
 
+#include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
 #include "lib/Target/CPU/CodeNumbers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,7 +33,7 @@ namespace intarsia::cpu {
 namespace {
 // Slots of the plan.
 enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
-constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
+constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows, kWords = BlockPanels::words;
 /// Rows that a tile rounds: some microseconds of work.
 constexpr int64_t kRoundedRows = 4;
 /// Up to two passes over a panel that is in the second-level cache unpack it in registers: the second costs less than
@@ -46,10 +50,14 @@ constexpr int64_t kPanelsOfTile = 4;
 /// reading reaches), none 90 %.
 constexpr int64_t kBytesAhead = 2304;
 
+/// Steps that share a scale of activations where their blocks are longer than a step.
+constexpr int64_t kGroup = 8;
 /// The least that is worth prefetching at a step of many rows: a cache line every eight steps.
 constexpr int64_t kLeastAhead = 8;
 
 int64_t recordBytes(const BlockPanels &panels) { return 4 * blocksOfStep(panels) + 4 + kStep; }
+/// Rows of f32 that a block is scaled by, unpacked.
+int64_t scaleRows(const BlockPanels &panels) { return kRows * (panels.hasMinima ? 2 : 1); }
 int64_t rowBytes(const BlockPanels &panels) { return panels.steps() * recordBytes(panels); }
 } // namespace
 
@@ -60,16 +68,18 @@ nn::QuantizeOp KernelEmitter::quantizedInput(nn::LinearOp root) {
     return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
   bool known = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-               format.getBlock() == kStep && !quantize.getZeroPoints() &&
+               (format.getBlock() == kStep || format.getBlock() == kGroup * kStep) && !quantize.getZeroPoints() &&
                format.getAxis() == cast<RankedTensorType>(root.getInput().getType()).getRank() - 1;
   return known ? quantize : nullptr;
 }
+
+int64_t KernelEmitter::stepsOfScale(nn::QuantizeOp activations) { return activations.getFormat().getBlock() / kStep; }
 
 //===-- Activations -------------------------------------------------------------------------------------------===//
 
 void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
                                 Value records) {
-  int64_t lanes = config.lanes, vectors = kStep / lanes;
+  int64_t lanes = config.lanes, vectors = kStep / lanes, group = stepsOfScale(activations);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto sumType = VectorType::get({lanes}, i32);
   CodeNumbers numbers = numbersOf(panels, config.byteDot);
@@ -88,14 +98,14 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
     return evaluate(activations.getInput(), at, width);
   };
 
-  auto writeRecord = [&](Value step, ArrayRef<Value> values) {
-    // NaN is larger than infinity, and that than all numbers, as patterns of integers: the scale gets it.
-    Value largest;
-    for (Value value : values) {
-      Value bits = vector::BitCastOp::create(b, loc, sumType, value);
-      bits = arith::AndIOp::create(b, loc, bits, integers(0x7FFFFFFF));
-      largest = largest ? arith::MaxSIOp::create(b, loc, largest, bits).getResult() : bits;
-    }
+  // NaN is larger than infinity, and that than all numbers, as patterns of integers: the scale gets it.
+  auto magnitudes = [&](Value value) -> Value {
+    return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, value), integers(0x7FFFFFFF));
+  };
+  struct Scale {
+    Value inverse, scale;
+  };
+  auto scaleOf = [&](Value largest) -> Scale {
     Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
     Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
     // Below 1e-35 the quotient would overflow: such a block is zero.
@@ -104,12 +114,15 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
     Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
     Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
     scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
+    return {inverse, scale};
+  };
+  auto writeRecord = [&](Value step, ArrayRef<Value> values, Scale scale) {
     // 1.5 * 2^23 has units in its last place: what is added is rounded to an integer, ties to even, in the low bits.
     constexpr int64_t rounderBits = 0x4B400000;
     SmallVector<Value> codes;
     for (Value value : values) {
       Value rounded =
-          vector::FMAOp::create(b, loc, value, splat(inverse, lanes), floatConstant(12582912.0, f32, lanes));
+          vector::FMAOp::create(b, loc, value, splat(scale.inverse, lanes), floatConstant(12582912.0, f32, lanes));
       codes.push_back(
           arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
     }
@@ -120,44 +133,63 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
       for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
         sum = sum ? arith::AddIOp::create(b, loc, sum, codes[v]).getResult() : codes[v];
       Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
-      start =
-          arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
+      if (panels.hasMinima)
+        start = arith::SIToFPOp::create(b, loc, f32, start);
+      else
+        start = arith::MulIOp::create(b, loc, start,
+                                      arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
       LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
     }
-    LLVM::StoreOp::create(b, loc, scale, offsetPointer(record, constant(4 * blocks), i8), 4);
+    LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);
     for (int64_t v = 0; v < vectors; ++v) {
       Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), codes[v]);
       storeAt(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
     }
   };
+  auto larger = [&](Value a, Value other) -> Value { return arith::MaxSIOp::create(b, loc, a, other); };
 
-  int64_t whole = panels.depth / kStep, rest = panels.depth % kStep;
-  forLoop(constant(0), constant(whole), constant(1), [&](Value step) {
-    SmallVector<Value> values;
-    for (int64_t v = 0; v < vectors; ++v)
-      values.push_back(input(add(mul(step, constant(kStep)), constant(v * lanes)), lanes));
-    writeRecord(step, values);
-  });
-  if (whole < panels.steps()) {
-    // What lies beyond the last feature is zero.
-    Value last = scratch(kStep * 4);
-    auto load = [&] {
+  if (group == 1) {
+    forLoop(constant(0), constant(panels.depth / kStep), constant(1), [&](Value step) {
       SmallVector<Value> values;
       for (int64_t v = 0; v < vectors; ++v)
-        values.push_back(loadAt(last, constant(v * lanes), f32, lanes));
-      return values;
-    };
-    for (int64_t v = 0; v < vectors; ++v)
-      storeAt(floatConstant(0.0, f32, lanes), last, constant(v * lanes), f32, lanes);
-    if (rest) {
-      forLoop(constant(0), constant(rest), constant(1),
-              [&](Value k) { storeAt(input(add(constant(whole * kStep), k), 1), last, k, f32, 1); });
-      writeRecord(constant(whole), load());
-      forLoop(constant(0), constant(rest), constant(1),
-              [&](Value k) { storeAt(floatConstant(0.0, f32, 1), last, k, f32, 1); });
-    }
-    forLoop(constant(whole + (rest != 0)), constant(panels.steps()), constant(1),
-            [&](Value step) { writeRecord(step, load()); });
+        values.push_back(input(add(mul(step, constant(kStep)), constant(v * lanes)), lanes));
+      Value largest = magnitudes(values.front());
+      for (Value value : ArrayRef(values).drop_front())
+        largest = larger(largest, magnitudes(value));
+      writeRecord(step, values, scaleOf(largest));
+    });
+  }
+  // Steps that share a scale, or the last one if it is not whole, lie in a buffer first. What is beyond the last
+  // feature is zero.
+  int64_t firstBuffered = group == 1 ? panels.depth / kStep : 0, bufferDepth = group * kStep;
+  if (firstBuffered < panels.steps()) {
+    Value buffer = scratch(bufferDepth * 4), depth = constant(panels.depth), width = constant(lanes);
+    forLoop(constant(firstBuffered), constant(panels.steps()), constant(group), [&](Value begin) {
+      Value k = mul(begin, constant(kStep)), count = max(min(sub(depth, k), constant(bufferDepth)), constant(0));
+      Value vectorCount = mul(div(count, width), width);
+      Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(sumType));
+      SmallVector<Value> largest = forLoop(constant(0), vectorCount, width, zeros, [&](Value at, ValueRange running) {
+        Value value = input(add(k, at), lanes);
+        storeAt(value, buffer, at, f32, lanes);
+        return SmallVector<Value>{larger(running[0], magnitudes(value))};
+      });
+      if (panels.depth % bufferDepth != 0) {
+        // The last vector of numbers may be a part of one.
+        forLoop(vectorCount, constant(bufferDepth), width,
+                [&](Value at) { storeAt(floatConstant(0.0, f32, lanes), buffer, at, f32, lanes); });
+        forLoop(vectorCount, count, constant(1), [&](Value at) { storeAt(input(add(k, at), 1), buffer, at, f32, 1); });
+        largest = forLoop(vectorCount, constant(bufferDepth), width, largest, [&](Value at, ValueRange running) {
+          return SmallVector<Value>{larger(running[0], magnitudes(loadAt(buffer, at, f32, lanes)))};
+        });
+      }
+      Scale scale = scaleOf(largest[0]);
+      forLoop(constant(0), min(constant(group), sub(constant(panels.steps()), begin)), constant(1), [&](Value step) {
+        SmallVector<Value> values;
+        for (int64_t v = 0; v < vectors; ++v)
+          values.push_back(loadAt(buffer, add(mul(step, constant(kStep)), constant(v * lanes)), f32, lanes));
+        writeRecord(add(begin, step), values, scale);
+      });
+    });
   }
   bound = savedBound;
   currentRow = nullptr;
@@ -173,85 +205,124 @@ Value splatWord(OpBuilder &b, Location loc, Value pointer, Type type, int64_t la
 }
 } // namespace
 
-/// `rows` rows by a panel, its codes unpacked in registers: sums [rows][32] f32.
-void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t rows, Value panel, Value records, Value sums) {
+/// Adds what blocks of a step give to a row's sums: `products` in integers, scaled by the weight, `sums` and `minima`
+/// where it has them, and by the activations' `scale`, if each step has one.
+Value KernelEmitter::addScaled(Value total, Value products, Value weightScale, Value minimum, Value codeSum,
+                               Value scale) {
+  Value number = arith::SIToFPOp::create(b, loc, total.getType(), products);
+  if (scale) {
+    if (weightScale)
+      number = arith::MulFOp::create(b, loc, number, weightScale);
+    if (minimum)
+      number = vector::FMAOp::create(b, loc, minimum, codeSum, number);
+    return vector::FMAOp::create(b, loc, number, scale, total);
+  }
+  total = weightScale ? vector::FMAOp::create(b, loc, number, weightScale, total).getResult()
+                      : arith::AddFOp::create(b, loc, number, total).getResult();
+  return minimum ? vector::FMAOp::create(b, loc, minimum, codeSum, total).getResult() : total;
+}
+
+/// `rows` rows by a panel, its codes unpacked in registers: sums [rows][32] f32. `group` steps share a scale of
+/// activations.
+void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, Value panel, Value records,
+                                   Value sums) {
   int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   int64_t stepsOfUnit = panels.unitDepth / kStep;
-  SmallVector<Value> initial(rows * vectors, floatConstant(0.0, f32, lanes));
-  SmallVector<Value> result =
-      forLoop(constant(0), constant(panels.units), constant(1), initial, [&](Value unit, ValueRange running) {
-        SmallVector<Value> next(running);
-        Value unitPointer =
-            offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
-        for (int64_t line = 0; line < panels.unitBytes; line += 64)
-          LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, constant(kBytesAhead + line), i8), /*rw=*/0,
-                                 /*hint=*/3,
-                                 /*cache=*/1);
-        for (int64_t s = 0; s < stepsOfUnit; ++s) {
-          Value codes = offsetPointer(unitPointer, constant(panels.stepBegin(s) - panels.headBytes), i8);
-          Value record = offsetPointer(
-              records, mul(add(mul(unit, constant(stepsOfUnit)), constant(s)), constant(recordBytes(panels))), i8);
-          auto field = [&](int64_t r, int64_t byte) {
-            return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
-          };
-          for (int64_t v = 0; v < vectors; ++v) {
-            Value vectorCodes =
-                offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
-            // Two sums hide the latency of a sum where few rows give few of them. The two halves of bytes are 16 k's
-            // each.
-            bool apart = blocks == 2 || rows < 4;
-            SmallVector<Value> low, high;
-            for (int64_t r = 0; r < rows; ++r) {
-              low.push_back(splatWord(b, loc, field(r, 0), i32, lanes));
-              high.push_back(blocks == 2
-                                 ? splatWord(b, loc, field(r, 4), i32, lanes)
-                                 : arith::ConstantOp::create(b, loc, b.getZeroAttr(low.front().getType())).getResult());
-            }
-            auto addProducts = [&](Value unpacked, int64_t k, SmallVector<Value> &into) {
-              for (int64_t r = 0; r < rows; ++r)
-                into[r] =
-                    addByteProducts(into[r], unpacked, splatWord(b, loc, field(r, 4 * blocks + 4 + k), i32, lanes),
+  SmallVector<Value> zeros(rows * vectors, floatConstant(0.0, f32, lanes));
+  auto field = [&](Value record, int64_t r, int64_t byte) {
+    return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
+  };
+
+  auto addStep = [&](Value unitPointer, Value stepOfUnit, Value record, SmallVector<Value> &next) {
+    Value codes = offsetPointer(
+        unitPointer, add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value vectorCodes =
+          offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
+      // Two sums hide the latency of a sum where few rows give few of them. The two halves of words are 16 k's each.
+      bool apart = blocks == 2 || rows < 4;
+      SmallVector<Value> low, high;
+      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+      for (int64_t r = 0; r < rows; ++r) {
+        low.push_back(panels.hasMinima ? zero : splatWord(b, loc, field(record, r, 0), i32, lanes));
+        high.push_back(panels.hasMinima || blocks == 1 ? zero : splatWord(b, loc, field(record, r, 4), i32, lanes));
+      }
+      forCodeWords(panels, vectorCodes, [&](int64_t word, Value unpacked) {
+        SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
+        for (int64_t r = 0; r < rows; ++r)
+          into[r] = addByteProducts(into[r], unpacked,
+                                    splatWord(b, loc, field(record, r, 4 * blocks + 4 + 4 * word), i32, lanes),
                                     panels.codeBits == 8);
-            };
-            int64_t lines = panels.codeBits == 4 ? 4 : 8;
-            for (int64_t line = 0; line < lines; ++line) {
-              Value raw = loadAt(vectorCodes, constant(64 * line), i8, 4 * lanes);
-              addProducts(unpackCodes(panels, raw, false), 4 * line, apart && line >= 4 ? high : low);
-              if (panels.codeBits == 4)
-                addProducts(unpackCodes(panels, raw, true), 16 + 4 * line, apart ? high : low);
-            }
-            for (int64_t block = 0; block < blocks; ++block) {
-              Value scales;
-              if (panels.block)
-                scales = loadScales(
-                    panels,
-                    offsetPointer(
-                        unitPointer,
-                        constant(panels.scalesBegin(s) - panels.headBytes + block * kRows * panels.scaleBytes), i8),
-                    constant(v * lanes), lanes);
-              for (int64_t r = 0; r < rows; ++r) {
-                Value sum = block == 0 ? low[r] : high[r];
-                if (apart && blocks == 1)
-                  sum = arith::AddIOp::create(b, loc, low[r], high[r]);
-                Value number = arith::SIToFPOp::create(b, loc, VectorType::get({lanes}, f32), sum);
-                if (scales)
-                  number = arith::MulFOp::create(b, loc, number, scales);
-                Value &total = next[r * vectors + v];
-                total =
-                    vector::FMAOp::create(b, loc, number, splatWord(b, loc, field(r, 4 * blocks), f32, lanes), total);
-              }
-            }
-          }
-        }
-        return next;
       });
+      for (int64_t block = 0; block < blocks; ++block) {
+        Value scales, minima;
+        if (panels.block)
+          std::tie(scales, minima) =
+              scalesOfBlock(panels, unitPointer, add(firstBlockOfStep(panels, stepOfUnit), constant(block)),
+                            constant(v * lanes), lanes);
+        for (int64_t r = 0; r < rows; ++r) {
+          Value sum = block == 0 ? low[r] : high[r];
+          if (apart && blocks == 1)
+            sum = arith::AddIOp::create(b, loc, low[r], high[r]);
+          Value codeSum = minima ? splatWord(b, loc, field(record, r, 4 * block), f32, lanes) : Value();
+          Value scale = group == 1 ? splatWord(b, loc, field(record, r, 4 * blocks), f32, lanes) : Value();
+          Value &total = next[r * vectors + v];
+          total = addScaled(total, sum, scales, minima, codeSum, scale);
+        }
+      }
+    }
+  };
+  auto addUnits = [&](Value begin, Value end) {
+    return forLoop(begin, end, constant(1), zeros, [&](Value unit, ValueRange running) {
+      SmallVector<Value> next(running);
+      Value unitPointer =
+          offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+      for (int64_t line = 0; line < panels.unitBytes; line += 64)
+        LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, constant(kBytesAhead + line), i8), /*rw=*/0,
+                               /*hint=*/3, /*cache=*/1);
+      auto record = [&](Value step) {
+        return offsetPointer(records, mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))),
+                             i8);
+      };
+      if (stepsOfUnit < kGroup) {
+        for (int64_t step = 0; step < stepsOfUnit; ++step)
+          addStep(unitPointer, constant(step), record(constant(step)), next);
+        return next;
+      }
+      return forLoop(constant(0), constant(stepsOfUnit), constant(1), next, [&](Value step, ValueRange running) {
+        SmallVector<Value> sums(running);
+        addStep(unitPointer, step, record(step), sums);
+        return sums;
+      });
+    });
+  };
+  auto place = [&](int64_t r, int64_t v) { return constant(r * kRows + v * lanes); };
+  if (group == 1) {
+    SmallVector<Value> result = addUnits(constant(0), constant(panels.units));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t v = 0; v < vectors; ++v)
+        storeAt(result[r * vectors + v], sums, place(r, v), f32, lanes);
+    return;
+  }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < vectors; ++v)
-      storeAt(result[r * vectors + v], sums, constant(r * kRows + v * lanes), f32, lanes);
+      storeAt(zeros.front(), sums, place(r, v), f32, lanes);
+  Value unitsOfGroup = constant(group / stepsOfUnit), units = constant(panels.units);
+  forLoop(constant(0), units, unitsOfGroup, [&](Value begin) {
+    SmallVector<Value> result = addUnits(begin, min(add(begin, unitsOfGroup), units));
+    Value record = offsetPointer(records, mul(begin, constant(stepsOfUnit * recordBytes(panels))), i8);
+    for (int64_t r = 0; r < rows; ++r) {
+      Value scale = splatWord(b, loc, field(record, r, 4 * blocks), f32, lanes);
+      for (int64_t v = 0; v < vectors; ++v)
+        storeAt(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, loadAt(sums, place(r, v), f32, lanes)),
+                sums, place(r, v), f32, lanes);
+    }
+  });
 }
 
-/// Steps begin … end - 1 of a panel: codes [step][8][32 rows][4], scales f32 [block][32].
+/// Steps begin … end - 1 of a panel: codes [step][8][32 rows][4]; scales f32 [block][32], each followed by its minima
+/// where the format has them.
 void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes,
                                 Value scales) {
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels), stepsOfUnit = panels.unitDepth / kStep;
@@ -263,89 +334,112 @@ void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value be
     Value from =
         offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
     Value to = offsetPointer(codes, mul(number, constant(kStep * kRows)), i8);
-    int64_t lines = panels.codeBits == 4 ? 4 : 8;
-    for (int64_t v = 0; v < kRows / lanes; ++v)
-      for (int64_t line = 0; line < lines; ++line) {
-        int64_t offset = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4 + 64 * line;
-        Value raw = loadAt(from, constant(offset), i8, 4 * lanes);
-        int64_t place = line * 4 * kRows + v * lanes * 4;
-        storeAt(unpackCodes(panels, raw, false), to, constant(place), i8, 4 * lanes);
-        if (panels.codeBits == 4)
-          storeAt(unpackCodes(panels, raw, true), to, constant(4 * 4 * kRows + place), i8, 4 * lanes);
-      }
+    for (int64_t v = 0; v < kRows / lanes; ++v) {
+      int64_t place = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4;
+      forCodeWords(panels, offsetPointer(from, constant(place), i8), [&](int64_t word, Value unpacked) {
+        storeAt(unpacked, to, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes);
+      });
+    }
     if (!panels.block)
       return;
-    Value firstBlock =
-        panels.block < kStep ? mul(ofUnit, constant(blocks)) : div(ofUnit, constant(panels.block / kStep));
+    Value firstBlock = firstBlockOfStep(panels, ofUnit);
     for (int64_t block = 0; block < blocks; ++block) {
-      Value source =
-          offsetPointer(unitPointer, mul(add(firstBlock, constant(block)), constant(kRows * panels.scaleBytes)), i8);
-      for (int64_t v = 0; v < kRows / lanes; ++v)
-        storeAt(loadScales(panels, source, constant(v * lanes), lanes), scales,
-                add(mul(add(mul(number, constant(blocks)), constant(block)), constant(kRows)), constant(v * lanes)),
-                f32, lanes);
+      Value target = mul(add(mul(number, constant(blocks)), constant(block)), constant(scaleRows(panels)));
+      for (int64_t v = 0; v < kRows / lanes; ++v) {
+        auto [scale, minimum] =
+            scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
+        storeAt(scale, scales, add(target, constant(v * lanes)), f32, lanes);
+        if (minimum)
+          storeAt(minimum, scales, add(target, constant(kRows + v * lanes)), f32, lanes);
+      }
     }
   });
 }
 
-/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32. Meanwhile what lies at `ahead` comes into
-/// the second-level cache, `bytesAhead` for each step.
-void KernelEmitter::emitCodeTile(const BlockPanels &panels, Value codes, Value scales, Value records, Value steps,
-                                 Value sums, Value ahead, Value bytesAhead) {
+/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32; `group` steps share a scale of activations.
+/// Meanwhile what lies at `ahead` comes into the second-level cache, `bytesAhead` for each step.
+void KernelEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value codes, Value scales, Value records,
+                                 Value steps, Value sums, Value ahead, Value bytesAhead) {
   int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   for (int64_t first = 0; first < kRows; first += vectors * lanes) {
-    SmallVector<Value> initial;
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t v = 0; v < vectors; ++v)
-        initial.push_back(loadAt(sums, constant(r * kRows + first + v * lanes), f32, lanes));
-    SmallVector<Value> result = forLoop(constant(0), steps, constant(1), initial, [&](Value step, ValueRange running) {
-      SmallVector<Value> next(running);
-      if (first == 0)
-        LLVM::Prefetch::create(b, loc, offsetPointer(ahead, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
-                               /*cache=*/1);
-      Value record = offsetPointer(records, mul(step, constant(recordBytes(panels))), i8);
-      Value stepCodes = offsetPointer(codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
-      auto field = [&](int64_t r, int64_t byte) {
-        return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
-      };
-      for (int64_t block = 0; block < blocks; ++block) {
-        SmallVector<Value> products;
-        for (int64_t r = 0; r < rows; ++r)
-          products.append(vectors, splatWord(b, loc, field(r, 4 * block), i32, lanes));
-        for (int64_t k = 8 / blocks * block; k < 8 / blocks * (block + 1); ++k) {
-          SmallVector<Value> right;
-          for (int64_t v = 0; v < vectors; ++v)
-            right.push_back(loadAt(stepCodes, constant(k * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
-          for (int64_t r = 0; r < rows; ++r) {
-            Value left = splatWord(b, loc, field(r, 4 * blocks + 4 + 4 * k), i32, lanes);
+    auto recordOf = [&](Value step) { return offsetPointer(records, mul(step, constant(recordBytes(panels))), i8); };
+    auto field = [&](Value record, int64_t r, int64_t byte) {
+      return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
+    };
+    auto place = [&](int64_t r, int64_t v) { return constant(r * kRows + first + v * lanes); };
+    auto addSteps = [&](Value begin, Value end, ArrayRef<Value> initial) {
+      return forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
+        SmallVector<Value> next(running);
+        if (first == 0)
+          LLVM::Prefetch::create(b, loc, offsetPointer(ahead, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+                                 /*cache=*/1);
+        Value record = recordOf(step);
+        Value stepCodes = offsetPointer(codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
+        for (int64_t block = 0; block < blocks; ++block) {
+          Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+          SmallVector<Value> products;
+          for (int64_t r = 0; r < rows; ++r)
+            products.append(vectors,
+                            panels.hasMinima ? zero : splatWord(b, loc, field(record, r, 4 * block), i32, lanes));
+          for (int64_t word = kWords / blocks * block; word < kWords / blocks * (block + 1); ++word) {
+            SmallVector<Value> right;
             for (int64_t v = 0; v < vectors; ++v)
-              products[r * vectors + v] =
-                  addByteProducts(products[r * vectors + v], right[v], left, panels.codeBits == 8);
+              right.push_back(loadAt(stepCodes, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
+            for (int64_t r = 0; r < rows; ++r) {
+              Value left = splatWord(b, loc, field(record, r, 4 * blocks + 4 + 4 * word), i32, lanes);
+              for (int64_t v = 0; v < vectors; ++v)
+                products[r * vectors + v] =
+                    addByteProducts(products[r * vectors + v], right[v], left, panels.codeBits == 8);
+            }
+          }
+          SmallVector<Value> blockScales(vectors), blockMinima(vectors);
+          Value from = mul(add(mul(step, constant(blocks)), constant(block)), constant(scaleRows(panels)));
+          for (int64_t v = 0; panels.block && v < vectors; ++v) {
+            blockScales[v] = loadAt(scales, add(from, constant(first + v * lanes)), f32, lanes);
+            if (panels.hasMinima)
+              blockMinima[v] = loadAt(scales, add(from, constant(kRows + first + v * lanes)), f32, lanes);
+          }
+          for (int64_t r = 0; r < rows; ++r) {
+            Value scale = group == 1 ? splatWord(b, loc, field(record, r, 4 * blocks), f32, lanes) : Value();
+            Value codeSum = panels.hasMinima ? splatWord(b, loc, field(record, r, 4 * block), f32, lanes) : Value();
+            for (int64_t v = 0; v < vectors; ++v) {
+              Value &total = next[r * vectors + v];
+              total = addScaled(total, products[r * vectors + v], blockScales[v], blockMinima[v], codeSum, scale);
+            }
           }
         }
-        SmallVector<Value> blockScales;
-        for (int64_t v = 0; panels.block && v < vectors; ++v)
-          blockScales.push_back(loadAt(
-              scales,
-              add(mul(add(mul(step, constant(blocks)), constant(block)), constant(kRows)), constant(first + v * lanes)),
-              f32, lanes));
-        for (int64_t r = 0; r < rows; ++r) {
-          Value scale = splatWord(b, loc, field(r, 4 * blocks), f32, lanes);
-          for (int64_t v = 0; v < vectors; ++v) {
-            Value &total = next[r * vectors + v];
-            Value number = arith::SIToFPOp::create(b, loc, total.getType(), products[r * vectors + v]);
-            if (panels.block)
-              number = arith::MulFOp::create(b, loc, number, blockScales[v]);
-            total = vector::FMAOp::create(b, loc, number, scale, total);
-          }
-        }
+        return next;
+      });
+    };
+    auto loadSums = [&] {
+      SmallVector<Value> loaded;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t v = 0; v < vectors; ++v)
+          loaded.push_back(loadAt(sums, place(r, v), f32, lanes));
+      return loaded;
+    };
+    auto storeSums = [&](ArrayRef<Value> totals) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t v = 0; v < vectors; ++v)
+          storeAt(totals[r * vectors + v], sums, place(r, v), f32, lanes);
+    };
+    if (group == 1) {
+      storeSums(addSteps(constant(0), steps, loadSums()));
+      continue;
+    }
+    forLoop(constant(0), steps, constant(group), [&](Value begin) {
+      SmallVector<Value> zeros(rows * vectors, floatConstant(0.0, f32, lanes));
+      SmallVector<Value> sumsOfGroup = addSteps(begin, min(add(begin, constant(group)), steps), zeros);
+      SmallVector<Value> totals = loadSums();
+      for (int64_t r = 0; r < rows; ++r) {
+        Value scale = splatWord(b, loc, field(recordOf(begin), r, 4 * blocks), f32, lanes);
+        for (int64_t v = 0; v < vectors; ++v)
+          totals[r * vectors + v] =
+              vector::FMAOp::create(b, loc, sumsOfGroup[r * vectors + v], scale, totals[r * vectors + v]);
       }
-      return next;
+      storeSums(totals);
     });
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t v = 0; v < vectors; ++v)
-        storeAt(result[r * vectors + v], sums, constant(r * kRows + first + v * lanes), f32, lanes);
   }
 }
 
@@ -399,8 +493,9 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
   Value rounding = planValue(ITX_PLAN_TILES);
   Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
   Value bytesOfRow = constant(rowBytes(panels));
+  int64_t scaleSteps = stepsOfScale(activations);
   Value sums = scratch(sumsOfTile * 4);
-  Value codes = scratch(chunk * kStep * kRows), scales = scratch(chunk * blocksOfStep(panels) * kRows * 4);
+  Value codes = scratch(chunk * kStep * kRows), scales = scratch(chunk * blocksOfStep(panels) * scaleRows(panels) * 4);
 
   ifThen(less(tileBegin, rounding), [&] {
     Value end = min(mul(tileEnd, constant(kRoundedRows)), rows);
@@ -430,12 +525,12 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
               Value count = sub(endRow, m), panel = panelOf(number);
               std::function<void(int64_t)> emitRows = [&](int64_t most) {
                 if (most == 1) {
-                  emitDecodeTile(panels, 1, panel, recordsOf(m), sumsOf(number, m));
+                  emitDecodeTile(panels, scaleSteps, 1, panel, recordsOf(m), sumsOf(number, m));
                   return;
                 }
                 ifThen(
                     less(constant(most / 2), count),
-                    [&] { emitDecodeTile(panels, most, panel, recordsOf(m), sumsOf(number, m)); },
+                    [&] { emitDecodeTile(panels, scaleSteps, most, panel, recordsOf(m), sumsOf(number, m)); },
                     [&] { emitRows(most / 2); });
               };
               emitRows(decodeRows);
@@ -465,8 +560,8 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
               forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
                 Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
                 Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
-                emitCodeTile(panels, codes, scales, records, steps, sumsOf(number, m), offsetPointer(next, part, i8),
-                             bytes);
+                emitCodeTile(panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m),
+                             offsetPointer(next, part, i8), bytes);
               });
             });
           });
@@ -479,7 +574,7 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
           if (!panels.headBytes)
             return x;
           // The scale of the whole row of the weight.
-          Type type = panels.block ? Type(f32) : panels.format.getScaleType();
+          Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
           return arith::MulFOp::create(b, loc, x, loadAt(panel, c, type, width));
         });
       });

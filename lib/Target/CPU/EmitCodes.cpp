@@ -22,10 +22,9 @@ std::optional<BlockPanels> KernelEmitter::panelsOf(Value weight) {
   if (!argument || argument.getOwner() != &kernel.getBody().front())
     return std::nullopt;
   auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
-  auto format = layout ? dyn_cast_or_null<nn::BlockFormatAttr>(layout.getFormat()) : nullptr;
-  if (!format)
+  if (!layout || !layout.getFormat())
     return std::nullopt;
-  return BlockPanels::of(format, cast<RankedTensorType>(weight.getType()).getDimSize(1));
+  return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getDimSize(1));
 }
 
 //===-- Codes -------------------------------------------------------------------------------------------------===//
@@ -75,16 +74,15 @@ Value KernelEmitter::addByteProducts(Value sums, Value codes, Value activations,
   return sums;
 }
 
-/// The codes of one half of bytes (`high`: the upper four bits), as they are multiplied.
+/// The codes of one half of bytes (`high`: the upper four bits), as they are multiplied but for bits that lie
+/// elsewhere.
 Value KernelEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high) {
-  if (panels.codeBits == 8)
-    return raw;
   auto type = dyn_cast<VectorType>(raw.getType());
   int64_t width = type ? type.getNumElements() : 1;
   auto byte = [&](int64_t value) { return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(value)), width); };
   Value code = high ? arith::ShRUIOp::create(b, loc, raw, byte(4)).getResult()
                     : arith::AndIOp::create(b, loc, raw, byte(15)).getResult();
-  if (panels.format.getElement() != nn::BlockElement::E2M1)
+  if (!panels.isE2M1)
     return code;
   CodeNumbers numbers = numbersOf(panels, config.byteDot);
   if (config.byteDot != ByteDot::Plain && width == 4 * config.lanes) {
@@ -110,14 +108,47 @@ Value KernelEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high
                                  arith::AddIOp::create(b, loc, offset, number));
 }
 
-/// The scales of `lanes` neighbouring rows of a panel, as f32; those of E4M3 are 256 times too small. `pointer` is at
-/// those of row 0.
+/// The codes of a step of `lanes` neighbouring rows, a word of four k's at a time. `pointer` is at the rows' first
+/// byte.
+void KernelEmitter::forCodeWords(const BlockPanels &panels, Value pointer,
+                                 llvm::function_ref<void(int64_t word, Value codes)> use) {
+  Type i8 = b.getI8Type();
+  int64_t width = 4 * config.lanes;
+  auto line = [&](int64_t number) { return loadAt(pointer, constant(64 * number), i8, width); };
+  auto byte = [&](int64_t value) { return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(value)), width); };
+  if (panels.codeBits == 8) {
+    for (int64_t word = 0; word < BlockPanels::words; ++word)
+      use(word, line(word));
+    return;
+  }
+  int64_t highBits = panels.codeBits - 4, wordsOfLine = highBits ? 8 / highBits : BlockPanels::words;
+  SmallVector<Value> highLines;
+  for (int64_t first = 0; highBits && first < BlockPanels::words; first += wordsOfLine)
+    highLines.push_back(line(4 + first / wordsOfLine));
+  for (int64_t i = 0; i < BlockPanels::words / 2; ++i) {
+    Value raw = line(i);
+    for (int64_t word : {i, i + BlockPanels::words / 2}) {
+      Value codes = unpackCodes(panels, raw, word != i);
+      if (highBits) {
+        int64_t left = 4 - word % wordsOfLine * highBits;
+        Value high = highLines[word / wordsOfLine];
+        high = left >= 0 ? arith::ShLIOp::create(b, loc, high, byte(left)).getResult()
+                         : arith::ShRUIOp::create(b, loc, high, byte(-left)).getResult();
+        codes =
+            arith::OrIOp::create(b, loc, codes, arith::AndIOp::create(b, loc, high, byte(((1 << highBits) - 1) << 4)));
+      }
+      use(word, codes);
+    }
+  }
+}
+
+/// `lanes` neighbouring stored scales as f32; those of E4M3 are 256 times too small.
 Value KernelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
   Type i8 = b.getI8Type();
   auto constantOf = [&](Type type, int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value)), lanes);
   };
-  switch (panels.format.getScale()) {
+  switch (panels.scale) {
   case nn::BlockScale::E8M0: {
     // The pattern of the power of two: the exponent, but for the smallest, which is half of the least normal number.
     Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), lanes), loadAt(pointer, first, i8, lanes));
@@ -133,8 +164,48 @@ Value KernelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value 
     return widen(half, b.getF32Type(), lanes);
   }
   default:
-    return loadAt(pointer, first, panels.format.getScaleType(), lanes);
+    return loadAt(pointer, first, nn::scaleType(panels.scale, b.getContext()), lanes);
   }
+}
+
+/// What `lanes` neighbouring rows of a block are scaled by, from row `first` on, in the unit at `unit`: scales and,
+/// where the format has them, minima that are added. `block` counts from the unit's first.
+std::pair<Value, Value> KernelEmitter::scalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
+                                                     int64_t lanes) {
+  Type i8 = b.getI8Type(), i32 = b.getI32Type();
+  Value bytesOfBlock = constant(kRows * panels.scaleBytes);
+  auto at = [&](Value offset) { return offsetPointer(unit, offset, i8); };
+  if (!panels.scaleBits) {
+    Value place = mul(block, bytesOfBlock), minimum;
+    if (panels.hasMinima)
+      minimum = loadScales(panels, at(add(place, constant(panels.unitScaleBytes / 2))), first, lanes);
+    return {loadScales(panels, at(place), first, lanes), minimum};
+  }
+  Value wholeScale = loadScales(panels, unit, first, lanes);
+  auto integers = [&](int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
+  };
+  auto times = [&](Value whole, Value integer) -> Value {
+    return arith::MulFOp::create(b, loc, whole, arith::SIToFPOp::create(b, loc, whole.getType(), integer));
+  };
+  auto bytes = [&](Value row) {
+    return loadAt(at(add(constant(panels.integersBegin()), mul(row, constant(kRows)))), first, i8, lanes);
+  };
+  if (panels.scaleBits == 8)
+    return {times(wholeScale, arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes(block))), Value()};
+  Value low = arith::ExtUIOp::create(b, loc, vectorOf(i32, lanes), bytes(block));
+  Value high = bytes(add(constant(BlockPanels::superBlock / panels.block), div(block, constant(2))));
+  high = arith::ExtUIOp::create(b, loc, vectorOf(i32, lanes), high);
+  Value shift = arith::TruncIOp::create(b, loc, i32, mul(rem(block, constant(2)), constant(4)));
+  high = arith::ShRUIOp::create(b, loc, high, splat(shift, lanes));
+  auto combined = [&](Value fourBits, int64_t upperFrom) -> Value {
+    Value upper = arith::AndIOp::create(b, loc, high, integers(3 << upperFrom));
+    return arith::OrIOp::create(b, loc, fourBits, arith::ShLIOp::create(b, loc, upper, integers(4 - upperFrom)));
+  };
+  Value wholeMinimum = loadScales(panels, at(bytesOfBlock), first, lanes);
+  Value scale = combined(arith::AndIOp::create(b, loc, low, integers(15)), 0);
+  Value minimum = combined(arith::ShRUIOp::create(b, loc, low, integers(4)), 2);
+  return {times(wholeScale, scale), arith::NegFOp::create(b, loc, times(wholeMinimum, minimum))};
 }
 
 //===-- Numbers -----------------------------------------------------------------------------------------------===//
@@ -143,41 +214,57 @@ Value KernelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value 
 Value KernelEmitter::evaluateCode(const BlockPanels &panels, Value weight, Value row, Value k) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto integer = [&](int64_t x) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)); };
+  auto narrow = [&](Value x) -> Value { return arith::TruncIOp::create(b, loc, i32, x); };
   Value panel = offsetPointer(weight, mul(div(row, constant(kRows)), constant(panels.panelBytes())), i8);
   Value inPanel = rem(row, constant(kRows));
   Value inUnit = rem(k, constant(panels.unitDepth)), inStep = rem(k, constant(kStep));
   Value unit = offsetPointer(
       panel, add(constant(panels.headBytes), mul(div(k, constant(panels.unitDepth)), constant(panels.unitBytes))), i8);
-  Value word = panels.codeBits == 4 ? rem(inStep, constant(kStep / 2)) : inStep;
+  Value word = div(inStep, constant(4));
   Value place = add(constant(panels.unitScaleBytes), mul(div(inUnit, constant(kStep)), constant(panels.stepBytes())));
   place = add(place, mul(div(inPanel, constant(16)), constant(panels.stepBytes() / 2)));
-  place = add(place, add(mul(div(word, constant(4)), constant(64)), rem(word, constant(4))));
-  place = add(place, mul(rem(inPanel, constant(16)), constant(4)));
-  Value code = arith::ExtUIOp::create(b, loc, i32, loadAt(unit, place, i8, 1));
-  if (panels.codeBits == 4) {
-    Value shift = arith::TruncIOp::create(b, loc, i32, mul(div(inStep, constant(kStep / 2)), constant(4)));
-    code = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, code, shift), integer(15));
+  place = add(place, add(mul(rem(inPanel, constant(16)), constant(4)), rem(inStep, constant(4))));
+  auto byteOfLine = [&](Value line) -> Value {
+    return arith::ExtUIOp::create(b, loc, i32, loadAt(unit, add(place, mul(line, constant(64))), i8, 1));
+  };
+  /// `count` bits from bit `first` on.
+  auto bits = [&](Value byte, Value first, int64_t count) -> Value {
+    return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, byte, narrow(first)),
+                                 integer((1 << count) - 1));
+  };
+  Value code;
+  if (panels.codeBits == 8) {
+    code = byteOfLine(word);
+  } else {
+    Value half = constant(BlockPanels::words / 2);
+    code = bits(byteOfLine(rem(word, half)), mul(div(word, half), constant(4)), 4);
+    if (int64_t highBits = panels.codeBits - 4) {
+      Value wordsOfLine = constant(8 / highBits);
+      Value high = byteOfLine(add(constant(4), div(word, wordsOfLine)));
+      high = bits(high, mul(rem(word, wordsOfLine), constant(highBits)), highBits);
+      code = arith::OrIOp::create(b, loc, code, arith::ShLIOp::create(b, loc, high, integer(4)));
+    }
   }
   Value number;
   double factor = scaleFactor(panels);
-  if (panels.format.getElement() == nn::BlockElement::E2M1) {
+  if (panels.isE2M1) {
     Value unpacked = unpackCodes(panels, arith::TruncIOp::create(b, loc, i8, code), false);
     CodeNumbers numbers = numbersOf(panels, config.byteDot);
     number = arith::SubIOp::create(b, loc, arith::ExtUIOp::create(b, loc, i32, unpacked), integer(numbers.offset));
     factor /= numbers.multiplier;
   } else {
-    number = arith::SubIOp::create(b, loc, code, integer(panels.codeOffset()));
+    number = arith::SubIOp::create(b, loc, code, integer(panels.codeOffset));
   }
   number = arith::SIToFPOp::create(b, loc, f32, number);
   auto scaleBy = [&](Value scale) { number = arith::MulFOp::create(b, loc, number, scale); };
   if (panels.block) {
-    Value block =
-        offsetPointer(unit, mul(div(inUnit, constant(panels.block)), constant(kRows * panels.scaleBytes)), i8);
-    Value scale = loadScales(panels, block, inPanel, 1);
+    auto [scale, minimum] = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
     scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
+    if (minimum)
+      number = arith::AddFOp::create(b, loc, number, minimum);
   }
   if (panels.headBytes)
-    scaleBy(loadAt(panel, inPanel, panels.block ? f32 : panels.format.getScaleType(), 1));
+    scaleBy(loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1));
   return number;
 }
 
@@ -186,8 +273,9 @@ void KernelEmitter::decodePanel(const BlockPanels &panels, Value panel, Value ta
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto vector = [&](Type type) { return VectorType::get({lanes}, type); };
   CodeNumbers numbers = numbersOf(panels, config.byteDot);
-  int64_t offset = panels.codeBits == 8 ? 128 : numbers.offset;
+  int64_t offset = panels.isE2M1 ? numbers.offset : panels.codeOffset;
   double factor = scaleFactor(panels) / numbers.multiplier;
+  auto integers = [&](int64_t x) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)), lanes); };
   forLoop(constant(0), constant(panels.steps()), constant(1), [&](Value step) {
     Value unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
     Value unitPointer =
@@ -195,50 +283,49 @@ void KernelEmitter::decodePanel(const BlockPanels &panels, Value panel, Value ta
     Value from =
         offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
     Value to = offsetPointer(target, mul(step, constant(kStep * kRows)), f32);
-    Value firstBlock = !panels.block          ? constant(0)
-                       : panels.block < kStep ? mul(ofUnit, constant(blocks))
-                                              : div(ofUnit, constant(panels.block / kStep));
+    Value firstBlock = firstBlockOfStep(panels, ofUnit);
     for (int64_t v = 0; v < kRows / lanes; ++v) {
-      SmallVector<Value> scales;
+      SmallVector<Value> scales, minima;
       for (int64_t block = 0; block < blocks; ++block) {
-        Value scale;
+        Value scale, minimum;
         if (panels.block)
-          scale =
-              loadScales(panels,
-                         offsetPointer(unitPointer,
-                                       mul(add(firstBlock, constant(block)), constant(kRows * panels.scaleBytes)), i8),
-                         constant(v * lanes), lanes);
+          std::tie(scale, minimum) =
+              scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
         if (panels.headBytes) {
-          Value whole =
-              loadAt(panel, constant(v * lanes), panels.block ? Type(f32) : panels.format.getScaleType(), lanes);
+          Value whole = loadAt(panel, constant(v * lanes),
+                               panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), lanes);
           scale = scale ? arith::MulFOp::create(b, loc, scale, whole).getResult() : whole;
         }
         if (factor != 1.0)
           scale = arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, lanes));
         scales.push_back(scale);
+        minima.push_back(minimum);
       }
-      int64_t lines = panels.codeBits == 4 ? 4 : 8;
-      for (int64_t line = 0; line < lines; ++line) {
-        int64_t place = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4 + 64 * line;
-        Value raw = loadAt(from, constant(place), i8, 4 * lanes);
-        for (int64_t half = 0; half < (panels.codeBits == 4 ? 2 : 1); ++half) {
-          Value words = vector::BitCastOp::create(b, loc, vector(i32), unpackCodes(panels, raw, half));
-          for (int64_t byte = 0; byte < 4; ++byte) {
-            auto integers = [&](int64_t x) {
-              return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)), lanes);
-            };
-            Value code =
-                arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, words, integers(8 * byte)), integers(255));
-            Value number =
-                arith::SIToFPOp::create(b, loc, vector(f32), arith::SubIOp::create(b, loc, code, integers(offset)));
-            int64_t k = 16 * half + 4 * line + byte;
-            number = arith::MulFOp::create(b, loc, number, scales[k * blocks / kStep]);
-            storeAt(number, to, constant(k * kRows + v * lanes), f32, lanes);
-          }
+      int64_t place = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4;
+      forCodeWords(panels, offsetPointer(from, constant(place), i8), [&](int64_t number, Value codes) {
+        Value word = vector::BitCastOp::create(b, loc, vector(i32), codes);
+        int64_t block = number * blocks / BlockPanels::words;
+        for (int64_t byte = 0; byte < 4; ++byte) {
+          Value code =
+              arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, integers(8 * byte)), integers(255));
+          Value decoded =
+              arith::SIToFPOp::create(b, loc, vector(f32), arith::SubIOp::create(b, loc, code, integers(offset)));
+          decoded = arith::MulFOp::create(b, loc, decoded, scales[block]);
+          if (minima[block])
+            decoded = arith::AddFOp::create(b, loc, decoded, minima[block]);
+          storeAt(decoded, to, constant((4 * number + byte) * kRows + v * lanes), f32, lanes);
         }
-      }
+      });
     }
   });
+}
+
+/// The number of a step's first block in its unit.
+Value KernelEmitter::firstBlockOfStep(const BlockPanels &panels, Value stepOfUnit) {
+  if (!panels.block)
+    return constant(0);
+  return panels.block < kStep ? mul(stepOfUnit, constant(blocksOfStep(panels)))
+                              : div(stepOfUnit, constant(panels.block / kStep));
 }
 
 } // namespace intarsia::cpu

@@ -192,7 +192,12 @@ private:
   std::optional<BlockPanels> panelsOf(mlir::Value weight);
   mlir::Value addByteProducts(mlir::Value sums, mlir::Value codes, mlir::Value activations, bool codesAre8Bits);
   mlir::Value unpackCodes(const BlockPanels &panels, mlir::Value raw, bool high);
+  void forCodeWords(const BlockPanels &panels, mlir::Value pointer,
+                    llvm::function_ref<void(int64_t word, mlir::Value codes)> use);
   mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
+  std::pair<mlir::Value, mlir::Value> scalesOfBlock(const BlockPanels &panels, mlir::Value unit, mlir::Value block,
+                                                    mlir::Value first, int64_t lanes);
+  mlir::Value firstBlockOfStep(const BlockPanels &panels, mlir::Value stepOfUnit);
   mlir::Value evaluateCode(const BlockPanels &panels, mlir::Value weight, mlir::Value row, mlir::Value k);
   /// Writes the numbers of a panel as a dense f32 panel.
   void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
@@ -201,12 +206,17 @@ private:
   /// The nn.quantize to 8 bits that a linear's input comes from, in this kernel; null if there is none.
   nn::QuantizeOp quantizedInput(nn::LinearOp root);
   void quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row, mlir::Value records);
-  void emitDecodeTile(const BlockPanels &panels, int64_t rows, mlir::Value panel, mlir::Value records,
+  /// Steps of 32 k's that share a scale of activations.
+  static int64_t stepsOfScale(nn::QuantizeOp activations);
+  mlir::Value addScaled(mlir::Value total, mlir::Value products, mlir::Value weightScale, mlir::Value minimum,
+                        mlir::Value codeSum, mlir::Value scale);
+  void emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, mlir::Value panel, mlir::Value records,
                       mlir::Value sums);
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
                    mlir::Value scales);
-  void emitCodeTile(const BlockPanels &panels, mlir::Value codes, mlir::Value scales, mlir::Value records,
-                    mlir::Value steps, mlir::Value sums, mlir::Value ahead, mlir::Value bytesAhead);
+  void emitCodeTile(const BlockPanels &panels, int64_t group, mlir::Value codes, mlir::Value scales,
+                    mlir::Value records, mlir::Value steps, mlir::Value sums, mlir::Value ahead,
+                    mlir::Value bytesAhead);
 
   //===-- Caches (EmitCache.cpp) -------------------------------------------------------------------------------===//
   mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64
