@@ -141,7 +141,9 @@ def blocks_of(name: str, features: int, depth: int) -> tuple[np.ndarray, np.ndar
     return blocks, gguf.dequantize(blocks, kind), elements
 
 
-def build_blocks(tools, folder, name: str, features: int, depth: int, blocks: np.ndarray, target: str = "cpu", *flags: str):
+def build_blocks(
+    tools, folder, name: str, features: int, depth: int, blocks: np.ndarray, target: str = "cpu", *flags: str
+):
     """Compile a linear and an embedding of one table in blocks."""
     text = BLOCK_PROGRAM.replace("BYTES", str(blocks.shape[1])).replace("TYPE", name)
     text = text.replace("xKx", f"x{depth}x").replace("<Nx", f"<{features}x").replace("?xNx", f"?x{features}x")

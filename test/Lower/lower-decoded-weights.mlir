@@ -5,18 +5,19 @@ nn.archive @weights {file = "model.gguf"}
 
 // Products and tables read what nn.dequantize_blocks gives: it stays outside of groups, for kernels that read blocks.
 // FUSED-LABEL: func.func @main
-// FUSED: %[[T:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q6_k>}
+// FUSED: %[[T:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q5_1>}
 // FUSED: nn.group "rows"({{.*}} = %[[T]]
 // FUSED: %[[W:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q4_0>}
 // FUSED: nn.group "linear"({{.*}} = %[[W]]
 
 // What is read as numbers is decoded ahead of time, but for types whose blocks panels can hold.
-// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], blocks = [#nn.ggml_type<q6_k>], keys = ["table"], layout = #rt.layout<row_major>, type = tensor<99x256xf32>}
+// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], blocks = [#nn.ggml_type<q5_1>], keys = ["table"], layout = #rt.layout<row_major>, type = tensor<99x256xf32>}
 // CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], blocks = [#nn.ggml_type<q4_0>], keys = ["w"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<40x256xf32>}
 // CHECK-DAG: rt.constant @{{.*}} {archives = [@weights, @weights], blocks = [#nn.ggml_type<q8_0>, unit], keys = ["a", "b"], layout = #rt.layout<panels, 32>, type = tensor<4x256xf32>}
-func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x40xf32> {nn.name = "y"}, tensor<?x4xf32> {nn.name = "z"}) {
-  %tb = nn.weight @weights["table"] : tensor<99x210xi8>
-  %t = nn.dequantize_blocks %tb {format = #nn.ggml_type<q6_k>} : (tensor<99x210xi8>) -> tensor<99x256xf32>
+// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], blocks = [#nn.ggml_type<q4_k>], keys = ["k"], layout = #rt.layout<panels, 32, #nn.ggml_type<q4_k>>, type = tensor<8x256xf32>}
+func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x40xf32> {nn.name = "y"}, tensor<?x4xf32> {nn.name = "z"}, tensor<?x8xf32> {nn.name = "k"}) {
+  %tb = nn.weight @weights["table"] : tensor<99x192xi8>
+  %t = nn.dequantize_blocks %tb {format = #nn.ggml_type<q5_1>} : (tensor<99x192xi8>) -> tensor<99x256xf32>
   %x = nn.embedding %t, %ids : (tensor<99x256xf32>, tensor<?xi64>) -> tensor<?x256xf32>
   %wb = nn.weight @weights["w"] : tensor<40x144xi8>
   %w = nn.dequantize_blocks %wb {format = #nn.ggml_type<q4_0>} : (tensor<40x144xi8>) -> tensor<40x256xf32>
@@ -26,5 +27,8 @@ func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   %b = nn.weight @weights["b"] : tensor<3x256xf32>
   %j = tensor.concat dim(0) %a, %b : (tensor<1x256xf32>, tensor<3x256xf32>) -> tensor<4x256xf32>
   %z = nn.linear %x, %j : (tensor<?x256xf32>, tensor<4x256xf32>) -> tensor<?x4xf32>
-  return %y, %z : tensor<?x40xf32>, tensor<?x4xf32>
+  %kb = nn.weight @weights["k"] : tensor<8x144xi8>
+  %kw = nn.dequantize_blocks %kb {format = #nn.ggml_type<q4_k>} : (tensor<8x144xi8>) -> tensor<8x256xf32>
+  %k = nn.linear %x, %kw : (tensor<?x256xf32>, tensor<8x256xf32>) -> tensor<?x8xf32>
+  return %y, %z, %k : tensor<?x40xf32>, tensor<?x4xf32>, tensor<?x8xf32>
 }

@@ -235,6 +235,12 @@ void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int
   };
 
   auto addStep = [&](Value unitPointer, Value stepOfUnit, Value record, SmallVector<Value> &next) {
+    // A step's share of the unit, scales too.
+    int64_t share = panels.unitBytes / stepsOfUnit;
+    Value ahead = add(constant(kBytesAhead), mul(stepOfUnit, constant(share)));
+    for (int64_t line = 0; line < share; line += 64)
+      LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, add(ahead, constant(line)), i8), /*rw=*/0, /*hint=*/3,
+                             /*cache=*/1);
     Value codes = offsetPointer(
         unitPointer, add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
     for (int64_t v = 0; v < vectors; ++v) {
@@ -278,9 +284,6 @@ void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int
       SmallVector<Value> next(running);
       Value unitPointer =
           offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
-      for (int64_t line = 0; line < panels.unitBytes; line += 64)
-        LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, constant(kBytesAhead + line), i8), /*rw=*/0,
-                               /*hint=*/3, /*cache=*/1);
       auto record = [&](Value step) {
         return offsetPointer(records, mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))),
                              i8);
