@@ -156,7 +156,7 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
   SmallVector<int64_t> iotaValues = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
   Value iota = arith::ConstantOp::create(b, loc, b.getI64VectorAttr(iotaValues));
   auto horizontal = [&](vector::CombiningKind kind, Value vector) -> Value {
-    return vector::ReductionOp::create(b, loc, kind, vector);
+    return vector::ReductionOp::create(b, loc, kind, vector, arith::FastMathFlags::reassoc);
   };
 
   auto emitRun = [&](Value head, Value first, Value count, Value sequence) {
@@ -303,7 +303,8 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
           return SmallVector<Value>{arith::MaximumFOp::create(b, loc, running[0], score)};
         })[0];
         Value before = loadAt(maxima, row, f32, 1);
-        Value maximum = arith::MaximumFOp::create(b, loc, before, horizontal(vector::CombiningKind::MAXIMUMF, largest));
+        // NaN need not come through here: it comes through the exponentials.
+        Value maximum = arith::MaximumFOp::create(b, loc, before, horizontal(vector::CombiningKind::MAXNUMF, largest));
         // A row that has seen nothing yet keeps -inf; subtracting 0 instead keeps its exponentials at zero.
         Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, lowestScalar);
         Value shift = arith::SelectOp::create(b, loc, none, zeroScalar, maximum);

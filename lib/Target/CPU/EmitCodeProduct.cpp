@@ -359,10 +359,11 @@ void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value be
   });
 }
 
-/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32; `group` steps share a scale of activations.
-/// Meanwhile what lies at `ahead` comes into the second-level cache, `bytesAhead` for each step.
+/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32 unless they begin here (`isFirst`); `group`
+/// steps share a scale of activations. Meanwhile what lies at `ahead` comes into the second-level cache, `bytesAhead`
+/// for each step.
 void KernelEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value codes, Value scales, Value records,
-                                 Value steps, Value sums, Value ahead, Value bytesAhead) {
+                                 Value steps, Value sums, Value isFirst, Value ahead, Value bytesAhead) {
   int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   for (int64_t first = 0; first < kRows; first += vectors * lanes) {
@@ -415,11 +416,12 @@ void KernelEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value
         return next;
       });
     };
-    auto loadSums = [&] {
+    Value zero = floatConstant(0.0, f32, lanes);
+    auto loadSums = [&](Value begins) {
       SmallVector<Value> loaded;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t v = 0; v < vectors; ++v)
-          loaded.push_back(loadAt(sums, place(r, v), f32, lanes));
+          loaded.push_back(arith::SelectOp::create(b, loc, begins, zero, loadAt(sums, place(r, v), f32, lanes)));
       return loaded;
     };
     auto storeSums = [&](ArrayRef<Value> totals) {
@@ -428,13 +430,14 @@ void KernelEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value
           storeAt(totals[r * vectors + v], sums, place(r, v), f32, lanes);
     };
     if (group == 1) {
-      storeSums(addSteps(constant(0), steps, loadSums()));
+      storeSums(addSteps(constant(0), steps, loadSums(isFirst)));
       continue;
     }
     forLoop(constant(0), steps, constant(group), [&](Value begin) {
-      SmallVector<Value> zeros(rows * vectors, floatConstant(0.0, f32, lanes));
+      SmallVector<Value> zeros(rows * vectors, zero);
       SmallVector<Value> sumsOfGroup = addSteps(begin, min(add(begin, constant(group)), steps), zeros);
-      SmallVector<Value> totals = loadSums();
+      Value isBegin = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, begin, constant(0));
+      SmallVector<Value> totals = loadSums(arith::AndIOp::create(b, loc, isFirst, isBegin));
       for (int64_t r = 0; r < rows; ++r) {
         Value scale = splatWord(b, loc, field(recordOf(begin), r, 4 * blocks), f32, lanes);
         for (int64_t v = 0; v < vectors; ++v)
@@ -464,7 +467,8 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
   auto choose = [&](Value yes, Value no) -> Value { return arith::SelectOp::create(b, loc, few, yes, no); };
   int64_t chunk = std::min(kUnpackedSteps, panels.steps());
   int64_t tileRows = config.codeRows;
-  int64_t maximalRows = std::max<int64_t>(config.blockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
+  int64_t maximalRows =
+      std::max<int64_t>(config.codeBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
 
   int64_t decodePanels =
       std::clamp<int64_t>(kDecodeTileBytes / panels.panelBytes(), 1, std::max<int64_t>(panelCount, 1));
@@ -541,12 +545,10 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
           });
         },
         [&] {
-          Value width = constant(config.lanes), zero = floatConstant(0.0, f32, config.lanes);
-          forLoop(constant(0), mul(sub(endPanel, firstPanel), sumsOfPanel), width,
-                  [&](Value i) { storeAt(zero, sums, i, f32, config.lanes); });
           Value stepsOfUnit = constant(panels.unitDepth / kStep), allSteps = constant(panels.steps());
           forLoop(constant(0), allSteps, constant(chunk), [&](Value step) {
             Value end = min(add(step, constant(chunk)), allSteps), steps = sub(end, step);
+            Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
             forLoop(firstPanel, endPanel, constant(1), [&](Value number) {
               unpackPanel(panels, panelOf(number), step, end, codes, scales);
               // What is unpacked next comes from far away: these steps of the next panel, or the next ones of the
@@ -563,7 +565,7 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
               forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
                 Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
                 Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
-                emitCodeTile(panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m),
+                emitCodeTile(panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m), isFirst,
                              offsetPointer(next, part, i8), bytes);
               });
             });

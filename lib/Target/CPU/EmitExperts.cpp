@@ -111,7 +111,7 @@ void KernelEmitter::emitRoute(nn::RouteOp root) {
     };
     Value total = root.getNormalize() ? sumOf(chosen, topK, 1) : sumOf(logits, padded, lanes);
     if (!root.getNormalize())
-      total = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total);
+      total = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total, arith::FastMathFlags::reassoc);
     Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
     total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
     for (unsigned i = 0; i < outputs.size(); ++i)

@@ -215,7 +215,7 @@ private:
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
                    mlir::Value scales);
   void emitCodeTile(const BlockPanels &panels, int64_t group, mlir::Value codes, mlir::Value scales,
-                    mlir::Value records, mlir::Value steps, mlir::Value sums, mlir::Value ahead,
+                    mlir::Value records, mlir::Value steps, mlir::Value sums, mlir::Value isFirst, mlir::Value ahead,
                     mlir::Value bytesAhead);
 
   //===-- Caches (EmitCache.cpp) -------------------------------------------------------------------------------===//

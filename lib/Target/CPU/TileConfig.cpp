@@ -29,9 +29,10 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
     tiles = {.lanes = 4, .rows = 4, .columnVectors = 2, .blockBytes = 128 << 10, .keyBlock = 128};
   if (processor.ends_with("rapids"))
     tiles.blockBytes = 1536 << 10;
-  // Products of codes: 6x2 sums, as many more in integers, weights and an activation fill 32 registers and reach 80 %
-  // of vpdpbusd's peak on Zen 5, which is what the multiplications by scales leave of it; 4x2 71 %, 5x2 79 %, 7x2 and
-  // 8x2 77 %. With 16 registers 3x2 is the same.
+  // Products of codes read little of the left operand for each instruction (4 bytes a cycle on Zen 5): it may come from
+  // the third level, and 512 rows for each panel that is unpacked cost 2 % less than 256. 6x2 sums, as many more in
+  // integers, weights and an activation fill 32 registers and reach 80 % of vpdpbusd's peak on Zen 5, which is what the
+  // multiplications by scales leave of it; 4x2 71 %, 5x2 79 %, 7x2 and 8x2 77 %. With 16 registers 3x2 is the same.
   if (has("avx512f")) {
     tiles.codeRows = 6;
     tiles.decodeRows = 8;

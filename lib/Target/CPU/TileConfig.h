@@ -34,9 +34,10 @@ struct TileConfig {
   bool rounds = true;        ///< has instructions that round a float to an integer
   bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
   ByteDot byteDot = ByteDot::Plain;
-  int64_t codeRows = 2;    ///< rows of the register tile of products of codes
-  int64_t codeVectors = 2; ///< vectors in a row of that tile
-  int64_t decodeRows = 2;  ///< the most rows for which codes are unpacked in registers, 1, 2, 4 or 8
+  int64_t codeBlockBytes = 1280 << 10; ///< how much of the left operand a task passes over for each panel of codes
+  int64_t codeRows = 2;                ///< rows of the register tile of products of codes
+  int64_t codeVectors = 2;             ///< vectors in a row of that tile
+  int64_t decodeRows = 2;              ///< the most rows for which codes are unpacked in registers, 1, 2, 4 or 8
 
   int64_t tileColumns() const { return columnVectors * lanes; }
 };
