@@ -7,7 +7,9 @@ A call of "prefill" computes the prompts from nothing and gives the logits after
 "decode" appends a token to each sequence, whose prompts were computed before. The model's context is started anew when
 a sequence is full.
 
-usage: language_model_worker.py intarsia|llama.cpp MODEL prefill|decode --tokens=512 --batch=1 --threads=2
+"save PATH" writes the logits of the last call, [batch, vocabulary] as raw f32.
+
+usage: language_model_worker.py intarsia|llama.cpp|openvino|openvino-bf16 MODEL prefill|decode --tokens=512 --batch=1
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from typing import Any
+
+import numpy as np
 
 ROOM = 256  # tokens that are decoded before a prompt is computed again
 
@@ -46,6 +50,10 @@ class Engine(ABC):
     @abstractmethod
     def append(self, ids: list[list[int]]) -> None:
         """Appends tokens to each sequence; logits after the last of each are computed."""
+
+    @abstractmethod
+    def logits(self) -> np.ndarray:
+        """Of the last call, [batch, vocabulary]."""
 
     def prefill(self) -> None:
         """Computes the prompts."""
@@ -82,7 +90,11 @@ class Intarsia(Engine):
         self.sequences = [self.cache.sequence() for _ in range(self.batch)]
 
     def append(self, ids: list[list[int]]) -> None:
-        self.cache.step([(sequence, tokens, 1) for sequence, tokens in zip(self.sequences, ids, strict=True)])
+        chunks = [(sequence, tokens, 1) for sequence, tokens in zip(self.sequences, ids, strict=True)]
+        self.result = self.cache.step(chunks)
+
+    def logits(self) -> np.ndarray:
+        return self.result
 
 
 class LlamaCpp(Engine):
@@ -125,11 +137,66 @@ class LlamaCpp(Engine):
         if self.api.llama_decode(self.context, batch) != 0:
             raise RuntimeError("llama_decode failed")
         self.api.llama_synchronize(self.context)
+        self.last = np.cumsum([len(tokens) for tokens in ids]) - 1
+
+    def logits(self) -> np.ndarray:
+        size = self.api.llama_vocab_n_tokens(self.api.llama_model_get_vocab(self.model))
+        rows = [self.api.llama_get_logits_ith(self.context, int(index)) for index in self.last]
+        return np.stack([np.ctypeslib.as_array(row, shape=(size,)) for row in rows])
+
+
+class OpenVino(Engine):
+    """Products in eight bits: the linears' inputs are rounded in groups of 32, attention is computed in f32."""
+
+    precision = "f32"
+
+    def load(self, model: str) -> None:
+        import openvino
+
+        configuration = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": self.threads,
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": self.precision,
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 32,
+            "KV_CACHE_PRECISION": "f16",
+        }
+        compiled = openvino.Core().compile_model(model, "CPU", configuration)
+        self.request = compiled.create_infer_request()
+        self.version = f"openvino {openvino.__version__.split('-')[0]}"
+        self.settings = {"head": "int8", **{name: str(compiled.get_property(name)) for name in configuration}}
+
+    def restart(self) -> None:
+        self.request.reset_state()
+        self.length = 0
+
+    def append(self, ids: list[list[int]]) -> None:
+        tokens = np.array(ids, np.int64)
+        positions = np.tile(np.arange(self.length, self.length + tokens.shape[1]), (self.batch, 1))
+        inputs = {"input_ids": tokens, "position_ids": positions, "beam_idx": np.arange(self.batch, dtype=np.int32)}
+        self.result = self.request.infer(inputs, share_inputs=True, share_outputs=True)
+
+    def logits(self) -> np.ndarray:
+        return np.array(self.result["logits"])[:, -1]
+
+
+class OpenVinoBf16(OpenVino):
+    """What OpenVINO does by itself on a CPU with bf16 products: it widens weights to bf16, and rounds no inputs."""
+
+    precision = "bf16"
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "intarsia": Intarsia,
+    "llama.cpp": LlamaCpp,
+    "openvino": OpenVino,
+    "openvino-bf16": OpenVinoBf16,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="One engine with a language model, as a worker of the harness.")
-    parser.add_argument("engine", choices=("intarsia", "llama.cpp"))
+    parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("model")
     parser.add_argument("task", choices=("prefill", "decode"))
     parser.add_argument("--tokens", type=int, default=512)
@@ -143,13 +210,17 @@ def main() -> None:
     def answer(value: dict[str, Any]) -> None:
         os.write(answers, json.dumps(value).encode() + b"\n")
 
-    engine = (Intarsia if arguments.engine == "intarsia" else LlamaCpp)(arguments)
+    engine = ENGINES[arguments.engine](arguments)
     call = getattr(engine, arguments.task)
     engine.prepare(arguments.task)
     call()
     answer({"ready": True, "version": engine.version, "settings": engine.settings})
     for line in sys.stdin:
         command, _, rest = line.strip().partition(" ")
+        if command == "save":
+            engine.logits().astype("<f4").tofile(rest)
+            answer({"saved": True})
+            continue
         if command != "time":
             answer({"error": f"unknown command '{command}'"})
             continue

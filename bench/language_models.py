@@ -1,155 +1,261 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures language models at four bits against llama.cpp: prefill, decode, decode of several sequences.
+"""Measures language models at four bits against llama.cpp and OpenVINO: prefill, decode, decode of several sequences.
 
 The model is a Llama of 1.1 billion random weights (the shape of TinyLlama). llama.cpp makes its own files of it, Q4_0
-and Q4_K_M. Markdown to standard output, Markdown and JSON to build/bench. On a build of `make bench`:
+and Q4_K_M; OpenVINO's are built as its tools do (harness/openvino_llama.py). Ours is the directory of Hugging Face,
+rounded by --quantize, or the very GGUF file that llama.cpp reads (against q4_k_m, or everywhere with --ours=file).
+Decoding of one sequence is compared with the machine's read bandwidth too. Markdown to standard output, Markdown and
+JSON to build/bench. On a build of `make bench`:
 
     pip install -r bench/requirements.txt -r bench/requirements-language-models.txt
-    python bench/language_models.py [--pairs=12] [--quantize=int4] [--peers=q4_0,q4_k_m]
+    python bench/language_models.py [--pairs=12] [--quantize=int4] [--peers=q4_0,openvino-int4] [--tasks=prefill]
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import machine
+from harness import llama, machine
+from harness.artifact import stored_bytes
 from harness.measures import comparison_text
 from harness.ratios import alternate
 from harness.report import table
 from harness.workers import Worker
 
 ROOT = Path(__file__).resolve().parent.parent
-SHAPE = {
-    "hidden_size": 2048,
-    "intermediate_size": 5632,
-    "num_hidden_layers": 22,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "vocab_size": 32000,
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
+NAME = "llama-1.1b"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another engine with a file of its own; `reads_ours`: ours can be compiled from that file."""
+
+    engine: str
+    file: str
+    reads_ours: bool = False
+
+
+PEERS = {
+    "q4_0": Peer("llama.cpp", f"{NAME}-q4_0.gguf", reads_ours=True),
+    "q4_k_m": Peer("llama.cpp", f"{NAME}-q4_k_m.gguf", reads_ours=True),
+    "q8_0": Peer("llama.cpp", f"{NAME}-q8_0.gguf", reads_ours=True),
+    "openvino-int4": Peer("openvino", f"{NAME}-openvino-int4.xml"),
+    "openvino-int4-bf16": Peer("openvino-bf16", f"{NAME}-openvino-int4.xml"),
 }
-HEAD_DIM = SHAPE["hidden_size"] // SHAPE["num_attention_heads"]
-# What llama.cpp calls its formats (llama.h, enum llama_ftype).
-FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
+# Formats that --quantize cannot make: ours is the peer's own file.
+ALWAYS_FROM_FILE = {"q4_k_m"}
 TASKS = {  # tokens of the prompts, sequences
     "prefill": (512, 1),
     "decode": (128, 1),
     "decode of 8": (128, 8),
 }
-
-
-def weights() -> dict[str, np.ndarray]:
-    """Weights by the names of Hugging Face, f16: one stretch of random numbers, from another place for each."""
-    rng = np.random.default_rng(1)
-    numbers = (0.02 * rng.standard_normal(1 << 22, np.float32)).astype(np.float16)
-
-    def matrix(rows: int, columns: int) -> np.ndarray:
-        return np.resize(np.roll(numbers, int(rng.integers(1 << 20))), rows * columns).reshape(rows, columns)
-
-    hidden, wide = SHAPE["hidden_size"], SHAPE["intermediate_size"]
-    small = SHAPE["num_key_value_heads"] * HEAD_DIM
-    ones = np.ones(hidden, np.float16)
-    tensors = {"model.embed_tokens.weight": matrix(SHAPE["vocab_size"], hidden)}
-    tensors |= {"lm_head.weight": matrix(SHAPE["vocab_size"], hidden), "model.norm.weight": ones}
-    for layer in range(SHAPE["num_hidden_layers"]):
-        at = f"model.layers.{layer}."
-        shapes = {"q": (hidden, hidden), "k": (small, hidden), "v": (small, hidden), "o": (hidden, hidden)}
-        tensors |= {f"{at}self_attn.{name}_proj.weight": matrix(*shape) for name, shape in shapes.items()}
-        shapes = {"gate": (wide, hidden), "up": (wide, hidden), "down": (hidden, wide)}
-        tensors |= {f"{at}mlp.{name}_proj.weight": matrix(*shape) for name, shape in shapes.items()}
-        tensors |= {f"{at}{name}_layernorm.weight": ones for name in ("input", "post_attention")}
-    return tensors
-
-
-def make_directory(folder: Path, tensors: dict[str, np.ndarray]) -> None:
-    """Writes the model as Hugging Face does."""
-    from safetensors.numpy import save_file
-
-    folder.mkdir(parents=True, exist_ok=True)
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float16", **SHAPE}
-    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))
-    save_file(tensors, folder / "model.safetensors.partial")
-    (folder / "model.safetensors.partial").rename(folder / "model.safetensors")
-
-
-def make_gguf(path: Path, tensors: dict[str, np.ndarray]) -> None:
-    """Writes the model as llama.cpp reads it: rows of query and key in the order of its rope."""
-    import gguf
-
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(SHAPE["max_position_embeddings"])
-    writer.add_embedding_length(SHAPE["hidden_size"])
-    writer.add_block_count(SHAPE["num_hidden_layers"])
-    writer.add_feed_forward_length(SHAPE["intermediate_size"])
-    writer.add_head_count(SHAPE["num_attention_heads"])
-    writer.add_head_count_kv(SHAPE["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(SHAPE["rms_norm_eps"])
-    writer.add_rope_freq_base(SHAPE["rope_theta"])
-    writer.add_rope_dimension_count(HEAD_DIM)
-    writer.add_vocab_size(SHAPE["vocab_size"])
-    writer.add_file_type(1)
-    writer.add_tokenizer_model("none")
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, SHAPE["num_hidden_layers"])
-    for name, value in tensors.items():
-        if name.endswith(("q_proj.weight", "k_proj.weight")):
-            value = value.reshape(-1, 2, HEAD_DIM // 2, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
-        stored = names.get_name(name, (".weight",))
-        writer.add_tensor(stored, value if value.ndim == 2 else value.astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+# Rounding moves the logits of a deep model with random weights far: those of two ways to round to four bits have a
+# cosine of 0.6 (0.93 where the rule is the same), with the exact ones 0.7 to 0.8. Those of another model have none.
+LEAST_COSINE = 0.4
+# An archive that is this much larger than the file it is made from holds numbers in place of codes.
+MOST_GROWTH = 1.25
 
 
 def make_models(cache: Path, peers: list[str]) -> None:
     """Makes what is missing in `cache`."""
-    folder, plain = cache / "llama-1.1b", cache / "llama-1.1b-f16.gguf"
-    missing = [peer for peer in peers if not (cache / f"llama-1.1b-{peer}.gguf").exists()]
-    if (folder / "model.safetensors").exists() and not missing:
-        return
-    print("==> Making a Llama of 1.1 billion weights", file=sys.stderr, flush=True)
-    tensors = weights()
-    make_directory(folder, tensors)
-    if missing:
-        import llama_cpp
+    folder, plain = cache / NAME, cache / f"{NAME}-f16.gguf"
+    if not (folder / "model.safetensors").exists():
+        print("==> Making a Llama of 1.1 billion weights", file=sys.stderr, flush=True)
+        llama.write_directory(folder, llama.BILLION, llama.random_weights(llama.BILLION))
+    missing = {PEERS[peer].file: peer for peer in peers if not (cache / PEERS[peer].file).exists()}
+    for file, peer in missing.items():
+        print(f"==> Making {file}", file=sys.stderr, flush=True)
+        if PEERS[peer].engine != "llama.cpp":
+            from harness.openvino_llama import make_openvino
 
-        make_gguf(plain, tensors)
-        for peer in missing:
-            parameters = llama_cpp.llama_model_quantize_default_params()
-            parameters.ftype = FTYPES[peer]
-            target = cache / f"llama-1.1b-{peer}.gguf"
-            if llama_cpp.llama_model_quantize(str(plain).encode(), str(target).encode(), ctypes.byref(parameters)):
-                raise RuntimeError(f"llama.cpp cannot make {target}")
-        plain.unlink()
+            make_openvino(folder, cache / file)
+            continue
+        if not plain.exists():
+            from safetensors.numpy import load_file
+
+            llama.write_gguf(plain, llama.BILLION, load_file(folder / "model.safetensors"))
+        llama.quantize_gguf(plain, cache / file, peer)
+    plain.unlink(missing_ok=True)
+
+
+class Session:
+    """Compiles, starts engines and keeps what was compiled."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self._compiled: dict[str, Path] = {}
+
+    def ours(self, peer: str) -> tuple[str, Path]:
+        """Name and artifact of our side against a peer.
+
+        Raises
+        ------
+        ValueError
+            The compiler has no kernel for the file's format, and stores its numbers.
+        """
+        source, given = self.arguments.ours, PEERS[peer]
+        if given.reads_ours and (source == "file" or (source == "auto" and peer in ALWAYS_FROM_FILE)):
+            file = self.arguments.cache / given.file
+            artifact = self._compile(peer, file)
+            stored = sum(stored_bytes(artifact.with_suffix(".safetensors")).values())
+            if stored > MOST_GROWTH * file.stat().st_size:
+                raise ValueError(
+                    f"not measured: ours takes {stored >> 20} MiB for the {file.stat().st_size >> 20} MiB of {file.name}"
+                )
+            return peer, artifact
+        format = self.arguments.quantize
+        return format, self._compile(format, self.arguments.cache / NAME, f"--quantize={format}")
+
+    def _compile(self, name: str, source: Path, *flags: str) -> Path:
+        artifact = self.arguments.work / f"{NAME}-{name}.itx"
+        if name not in self._compiled:
+            artifact.parent.mkdir(parents=True, exist_ok=True)
+            command = [self.arguments.build / "bin/intarsia-compile", source, "-o", artifact, *flags]
+            subprocess.run(command, check=True)
+            self._compiled[name] = artifact
+        return artifact
+
+    def start(self, name: str, engine: str, model: Path, task: str) -> Worker:
+        tokens, batch = TASKS[task]
+        log = self.arguments.work / "log" / f"language-{task.replace(' ', '-')}-{name.replace(' ', '-')}.log"
+        command = [sys.executable, ROOT / "bench/language_model_worker.py", engine, model, task.split()[0]]
+        command += [f"--tokens={tokens}", f"--batch={batch}", f"--threads={self.arguments.threads}"]
+        environment = {"PYTHONPATH": str(self.arguments.build / "python")}
+        return Worker(name, command, log, self.arguments.threads, environment)
+
+    def logits(self, worker: Worker, task: str) -> np.ndarray:
+        path = self.arguments.work / "logits.f32"
+        worker.save(path)
+        return np.fromfile(path, "<f4").reshape(TASKS[task][1], -1)
+
+
+def least_cosine(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Of the logits [batch, vocabulary] of two engines: that of the row where they agree least."""
+    scale = np.linalg.norm(ours, axis=-1) * np.linalg.norm(theirs, axis=-1)
+    return float(((ours * theirs).sum(-1) / scale).min())
+
+
+def weight_bytes_of_a_token(tensors: dict[str, int]) -> int:
+    """What a decoding step reads of a packed archive: all but the embedding, of which it reads a row."""
+    tables = ("model.embed_tokens.weight", "token_embd.weight")
+    return sum(size for name, size in tensors.items() if not name.startswith(tables))
+
+
+def measure_against_peer(session: Session, task: str, peer: str) -> dict[str, Any]:
+    """Ours and a peer in alternating rounds."""
+    name, artifact = session.ours(peer)
+    given = PEERS[peer]
+    title = f"llama.cpp {peer}" if given.engine == "llama.cpp" else peer
+    with (
+        session.start(f"ours {name}", "intarsia", artifact, task) as ours,
+        session.start(title, given.engine, session.arguments.cache / given.file, task) as other,
+    ):
+        cosine = least_cosine(session.logits(ours, task), session.logits(other, task))
+        if not cosine > LEAST_COSINE:
+            raise RuntimeError(f"{task}: {title} computes something else than ours, the logits' cosine is {cosine:.3f}")
+        comparison = alternate(ours, [other], session.arguments.pairs, round_ms=400, least=1)[0]
+        settings = {
+            worker.name: {**worker.ready["settings"], "of": worker.ready["version"]} for worker in (ours, other)
+        }
+    print(f"  {comparison_text(comparison)}, cosine {cosine:.4f}", file=sys.stderr, flush=True)
+    tokens, batch = TASKS[task]
+    count = batch * (tokens if task == "prefill" else 1)
+    return {"task": task, "tokens": count, "cosine": cosine, "engines": settings, **comparison.to_json()}
+
+
+def measure_reading(session: Session, peer: str) -> dict[str, Any]:
+    """Bytes of weights that decoding reads a second, in rounds that alternate with a loop that only reads."""
+    name, artifact = session.ours(peer)
+    loop = session.arguments.build / "bin/intarsia-bench-peak"
+    log = session.arguments.work / "log/language-read.log"
+    threads = session.arguments.threads
+    with (
+        session.start(f"ours {name}", "intarsia", artifact, "decode") as ours,
+        Worker("read", [loop, "read", str(threads)], log, threads) as peak,
+    ):
+        comparison = alternate(ours, [peak], session.arguments.pairs, round_ms=400, least=1)[0]
+        size = weight_bytes_of_a_token(stored_bytes(artifact.with_suffix(".safetensors")))
+        share, low, high = comparison.share(size, peak.ready["bytes"])
+        speed = peak.ready["bytes"] / comparison.to_json()["peer_ms"] / 1e6
+    row = {"ours": name, "bytes": size, "share": share, "low": low, "high": high, "peak_gbps": speed}
+    print(f"  {name}: {100 * share:.1f} % of {speed:.1f} GB/s", file=sys.stderr, flush=True)
+    return row | {"ms": comparison.to_json()["ours_ms"]}
+
+
+def render(rows: list[dict[str, Any]], reading: list[dict[str, Any]], missing: list[str]) -> str:
+    parts = []
+    if rows:
+        header = ("task", "ours", "peer", "ours, tokens/s", "peer, tokens/s", "ratio", "logits' cosine")
+        cells = [
+            (
+                row["task"],
+                row["ours"].removeprefix("ours "),
+                row["peer"],
+                *(f"{1e3 * row['tokens'] / row[key]:.1f}" for key in ("ours_ms", "peer_ms")),
+                f"{row['ratio']:.2f} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]",
+                f"{row['cosine']:.3f}",
+            )
+            for row in rows
+        ]
+        parts.append(table(header, cells))
+        engines = {name: settings for row in rows for name, settings in row["engines"].items()}
+        lines = (
+            f"- {name}: {', '.join(f'{k} {v}' for k, v in settings.items())}" for name, settings in engines.items()
+        )
+        parts.append("\n".join(lines) + "\n")
+    if reading:
+        header = ("decode of one sequence", "weights read, MB", "ms a token", "read bandwidth, GB/s", "of it")
+        cells = [
+            (
+                row["ours"],
+                f"{row['bytes'] / 1e6:.0f}",
+                f"{row['ms']:.2f}",
+                f"{row['peak_gbps']:.1f}",
+                f"{100 * row['share']:.0f} % [{100 * row['low']:.0f}, {100 * row['high']:.0f}]",
+            )
+            for row in reading
+        ]
+        parts.append(table(header, cells))
+    if missing:
+        parts.append("\n".join(f"- {line}" for line in missing) + "\n")
+    return "\n".join(parts)
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measures language models against llama.cpp.")
+    parser = argparse.ArgumentParser(description="Measures language models against llama.cpp and OpenVINO.")
 
-    def listed(text: str) -> list[str]:
-        return text.split(",")
+    def some_of(known: dict[str, Any]) -> Any:
+        def listed(text: str) -> list[str]:
+            given = text.split(",") if text else []
+            if unknown := [entry for entry in given if entry not in known]:
+                raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+            return given
 
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="build folder to measure")
-    parser.add_argument("--cache", type=Path, default=ROOT / "build/bench/models", help="where the models are made")
-    parser.add_argument("--work", type=Path, default=ROOT / "build/bench/work", help="artifacts, logs")
-    parser.add_argument("--output", type=Path, default=ROOT / "build/bench", help="folder of language_models.*")
-    parser.add_argument("--quantize", default="int4", help="format of our weights")
-    parser.add_argument("--peers", type=listed, default=["q4_0", "q4_k_m"], help=f"some of: {', '.join(FTYPES)}")
-    parser.add_argument("--tasks", type=listed, default=list(TASKS), help=f"some of: {', '.join(TASKS)}")
-    parser.add_argument("--pairs", type=int, default=12, help="pairs of rounds a ratio")
-    parser.add_argument("--threads", type=int, default=2)
+        return listed
+
+    peers = ["q4_0", "q4_k_m", "openvino-int4", "openvino-int4-bf16"]
+    add = parser.add_argument
+    add("--build", type=Path, default=ROOT / "build/release", help="build folder to measure")
+    add("--cache", type=Path, default=ROOT / "build/bench/models", help="where the models are made")
+    add("--work", type=Path, default=ROOT / "build/bench/work", help="artifacts, logs")
+    add("--output", type=Path, default=ROOT / "build/bench", help="folder of language_models.*")
+    add("--quantize", default="int4", help="format of our weights")
+    add("--ours", choices=("auto", "directory", "file"), default="auto", help="what ours is made of: the directory "
+        "rounded by --quantize, or the file of the peer where that is GGUF; auto: the file against q4_k_m")  # fmt: skip
+    add("--peers", type=some_of(PEERS), default=peers, help=f"some of: {', '.join(PEERS)}")
+    add("--tasks", type=some_of(TASKS), default=list(TASKS), help=f"some of: {', '.join(TASKS)}")
+    add("--pairs", type=int, default=12, help="pairs of rounds a ratio")
+    add("--threads", type=int, default=2)
     return parser.parse_args()
 
 
@@ -158,49 +264,28 @@ def main() -> int:
     described = machine.describe()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
     make_models(arguments.cache, arguments.peers)
-    artifact = arguments.work / f"llama-1.1b-{arguments.quantize}.itx"
-    artifact.parent.mkdir(parents=True, exist_ok=True)
-    command = [arguments.build / "bin/intarsia-compile", arguments.cache / "llama-1.1b"]
-    subprocess.run([*command, "-o", artifact, f"--quantize={arguments.quantize}"], check=True)
-    environment = {"PYTHONPATH": str(arguments.build / "python")}
+    session = Session(arguments)
     rows: list[dict[str, Any]] = []
+    reading: dict[str, dict[str, Any]] = {}
+    missing: list[str] = []
     for task in arguments.tasks:
-        tokens, batch = TASKS[task]
-        kind = task.split()[0]
-        flags = [kind, f"--tokens={tokens}", f"--batch={batch}", f"--threads={arguments.threads}"]
-
-        def start(name: str, engine: str, model: Path, flags: list[str] = flags, task: str = task) -> Worker:
-            log = arguments.work / "log" / f"language-{task.replace(' ', '-')}-{name.replace(' ', '-')}.log"
-            command = [sys.executable, ROOT / "bench/language_model_worker.py", engine, model, *flags]
-            return Worker(name, command, log, arguments.threads, environment)
-
         for peer in arguments.peers:
             print(f"==> {task}, {peer}", file=sys.stderr, flush=True)
-            with (
-                start("intarsia", "intarsia", artifact) as ours,
-                start(f"llama.cpp {peer}", "llama.cpp", arguments.cache / f"llama-1.1b-{peer}.gguf") as other,
-            ):
-                comparison = alternate(ours, [other], arguments.pairs, round_ms=400)[0]
-            print("  " + comparison_text(comparison), file=sys.stderr, flush=True)
-            count = batch * (tokens if kind == "prefill" else 1)
-            rows.append({"task": task, "tokens": count, **comparison.to_json()})
-    body = table(
-        ("task", "peer", f"ours ({arguments.quantize}), tokens/s", "peer, tokens/s", "ratio"),
-        [
-            (
-                row["task"],
-                row["peer"],
-                *(f"{1e3 * row['tokens'] / row[key]:.1f}" for key in ("ours_ms", "peer_ms")),
-                f"{row['ratio']:.2f} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]",
-            )
-            for row in rows
-        ],
-    )
+            try:
+                name, _ = session.ours(peer)
+                rows.append(measure_against_peer(session, task, peer))
+                if task == "decode" and name not in reading:
+                    reading[name] = measure_reading(session, peer)
+            except ValueError as error:
+                missing.append(f"{task}, {peer}: {error}")
+                print(f"  {error}", file=sys.stderr, flush=True)
     processor = f"{described['vendor']}, family {described['family']}, model {described['model']}"
+    body = render(rows, list(reading.values()), missing)
     page = f"## Language models\n\n{processor}; {arguments.threads} threads.\n\n{body}"
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "language_models.md").write_text(page)
-    (arguments.output / "language_models.json").write_text(json.dumps({"machine": described, "rows": rows}, indent=1))
+    results = {"machine": described, "rows": rows, "reading": list(reading.values()), "not_measured": missing}
+    (arguments.output / "language_models.json").write_text(json.dumps(results, indent=1))
     print(page)
     return 0
 

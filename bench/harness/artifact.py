@@ -1,9 +1,10 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an artifact consists of."""
+"""What an artifact, and the packed weights beside it, consist of."""
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,3 +47,12 @@ def measure(path: Path) -> Sizes:
         if kind != NO_BITS:
             end = max(end, offset + size)
     return Sizes(file=end, code=code, manifest=manifest)
+
+
+def stored_bytes(archive: Path) -> dict[str, int]:
+    """Bytes of each tensor in a packed archive (safetensors), by its name."""
+    with archive.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    return {name: entry["data_offsets"][1] - entry["data_offsets"][0] for name, entry in header.items()}

@@ -40,6 +40,11 @@ class Comparison:
         """Time of the peer / time of ours, [pairs]: above 1 we are the faster."""
         return np.asarray(self.peer_ms) / np.asarray(self.ours_ms)
 
+    def share(self, ours_work: float, peer_work: float) -> tuple[float, float, float]:
+        """Work a second of ours / of the peer where a call does so much of it: (value, low, high)."""
+        scale = ours_work / peer_work
+        return tuple(scale * value for value in (self.ratio, *self.interval()))
+
     @property
     def ratio(self) -> float:
         return float(np.median(self.ratios))
@@ -72,13 +77,15 @@ def geomean(comparisons: Sequence[Comparison]) -> tuple[float, float, float]:
     return value, float(low), float(high)
 
 
-def alternate(ours: Worker, peers: Sequence[Worker], pairs: int, round_ms: float = 60.0) -> list[Comparison]:
+def alternate(
+    ours: Worker, peers: Sequence[Worker], pairs: int, round_ms: float = 60.0, least: int = 3
+) -> list[Comparison]:
     """Measures ours, peer A, ours, peer B, … until each peer has `pairs` pairs.
 
-    Which side of a pair goes first changes from pair to pair. A round is some `round_ms` of calls, at least three,
+    Which side of a pair goes first changes from pair to pair. A round is some `round_ms` of calls, at least `least`,
     after calls that do not count: another process has just had the caches.
     """
-    calls = {worker.name: _calibrate(worker, round_ms) for worker in (ours, *peers)}
+    calls = {worker.name: _calibrate(worker, round_ms, least) for worker in (ours, *peers)}
     results = [Comparison(ours.name, peer.name) for peer in peers]
     for index in range(pairs):
         for peer, result in zip(peers, results, strict=True):
@@ -91,11 +98,11 @@ def alternate(ours: Worker, peers: Sequence[Worker], pairs: int, round_ms: float
     return results
 
 
-def _calibrate(worker: Worker, round_ms: float) -> int:
+def _calibrate(worker: Worker, round_ms: float, least: int) -> int:
     """Warms the engine up for about ten rounds' time and gives its calls a round."""
-    ms = statistics.median(worker.time(3, 3))
-    ms = statistics.median(worker.time(max(3, min(1000, int(5 * round_ms / ms))), 2))
-    return max(3, min(2000, math.ceil(round_ms / ms)))
+    ms = statistics.median(worker.time(least, least))
+    ms = statistics.median(worker.time(max(least, min(1000, int(5 * round_ms / ms))), min(2, least)))
+    return max(least, min(2000, math.ceil(round_ms / ms)))
 
 
 def _resampled_medians(values: np.ndarray, seed: int) -> np.ndarray:

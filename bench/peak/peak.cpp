@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // usage: intarsia-bench-peak                  prints a JSON object: each loop's best of five, with 1 and 2 threads
-//        intarsia-bench-peak f32|bf16|int8 THREADS   serves one loop as a worker of the harness
+//        intarsia-bench-peak f32|bf16|int8|read THREADS   serves one loop as a worker of the harness
 // The arithmetic loops keep 16 accumulators (x86: of the widest vector that the CPU has) in flight, which covers
 // latency times throughput of the FMA units of every core so far, and touch no memory.
 //===----------------------------------------------------------------------------------------------------------===//
@@ -162,13 +162,15 @@ double arithmeticGops(const ArithmeticLoop &loop, int threads) {
   return threads * static_cast<double>(iterations) * loop.operationsPerIteration / ms / 1e6;
 }
 
-/// All threads together read `megabytes` again and again, each its own part.
-double readGBps(size_t megabytes, int threads) {
-  size_t bytes = megabytes << 20, part = bytes / static_cast<size_t>(threads);
-  Buffer<char> memory(bytes);
-  std::memset(memory.data(), 1, bytes);
-  size_t repeats = std::max<size_t>(1, 1024 / megabytes);
-  double ms = bestMs(5, [&] {
+/// Memory that threads read, each its own part.
+class Reading {
+public:
+  Reading(size_t megabytes, int threads)
+      : memory(megabytes << 20), threads(threads), part(memory.size() / static_cast<size_t>(threads)) {
+    std::memset(memory.data(), 1, memory.size());
+  }
+
+  void run(size_t repeats) {
     inParallel(threads, [&](int thread) {
       uint64_t sum = 0;
       for (size_t i = 0; i < repeats; ++i) {
@@ -177,8 +179,22 @@ double readGBps(size_t megabytes, int threads) {
       }
       sink = static_cast<double>(sum);
     });
-  });
-  return static_cast<double>(bytes) * static_cast<double>(repeats) / ms / 1e6;
+  }
+
+  double bytes() const { return static_cast<double>(memory.size()); }
+
+private:
+  Buffer<char> memory;
+  int threads;
+  size_t part;
+};
+
+/// All threads together read `megabytes` again and again.
+double readGBps(size_t megabytes, int threads) {
+  Reading reading(megabytes, threads);
+  size_t repeats = std::max<size_t>(1, 1024 / megabytes);
+  double ms = bestMs(5, [&] { reading.run(repeats); });
+  return reading.bytes() * static_cast<double>(repeats) / ms / 1e6;
 }
 
 int report() {
@@ -208,18 +224,28 @@ int report() {
   return 0;
 }
 
+/// `count`: operations, or bytes, of a call.
+std::string readyLine(const char *what, int threads, const char *unit, double count) {
+  std::ostringstream line;
+  line << "{\"ready\": true, \"version\": \"" << what << "\", \"settings\": {\"threads\": " << threads << "}, \"" << unit
+       << "\": " << std::fixed << count << "}";
+  return line.str();
+}
+
 int serveLoop(const std::string &key, int threads) {
+  const auto save = [](const std::string &) { return false; };
+  if (key == "read" && canRead()) {
+    Reading reading(1024, threads);
+    return serve(readyLine("read 1024 MiB", threads, "bytes", reading.bytes()), [&] { reading.run(1); }, save);
+  }
   const long iterations = 1'000'000;
   for (const ArithmeticLoop &loop : loops()) {
     if (key != loop.key)
       continue;
-    std::ostringstream ready;
-    ready << "{\"ready\": true, \"version\": \"" << loop.instruction << "\", \"settings\": {\"threads\": " << threads
-          << "}, \"operations\": " << std::fixed
-          << threads * static_cast<double>(iterations) * loop.operationsPerIteration << "}";
+    double operations = threads * static_cast<double>(iterations) * loop.operationsPerIteration;
     return serve(
-        ready.str(), [&] { inParallel(threads, [&](int) { loop.run(iterations); }); },
-        [](const std::string &) { return false; });
+        readyLine(loop.instruction, threads, "operations", operations),
+        [&] { inParallel(threads, [&](int) { loop.run(iterations); }); }, save);
   }
   std::fprintf(stderr, "error: this CPU has no instruction for '%s'\n", key.c_str());
   return 1;

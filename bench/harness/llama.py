@@ -1,0 +1,114 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Llamas as files: a directory of Hugging Face, GGUF files that llama.cpp reads and makes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The shape of TinyLlama, 1.1 billion weights.
+BILLION = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "torch_dtype": "float16",
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+}
+# What llama.cpp calls its formats (llama.h, enum llama_ftype).
+FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
+
+
+def random_weights(config: Mapping[str, Any], seed: int = 1) -> dict[str, np.ndarray]:
+    """Weights by the names of Hugging Face, f16: one stretch of random numbers, from another place for each."""
+    rng = np.random.default_rng(seed)
+    numbers = (0.02 * rng.standard_normal(1 << 22, np.float32)).astype(np.float16)
+
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return np.resize(np.roll(numbers, int(rng.integers(1 << 20))), rows * columns).reshape(rows, columns)
+
+    hidden, wide, vocabulary = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    small = config["num_key_value_heads"] * hidden // config["num_attention_heads"]
+    ones = np.ones(hidden, np.float16)
+    tensors = {"model.embed_tokens.weight": matrix(vocabulary, hidden)}
+    tensors |= {"lm_head.weight": matrix(vocabulary, hidden), "model.norm.weight": ones}
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}."
+        shapes = {"q": (hidden, hidden), "k": (small, hidden), "v": (small, hidden), "o": (hidden, hidden)}
+        tensors |= {f"{at}self_attn.{name}_proj.weight": matrix(*shape) for name, shape in shapes.items()}
+        shapes = {"gate": (wide, hidden), "up": (wide, hidden), "down": (hidden, wide)}
+        tensors |= {f"{at}mlp.{name}_proj.weight": matrix(*shape) for name, shape in shapes.items()}
+        tensors |= {f"{at}{name}_layernorm.weight": ones for name in ("input", "post_attention")}
+    return tensors
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json, with rope_theta where older files have it."""
+    config = json.loads((folder / "config.json").read_text())
+    config.setdefault("rope_theta", config.get("rope_parameters", {}).get("rope_theta", 10000.0))
+    return config
+
+
+def write_directory(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a model as Hugging Face does."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(dict(tensors), folder / "model.safetensors.partial")
+    (folder / "model.safetensors.partial").rename(folder / "model.safetensors")
+
+
+def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a model as llama.cpp reads it: rows of query and key in the order of its rope, vectors in f32."""
+    import gguf
+
+    head_dim = config["hidden_size"] // config["num_attention_heads"]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_rope_dimension_count(head_dim)
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_file_type(int(next(iter(tensors.values())).dtype == np.float16))
+    writer.add_tokenizer_model("none")
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    for name, value in tensors.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            value = value.reshape(-1, 2, head_dim // 2, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
+        stored = names.get_name(name, (".weight",))
+        writer.add_tensor(stored, value if value.ndim == 2 else value.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def quantize_gguf(source: Path, target: Path, format: str) -> None:
+    """llama.cpp's own quantization of a GGUF file."""
+    import llama_cpp
+
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.ftype = FTYPES[format]
+    partial = target.with_name(f"{target.name}.partial")
+    if llama_cpp.llama_model_quantize(str(source).encode(), str(partial).encode(), ctypes.byref(parameters)):
+        raise RuntimeError(f"llama.cpp cannot make {target}")
+    partial.rename(target)
