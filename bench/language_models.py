@@ -16,8 +16,6 @@ JSON to build/bench. On a build of `make bench`:
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -28,11 +26,11 @@ import numpy as np
 from harness import llama, machine
 from harness.artifact import stored_bytes
 from harness.measures import comparison_text
+from harness.program import ROOT, NotMeasuredError, add_options, report, some_of
 from harness.ratios import alternate
 from harness.report import table
 from harness.workers import Worker
 
-ROOT = Path(__file__).resolve().parent.parent
 NAME = "llama-1.1b"
 
 
@@ -100,7 +98,7 @@ class Session:
 
         Raises
         ------
-        ValueError
+        NotMeasuredError
             The compiler has no kernel for the file's format, and stores its numbers.
         """
         source, given = self.arguments.ours, PEERS[peer]
@@ -109,8 +107,8 @@ class Session:
             artifact = self._compile(peer, file)
             stored = sum(stored_bytes(artifact.with_suffix(".safetensors")).values())
             if stored > MOST_GROWTH * file.stat().st_size:
-                raise ValueError(
-                    f"not measured: ours takes {stored >> 20} MiB for the {file.stat().st_size >> 20} MiB of {file.name}"
+                raise NotMeasuredError(
+                    f"ours takes {stored >> 20} MiB for the {file.stat().st_size >> 20} MiB of {file.name}"
                 )
             return peer, artifact
         format = self.arguments.quantize
@@ -234,35 +232,21 @@ def render(rows: list[dict[str, Any]], reading: list[dict[str, Any]], missing: l
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures language models against llama.cpp and OpenVINO.")
 
-    def some_of(known: dict[str, Any]) -> Any:
-        def listed(text: str) -> list[str]:
-            given = text.split(",") if text else []
-            if unknown := [entry for entry in given if entry not in known]:
-                raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
-            return given
-
-        return listed
-
     peers = ["q4_0", "q4_k_m", "openvino-int4", "openvino-int4-bf16"]
     add = parser.add_argument
-    add("--build", type=Path, default=ROOT / "build/release", help="build folder to measure")
-    add("--cache", type=Path, default=ROOT / "build/bench/models", help="where the models are made")
-    add("--work", type=Path, default=ROOT / "build/bench/work", help="artifacts, logs")
-    add("--output", type=Path, default=ROOT / "build/bench", help="folder of language_models.*")
     add("--quantize", default="int4", help="format of our weights")
     add("--ours", choices=("auto", "directory", "file"), default="auto", help="what ours is made of: the directory "
         "rounded by --quantize, or the file of the peer where that is GGUF; auto: the file against q4_k_m")  # fmt: skip
     add("--peers", type=some_of(PEERS), default=peers, help=f"some of: {', '.join(PEERS)}")
     add("--tasks", type=some_of(TASKS), default=list(TASKS), help=f"some of: {', '.join(TASKS)}")
-    add("--pairs", type=int, default=12, help="pairs of rounds a ratio")
-    add("--threads", type=int, default=2)
+    add_options(parser, pairs=12)
     return parser.parse_args()
 
 
 def main() -> int:
     arguments = parse()
     described = machine.describe()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
+    machine.use_cores(arguments.threads)
     make_models(arguments.cache, arguments.peers)
     session = Session(arguments)
     rows: list[dict[str, Any]] = []
@@ -276,17 +260,12 @@ def main() -> int:
                 rows.append(measure_against_peer(session, task, peer))
                 if task == "decode" and name not in reading:
                     reading[name] = measure_reading(session, peer)
-            except ValueError as error:
-                missing.append(f"{task}, {peer}: {error}")
+            except NotMeasuredError as error:
+                missing.append(f"{task} against {peer} is not measured: {error}")
                 print(f"  {error}", file=sys.stderr, flush=True)
-    processor = f"{described['vendor']}, family {described['family']}, model {described['model']}"
     body = render(rows, list(reading.values()), missing)
-    page = f"## Language models\n\n{processor}; {arguments.threads} threads.\n\n{body}"
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "language_models.md").write_text(page)
-    results = {"machine": described, "rows": rows, "reading": list(reading.values()), "not_measured": missing}
-    (arguments.output / "language_models.json").write_text(json.dumps(results, indent=1))
-    print(page)
+    results = {"rows": rows, "reading": list(reading.values()), "not_measured": missing}
+    report(arguments, described, "language_models", "Language models", body, results)
     return 0
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,13 +70,6 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def use_cores(threads: int) -> list[int]:
-    """Pins this process, and so all that it starts, to as many cores as there are threads."""
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    os.sched_setaffinity(0, cores)
-    return cores
-
-
 def commit() -> str:
     done = subprocess.run(
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
@@ -108,7 +100,7 @@ def circumstances(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     return {
         "machine": described,
-        "cores": use_cores(arguments.threads),
+        "cores": machine.use_cores(arguments.threads),
         "threads": arguments.threads,
         "pairs": arguments.pairs,
         "commit": commit(),

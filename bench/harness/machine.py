@@ -53,6 +53,18 @@ def describe() -> dict[str, Any]:
     }
 
 
+def use_cores(threads: int) -> list[int]:
+    """Pins this process, and so all that it starts, to as many cores as there are threads."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    os.sched_setaffinity(0, cores)
+    return cores
+
+
+def processor(machine: dict[str, Any]) -> str:
+    """Vendor and model, for the head of a short report."""
+    return f"{machine['vendor']}, family {machine['family']}, model {machine['model']}"
+
+
 def sentence(machine: dict[str, Any], cores: Sequence[int]) -> str:
     """The description as one line of a report."""
     kind = "virtual machine" if machine["virtual"] else "machine"

@@ -1,0 +1,53 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the programs about language models have in common: options, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from harness import machine
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class NotMeasuredError(Exception):
+    """Says why a figure is left out."""
+
+
+def some_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """The type of an option that takes some of `known`, with commas between them."""
+
+    def listed(text: str) -> list[str]:
+        given = [entry for entry in text.split(",") if entry]
+        if unknown := [entry for entry in given if entry not in known]:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+        return given
+
+    return listed
+
+
+def add_options(parser: argparse.ArgumentParser, pairs: int) -> None:
+    """Where things are, and how thoroughly to measure."""
+    add = parser.add_argument
+    add("--build", type=Path, default=ROOT / "build/release", help="build folder to measure")
+    add("--cache", type=Path, default=ROOT / "build/bench/models", help="where models are made")
+    add("--work", type=Path, default=ROOT / "build/bench/work", help="artifacts, logs")
+    add("--output", type=Path, default=ROOT / "build/bench", help="folder of the results, Markdown and JSON")
+    add("--pairs", type=int, default=pairs, help="pairs of rounds a ratio (default: %(default)s)")
+    add("--threads", type=int, default=2)
+
+
+def report(
+    arguments: argparse.Namespace, described: dict[str, Any], name: str, title: str, body: str, results: dict[str, Any]
+) -> None:
+    """Prints a page, and writes it and the results beside each other; `described`: the machine, before all else."""
+    page = f"## {title}\n\n{machine.processor(described)}; {arguments.threads} threads.\n\n{body}"
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / f"{name}.md").write_text(page)
+    (arguments.output / f"{name}.json").write_text(json.dumps({"machine": described, **results}, indent=1) + "\n")
+    print(page)
