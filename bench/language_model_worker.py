@@ -15,7 +15,6 @@ usage: language_model_worker.py intarsia|llama.cpp|openvino|openvino-bf16 MODEL 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import sys
@@ -24,6 +23,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from harness.llama import load_llama_cpp
 
 ROOM = 256  # tokens that are decoded before a prompt is computed again
 
@@ -101,12 +101,7 @@ class LlamaCpp(Engine):
     """llama.cpp's C interface, through the ctypes binding."""
 
     def load(self, model: str) -> None:
-        import llama_cpp
-
-        self.api = api = llama_cpp
-        api.llama_backend_init()
-        self._quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
-        api.llama_log_set(self._quiet, ctypes.c_void_p(0))
+        self.api = api = load_llama_cpp()
         parameters = api.llama_model_default_params()
         parameters.n_gpu_layers = 0
         self.model = api.llama_model_load_from_file(model.encode(), parameters)
@@ -125,23 +120,23 @@ class LlamaCpp(Engine):
         self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
         self.length = 0
 
-    def append(self, ids: list[list[int]]) -> None:
+    def append(self, ids: list[list[int]], every_token: bool = False) -> None:
         batch, count = self.tokens_of_call, 0
         for sequence, tokens in enumerate(ids):
             for offset, token in enumerate(tokens):
                 batch.token[count], batch.pos[count] = token, self.length + offset
                 batch.n_seq_id[count], batch.seq_id[count][0] = 1, sequence
-                batch.logits[count] = offset + 1 == len(tokens)
+                batch.logits[count] = every_token or offset + 1 == len(tokens)
                 count += 1
         batch.n_tokens = count
         if self.api.llama_decode(self.context, batch) != 0:
             raise RuntimeError("llama_decode failed")
         self.api.llama_synchronize(self.context)
-        self.last = np.cumsum([len(tokens) for tokens in ids]) - 1
+        self.outputs = range(count) if every_token else np.cumsum([len(tokens) for tokens in ids]) - 1
 
     def logits(self) -> np.ndarray:
         size = self.api.llama_vocab_n_tokens(self.api.llama_model_get_vocab(self.model))
-        rows = [self.api.llama_get_logits_ith(self.context, int(index)) for index in self.last]
+        rows = [self.api.llama_get_logits_ith(self.context, int(index)) for index in self.outputs]
         return np.stack([np.ctypeslib.as_array(row, shape=(size,)) for row in rows])
 
 

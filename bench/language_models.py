@@ -144,9 +144,10 @@ def least_cosine(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def weight_bytes_of_a_token(tensors: dict[str, int]) -> int:
-    """What a decoding step reads of a packed archive: all but the embedding, of which it reads a row."""
+    """What a decoding step reads of a packed archive: of an embedding that is not the head too, it reads a row."""
     tables = ("model.embed_tokens.weight", "token_embd.weight")
-    return sum(size for name, size in tensors.items() if not name.startswith(tables))
+    has_head = any(name.startswith(("lm_head.weight", "output.weight")) for name in tensors)
+    return sum(size for name, size in tensors.items() if not (has_head and name.startswith(tables)))
 
 
 def measure_against_peer(session: Session, task: str, peer: str) -> dict[str, Any]:

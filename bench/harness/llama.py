@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,18 @@ BILLION = {
 }
 # What llama.cpp calls its formats (llama.h, enum llama_ftype).
 FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
+
+
+@functools.cache
+def load_llama_cpp() -> Any:
+    """The binding of llama.cpp's C interface, silent."""
+    import llama_cpp
+
+    silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+    llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
+    llama_cpp.log_callback_kept_alive = silent
+    llama_cpp.llama_backend_init()
+    return llama_cpp
 
 
 def random_weights(config: Mapping[str, Any], seed: int = 1) -> dict[str, np.ndarray]:
@@ -104,8 +117,7 @@ def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.n
 
 def quantize_gguf(source: Path, target: Path, format: str) -> None:
     """llama.cpp's own quantization of a GGUF file."""
-    import llama_cpp
-
+    llama_cpp = load_llama_cpp()
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = FTYPES[format]
     partial = target.with_name(f"{target.name}.partial")

@@ -1,0 +1,40 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models that measurements make: the directory and the GGUF file are the same model."""
+
+from __future__ import annotations
+
+import intarsia
+import numpy as np
+from harness import llama
+
+SMALL = llama.BILLION | {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 100,
+    "max_position_embeddings": 64,
+}
+
+
+def test_directory_and_gguf_are_one_model(tools, tmp_path):
+    tensors = llama.random_weights(SMALL)
+    assert {value.dtype for value in tensors.values()} == {np.dtype(np.float16)}
+    assert not np.array_equal(tensors["lm_head.weight"], tensors["model.embed_tokens.weight"])
+    llama.write_directory(tmp_path / "small", SMALL, tensors)
+    llama.write_gguf(tmp_path / "small.gguf", llama.read_config(tmp_path / "small"), tensors)
+    ids = [[1, 5, 9, 2, 70, 33]]
+    logits = []
+    for source in ("small", "small.gguf"):
+        tools.compile(tmp_path / source, "-o", tmp_path / f"{source}.itx", "--kv=f32")
+        logits.append(intarsia.Generator(tmp_path / f"{source}.itx").logits(ids)[0])
+    assert np.abs(logits[0]).max() > 1e-2
+    np.testing.assert_allclose(logits[1], logits[0], atol=1e-5)
+
+
+def test_rope_theta_of_newer_directories(tmp_path):
+    for text in ('{"rope_theta": 500.0}', '{"rope_parameters": {"rope_theta": 500.0}}'):
+        (tmp_path / "config.json").write_text(text)
+        assert llama.read_config(tmp_path)["rope_theta"] == 500
