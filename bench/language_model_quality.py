@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from harness import llama, machine
 from harness.artifact import stored_bytes
-from harness.program import ROOT, add_options, report, some_of
+from harness.program import ROOT, add_options, compile_model, report, some_of
 from harness.report import table
 from harness.workers import Worker
 
@@ -59,7 +59,7 @@ def token_by_token(step: Callable[[np.ndarray, int], np.ndarray], windows: np.nd
 
 
 class Session:
-    """Compiles and keeps what was compiled."""
+    """Compiles, and makes what is measured."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -67,9 +67,7 @@ class Session:
 
     def compile(self, source: Path, name: str, *flags: str) -> Path:
         artifact = self.arguments.work / "quality" / f"{name}.itx"
-        artifact.parent.mkdir(parents=True, exist_ok=True)
-        command = [self.arguments.build / "bin/intarsia-compile", source, "-o", artifact, *flags]
-        subprocess.run(command, check=True, capture_output=not sys.stderr.isatty())
+        compile_model(self.arguments.build, source, artifact, *flags)
         return artifact
 
     def windows(self) -> np.ndarray:
@@ -222,10 +220,14 @@ def measure_memory(session: Session) -> list[dict[str, Any]]:
     environment = os.environ | {"PYTHONPATH": str(session.arguments.build / "python")}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     python = json.loads(done.stdout.splitlines()[-1])
+    # Python with what it imports, which a server that is written in Python has in any case.
+    count = "import intarsia; print(open('/proc/self/statm').read().split()[1])"
+    done = subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=True, env=environment)
+    python["interpreter_bytes"] = int(done.stdout) * os.sysconf("SC_PAGE_SIZE")
     rows = []
-    for name, value in (("C", c), ("Python", python)):
+    for name, value in (("C", c | {"interpreter_bytes": 0}), ("Python", python)):
+        kept = {key: value[key] for key in ("resident_bytes", "cache_bytes", "interpreter_bytes")}
         ratio = (value["resident_bytes"] - value["cache_bytes"]) / archive
-        kept = {key: value[key] for key in ("resident_bytes", "cache_bytes")}
         rows.append({"from": name, "archive_bytes": archive, "ratio": ratio, **kept})
         say(f"  {name}: {ratio:.3f}")
     return rows
@@ -285,7 +287,10 @@ def render(results: dict[str, list[dict[str, Any]]]) -> str:
         cells = [
             (
                 row["from"],
-                *(f"{row[key] / 1e6:.1f}" for key in ("resident_bytes", "cache_bytes", "archive_bytes")),
+                *(
+                    f"{row[key] / 1e6:.1f}"
+                    for key in ("resident_bytes", "cache_bytes", "interpreter_bytes", "archive_bytes")
+                ),
                 f"{row['ratio']:.3f}",
             )
             for row in rows

@@ -16,7 +16,6 @@ JSON to build/bench. On a build of `make bench`:
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ import numpy as np
 from harness import llama, machine
 from harness.artifact import stored_bytes
 from harness.measures import comparison_text
-from harness.program import ROOT, NotMeasuredError, add_options, report, some_of
+from harness.program import ROOT, NotMeasuredError, add_options, compile_model, report, some_of
 from harness.ratios import alternate
 from harness.report import table
 from harness.workers import Worker
@@ -87,11 +86,10 @@ def make_models(cache: Path, peers: list[str]) -> None:
 
 
 class Session:
-    """Compiles, starts engines and keeps what was compiled."""
+    """Compiles and starts engines."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
-        self._compiled: dict[str, Path] = {}
 
     def ours(self, peer: str) -> tuple[str, Path]:
         """Name and artifact of our side against a peer.
@@ -116,11 +114,7 @@ class Session:
 
     def _compile(self, name: str, source: Path, *flags: str) -> Path:
         artifact = self.arguments.work / f"{NAME}-{name}.itx"
-        if name not in self._compiled:
-            artifact.parent.mkdir(parents=True, exist_ok=True)
-            command = [self.arguments.build / "bin/intarsia-compile", source, "-o", artifact, *flags]
-            subprocess.run(command, check=True)
-            self._compiled[name] = artifact
+        compile_model(self.arguments.build, source, artifact, *flags)
         return artifact
 
     def start(self, name: str, engine: str, model: Path, task: str) -> Worker:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,19 @@ def add_options(parser: argparse.ArgumentParser, pairs: int) -> None:
     add("--output", type=Path, default=ROOT / "build/bench", help="folder of the results, Markdown and JSON")
     add("--pairs", type=int, default=pairs, help="pairs of rounds a ratio (default: %(default)s)")
     add("--threads", type=int, default=2)
+
+
+def compile_model(build: Path, source: Path, artifact: Path, *flags: str) -> None:
+    """Compiles, unless the artifact is newer than compiler and model; its name says with which flags."""
+    compiler = build / "bin/intarsia-compile"
+    read = [compiler, *(source.iterdir() if source.is_dir() else [source])]
+    if artifact.exists() and artifact.stat().st_mtime > max(path.stat().st_mtime for path in read):
+        return
+    artifact.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(compiler), str(source), "-o", str(artifact), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
 
 
 def report(

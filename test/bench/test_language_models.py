@@ -31,11 +31,11 @@ def session(tmp_path, monkeypatch):
     made = language_models.Session(arguments)
     made.stored, made.commands = 1000, []
 
-    def compile_(command: list[object], check: bool) -> None:
-        made.commands.append([str(part) for part in command[1:]])
-        write_archive(Path(str(command[3])).with_suffix(".safetensors"), {"w": made.stored})
+    def compile_(build: Path, source: Path, artifact: Path, *flags: str) -> None:
+        made.commands.append((source, *flags))
+        write_archive(artifact.with_suffix(".safetensors"), {"w": made.stored})
 
-    monkeypatch.setattr(language_models.subprocess, "run", compile_)
+    monkeypatch.setattr(language_models, "compile_model", compile_)
     for peer in language_models.PEERS.values():
         (tmp_path / peer.file).write_bytes(bytes(1000))
     return made
@@ -44,10 +44,9 @@ def session(tmp_path, monkeypatch):
 def test_what_ours_is_made_of(session, tmp_path):
     rounded = ("int4", tmp_path / "llama-1.1b-int4.itx")
     assert [session.ours(peer) for peer in ("q4_0", "openvino-int4")] == [rounded, rounded]
-    assert len(session.commands) == 1
+    assert session.commands == [(tmp_path / "llama-1.1b", "--quantize=int4")] * 2
     assert session.ours("q4_k_m") == ("q4_k_m", tmp_path / "llama-1.1b-q4_k_m.itx")
-    assert session.commands[1][0].endswith("llama-1.1b-q4_k_m.gguf")
-    assert not any("--quantize" in word for word in session.commands[1])
+    assert session.commands[2:] == [(tmp_path / "llama-1.1b-q4_k_m.gguf",)]
     session.arguments.ours = "file"
     assert [session.ours(peer)[0] for peer in ("q4_0", "openvino-int4")] == ["q4_0", "int4"]
     session.arguments.ours = "directory"

@@ -8,22 +8,12 @@ import intarsia
 import numpy as np
 from harness import llama
 
-SMALL = llama.BILLION | {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 100,
-    "max_position_embeddings": 64,
-}
 
-
-def test_directory_and_gguf_are_one_model(tools, tmp_path):
-    tensors = llama.random_weights(SMALL)
+def test_directory_and_gguf_are_one_model(tools, tmp_path, small_config):
+    tensors = llama.random_weights(small_config)
     assert {value.dtype for value in tensors.values()} == {np.dtype(np.float16)}
     assert not np.array_equal(tensors["lm_head.weight"], tensors["model.embed_tokens.weight"])
-    llama.write_directory(tmp_path / "small", SMALL, tensors)
+    llama.write_directory(tmp_path / "small", small_config, tensors)
     llama.write_gguf(tmp_path / "small.gguf", llama.read_config(tmp_path / "small"), tensors)
     ids = [[1, 5, 9, 2, 70, 33]]
     logits = []
