@@ -33,7 +33,9 @@ def test_blocks_mean_numbers(format):
 
 @pytest.mark.parametrize("format", ["int4", "q4_0"])
 def test_products(session, format):
-    artifact, numbers = session.compile(linears.Linear(format, 256, 96))
+    linear = linears.Linear(format, 256, 96)
+    artifact = session.compile(linear)
+    numbers = linears.first_numbers(linear, artifact.parent)
     x = values_of(5 * 256, 1).reshape(5, 256)
     y, expected = np.asarray(intarsia.load(artifact).main(x)), x @ numbers.T
     assert (y * expected).sum() / np.linalg.norm(y) / np.linalg.norm(expected) > linears.LEAST_COSINE
