@@ -46,8 +46,6 @@ LEAST_COSINE = 0.98
 CHECKED = 256  # outputs that are compared
 # Weights that take this much more than their codes are stored as numbers.
 MOST_GROWTH = 1.25
-# The result's memory stays with the process, as a model's workspace does, in place of being mapped for each call.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 31)}
 
 MODULE = """\
 nn.archive @weights {{file = "w.safetensors"}}
@@ -156,7 +154,7 @@ class Session:
     def start(self, linear: Linear, rows: int, artifacts: list[Path]) -> Worker:
         command = [self.arguments.build / "bin/intarsia-bench-gemm", str(rows), str(linear.k), *artifacts]
         log = self.arguments.work / f"log/linear-{linear.key}.log"
-        return Worker(linear.format, command, log, self.arguments.threads, KEEP_MEMORY)
+        return Worker(linear.format, command, log, self.arguments.threads)
 
     def peak(self, loop: str) -> Worker:
         command = [self.arguments.build / "bin/intarsia-bench-peak", loop, str(self.arguments.threads)]
