@@ -90,6 +90,7 @@ class Session:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
+        self._refused: dict[str, str] = {}
 
     def ours(self, peer: str) -> tuple[str, Path]:
         """Name and artifact of our side against a peer.
@@ -101,16 +102,21 @@ class Session:
         """
         source, given = self.arguments.ours, PEERS[peer]
         if given.reads_ours and (source == "file" or (source == "auto" and peer in ALWAYS_FROM_FILE)):
-            file = self.arguments.cache / given.file
-            artifact = self._compile(peer, file)
-            stored = sum(stored_bytes(artifact.with_suffix(".safetensors")).values())
-            if stored > MOST_GROWTH * file.stat().st_size:
-                raise NotMeasuredError(
-                    f"ours takes {stored >> 20} MiB for the {file.stat().st_size >> 20} MiB of {file.name}"
-                )
-            return peer, artifact
+            return peer, self._compile_file(peer, self.arguments.cache / given.file)
         format = self.arguments.quantize
         return format, self._compile(format, self.arguments.cache / NAME, f"--quantize={format}")
+
+    def _compile_file(self, name: str, file: Path) -> Path:
+        if name not in self._refused:
+            artifact = self._compile(name, file)
+            archive = artifact.with_suffix(".safetensors")
+            stored, given = sum(stored_bytes(archive).values()), file.stat().st_size
+            if stored <= MOST_GROWTH * given:
+                return artifact
+            self._refused[name] = f"ours takes {stored >> 20} MiB for the {given >> 20} MiB of {file.name}"
+            artifact.unlink()
+            archive.unlink()
+        raise NotMeasuredError(self._refused[name])
 
     def _compile(self, name: str, source: Path, *flags: str) -> Path:
         artifact = self.arguments.work / f"{NAME}-{name}.itx"

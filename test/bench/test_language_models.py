@@ -33,6 +33,7 @@ def session(tmp_path, monkeypatch):
 
     def compile_(build: Path, source: Path, artifact: Path, *flags: str) -> None:
         made.commands.append((source, *flags))
+        artifact.touch()
         write_archive(artifact.with_suffix(".safetensors"), {"w": made.stored})
 
     monkeypatch.setattr(language_models, "compile_model", compile_)
@@ -55,8 +56,11 @@ def test_what_ours_is_made_of(session, tmp_path):
 
 def test_numbers_in_place_of_codes_are_no_rival(session):
     session.stored = 7000
-    with pytest.raises(NotMeasuredError, match="q4_k_m"):
-        session.ours("q4_k_m")
+    for _ in range(2):
+        with pytest.raises(NotMeasuredError, match="q4_k_m"):
+            session.ours("q4_k_m")
+    assert len(session.commands) == 1
+    assert not list(session.arguments.work.glob("*.safetensors"))
 
 
 def test_what_a_token_reads():
