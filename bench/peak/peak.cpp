@@ -227,8 +227,8 @@ int report() {
 /// `count`: operations, or bytes, of a call.
 std::string readyLine(const char *what, int threads, const char *unit, double count) {
   std::ostringstream line;
-  line << "{\"ready\": true, \"version\": \"" << what << "\", \"settings\": {\"threads\": " << threads << "}, \"" << unit
-       << "\": " << std::fixed << count << "}";
+  line << "{\"ready\": true, \"version\": \"" << what << "\", \"settings\": {\"threads\": " << threads << "}, \""
+       << unit << "\": " << std::fixed << count << "}";
   return line.str();
 }
 
