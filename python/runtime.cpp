@@ -159,6 +159,20 @@ public:
     return names;
   }
 
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < itx_module_file_count(module); ++i)
+      names.push_back(itx_module_file_name(module, i));
+    return names;
+  }
+
+  nb::bytes file(const std::string &name) const {
+    const void *data = nullptr;
+    size_t bytes = 0;
+    check(itx_module_file(module, name.c_str(), &data, &bytes));
+    return nb::bytes(data, bytes);
+  }
+
   nb::dict signature(const std::string &name) const {
     const itx_function *function = find(name);
     nb::list inputs;
@@ -365,6 +379,8 @@ NB_MODULE(_runtime, m) {
       .def_prop_ro("manifest", &Module::manifest)
       .def_prop_ro("variant", &Module::variant)
       .def_prop_ro("functions", &Module::functions)
+      .def_prop_ro("files", &Module::files)
+      .def("file", &Module::file, nb::arg("name"))
       .def("signature", &Module::signature, nb::arg("function"))
       .def("input_index", &Module::inputIndex, nb::arg("function"), nb::arg("input"))
       .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("capsules"));

@@ -96,6 +96,17 @@ def glossary_artifact(tools: Tools, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
+def wordless_artifact(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the same model, compiled from a folder without a tokenizer."""
+    folder = tmp_path_factory.mktemp("wordless")
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).symlink_to(SOURCE / "examples" / "glossary" / name)
+    (folder / "out").mkdir()
+    tools.compile(folder, "-o", folder / "out" / "glossary.itx")
+    return folder / "out" / "glossary.itx"
+
+
+@pytest.fixture(scope="session")
 def minilm_golden() -> dict[str, np.ndarray]:
     """What PyTorch and sentence-transformers computed."""
     with np.load(SOURCE / "test" / "EndToEnd" / "goldens" / "minilm.npz") as arrays:

@@ -237,8 +237,23 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
                            << " is unknown; known are nn.name, nn.sizes, nn.state";
 }
 
+static LogicalResult verifyFiles(Operation *op, NamedAttribute attribute) {
+  if (!isa<ModuleOp>(op))
+    return op->emitOpError() << "nn.files stands on an op that is no module";
+  auto list = dyn_cast<ArrayAttr>(attribute.getValue());
+  if (!list || !llvm::all_of(list, llvm::IsaPred<StringAttr>))
+    return op->emitOpError() << "nn.files is " << attribute.getValue() << ", must be a list of names";
+  llvm::SmallPtrSet<Attribute, 8> names;
+  for (Attribute file : list)
+    if (cast<StringAttr>(file).empty() || !names.insert(file).second)
+      return op->emitOpError() << "nn.files lists " << file << ", must list names, each once";
+  return success();
+}
+
 LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
+  if (name == "nn.files")
+    return verifyFiles(op, attribute);
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return op->emitOpError() << name << " stands on an op that is no function";

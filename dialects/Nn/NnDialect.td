@@ -20,6 +20,11 @@ def Nn_Dialect : Dialect {
     Shapes are written as lists of names: `[batch, sequence, features]`. Data is f32, bf16 or f16; sums, means and
     exponentials are computed in f32.
 
+    Attributes on modules:
+
+    - `nn.files = ["tokenizer.json"]`: files beside the weights that the artifact carries, for programs that make text.
+      Of a GGUF file that is what its metadata say about the tokenizer, as the JSON file `tokenizer.gguf.json`.
+
     Attributes on functions:
 
     - `nn.size_limits = {sequence = 512}`: the largest value of a size; a call with more is refused.

@@ -30,7 +30,7 @@ def main() -> None:
     started = time.perf_counter()
     module = intarsia.compile(MODEL, output=options.output)
     print(f"Compiled in {time.perf_counter() - started:.2f} s: {os.path.relpath(options.output)}")
-    generator = intarsia.Generator(module, tokenizer=MODEL)
+    generator = intarsia.Generator(module)
     print("A language model of six million parameters makes up dictionary entries:\n")
     tokens, seconds = 0, 0.0
     for entry in ENTRIES:
@@ -43,8 +43,7 @@ def main() -> None:
         print()
     print(f"\n{tokens / seconds:.0f} pieces of text a second ({intarsia.threads()} threads)")
     print("\nWhat to try next:")
-    model, artifact = os.path.relpath(MODEL), os.path.relpath(options.output)
-    command = f'generate {artifact} "run (verb):" --tokenizer={model}'
+    command = f'generate {os.path.relpath(options.output)} "run (verb):"'
     print(f"  PYTHONPATH=build/dev/python .venv/bin/python -m intarsia {command}")
 
 

@@ -171,6 +171,15 @@ ITX_API const char *itx_module_manifest(const itx_module *module);
 /* Name of the target variant that runs, e.g. "x86-64-v4". */
 ITX_API const char *itx_module_variant(const itx_module *module);
 
+/* Files of the model that the artifact carries, with their folders: of a language model "tokenizer.json",
+ * "tokenizer_config.json", … or, where it comes from a GGUF file, "tokenizer.gguf.json": the metadata that begin with
+ * tokenizer., as JSON. A null pointer past the end. */
+ITX_API size_t itx_module_file_count(const itx_module *module);
+ITX_API const char *itx_module_file_name(const itx_module *module, size_t index);
+/* The bytes of such a file, which live as long as the module. ITX_NOT_FOUND with a list of those that there are,
+ * ITX_CORRUPT when they do not have the hash that the artifact says. */
+ITX_API itx_status itx_module_file(const itx_module *module, const char *name, const void **data, size_t *bytes);
+
 /* ---- Functions and their signatures ----------------------------------------------------------------------- */
 
 typedef struct itx_function itx_function; /* lives as long as its module */

@@ -232,6 +232,14 @@ llvm::Expected<std::string> makeManifest(const ModuleTables &tables, const targe
       json.attribute("hash", weights.hash);
       strings("tensors", weights.tensors);
     });
+    json.attributeArray("files", [&] {
+      for (const PackedFile &file : weights.files)
+        json.object([&] {
+          json.attribute("name", file.name);
+          json.attribute("tensor", file.tensor);
+          json.attribute("hash", file.hash);
+        });
+    });
     json.attributeArray("functions", [&] {
       for (Operation *function : tables.functions)
         error = joinErrors(std::move(error), Writer(json).function(cast<func::FuncOp>(function)));

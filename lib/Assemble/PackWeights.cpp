@@ -10,6 +10,7 @@
 #include "intarsia/Assemble.h"
 #include "intarsia/BlockPanels.h"
 #include "intarsia/module_abi.h"
+#include "lib/Assemble/CarriedFiles.h"
 #include "lib/Assemble/Mxfp4.h"
 #include "lib/Assemble/WeightItem.h"
 #include "lib/Runtime/Core/Hash.h"
@@ -106,7 +107,8 @@ std::vector<char> dataOf(DenseElementsAttr value) {
 struct WeightPacker::State {
   explicit State(ModuleOp module, StringRef directory) : archives(module, directory) {}
   Archives archives;
-  std::vector<Item> items; // in the order of the module
+  std::vector<Item> items; // in the order of the module, files after them
+  std::vector<PackedFile> files;
   llvm::StringSet<> names;
   std::map<std::string_view, std::set<const SafetensorsEntry *>> decoded; // tensors by their type
 
@@ -115,6 +117,8 @@ struct WeightPacker::State {
 };
 
 llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
+  void add(CarriedFile file);
+  void makeUnique(std::string &name);
   auto type = cast<RankedTensorType>(constant.getType());
   Item item;
   item.dtype = safetensorsDtype(type.getElementType()).str();
@@ -234,9 +238,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
         return createStringError("tensor '" + part->name + "' is " + typeText(part->dtype, part->shape) +
                                  " in its archive, the model reads rows of " + Twine(item.columns));
   }
-  std::string name = item.name;
-  for (unsigned count = 2; !names.insert(item.name).second; ++count)
-    item.name = name + "." + std::to_string(count);
+  makeUnique(item.name);
   items.push_back(std::move(item));
   return llvm::Error::success();
 }
@@ -245,6 +247,25 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
 /// ask for tensors without gaps, so gaps are tensors too.
 std::string WeightPacker::State::header(llvm::StringRef owner, std::vector<Item> &padding) {
   uint64_t offset = 0;
+void WeightPacker::State::add(CarriedFile file) {
+  Item item;
+  item.name = "file." + file.name;
+  makeUnique(item.name);
+  item.dtype = "U8";
+  item.elementBytes = 1;
+  item.bytes = file.bytes.size();
+  item.fileShape = {int64_t(item.bytes)};
+  item.data = std::move(file.bytes);
+  files.push_back({file.name, item.name, runtime::hashTextOf(item.data.data(), item.data.size())});
+  items.push_back(std::move(item));
+}
+
+void WeightPacker::State::makeUnique(std::string &name) {
+  std::string first = name;
+  for (unsigned count = 2; !names.insert(name).second; ++count)
+    name = first + "." + std::to_string(count);
+}
+
   for (Item &item : items) {
     item.begin = offset;
     offset += item.bytes;
@@ -309,6 +330,11 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
   for (const auto &[type, tensors] : packer.state->decoded) {
     decoded += (count ? ", " : "") + std::to_string(tensors.size()) + " " + std::string(type);
     count += tensors.size();
+  auto files = readCarriedFiles(module, archiveDirectory);
+  if (!files)
+    return files.takeError();
+  for (CarriedFile &file : *files)
+    packer.state->add(std::move(file));
   }
   if (count)
     emitRemark(module.getLoc()) << count << (count == 1 ? " tensor is" : " tensors are")
@@ -324,7 +350,8 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   std::string header = state->header(owner, padding);
 
   std::vector<const Item *> placed;
-  for (const Item &item : state->items)
+  for (const Item &item : llvm::ArrayRef(state->items).drop_back(state->files.size()))
+  result.files = state->files;
     placed.push_back(&item);
   for (const Item &item : padding)
     placed.push_back(&item);

@@ -20,9 +20,16 @@
 
 namespace intarsia::assemble {
 
+/// A file that the packed archive holds as a tensor of bytes.
+struct PackedFile {
+  std::string name, tensor;
+  std::string hash; ///< XXH3-128
+};
+
 /// What a manifest says about the packed archive.
 struct PackedWeights {
   std::vector<std::string> tensors; ///< in the order of the module's rt.constants
+  std::vector<PackedFile> files;
   uint64_t bytes = 0;
   std::string headerHash, hash; ///< XXH3-128
 };

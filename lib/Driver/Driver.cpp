@@ -286,6 +286,10 @@ llvm::Error Compilation::load() {
   for (auto archive : module->getOps<nn::ArchiveOp>())
     if (llvm::Error error = checkNotReplaced(archiveDirectory() + "/" + archive.getFile().str()))
       return error;
+  if (auto files = (*module)->getAttrOfType<ArrayAttr>("nn.files"))
+    for (StringRef file : files.getAsValueRange<StringAttr>())
+      if (llvm::Error error = checkNotReplaced(archiveDirectory() + "/" + file.str()))
+        return error;
   if (stopsAt(Phase::Assemble))
     if (llvm::Error error = checkWeights(*module, archiveDirectory()))
       return error;

@@ -45,9 +45,15 @@ def _progress() -> Iterator[Callable[[str], None]]:
             print(file=sys.stderr)
 
 
+def _token_ids(prompt: str) -> str | list[int]:
+    """Return the ids that a prompt holds; a text stays one, and is refused where it is encoded."""
+    words = prompt.split()
+    return [int(word) for word in words] if words and all(word.isdecimal() for word in words) else prompt
+
+
 def _generate(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, tokenizer=options.tokenizer)
-    prompt = options.prompt if generator.tokenizer is not None else [int(token) for token in options.prompt.split()]
+    prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
     sampling = {name: getattr(options, name) for name in SAMPLING}
     rules = {
         "json_schema": options.json_schema and options.json_schema.read_text(encoding="utf-8"),
@@ -75,15 +81,10 @@ def _generate(options: argparse.Namespace) -> None:
 def _chat(options: argparse.Namespace) -> int:
     template = options.chat_template and options.chat_template.read_text(encoding="utf-8")
     generator = Generator(options.artifact, tokenizer=options.tokenizer, chat_template=template)
-    if generator.tokenizer is None:
-        raise InvalidArgumentError(
-            f"{options.artifact}: no tokenizer.json lies beside it; give the model's folder, or its GGUF file, as "
-            "--tokenizer",
-            "invalid argument",
-        )
+    generator._need_tokenizer("a chat")
     if generator.chat_template is None:
         raise InvalidArgumentError(
-            f"{options.artifact}: has no chat template beside its tokenizer, it is no model for chats; "
+            f"{options.artifact}: its tokenizer comes without a chat template, it is no model for chats; "
             "`intarsia generate` continues texts, --chat-template takes a template from elsewhere",
             "invalid argument",
         )
@@ -160,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--threads", type=int, default=0, help="threads to compute with (default: all)")
         return made
 
-    tokenizer = "tokenizer.json, the folder that holds it, or a GGUF file (default: the one beside the artifact)"
+    tokenizer = "tokenizer.json, the folder that holds it, or a GGUF file (default: the artifact's own)"
 
     def sampling(one: argparse.ArgumentParser, temperature: float, max_tokens: int) -> None:
         add = one.add_argument
@@ -201,7 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     one = command(commands, "perplexity", "say how well the model predicts a text")
     one.set_defaults(run=_perplexity)
     one.add_argument("file", type=Path, metavar="FILE", help="UTF-8 text")
-    one.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json, or the folder that holds it")
+    one.add_argument("--tokenizer", type=Path, help=tokenizer)
     one.add_argument("--window", type=int, default=192, help="tokens predicted in a window (default: %(default)s)")
     one.add_argument("--windows", type=int, default=0, help="stop after so many (default: all)")
     one.add_argument("--lines", action="store_true", help="each line is a text of its own, with beginning and end")

@@ -9,12 +9,13 @@ import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from ._errors import InvalidArgumentError, NotFoundError
+from ._files import Files
 
 #: The special tokens that templates may name; transformers has the same list (SPECIAL_TOKENS_ATTRIBUTES).
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -109,14 +110,14 @@ class ChatTemplate:
         )
 
 
-def open_chat_template(folder: Path) -> ChatTemplate | None:
-    """Return the chat template of a Hugging Face directory, or None where it has none.
+def open_chat_template(files: Files) -> ChatTemplate | None:
+    """Return the chat template among a model's files, or None where there is none.
 
     ``chat_template.jinja`` and ``additional_chat_templates/*.jinja`` go before ``chat_template.json`` and
     ``tokenizer_config.json``, as in transformers.
     """
-    config = read_json(folder / "tokenizer_config.json")
-    special = {**read_json(folder / "special_tokens_map.json"), **config}
+    config = files.json("tokenizer_config.json")
+    special = {**files.json("special_tokens_map.json"), **config}
     tokens = {}
     for name in SPECIAL_TOKENS:
         value = special.get(name)
@@ -124,17 +125,21 @@ def open_chat_template(folder: Path) -> ChatTemplate | None:
         if isinstance(value, str):
             tokens[name] = value
     templates: dict[str, str] = {}
-    if (folder / "chat_template.jinja").is_file():
-        templates["default"] = _read(folder / "chat_template.jinja")
-    for file in sorted(folder.glob("additional_chat_templates/*.jinja")):
-        templates[file.stem] = _read(file)
+    default = files.text("chat_template.jinja")
+    if default is not None:
+        templates["default"] = default
+    for name in files.names("additional_chat_templates", ".jinja"):
+        templates[PurePosixPath(name).stem] = files.text(name) or ""
     if not templates:
-        found = read_json(folder / "chat_template.json").get("chat_template") or config.get("chat_template")
-        templates = _by_name(found, folder)
+        stored = files.json("chat_template.json").get("chat_template")
+        found, name = (
+            (stored, "chat_template.json") if stored else (config.get("chat_template"), "tokenizer_config.json")
+        )
+        templates = _by_name(found, files.place(name))
     return ChatTemplate(templates, tokens) if templates else None
 
 
-def _by_name(found: Any, folder: Path) -> dict[str, str]:
+def _by_name(found: Any, place: str) -> dict[str, str]:
     """Return templates by name, from one text or a list of ``{"name": …, "template": …}``."""
     if not found:
         return {}
@@ -147,28 +152,8 @@ def _by_name(found: Any, folder: Path) -> dict[str, str]:
     except (KeyError, TypeError):
         pass
     raise InvalidArgumentError(
-        f"{folder}: chat_template is neither a text nor a list of names with templates", "invalid argument"
+        f"{place}: chat_template is neither a text nor a list of names with templates", "invalid argument"
     )
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{file}: is not UTF-8: {error}", "invalid argument") from error
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """Return the object that a file holds, empty where there is no file."""
-    if not file.is_file():
-        return {}
-    try:
-        value = json.loads(_read(file))
-    except json.JSONDecodeError as error:
-        raise InvalidArgumentError(f"{file}: {error}", "invalid argument") from error
-    if not isinstance(value, dict):
-        raise InvalidArgumentError(f"{file}: is a {type(value).__name__}, must be an object", "invalid argument")
-    return value
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Grammars:
     tokenizer : tokenizers.Tokenizer
         The tokenizer of the model.
     vocabulary : int
-        Logits of a token; may be more than the tokenizer's tokens.
+        Logits of a token; may be more than the tokenizer's tokens, or fewer where tokens were added to those.
     ends : collection of int
         Tokens that end a text; where there is none, the one that the tokenizer has for it.
     """
@@ -76,10 +76,9 @@ class Grammars:
                 "not found",
             ) from error
         self._matcher = llguidance.LLMatcher
+        count = max(vocabulary, tokenizer.get_vocab_size())
         try:
-            self._tokens = llguidance.LLTokenizer(
-                tokenizer.to_str(), n_vocab=vocabulary, eos_token=sorted(ends) or None
-            )
+            self._tokens = llguidance.LLTokenizer(tokenizer.to_str(), n_vocab=count, eos_token=sorted(ends) or None)
         except ValueError as error:
             raise _error(f"llguidance cannot read the tokenizer: {error}") from error
         self._ends = frozenset(self._tokens.eos_tokens)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ._errors import CacheFullError, InvalidArgumentError
 from ._module import Module, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
-from ._tokenizer import open_tokenizer
+from ._tokenizer import Text, open_tokenizer, open_tokenizer_of
 from ._writer import Generation, Writer, log_probability
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
@@ -38,10 +38,10 @@ class Generator:
         A module with a function ``step``.
     tokenizer : path or tokenizers.Tokenizer, optional
         A ``tokenizer.json``, the directory that holds one, a GGUF file, or a tokenizer of the package tokenizers.
-        Without it, the ``tokenizer.json`` beside the artifact; where there is none, prompts are lists of token ids and
-        results have no text.
+        Without it, what the artifact carries, or else the ``tokenizer.json`` beside it; where there is none, prompts
+        are lists of token ids and results have no text.
     chat_template : ChatTemplate or str, optional
-        How `chat` writes messages, instead of the template beside the tokenizer; a str is Jinja2 text.
+        How `chat` writes messages, instead of the template that comes with the tokenizer; a str is Jinja2 text.
     cache : int, optional
         The most bytes that keys and values of all sequences may take; without it, half of the memory that is available
         at the first call. Memory is taken as it is needed.
@@ -52,10 +52,6 @@ class Generator:
         Logits of a token.
     context : int
         The most tokens of a sequence, prompt and answer.
-    tokenizer : tokenizers.Tokenizer or None
-        What makes token ids from text.
-    chat_template : ChatTemplate or None
-        What makes text from messages; None: the model is none for chats.
     """
 
     def __init__(
@@ -77,20 +73,10 @@ class Generator:
         self.vocabulary: int = inputs["input_ids"].value_range[1]
         self.context: int = inputs["positions"].value_range[1]
         self._ends = set(metadata.get("eos_token_ids", []))
-        text = open_tokenizer(tokenizer, Path(self.module.path))
-        self.tokenizer, self.chat_template = text.tokenizer, text.chat_template
-        if isinstance(chat_template, str):
-            special = self.chat_template.special_tokens if self.chat_template else {}
-            chat_template = ChatTemplate({"default": chat_template}, special)
-        self.chat_template = chat_template or self.chat_template
-        if self.tokenizer is not None:
-            _check_tokenizer(self.tokenizer, self.vocabulary, self._ends)
-        self._bos = metadata.get("bos_token_id") if text.add_bos else None
+        self._bos = metadata.get("bos_token_id")
         self._document_end = sorted(self._ends)[:1]
-        if self.chat_template is not None and self.tokenizer is not None:
-            # Models for chats often end an answer otherwise than a document.
-            end = self.tokenizer.token_to_id(self.chat_template.special_tokens.get("eos_token", ""))
-            self._ends |= set() if end is None else {end}
+        self._given_template = chat_template
+        self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
         self._cache_bytes = cache
         self._cache: Cache | None = None
         self._kept: list[_runtime.Sequence] = []  # what prompts may begin with
@@ -99,21 +85,66 @@ class Generator:
         if cache is not None:
             self._open_cache(1)
 
+    @property
+    def _text(self) -> Text:
+        """What text is made with; a tokenizer that nobody gave is opened when it is first needed."""
+        if self._opened is None:
+            self._opened = self._checked(open_tokenizer_of(self.module))
+        return self._opened
+
+    def _checked(self, text: Text) -> Text:
+        """Return what text is made with, and the template that was given in the place of its own."""
+        template = self._given_template
+        if isinstance(template, str):
+            special = text.chat_template.special_tokens if text.chat_template else {}
+            template = ChatTemplate({"default": template}, special)
+        text = replace(text, chat_template=template or text.chat_template)
+        if text.tokenizer is not None:
+            _check_tokenizer(text.tokenizer, self.vocabulary, self._ends)
+        if text.chat_template is not None and text.tokenizer is not None:
+            # Models for chats often end an answer otherwise than a document.
+            end = text.tokenizer.token_to_id(text.chat_template.special_tokens.get("eos_token", ""))
+            self._ends |= set() if end is None else {end}
+        return text
+
+    @property
+    def tokenizer(self) -> Any:
+        """What makes token ids from text, a tokenizers.Tokenizer; None: there are only token ids."""
+        return self._text.tokenizer
+
+    @property
+    def chat_template(self) -> ChatTemplate | None:
+        """What makes text from messages; None: the model is none for chats."""
+        return self._text.chat_template
+
+    def _need_tokenizer(self, what: str) -> Any:
+        """Return the tokenizer; without one, `what` cannot be."""
+        if self.tokenizer is None:
+            raise InvalidArgumentError(f"{what} needs a tokenizer. {self._text.missing}", "invalid argument")
+        return self.tokenizer
+
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
         if not isinstance(prompt, str):
             ids = [int(token) for token in prompt]
-        elif self.tokenizer is None:
-            raise InvalidArgumentError("a text needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
         else:
-            ids = self.tokenizer.encode(prompt).ids
-            if self._bos is not None and ids[:1] != [self._bos]:
+            tokenizer = self._need_tokenizer("a text")
+            ids = tokenizer.encode(prompt).ids
+            if max(ids, default=0) >= self.vocabulary:
+                raise InvalidArgumentError(
+                    f"a prompt has {tokenizer.id_to_token(max(ids))!r}, token {max(ids)}, which the model does not "
+                    f"have: its vocabulary is 0 to {self.vocabulary - 1}",
+                    "invalid argument",
+                )
+            if self._bos is not None and self._text.add_bos and ids[:1] != [self._bos]:
                 ids = [self._bos, *ids]
         if not ids:
             raise InvalidArgumentError("a prompt is empty", "invalid argument")
         if len(ids) > self.context:
             raise InvalidArgumentError(
-                f"a prompt has {len(ids)} tokens, the model's context {self.context}", "invalid argument"
+                f"a prompt has {len(ids)} tokens, the model's context {self.context}: give a shorter one, or compile "
+                "the model with a larger --context if it was trained for one",
+                "invalid argument",
             )
         return ids
 
@@ -126,8 +157,7 @@ class Generator:
         **variables: Any,
     ) -> list[int]:
         """Return the token ids of messages and of what begins an answer; see `ChatTemplate.render`."""
-        if self.tokenizer is None:
-            raise InvalidArgumentError("a chat needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
+        tokenizer = self._need_tokenizer("a chat")
         if self.chat_template is None:
             raise InvalidArgumentError(
                 "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
@@ -135,7 +165,7 @@ class Generator:
                 "invalid argument",
             )
         text = self.chat_template.render(messages, tools=tools, template=template, **variables)
-        return self.encode(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        return self.encode(tokenizer.encode(text, add_special_tokens=False).ids)
 
     def chat(
         self,
@@ -174,10 +204,9 @@ class Generator:
 
     def encode_document(self, text: str) -> list[int]:
         """Return the token ids of a whole text, with the tokens that begin and end it where the model has them."""
-        if self.tokenizer is None:
-            raise InvalidArgumentError("a text needs a tokenizer: Generator(artifact, tokenizer=…)", "invalid argument")
-        begin = [] if self._bos is None else [self._bos]
-        return begin + self.tokenizer.encode(text, add_special_tokens=False).ids + self._document_end
+        tokenizer = self._need_tokenizer("a text")
+        begin = [self._bos] if self._bos is not None and self._text.add_bos else []
+        return begin + tokenizer.encode(text, add_special_tokens=False).ids + self._document_end
 
     def cross_entropy(self, window: Sequence[int]) -> float:
         """Return the mean of -log p of tokens 1 … of a window, each given those before it."""
@@ -301,10 +330,9 @@ class Generator:
     def _constraint(self, json_schema: Any, regex: str | None, grammar: str | None) -> Constraint | None:
         if json_schema is None and regex is None and grammar is None:
             return None
-        if self.tokenizer is None:
-            raise InvalidArgumentError("json_schema, regex and grammar need a tokenizer", "invalid argument")
+        tokenizer = self._need_tokenizer("what keeps a text in a form")
         if self._grammars is None:
-            self._grammars = Grammars(self.tokenizer, self.vocabulary, self._ends)
+            self._grammars = Grammars(tokenizer, self.vocabulary, self._ends)
         return self._grammars.constraint(json_schema, regex, grammar)
 
     def _start(
@@ -327,8 +355,8 @@ class Generator:
         if draft_tokens < 1:
             raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
         stops = [stop] if isinstance(stop, str) else list(stop)
-        if stops and self.tokenizer is None:
-            raise InvalidArgumentError("stop strings need a tokenizer", "invalid argument")
+        if stops:
+            self._need_tokenizer("a stop string")
         rules = Sampling(**sampling)
         constraint = self._constraint(json_schema, regex, grammar)
         randoms = np.random.SeedSequence(seed).spawn(len(prompts))
@@ -508,8 +536,12 @@ def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:
-    """Refuse a tokenizer that cannot be the model's; a model may have more tokens, for alignment."""
-    count = tokenizer.get_vocab_size()
+    """Refuse a tokenizer that cannot be the model's.
+
+    A model may have more tokens, for alignment; a tokenizer may have some that were added for other models of its
+    family: Gemma 3's has one for images, which the models for text alone do not know.
+    """
+    count = tokenizer.get_vocab_size(with_added_tokens=False)
     if count > vocabulary:
         raise InvalidArgumentError(
             f"the tokenizer has {count} tokens, the model {vocabulary}: is it another model's?", "invalid argument"

@@ -7,6 +7,8 @@ The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md,
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,12 +90,20 @@ def read_gguf_text(path: Path) -> GgufText:
     NotFoundError
         The package gguf or tokenizers is not installed.
     """
-    metadata = _Metadata(path)
+    return _text_of(_Metadata(str(path), _fields_of(path)))
+
+
+def read_gguf_json(place: str, text: str) -> GgufText:
+    """Return the same from the metadata that an artifact carries as JSON; `place` is what messages call it."""
+    return _text_of(_Metadata(place, json.loads(text)))
+
+
+def _text_of(metadata: _Metadata) -> GgufText:
     kind = metadata.get("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise InvalidArgumentError(
-            f"{path}: tokenizer.ggml.model is {kind!r}, known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece); "
-            "give the tokenizer.json of the model",
+            f"{metadata.place}: tokenizer.ggml.model is {kind!r}, known are 'gpt2' (byte-level BPE) and 'llama' "
+            "(SentencePiece); give the tokenizer.json of the model",
             "invalid argument",
         )
     tokens = metadata.get("tokenizer.ggml.tokens", list)
@@ -120,33 +130,46 @@ def read_gguf_text(path: Path) -> GgufText:
     return GgufText(tokenizer, _chat_template(metadata, special), add_bos)
 
 
-class _Metadata:
-    """Key-value pairs of a GGUF file, checked for their types."""
+def _fields_of(path: Path) -> Mapping[str, Any]:
+    """Return the metadata of a GGUF file, whose values are read as they are asked for."""
+    try:
+        import gguf
+    except ImportError as error:
+        raise NotFoundError(
+            "tokenizers of GGUF files need the package gguf, which is not installed: pip install 'intarsia[gguf]'",
+            "not found",
+        ) from error
+    try:
+        return gguf.GGUFReader(path).fields
+    except Exception as error:  # whatever the package comes across in a file that is none
+        raise CorruptError(f"{path}: is no GGUF file that can be read: {error}", "corrupt") from error
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            import gguf
-        except ImportError as error:
-            raise NotFoundError(
-                "tokenizers of GGUF files need the package gguf, which is not installed: pip install 'intarsia[gguf]'",
-                "not found",
-            ) from error
-        try:
-            self._fields = gguf.GGUFReader(path).fields
-        except Exception as error:  # whatever the package comes across in a file that is none
-            raise CorruptError(f"{path}: is no GGUF file that can be read: {error}", "corrupt") from error
+
+class _Metadata:
+    """Key-value pairs of a GGUF file, checked for their types.
+
+    Parameters
+    ----------
+    place : str
+        What messages call it.
+    values : mapping
+        The values, or fields of the package gguf that hold them.
+    """
+
+    def __init__(self, place: str, values: Mapping[str, Any]) -> None:
+        self.place, self._values = place, values
 
     def get(self, key: str, kind: type, default: Any = None) -> Any:
         """Return a value; without a default, it must be there."""
-        if key not in self._fields:
+        if key not in self._values:
             if default is None:
                 raise InvalidArgumentError(
-                    f"{self.path}: has no {key}; give the tokenizer.json of the model", "invalid argument"
+                    f"{self.place}: has no {key}; give the tokenizer.json of the model", "invalid argument"
                 )
             return default
+        value = self._values[key]
         try:
-            value = self._fields[key].contents()
+            value = value.contents() if hasattr(value, "contents") else value
         except (ValueError, IndexError) as error:
             raise self.corrupt(f"{key} cannot be read: {error}") from error
         if not isinstance(value, kind):
@@ -155,7 +178,7 @@ class _Metadata:
 
     def corrupt(self, message: str) -> CorruptError:
         """Return the exception for metadata that do not fit together."""
-        return CorruptError(f"{self.path}: {message}", "corrupt")
+        return CorruptError(f"{self.place}: {message}", "corrupt")
 
 
 def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tuple[Any, bool]:
@@ -165,7 +188,7 @@ def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tup
     name = metadata.get("tokenizer.ggml.pre", str)
     if name not in _SPLITS:
         raise InvalidArgumentError(
-            f"{metadata.path}: tokenizer.ggml.pre is {name!r}, known are {', '.join(sorted(_SPLITS))}; give the "
+            f"{metadata.place}: tokenizer.ggml.pre is {name!r}, known are {', '.join(sorted(_SPLITS))}; give the "
             "tokenizer.json of the model",
             "invalid argument",
         )
@@ -195,7 +218,7 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(scores)} scores")
     if metadata.get("tokenizer.ggml.remove_extra_whitespaces", bool, False):
         raise InvalidArgumentError(
-            f"{metadata.path}: tokenizer.ggml.remove_extra_whitespaces is not supported; give the tokenizer.json of "
+            f"{metadata.place}: tokenizer.ggml.remove_extra_whitespaces is not supported; give the tokenizer.json of "
             "the model",
             "invalid argument",
         )

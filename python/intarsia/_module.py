@@ -249,6 +249,23 @@ class Module:
         return tuple(self._runtime.functions)
 
     @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Names of the model's files that the artifact carries, such as ``"tokenizer.json"``."""
+        return tuple(self._runtime.files)
+
+    def file(self, name: str) -> bytes:
+        """Return one of `files`.
+
+        Raises
+        ------
+        NotFoundError
+            The artifact carries no such file.
+        CorruptError
+            It does not have the hash that the artifact says.
+        """
+        return self._runtime.file(name)
+
+    @cached_property
     def manifest(self) -> dict[str, Any]:
         """The manifest: producer, flags, targets, kernels, weights and functions."""
         return json.loads(self._runtime.manifest)

@@ -7,11 +7,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._chat import ChatTemplate, open_chat_template, read_json
+from ._chat import ChatTemplate, open_chat_template
 from ._errors import InvalidArgumentError, NotFoundError
-from ._gguf_tokenizer import read_gguf_text
+from ._files import Files
+from ._gguf_tokenizer import GgufText, read_gguf_json, read_gguf_text
+
+if TYPE_CHECKING:
+    from ._module import Module
 
 
 @dataclass(frozen=True)
@@ -26,27 +30,24 @@ class Text:
         None: the model is none for chats.
     add_bos : bool
         Whether a text begins with the token for that, where the model has one.
+    missing : str
+        Why there is no tokenizer, and what to do.
     """
 
     tokenizer: Any = None
     chat_template: ChatTemplate | None = None
     add_bos: bool = True
+    missing: str = ""
 
 
-def open_tokenizer(tokenizer: Any, artifact: Path) -> Text:
-    """Open a tokenizer.
+def open_tokenizer(tokenizer: Any) -> Text:
+    """Open a tokenizer that a user names.
 
     Parameters
     ----------
-    tokenizer : path, tokenizers.Tokenizer, or None
-        A Hugging Face directory, a ``tokenizer.json``, a GGUF file, or a tokenizer that is open. None: the
-        ``tokenizer.json`` that lies beside the artifact, if one does.
-    artifact : path
-        The artifact of the model.
+    tokenizer : path or tokenizers.Tokenizer
+        A Hugging Face directory, a ``tokenizer.json``, a GGUF file, or a tokenizer that is open.
     """
-    if tokenizer is None:
-        path = artifact.parent / "tokenizer.json"
-        return _open_file(path) if path.is_file() else Text()
     if not isinstance(tokenizer, (str, os.PathLike)):
         return Text(tokenizer)
     path = Path(tokenizer)
@@ -54,7 +55,29 @@ def open_tokenizer(tokenizer: Any, artifact: Path) -> Text:
         path /= "tokenizer.json"
     if not path.is_file():
         raise NotFoundError(f"{path}: there is no such file", "not found")
-    return _open_file(path)
+    import_tokenizers()
+    return _of_gguf(read_gguf_text(path)) if path.suffix == ".gguf" else _of_files(Files(path.parent), path.name)
+
+
+def open_tokenizer_of(module: Module) -> Text:
+    """Open the tokenizer that an artifact carries, or the ``tokenizer.json`` beside it.
+
+    A tokenizer that cannot be opened is `Text.missing`: token ids can do without it.
+    """
+    beside = Path(module.path).parent
+    files = Files(module if module.files else beside)
+    name = "tokenizer.gguf.json" if "tokenizer.gguf.json" in module.files else "tokenizer.json"
+    try:
+        text = files.text(name)
+        if text is not None:
+            import_tokenizers()
+            return _of_gguf(read_gguf_json(files.place(name), text)) if ".gguf." in name else _of_files(files, name)
+    except (InvalidArgumentError, NotFoundError) as error:
+        return Text(missing=str(error))
+    return Text(
+        missing=f"{module.path}: carries no tokenizer, as the model that it was compiled from had none, and no "
+        "tokenizer.json lies beside it: give the model's folder, a tokenizer.json or a GGUF file as the tokenizer"
+    )
 
 
 def import_tokenizers() -> Any:
@@ -69,14 +92,16 @@ def import_tokenizers() -> Any:
     return tokenizers
 
 
-def _open_file(path: Path) -> Text:
+def _of_gguf(text: GgufText) -> Text:
+    return Text(text.tokenizer, text.chat_template, text.add_bos)
+
+
+def _of_files(files: Files, name: str) -> Text:
+    """Open a file of the package tokenizers, with what lies beside it."""
     tokenizers = import_tokenizers()
-    if path.suffix == ".gguf":
-        text = read_gguf_text(path)
-        return Text(text.tokenizer, text.chat_template, text.add_bos)
     try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        tokenizer = tokenizers.Tokenizer.from_buffer(files.read(name))
     except Exception as error:  # the package raises plain Exception
-        raise InvalidArgumentError(f"{path}: {error}", "invalid argument") from error
-    add_bos = read_json(path.parent / "tokenizer_config.json").get("add_bos_token")
-    return Text(tokenizer, open_chat_template(path.parent), add_bos if isinstance(add_bos, bool) else True)
+        raise InvalidArgumentError(f"{files.place(name)}: {error}", "invalid argument") from error
+    add_bos = files.json("tokenizer_config.json").get("add_bos_token")
+    return Text(tokenizer, open_chat_template(files), add_bos if isinstance(add_bos, bool) else True)

@@ -158,15 +158,6 @@ def test_a_tokenizer_is_a_path_or_an_object(generator):
         assert other.encode("violin (noun):") == generator.encode("violin (noun):")
 
 
-def test_without_a_tokenizer(tools, generator):
-    plain = intarsia.Generator(generator.module)
-    (result,) = plain.generate([0, 100, 101], max_tokens=4)
-    assert result.text is None
-    assert list(plain.stream([0, 100, 101], max_tokens=4)) == result.ids
-    with pytest.raises(intarsia.InvalidArgumentError, match="a text needs a tokenizer"):
-        plain.generate("violin")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

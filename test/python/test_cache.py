@@ -172,8 +172,8 @@ def test_generators_with_little_memory(module):
         intarsia.Generator(module, cache=10)
 
 
-def test_streams_at_the_same_time(module):
-    generator = intarsia.Generator(module)
+def test_streams_at_the_same_time(wordless_artifact):
+    generator = intarsia.Generator(wordless_artifact)
     prompts = [PREFIX, OTHER]
     expected = [generator.generate(prompt, max_tokens=12)[0].ids for prompt in prompts]
     first, second = (generator.stream(prompt, max_tokens=12) for prompt in prompts)

@@ -11,6 +11,7 @@ from pathlib import Path
 import intarsia
 import pytest
 from intarsia._chat import open_chat_template
+from intarsia._files import Files
 
 CHAT = Path(__file__).resolve().parent / "chat"
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
@@ -103,23 +104,23 @@ def write(folder: Path, **files: object) -> None:
 
 
 def test_files_of_a_model(tmp_path):
-    assert open_chat_template(tmp_path) is None
+    assert open_chat_template(Files(tmp_path)) is None
     token = {"__type": "AddedToken", "content": "</s>", "special": True}
     config = {"bos_token": "<s>", "eos_token": token, "pad_token": None, "chat_template": "{{ bos_token }}config"}
     write(tmp_path, tokenizer_config_json=config, special_tokens_map_json={"unk_token": {"content": "?"}})
-    template = open_chat_template(tmp_path)
+    template = open_chat_template(Files(tmp_path))
     assert template.special_tokens == {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "?"}
     assert template.render(HELLO) == "<s>config"
 
     config["chat_template"] = [{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}]
     write(tmp_path, tokenizer_config_json=config)
-    assert open_chat_template(tmp_path).templates == {"default": "a", "tool_use": "b"}
+    assert open_chat_template(Files(tmp_path)).templates == {"default": "a", "tool_use": "b"}
 
     write(tmp_path, chat_template_json={"chat_template": "legacy"})
-    assert open_chat_template(tmp_path).render(HELLO) == "legacy"
+    assert open_chat_template(Files(tmp_path)).render(HELLO) == "legacy"
 
     write(tmp_path, chat_template_jinja="file", additional_chat_templates__rag_jinja="rag")
-    assert open_chat_template(tmp_path).templates == {"default": "file", "rag": "rag"}
+    assert open_chat_template(Files(tmp_path)).templates == {"default": "file", "rag": "rag"}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_files_of_a_model(tmp_path):
 def test_files_that_are_wrong(tmp_path, text, message):
     (tmp_path / "tokenizer_config.json").write_text(text)
     with pytest.raises(intarsia.InvalidArgumentError, match=message):
-        open_chat_template(tmp_path)
+        open_chat_template(Files(tmp_path))
 
 
 def test_chat_is_generation_after_the_rendered_text(glossary_artifact):
@@ -153,18 +154,8 @@ def test_chat_is_generation_after_the_rendered_text(glossary_artifact):
     assert sampled == generator.generate(ids, 12, temperature=0.9, seed=3)[0] != answer
 
 
-def test_models_that_are_none_for_chats(glossary_artifact):
+def test_models_that_are_none_for_chats(glossary_artifact, wordless_artifact):
     with pytest.raises(intarsia.InvalidArgumentError, match="the model has no chat template: it continues texts"):
         intarsia.Generator(glossary_artifact, tokenizer=MODEL).chat(HELLO)
     with pytest.raises(intarsia.InvalidArgumentError, match="a chat needs a tokenizer"):
-        intarsia.Generator(glossary_artifact, chat_template="x").chat(HELLO)
-
-
-def test_tokenizer_beside_the_artifact(glossary_artifact, tmp_path):
-    for file in (glossary_artifact, glossary_artifact.with_suffix(".safetensors")):
-        (tmp_path / file.name).symlink_to(file)
-    assert intarsia.Generator(tmp_path / glossary_artifact.name).tokenizer is None
-    (tmp_path / "tokenizer.json").symlink_to(MODEL / "tokenizer.json")
-    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}")
-    generator = intarsia.Generator(tmp_path / glossary_artifact.name)
-    assert generator.encode_chat(HELLO) == generator.tokenizer.encode("Hello").ids
+        intarsia.Generator(wordless_artifact, chat_template="x").chat(HELLO)

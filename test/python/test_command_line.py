@@ -35,17 +35,22 @@ def intarsia(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_generate(artifact):
     text = json.loads((ROOT / "test/EndToEnd/goldens/glossary.json").read_text())
-    result = intarsia("generate", artifact, text["prompts"][0], f"--tokenizer={MODEL}", "--max-tokens=8")
+    result = intarsia("generate", artifact, text["prompts"][0], "--max-tokens=8")
     assert result.returncode == 0, result.stderr
+    given = intarsia("generate", artifact, text["prompts"][0], f"--tokenizer={MODEL}", "--max-tokens=8")
+    assert given.stdout == result.stdout
     assert text["greedy_text"][0].startswith(result.stdout.rstrip("\n"))
     assert len(result.stdout) > 8
     drafted = intarsia(
-        *("generate", artifact, text["prompts"][0], f"--tokenizer={MODEL}", "--max-tokens=8"),
-        *(f"--draft={artifact}", "--draft-tokens=2"),
+        *("generate", artifact, text["prompts"][0], "--max-tokens=8", f"--draft={artifact}", "--draft-tokens=2")
     )
     assert drafted.stdout == result.stdout
-    ids = intarsia("generate", artifact, "0 100 101", "--max-tokens=3")
-    assert len([int(token) for token in ids.stdout.split()]) == 3
+
+
+def test_generate_from_token_ids(wordless_artifact):
+    result = intarsia("generate", wordless_artifact, "0 100 101", "--max-tokens=3")
+    assert result.returncode == 0, result.stderr
+    assert len([int(token) for token in result.stdout.split()]) == 3
 
 
 def test_generate_json(artifact, tmp_path):
@@ -65,7 +70,7 @@ def test_generate_json(artifact, tmp_path):
 
 
 def test_perplexity(artifact):
-    arguments = ("perplexity", artifact, MODEL / "heldout.txt", f"--tokenizer={MODEL}", "--lines", "--windows=20")
+    arguments = ("perplexity", artifact, MODEL / "heldout.txt", "--lines", "--windows=20")
     result = intarsia(*arguments)
     assert result.returncode == 0, result.stderr
     golden = json.loads((ROOT / "test/EndToEnd/goldens/glossary.json").read_text())["window_losses"][:20]
@@ -82,10 +87,12 @@ def test_bench(artifact):
     assert "tokens/s" in intarsia(*arguments).stdout
 
 
-def test_errors(artifact, tmp_path):
+def test_errors(artifact, wordless_artifact, tmp_path):
     for arguments, message in (
         (("generate", tmp_path / "none.itx", "x"), "none.itx"),
-        (("generate", artifact, "x"), "invalid literal"),
+        (("generate", wordless_artifact, "x"), "a text needs a tokenizer. "),
+        (("generate", wordless_artifact, "1 x"), "give the model's folder, a tokenizer.json or a GGUF file"),
+        (("perplexity", wordless_artifact, MODEL / "heldout.txt"), "a text needs a tokenizer. "),
         (("generate", artifact, "x", f"--tokenizer={tmp_path}"), "there is no such file"),
         (("generate", artifact, "a " * 2000, f"--tokenizer={MODEL}"), "the model's context 1024"),
         (("generate", artifact, "x", f"--tokenizer={MODEL}", "--draft=none.itx"), "none.itx"),

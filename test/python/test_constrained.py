@@ -143,9 +143,9 @@ def test_what_cannot_be_followed(generator, rules, message):
         generator.generate("violin", **rules)
 
 
-def test_what_is_needed(glossary_artifact, generator, monkeypatch):
-    with pytest.raises(intarsia.InvalidArgumentError, match="json_schema, regex and grammar need a tokenizer"):
-        intarsia.Generator(glossary_artifact).generate([0, 1], regex="a")
+def test_what_is_needed(glossary_artifact, wordless_artifact, generator, monkeypatch):
+    with pytest.raises(intarsia.InvalidArgumentError, match="what keeps a text in a form needs a tokenizer"):
+        intarsia.Generator(wordless_artifact).generate([0, 1], regex="a")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
     with pytest.raises(intarsia.InvalidArgumentError, match="llguidance cannot read the tokenizer: "):
         intarsia.Generator(glossary_artifact, tokenizer=words).generate([0, 1], regex="a")

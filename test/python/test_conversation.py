@@ -93,19 +93,22 @@ def test_commands(command):
 def test_a_conversation_beyond_the_context(command):
     result = talk(command, "a", "word " * 2000, "/reset", "violin (noun):")
     assert result.returncode == 0
-    assert re.search(r"error: a prompt has \d+ tokens, the model's context 1024\n/reset begins anew", result.stderr)
+    assert re.search(r"error: a prompt has \d+ tokens, the model's context 1024: .*\n/reset begins anew", result.stderr)
     assert len(result.stdout.splitlines()) == 2
 
 
-def test_models_that_are_none_for_chats(command, glossary_artifact):
+def test_models_that_are_none_for_chats(command, glossary_artifact, wordless_artifact):
     plain = [word for word in command if not word.startswith("--chat-template")]
     result = talk(plain)
     assert result.returncode == 1
-    assert "glossary.itx: has no chat template beside its tokenizer, it is no model for chats" in result.stderr
+    assert "glossary.itx: its tokenizer comes without a chat template, it is no model for chats" in result.stderr
     assert "`intarsia generate` continues texts" in result.stderr
-    result = talk([word for word in plain if not word.startswith("--tokenizer")])
+    words = [word for word in plain if not word.startswith("--tokenizer")]
+    assert "its tokenizer comes without a chat template" in talk(words).stderr
+    result = talk([str(wordless_artifact) if word == str(glossary_artifact) else word for word in words])
     assert result.returncode == 1
-    assert "no tokenizer.json lies beside it; give the model's folder" in result.stderr
+    assert "a chat needs a tokenizer. " in result.stderr
+    assert "no tokenizer.json lies beside it: give the model's folder" in result.stderr
 
 
 def test_interrupts_without_a_terminal(command, interruptible):

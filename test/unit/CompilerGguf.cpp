@@ -128,6 +128,12 @@ TEST(Gguf, ReadsMetadataAndTensors) {
     EXPECT_EQ(file->metadata("heads")->integers(), (std::vector<int64_t>{3, -4}));
     EXPECT_EQ(file->metadata("heads")->integer(), std::nullopt);
     EXPECT_EQ(file->metadata("tokens")->integers(), std::nullopt);
+    std::vector<std::string> elements;
+    for (const char *key : {"tokens", "heads"})
+      file->metadata(key)->forEach([&](const Value &value) {
+        elements.push_back(value.string() ? std::string(*value.string()) : std::to_string(value.integer().value()));
+      });
+    EXPECT_EQ(elements, (std::vector<std::string>{"a", "bc", "3", "-4"}));
     EXPECT_EQ(file->metadata("other"), nullptr);
     ASSERT_EQ(file->tensors().size(), 4u);
     const Tensor *q = file->find("q");

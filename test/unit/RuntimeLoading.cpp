@@ -51,6 +51,37 @@ TEST_F(Loading, LoadsAndDescribesItself) {
   EXPECT_EQ(itx_module_function_at(module.get(), 2), nullptr);
 }
 
+TEST_F(Loading, CarriesFiles) {
+  std::string weights = sampleWeights(), table = weights.substr(weights.size() - 1600);
+  auto withFile = [&](const std::string &tensor, const std::string &hash) {
+    return replaced(filledManifest(), "\"functions\":",
+                    "\"files\":[{\"name\":\"table.bin\",\"tensor\":\"" + tensor + "\",\"hash\":\"" + hash +
+                        "\"}],\n\"functions\":");
+  };
+  ModulePointer module = load(writeSample(folder, withFile("table", hashTextOf(table.data(), table.size()))));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(itx_module_file_count(module.get()), 1u);
+  EXPECT_STREQ(itx_module_file_name(module.get(), 0), "table.bin");
+  EXPECT_EQ(itx_module_file_name(module.get(), 1), nullptr);
+  const void *data = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(itx_module_file(module.get(), "table.bin", &data, &bytes), ITX_OK) << itx_last_error();
+  EXPECT_EQ(std::string(static_cast<const char *>(data), bytes), table);
+  EXPECT_EQ(itx_module_file(module.get(), "tokenizer.json", &data, &bytes), ITX_NOT_FOUND);
+  EXPECT_THAT(itx_last_error(), HasSubstr("m.itx: carries no file 'tokenizer.json'; it carries: table.bin"));
+
+  // What is damaged or not there is said when it is asked for.
+  module = load(writeSample(folder, withFile("table", std::string(32, '0'))));
+  EXPECT_EQ(itx_module_file(module.get(), "table.bin", &data, &bytes), ITX_CORRUPT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("m.safetensors: is damaged: file 'table.bin' in it does not have the hash"));
+  module = load(writeSample(folder, withFile("other", "")));
+  EXPECT_EQ(itx_module_file(module.get(), "table.bin", &data, &bytes), ITX_CORRUPT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("has no tensor 'other', in which '"));
+  module = load(writeSample(folder));
+  EXPECT_EQ(itx_module_file(module.get(), "table.bin", &data, &bytes), ITX_NOT_FOUND);
+  EXPECT_THAT(itx_last_error(), HasSubstr("it carries: none"));
+}
+
 TEST_F(Loading, UnknownFunctionAndInput) {
   ModulePointer module = load(writeSample(folder));
   const itx_function *function = nullptr;

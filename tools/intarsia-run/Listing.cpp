@@ -56,6 +56,12 @@ std::string listing(const itx_module *module) {
                    manifest.weights.file.empty() ? "embedded" : ("in " + manifest.weights.file).c_str());
   else
     text += "weights none\n";
+  if (!manifest.files.empty()) {
+    text += "files  ";
+    for (const runtime::FileInfo &file : manifest.files)
+      text += " " + file.name;
+    text += "\n";
+  }
   for (size_t f = 0; f < itx_module_function_count(module); ++f) {
     const itx_function *function = itx_module_function_at(module, f);
     text += format("\nfunction %s\n", itx_function_name(function));

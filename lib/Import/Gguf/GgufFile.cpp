@@ -263,6 +263,16 @@ std::optional<std::vector<bool>> Value::booleans() const {
   return result;
 }
 
+void Value::forEach(const std::function<void(const Value &)> &visit) const {
+  Value element;
+  element.type = type;
+  element.data = data;
+  for (uint64_t i = 0; i < count; ++i) {
+    visit(element);
+    element.data += type == ValueType::String ? 8 + load<uint64_t>(element.data) : scalarBytes(type);
+  }
+}
+
 //===-- One file ----------------------------------------------------------------------------------------------===//
 
 File::~File() = default;

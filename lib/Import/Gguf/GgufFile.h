@@ -13,6 +13,7 @@
 #include "lib/Runtime/Core/Safetensors.h"
 #include "lib/Runtime/Core/Status.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,8 @@ struct Value {
   std::optional<std::vector<bool>> booleans() const;
   /// The elements of an array of up to 2^20 integers, or one integer as an array of one.
   std::optional<std::vector<int64_t>> integers() const;
+  /// Calls `visit` with each element of an array, however many there are.
+  void forEach(const std::function<void(const Value &)> &visit) const;
 };
 
 /// One tensor. `raw` is what nn.weight reads: F32, F16 and BF16 in the tensor's shape, other types as I8 rows of

@@ -13,6 +13,7 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 
@@ -98,6 +99,12 @@ OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &opti
     return {};
   for (const std::string &remark : architecture->remarks())
     emitRemark(module->getLoc()) << remark;
+  llvm::StringRef file = llvm::sys::path::filename(path);
+  if (archive->first().metadata("tokenizer.ggml.model"))
+    (*module)->setAttr("nn.files", OpBuilder(context).getStrArrayAttr(file));
+  else
+    emitRemark(module->getLoc()) << "has no tokenizer.ggml.model, so that the artifact gets no tokenizer: texts need "
+                                    "one (intarsia generate --tokenizer), token ids do not";
   return module;
 }
 

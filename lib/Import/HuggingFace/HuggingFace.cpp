@@ -43,6 +43,7 @@ private:
   void buildEmbed(GraphBuilder &graph);
   void addTokenMetadata(OpBuilder &builder, llvm::SmallVectorImpl<NamedAttribute> &entries) const;
   DictionaryAttr metadata(OpBuilder &builder, bool withLabels, bool withPipeline) const;
+  void nameTextFiles(ModuleOp module) const;
   std::string inFolder(llvm::StringRef file) const {
     llvm::SmallString<64> path(folder);
     llvm::sys::path::append(path, file);
@@ -238,6 +239,29 @@ void HuggingFaceImport::buildEmbed(GraphBuilder &graph) {
                     metadata(graph.getBuilder(), /*withLabels=*/false, /*withPipeline=*/true));
 }
 
+/// The files that programs which make text read, where the directory has them.
+void HuggingFaceImport::nameTextFiles(ModuleOp module) const {
+  if (!exists("tokenizer.json")) {
+    emitRemark(module.getLoc()) << "the directory has no tokenizer.json, so that the artifact gets no tokenizer: texts "
+                                   "need one (intarsia generate --tokenizer), token ids do not";
+    return;
+  }
+  llvm::SmallVector<std::string> names = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                                          "chat_template.jinja", "chat_template.json"};
+  std::error_code code;
+  llvm::SmallString<256> templates(directory);
+  llvm::sys::path::append(templates, "additional_chat_templates");
+  llvm::SmallVector<std::string> additional;
+  for (llvm::sys::fs::directory_iterator file(templates, code), end; !code && file != end; file.increment(code))
+    if (llvm::sys::path::extension(file->path()) == ".jinja")
+      additional.push_back(("additional_chat_templates/" + llvm::sys::path::filename(file->path())).str());
+  llvm::sort(additional);
+  llvm::append_range(names, additional);
+  llvm::erase_if(names, [&](const std::string &name) { return !exists(name); });
+  llvm::SmallVector<llvm::StringRef> files(names.begin(), names.end());
+  module->setAttr("nn.files", Builder(context).getStrArrayAttr(files));
+}
+
 OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, modelClass.name)));
   // Language models are stored in two bytes and computed in four.
@@ -253,6 +277,8 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
     return {};
   for (const std::string &remark : architecture->remarks())
     emitRemark(module->getLoc()) << remark;
+  if (modelClass.head == Head::CausalLanguageModel)
+    nameTextFiles(*module);
   return module;
 }
 

@@ -202,6 +202,26 @@ void itx_module_free(itx_module *module) { delete module; }
 const char *itx_module_manifest(const itx_module *module) { return module->module->manifest().text.c_str(); }
 const char *itx_module_variant(const itx_module *module) { return module->module->variant().name.c_str(); }
 
+size_t itx_module_file_count(const itx_module *module) { return module->module->manifest().files.size(); }
+
+const char *itx_module_file_name(const itx_module *module, size_t index) {
+  const std::vector<FileInfo> &files = module->module->manifest().files;
+  return index < files.size() ? files[index].name.c_str() : nullptr;
+}
+
+itx_status itx_module_file(const itx_module *module, const char *name, const void **data, size_t *bytes) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(module);
+    ITX_REQUIRE(name);
+    ITX_REQUIRE(data);
+    ITX_REQUIRE(bytes);
+    uint64_t size = 0;
+    ITX_RETURN_IF_ERROR(module->module->file(name, *data, size));
+    *bytes = size;
+    return Status::success();
+  });
+}
+
 // ---- Functions --------------------------------------------------------------------------------------------
 
 std::shared_ptr<Module> intarsia::runtime::moduleOf(const itx_module *module) { return module->module; }

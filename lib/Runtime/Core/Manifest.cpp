@@ -221,10 +221,12 @@ Status parseManifest(std::string_view text, const std::string &name, Manifest &m
   }
   result.kernels = reader.texts(json, "kernels");
   result.labels = reader.texts(json, "labels", false);
+  for (const Json &file : reader.array(json, "files", false))
+    result.files.push_back({reader.text(file, "name"), reader.text(file, "tensor"), reader.text(file, "hash")});
   if (const Json *weights = reader.member(json, "weights", false)) {
     WeightsInfo &info = result.weights;
     info.tensors = reader.texts(*weights, "tensors", false);
-    info.present = !info.tensors.empty();
+    info.present = !info.tensors.empty() || !result.files.empty();
     if (info.present) {
       info.file = reader.text(*weights, "file", false);
       if (info.file.find('/') != std::string::npos)
@@ -238,6 +240,8 @@ Status parseManifest(std::string_view text, const std::string &name, Manifest &m
       info.hash = reader.text(*weights, "hash");
     }
   }
+  if (!result.files.empty() && !result.weights.present)
+    reader.fail("there are files, but no weights that they lie with");
   for (const Json &item : reader.array(json, "functions")) {
     result.functions.emplace_back();
     readFunction(reader, item, result.functions.back());

@@ -70,6 +70,13 @@ struct WeightsInfo {
   std::vector<std::string> tensors;
 };
 
+/// A file of the model that lies in the archive of the weights as a tensor of bytes.
+struct FileInfo {
+  std::string name;
+  std::string tensor;
+  std::string hash;
+};
+
 struct Manifest {
   std::string text;
   std::string producer;
@@ -78,6 +85,7 @@ struct Manifest {
   std::vector<std::string> kernels;
   std::vector<std::string> labels;
   WeightsInfo weights;
+  std::vector<FileInfo> files;
   std::vector<FunctionInfo> functions;
 };
 

@@ -221,6 +221,27 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
   return Status::success();
 }
 
+Status Module::file(const std::string &name, const void *&data, uint64_t &bytes) const {
+  std::vector<std::string> names;
+  for (const FileInfo &file : manifest_.files) {
+    names.push_back(file.name);
+    if (file.name != name)
+      continue;
+    const SafetensorsEntry *entry = archive_->find(file.tensor);
+    if (!entry)
+      return error(ITX_CORRUPT, "%s: has no tensor '%s', in which '%s' keeps its file '%s'", archive_->name().c_str(),
+                   file.tensor.c_str(), name_.c_str(), name.c_str());
+    if (hashTextOf(entry->data, entry->bytes()) != file.hash)
+      return error(ITX_CORRUPT, "%s: is damaged: file '%s' in it does not have the hash that '%s' says",
+                   archive_->name().c_str(), name.c_str(), name_.c_str());
+    data = entry->data;
+    bytes = entry->bytes();
+    return Status::success();
+  }
+  return error(ITX_NOT_FOUND, "%s: carries no file '%s'; it carries: %s", name_.c_str(), name.c_str(),
+               names.empty() ? "none" : join(names).c_str());
+}
+
 std::unique_ptr<::itx_call> Module::takeCall() {
   // Only tried: a child of a fork may find the lock held for ever.
   if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && !freeCalls_.empty()) {

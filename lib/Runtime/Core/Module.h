@@ -55,6 +55,8 @@ public:
   itx_host_fn function(size_t index) const { return descriptor_->functions[index]; }
   void *const *weights() const { return weightPointers_.data(); }
   Driver &driver() const { return *driver_; }
+  /// A file of the model that the artifact carries, checked against its hash; it lives as long as the module.
+  Status file(const std::string &name, const void *&data, uint64_t &bytes) const;
 
   /// State of one call: from earlier calls if one is free, so that a steady state allocates no large memory.
   std::unique_ptr<::itx_call> takeCall();

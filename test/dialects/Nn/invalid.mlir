@@ -182,6 +182,21 @@ module attributes {nn.size_limits = {sequence = 4 : i64}} {}
 
 // -----
 
+// expected-error@+1 {{nn.files stands on an op that is no module}}
+func.func private @f() attributes {nn.files = ["tokenizer.json"]}
+
+// -----
+
+// expected-error@+1 {{nn.files is "tokenizer.json", must be a list of names}}
+module attributes {nn.files = "tokenizer.json"} {}
+
+// -----
+
+// expected-error@+1 {{nn.files lists "tokenizer.json", must list names, each once}}
+module attributes {nn.files = ["tokenizer.json", "tokenizer.json"]} {}
+
+// -----
+
 func.func @linear(%x: tensor<f32>, %w: tensor<4x8xf32>) {
   // expected-error@+1 {{'nn.linear' op input has rank 0, must have at least rank 1}}
   %0 = nn.linear %x, %w : (tensor<f32>, tensor<4x8xf32>) -> tensor<f32>

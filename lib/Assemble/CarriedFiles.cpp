@@ -1,0 +1,89 @@
+//===- CarriedFiles.cpp - Files that an artifact carries beside its weights --------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/CarriedFiles.h"
+
+#include "lib/Import/Gguf/GgufFile.h"
+#include "lib/Runtime/Core/File.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include <cmath>
+
+using namespace mlir;
+using llvm::createStringError;
+
+namespace intarsia::assemble {
+
+/// What the metadata of a GGUF file say about its tokenizer: an object of the keys as they are. An error where JSON has
+/// no form for it.
+static llvm::Expected<std::string> tokenizerOf(const gguf::File &file) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream json(stream);
+  std::string problem;
+  json.object([&] {
+    for (const auto &[name, value] : file.metadata()) {
+      llvm::StringRef key(name);
+      if (!key.starts_with("tokenizer.ggml.") && !key.starts_with("tokenizer.chat_template"))
+        continue;
+      auto write = [&](const gguf::Value &one) {
+        std::optional<std::string_view> string = one.string();
+        std::optional<double> number = one.number();
+        if (string && llvm::json::isUTF8(*string))
+          return json.value(llvm::StringRef(*string));
+        if (std::optional<bool> boolean = one.boolean())
+          return json.value(*boolean);
+        if (std::optional<int64_t> integer = one.integer())
+          return json.value(*integer);
+        if (number && std::isfinite(*number))
+          return json.value(*number);
+        problem = (file.name() + ": key '" + key + "' holds " +
+                   (string ? "a text that is not UTF-8" : "a number that JSON has no form for"))
+                      .str();
+        json.value(nullptr);
+      };
+      json.attributeBegin(key);
+      if (value.isArray)
+        json.array([&, &value = value] { value.forEach(write); });
+      else
+        write(value);
+      json.attributeEnd();
+    }
+  });
+  if (!problem.empty())
+    return createStringError(problem);
+  return text;
+}
+
+llvm::Expected<std::vector<CarriedFile>> readCarriedFiles(ModuleOp module, llvm::StringRef directory) {
+  std::vector<CarriedFile> files;
+  auto names = module->getAttrOfType<ArrayAttr>("nn.files");
+  if (!names)
+    return files;
+  for (StringRef name : names.getAsValueRange<StringAttr>()) {
+    llvm::SmallString<128> path(directory);
+    llvm::sys::path::append(path, name);
+    if (name.ends_with(".gguf")) {
+      std::unique_ptr<gguf::File> file;
+      if (runtime::Status status = gguf::File::open(path.str().str(), name.str(), file); !status.ok())
+        return createStringError(status.message());
+      if (auto text = tokenizerOf(*file))
+        files.push_back({"tokenizer.gguf.json", {text->begin(), text->end()}});
+      else
+        emitRemark(module.getLoc()) << "the artifact gets no tokenizer: " << llvm::toString(text.takeError())
+                                    << "; texts need another one (intarsia generate --tokenizer)";
+      continue;
+    }
+    std::unique_ptr<runtime::MappedFile> file;
+    if (runtime::Status status = runtime::MappedFile::open(path.str().str(), file); !status.ok())
+      return createStringError(status.message() + " (nn.files of the module names it; --archives says where it is)");
+    files.push_back({name.str(), {file->data(), file->data() + file->size()}});
+  }
+  return files;
+}
+
+} // namespace intarsia::assemble

@@ -1,0 +1,66 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Files of a model that say how its text is made: in a folder, or in an artifact."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from ._module import Module
+
+
+class Files:
+    """Files by name.
+
+    Parameters
+    ----------
+    source : Path or Module
+        The folder that they lie in, or the module whose artifact carries them.
+    """
+
+    def __init__(self, source: Path | Module) -> None:
+        self._source = source
+
+    def place(self, name: str) -> str:
+        """Return what a file is called in messages."""
+        return str(self._source / name) if isinstance(self._source, Path) else f"{self._source.path}: {name}"
+
+    def names(self, folder: str, suffix: str) -> list[str]:
+        """Return the names of files in a folder of these, sorted."""
+        if isinstance(self._source, Path):
+            return sorted(f"{folder}/{file.name}" for file in self._source.glob(f"{folder}/*{suffix}"))
+        return sorted(name for name in self._source.files if name.startswith(f"{folder}/") and name.endswith(suffix))
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file, or None where there is none of this name."""
+        if isinstance(self._source, Path):
+            return (self._source / name).read_bytes() if (self._source / name).is_file() else None
+        return self._source.file(name) if name in self._source.files else None
+
+    def text(self, name: str) -> str | None:
+        """Return a file as text."""
+        data = self.read(name)
+        try:
+            return None if data is None else data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidArgumentError(f"{self.place(name)}: is not UTF-8: {error}", "invalid argument") from error
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Return the object that a file holds, empty where there is no file."""
+        text = self.text(name)
+        if text is None:
+            return {}
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidArgumentError(f"{self.place(name)}: {error}", "invalid argument") from error
+        if not isinstance(value, dict):
+            raise InvalidArgumentError(
+                f"{self.place(name)}: is a {type(value).__name__}, must be an object", "invalid argument"
+            )
+        return value

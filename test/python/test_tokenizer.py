@@ -1,0 +1,157 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tokenizers that artifacts carry, that lie beside them, and that a user names."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import intarsia
+import pytest
+import tokenizers
+
+MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def copy_model(folder: Path, *names: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in ("config.json", "model.safetensors", *names):
+        (folder / name).symlink_to(MODEL / name)
+    return folder
+
+
+def move(artifact: Path, folder: Path) -> Path:
+    """Copy an artifact and its weights to a folder of their own."""
+    for file in (artifact, artifact.with_suffix(".safetensors")):
+        shutil.copy(file, folder / file.name)
+    return folder / artifact.name
+
+
+def test_the_artifact_is_all_that_texts_need(glossary_artifact, tmp_path):
+    path = move(glossary_artifact, tmp_path)
+    module = intarsia.load(path, verify=True)
+    assert module.files == ("tokenizer.json",)
+    assert module.file("tokenizer.json") == (MODEL / "tokenizer.json").read_bytes()
+    with pytest.raises(intarsia.NotFoundError, match=r"carries no file 'none'; it carries: tokenizer\.json"):
+        module.file("none")
+    (own,) = intarsia.Generator(path).generate("violin (noun):", 12)
+    (given,) = intarsia.Generator(path, tokenizer=MODEL).generate("violin (noun):", 12)
+    assert own == given
+    assert own.text
+
+
+def test_chat_templates_and_settings_are_carried(tools, tmp_path):
+    folder = copy_model(tmp_path / "model", "tokenizer.json")
+    (folder / "tokenizer_config.json").write_text('{"add_bos_token": false, "bos_token": "<s>"}')
+    (folder / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}é")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "rag.jinja").write_text("rag")
+    (folder / "README.md").write_text("not carried")
+    tools.compile(folder, "-o", tmp_path / "m.itx", "--embed-weights")
+    carried = intarsia.Generator(tmp_path / "m.itx")
+    assert carried.module.files == (
+        *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+        "additional_chat_templates/rag.jinja",
+    )
+    given = intarsia.Generator(tmp_path / "m.itx", tokenizer=folder)
+    assert carried.chat_template == given.chat_template
+    assert carried.chat_template.render(HELLO, template="rag") == "rag"
+    assert carried.encode_chat(HELLO) == given.encode_chat(HELLO) == carried.tokenizer.encode("<s>Helloé").ids
+    assert carried.encode("a") == given.encode("a") == carried.tokenizer.encode("a").ids
+    shutil.rmtree(folder)
+    assert intarsia.Generator(tmp_path / "m.itx").encode_chat(HELLO) == carried.encode_chat(HELLO)
+
+
+def test_phases_in_between_keep_the_files(tools, tmp_path):
+    copy_model(tmp_path / "model", "tokenizer.json")
+    tools.compile(tmp_path / "model", "--stop-after=lower", "-o", tmp_path / "lowered.mlir")
+    assert 'nn.files = ["tokenizer.json"]' in (tmp_path / "lowered.mlir").read_text()
+    archives = f"--archives={tmp_path / 'model'}"
+    tools.compile(tmp_path / "lowered.mlir", "--start-from=assemble", archives, "-o", tmp_path / "m.itx")
+    assert intarsia.Generator(tmp_path / "m.itx").encode("violin")
+
+
+def test_models_without_a_tokenizer(tools, wordless_artifact, tmp_path):
+    result = tools.compile(copy_model(tmp_path / "model"), "-o", tmp_path / "m.itx")
+    assert "remark: " in result.stderr
+    assert "has no tokenizer.json, so that the artifact gets no tokenizer" in result.stderr
+    generator = intarsia.Generator(wordless_artifact)
+    assert (generator.tokenizer, generator.chat_template, generator.module.files) == (None, None, ())
+    (result,) = generator.generate([0, 100, 101], max_tokens=4)
+    assert result.text is None
+    assert list(generator.stream([0, 100, 101], max_tokens=4)) == result.ids
+    why = r" needs a tokenizer\. .*glossary\.itx: carries no tokenizer, as the model that it was compiled from had none"
+    for ask, what in (
+        (lambda: generator.generate("violin"), "a text"),
+        (lambda: generator.encode_document("violin"), "a text"),
+        (lambda: generator.generate([1], stop="a"), "a stop string"),
+        (lambda: generator.generate([1], regex="a"), "what keeps a text in a form"),
+        (lambda: generator.chat(HELLO), "a chat"),
+    ):
+        with pytest.raises(intarsia.InvalidArgumentError, match=what + why):
+            ask()
+
+
+def test_a_tokenizer_beside_the_artifact(wordless_artifact, tmp_path):
+    path = move(wordless_artifact, tmp_path)
+    assert intarsia.Generator(path).tokenizer is None
+    (tmp_path / "tokenizer.json").symlink_to(MODEL / "tokenizer.json")
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    generator = intarsia.Generator(path)
+    assert generator.encode_chat(HELLO) == generator.tokenizer.encode("Hello").ids
+
+
+def test_a_carried_tokenizer_goes_before_one_beside(glossary_artifact, tmp_path):
+    path = move(glossary_artifact, tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert intarsia.Generator(path).encode("violin") == intarsia.Generator(path, tokenizer=MODEL).encode("violin")
+
+
+def test_token_ids_do_without_what_cannot_be_opened(glossary_artifact, wordless_artifact, tmp_path, monkeypatch):
+    (tmp_path / "tokenizer.json").write_text("{}")
+    generator = intarsia.Generator(move(wordless_artifact, tmp_path))
+    assert generator.generate([0, 100], 2)[0].text is None
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"a text needs a tokenizer\. .*tokenizer\.json: "):
+        generator.generate("violin")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    generator = intarsia.Generator(glossary_artifact)
+    assert generator.generate([0, 100], 2)[0].text is None
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"a text needs .* pip install 'intarsia\[text\]'"):
+        generator.generate("violin")
+    with pytest.raises(intarsia.NotFoundError, match=r"pip install 'intarsia\[text\]'"):
+        intarsia.Generator(glossary_artifact, tokenizer=MODEL)
+
+
+def test_a_tokenizer_of_another_model(tools, tmp_path):
+    folder = copy_model(tmp_path / "model")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({str(i): i for i in range(5000)}, unk_token="0"))
+    words.save(str(folder / "tokenizer.json"))
+    tools.compile(folder, "-o", tmp_path / "m.itx")
+    generator = intarsia.Generator(tmp_path / "m.itx")
+    assert len(generator.logits([[1, 2]])[0]) == 2
+    with pytest.raises(intarsia.InvalidArgumentError, match="the tokenizer has 5000 tokens, the model 4096: is it"):
+        generator.generate("1 2")
+
+
+def test_added_tokens_that_the_model_does_not_have(glossary_artifact):
+    larger = tokenizers.Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    larger.add_tokens([tokenizers.AddedToken("<image>", special=True)])
+    generator = intarsia.Generator(glossary_artifact, tokenizer=larger)
+    expected = intarsia.Generator(glossary_artifact).generate("violin (noun):", 12)
+    assert generator.generate("violin (noun):", 12) == expected
+    assert generator.generate("violin (noun):", regex="(yes|no)!")[0].text in ("yes!", "no!")
+    with pytest.raises(intarsia.InvalidArgumentError, match="a prompt has '<image>', token 4096, which the model does"):
+        generator.generate("violin <image>")
+
+
+def test_a_damaged_tokenizer(glossary_artifact, tmp_path):
+    path = move(glossary_artifact, tmp_path)
+    weights = path.with_suffix(".safetensors")
+    data = bytearray(weights.read_bytes())
+    data[data.index(b'"added_tokens"') + 2] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(intarsia.CorruptError, match=r"is damaged: file 'tokenizer\.json' in it does not have the hash"):
+        intarsia.Generator(path).generate("violin")
