@@ -203,7 +203,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
       return createStringError(status.message());
   }
   // Nothing is replaced before everything is written. What an end between the two renames leaves is an old artifact
-  // beside new weights: the runtime compares their names, types and places with what the artifact was compiled for.
+  // beside new weights: the runtime compares their header, which has the hash of their data.
   if (hasWeightsBeside(options) && !weightsFile.empty())
     if (llvm::Error failed = files.keep(weightsFile, weightsPath(options)))
       return failed;

@@ -37,7 +37,8 @@ using llvm::createStringError;
 
 namespace intarsia::assemble {
 
-static constexpr llvm::StringLiteral producerKey = "packed_by", producerValue = "intarsia", ownerKey = "artifact";
+static constexpr llvm::StringLiteral producerKey = "packed_by", producerValue = "intarsia", ownerKey = "artifact",
+                                     hashKey = "data_hash";
 
 llvm::StringRef safetensorsDtype(Type type) {
   return llvm::TypeSwitch<Type, StringRef>(type)
@@ -80,6 +81,9 @@ std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
 
 namespace {
 
+/// Stands in the header until all data are hashed.
+constexpr llvm::StringLiteral unknownHash = "00000000000000000000000000000000";
+
 constexpr uint64_t unitBytes = 2 << 20; // about what a core's second-level cache holds
 
 bool isZero(StringRef bytes) {
@@ -113,12 +117,12 @@ struct WeightPacker::State {
   std::map<std::string_view, std::set<const SafetensorsEntry *>> decoded; // tensors by their type
 
   llvm::Error add(rt::ConstantOp constant);
+  void add(CarriedFile file);
+  void makeUnique(std::string &name);
   std::string header(llvm::StringRef owner, std::vector<Item> &padding);
 };
 
 llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
-  void add(CarriedFile file);
-  void makeUnique(std::string &name);
   auto type = cast<RankedTensorType>(constant.getType());
   Item item;
   item.dtype = safetensorsDtype(type.getElementType()).str();
@@ -243,10 +247,6 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   return llvm::Error::success();
 }
 
-/// Places the items and returns the file's first bytes: the header's length and the header. A reader of safetensors may
-/// ask for tensors without gaps, so gaps are tensors too.
-std::string WeightPacker::State::header(llvm::StringRef owner, std::vector<Item> &padding) {
-  uint64_t offset = 0;
 void WeightPacker::State::add(CarriedFile file) {
   Item item;
   item.name = "file." + file.name;
@@ -266,6 +266,10 @@ void WeightPacker::State::makeUnique(std::string &name) {
     name = first + "." + std::to_string(count);
 }
 
+/// Places the items and returns the file's first bytes: the header's length and the header. A reader of safetensors may
+/// ask for tensors without gaps, so gaps are tensors too.
+std::string WeightPacker::State::header(llvm::StringRef owner, std::vector<Item> &padding) {
+  uint64_t offset = 0;
   for (Item &item : items) {
     item.begin = offset;
     offset += item.bytes;
@@ -289,6 +293,7 @@ void WeightPacker::State::makeUnique(std::string &name) {
       json.attribute(producerKey, producerValue);
       if (!owner.empty())
         json.attribute(ownerKey, llvm::json::fixUTF8(owner));
+      json.attribute(hashKey, unknownHash);
     });
     for (const std::vector<Item> *list : {&items, &padding}) {
       for (const Item &item : *list) {
@@ -325,16 +330,16 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
   for (auto constant : module.getOps<rt::ConstantOp>())
     if (llvm::Error error = packer.state->add(constant))
       return error;
-  std::string decoded;
-  size_t count = 0;
-  for (const auto &[type, tensors] : packer.state->decoded) {
-    decoded += (count ? ", " : "") + std::to_string(tensors.size()) + " " + std::string(type);
-    count += tensors.size();
   auto files = readCarriedFiles(module, archiveDirectory);
   if (!files)
     return files.takeError();
   for (CarriedFile &file : *files)
     packer.state->add(std::move(file));
+  std::string decoded;
+  size_t count = 0;
+  for (const auto &[type, tensors] : packer.state->decoded) {
+    decoded += (count ? ", " : "") + std::to_string(tensors.size()) + " " + std::string(type);
+    count += tensors.size();
   }
   if (count)
     emitRemark(module.getLoc()) << count << (count == 1 ? " tensor is" : " tensors are")
@@ -344,14 +349,14 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
 
 llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm::StringRef owner, unsigned threads) {
   PackedWeights result;
-  for (const Item &item : state->items)
+  for (const Item &item : llvm::ArrayRef(state->items).drop_back(state->files.size()))
     result.tensors.push_back(item.name);
+  result.files = state->files;
   std::vector<Item> padding;
   std::string header = state->header(owner, padding);
 
   std::vector<const Item *> placed;
-  for (const Item &item : llvm::ArrayRef(state->items).drop_back(state->files.size()))
-  result.files = state->files;
+  for (const Item &item : state->items)
     placed.push_back(&item);
   for (const Item &item : padding)
     placed.push_back(&item);
@@ -376,7 +381,6 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
     dataBytes = item->begin + item->bytes;
   }
   result.bytes = header.size() + dataBytes;
-  result.headerHash = runtime::hashTextOf(header.data(), header.size());
 
   int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   auto failed = [&](int code) {
@@ -399,9 +403,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   };
   if (::ftruncate(file, result.bytes) != 0)
     errorCode = errno;
-  store(header, 0);
   runtime::Hasher hasher;
-  hasher.update(header.data(), header.size());
 
   // Units are made in any order and hashed in the order of the file.
   std::atomic<size_t> next = 0;
@@ -453,13 +455,18 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   work();
   for (std::thread &helper : helpers)
     helper.join();
+  // A header with the hash of the data: what was packed from other weights has another, whatever its shapes are.
+  result.hash = runtime::hashText(hasher.finish());
+  std::string place = ("\"" + hashKey + "\":\"").str();
+  header.replace(header.find(place) + place.size(), unknownHash.size(), result.hash);
+  result.headerHash = runtime::hashTextOf(header.data(), header.size());
+  store(header, 0);
   if (::close(file) != 0 && !errorCode)
     errorCode = errno;
   if (!problem.empty())
     return createStringError(problem);
   if (errorCode)
     return failed(errorCode);
-  result.hash = runtime::hashText(hasher.finish());
   return result;
 }
 

@@ -31,7 +31,7 @@ struct PackedWeights {
   std::vector<std::string> tensors; ///< in the order of the module's rt.constants
   std::vector<PackedFile> files;
   uint64_t bytes = 0;
-  std::string headerHash, hash; ///< XXH3-128
+  std::string headerHash, hash; ///< XXH3-128 of the header, which has that of the data, and of the data after it
 };
 
 /// A file of weights: safetensors, or GGUF, whose blocks are bytes.

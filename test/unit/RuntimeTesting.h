@@ -127,7 +127,7 @@ inline std::string filledManifest(std::string manifest = sampleManifest()) {
   std::memcpy(&length, weights.data(), 8);
   manifest = replaced(manifest, "BYTES", std::to_string(weights.size()));
   manifest = replaced(manifest, "HEADER_HASH", runtime::hashTextOf(weights.data(), 8 + length));
-  return replaced(manifest, "FULL_HASH", runtime::hashTextOf(weights.data(), weights.size()));
+  return replaced(manifest, "FULL_HASH", runtime::hashTextOf(weights.data() + 8 + length, weights.size() - 8 - length));
 }
 
 /// modules/sample.c, or another of them, as the linker left it, with a manifest.

@@ -66,7 +66,7 @@ struct WeightsInfo {
   std::string file; // beside the artifact; empty: embedded
   uint64_t bytes = 0;
   std::string headerHash;
-  std::string hash;
+  std::string hash; // of what comes after the header
   std::vector<std::string> tensors;
 };
 

@@ -205,9 +205,12 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
     return error(ITX_CORRUPT, "%s: has %llu bytes, '%s' was compiled with %llu", where,
                  (unsigned long long)archive_->size(), name_.c_str(), (unsigned long long)info.bytes);
   if (archive_->headerHash() != info.headerHash)
-    return error(ITX_CORRUPT, "%s: its header is not the one that '%s' was compiled with: is it from another model?",
+    return error(ITX_CORRUPT,
+                 "%s: is not what '%s' was compiled with, as its header shows: is it of another model or compilation? "
+                 "Each artifact needs the file that was written with it",
                  where, name_.c_str());
-  if (options.verify && hashTextOf(archive_->data(), archive_->size()) != info.hash)
+  uint64_t header = archive_->headerBytes();
+  if (options.verify && hashTextOf(archive_->data() + header, archive_->size() - header) != info.hash)
     return error(ITX_CORRUPT, "%s: is damaged: its contents do not have the hash that '%s' says", where, name_.c_str());
   for (const std::string &name : info.tensors) {
     const SafetensorsEntry *entry = archive_->find(name);
