@@ -180,6 +180,8 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
   }
   if (!weights)
     return weights.takeError();
+  for (const std::string &warning : weights->warnings)
+    emitWarning(module.getLoc()) << warning << ": what is computed from it is of no use; are the weights damaged?";
 
   step("link");
   std::vector<std::string> artifacts;

@@ -411,6 +411,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   std::mutex mutex;
   std::condition_variable turn;
   std::string problem; // of a number that has no code
+  std::set<const Item *> withoutMeaning;
   auto work = [&] {
     std::vector<char> buffer;
     for (size_t number; (number = next++) < units.size();) {
@@ -425,8 +426,12 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       }
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
+      // What the IR itself holds may be infinite: masks are.
+      bool hasMeaning = item.parts.empty() || item.dataEntry || areFinite(item.dtype, bytes);
       {
         std::unique_lock lock(mutex);
+        if (!hasMeaning)
+          withoutMeaning.insert(&item);
         turn.wait(lock, [&] { return hashed == number; });
         hasher.update(bytes.data(), bytes.size());
         ++hashed;
@@ -455,6 +460,9 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   work();
   for (std::thread &helper : helpers)
     helper.join();
+  for (const Item &item : state->items)
+    if (withoutMeaning.count(&item))
+      result.warnings.push_back(describeNonFinite(item));
   // A header with the hash of the data: what was packed from other weights has another, whatever its shapes are.
   result.hash = runtime::hashText(hasher.finish());
   std::string place = ("\"" + hashKey + "\":\"").str();

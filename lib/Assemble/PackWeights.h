@@ -32,6 +32,7 @@ struct PackedWeights {
   std::vector<PackedFile> files;
   uint64_t bytes = 0;
   std::string headerHash, hash; ///< XXH3-128 of the header, which has that of the data, and of the data after it
+  std::vector<std::string> warnings;
 };
 
 /// A file of weights: safetensors, or GGUF, whose blocks are bytes.

@@ -61,6 +61,11 @@ void dropPages(const void *data, uint64_t bytes);
 /// "i4-f16-32", "q4_k". Unlike printing the attribute it needs nothing of the context, which others may be changing.
 std::string nameOf(mlir::Attribute format);
 
+/// Whether no number of this type (a name of the safetensors format) is NaN or infinite.
+bool areFinite(llvm::StringRef dtype, llvm::StringRef bytes);
+/// Which number of an item that holds such numbers is the first: "tensor 'w' has NaN at [3, 5]".
+std::string describeNonFinite(const Item &item);
+
 /// Fills in the scale of each part of an item whose format has one for the tensor.
 llvm::Error findTensorScales(Item &item);
 /// What a unit stores, in the buffer or where the source has it. An error names a number that has no code.

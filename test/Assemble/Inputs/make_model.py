@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes a small model (IR and two archives) into a folder."""
+"""Writes a small model (IR and two archives) into a folder; "nan" as second argument: with numbers that are none."""
 
 import sys
 from pathlib import Path
@@ -53,6 +53,9 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     weights, more = tensors()
+    if "nan" in sys.argv:
+        weights["a"][3, 5] = weights["a"][7, 1] = weights["c"][15, 2] = np.nan
+        weights["bias"][39], more["b"][31, 3, 2] = np.inf, -np.inf
     save_file(weights, folder / "model.safetensors")
     save_file(more, folder / "more.safetensors")
     (folder / "model.mlir").write_text(MODEL)
