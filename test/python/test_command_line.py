@@ -47,10 +47,12 @@ def test_generate(artifact):
     assert drafted.stdout == result.stdout
 
 
-def test_generate_from_token_ids(wordless_artifact):
+def test_generate_from_token_ids(wordless_artifact, tools):
     result = intarsia("generate", wordless_artifact, "0 100 101", "--max-tokens=3")
     assert result.returncode == 0, result.stderr
-    assert len([int(token) for token in result.stdout.split()]) == 3
+    assert len(result.stdout.split()) == 3
+    without_python = tools.run("intarsia-run", wordless_artifact, "--ids=0,100,101", "--max-tokens=3")
+    assert without_python.stdout.split() == result.stdout.split()
 
 
 def test_generate_json(artifact, tmp_path):

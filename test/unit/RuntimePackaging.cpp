@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "RuntimeModules.h"
+#include "RuntimeDecoder.h"
 
 #include "intarsia/Version.h"
 
@@ -161,4 +161,90 @@ TEST_F(Packaging, RunTool) {
   EXPECT_EQ(bareCode, 0) << bare;
   EXPECT_THAT(bare, HasSubstr("100 calls"));
   EXPECT_THAT(shell(run + " --version").first, HasSubstr(INTARSIA_VERSION));
+}
+
+namespace {
+class Continuing : public CacheTest {
+protected:
+  /// What the tool prints, and its exit code.
+  std::pair<std::string, int> run(const std::string &arguments, const std::string &artifact = "m.itx") {
+    return shell(ITX_TEST_RUNNER " " + (folder / artifact) + " --function=" + GetParam() + " " + arguments);
+  }
+
+  static int64_t next(const Tokens &text) {
+    int64_t best = 0;
+    for (int64_t v = 1; v < vocabulary; ++v)
+      best = expectedLogit(text, v) > expectedLogit(text, best) ? v : best;
+    return best;
+  }
+
+  /// What comes after the tokens, as the tool prints it.
+  static std::string expectedText(Tokens text, int count) {
+    std::string result;
+    for (int i = 0; i < count && text.size() <= size_t(context); ++i) {
+      text.push_back(next(text));
+      result += (i ? " " : "") + std::to_string(text.back());
+    }
+    return result + "\n";
+  }
+};
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(Models, Continuing, ::testing::Values("step", "tailed"));
+
+TEST_P(Continuing, TokenIds) {
+  Tokens prompt = {0, 0, 0, 2, 0};
+  ASSERT_NE(expectedText(prompt, 6), expectedText({0, 0, 0, 2, 1}, 6)) << "the model does not tell prompts apart";
+  using Result = std::pair<std::string, int>;
+  EXPECT_EQ(run("--ids=0,0,0,2,0"), Result(expectedText(prompt, 1), 0));
+  EXPECT_EQ(run("--ids 0,0,0,2,0 --max-tokens=6"), Result(expectedText(prompt, 6), 0));
+  EXPECT_EQ(run("--ids=0,0,0,2,0 --max-tokens=99"), Result(expectedText(prompt, 99), 0)) << "to the context's end";
+  EXPECT_EQ(run("--ids=0,0,0,2,0 --max-tokens=0 --output=@" + (folder / "l.npy")), Result("", 0));
+  itx_tensor *tensor = nullptr;
+  ASSERT_EQ(itx_tensor_load_npy((folder / "l.npy").c_str(), &tensor), ITX_OK) << itx_last_error();
+  TensorPointer logits(tensor);
+  ASSERT_EQ(itx_tensor_elements(tensor), 5 * vocabulary);
+  for (int64_t v = 0; v < vocabulary; ++v)
+    EXPECT_EQ(static_cast<float *>(itx_tensor_data(tensor))[3 * vocabulary + v], expectedLogit({0, 0, 0, 2}, v));
+
+  Tokens shorter = prompt;
+  shorter.push_back(next(shorter));
+  ASSERT_NE(next(prompt), next(shorter));
+  std::string ends = "],\"metadata\":{\"eos_token_ids\":[" + std::to_string(next(shorter)) + "]}}";
+  std::string manifest = replaced(decoderManifest(), "16]}]},", "16]}" + ends + ",");
+  write(replaced(manifest, "16]}]}]}", "16]}" + ends + "]}"), "ends.itx");
+  EXPECT_EQ(run("--ids=0,0,0,2,0 --max-tokens=6", "ends.itx"), Result(expectedText(prompt, 1), 0));
+}
+
+TEST_P(Continuing, StateIsListed) {
+  EXPECT_THAT(shell(ITX_TEST_RUNNER " --list " + (folder / "m.itx")).first,
+              HasSubstr("  state   0.0 MB for a text as long as the model's context"));
+}
+
+TEST_P(Continuing, WhatCannotBeContinued) {
+  auto fails = [&](const std::string &arguments, const char *why) {
+    auto [message, failed] = run(arguments);
+    EXPECT_NE(failed, 0) << arguments;
+    EXPECT_THAT(message, AllOf(HasSubstr("error: "), HasSubstr(why))) << arguments;
+  };
+  std::string many = "0";
+  for (int i = 0; i < context; ++i)
+    many += ",1";
+  fails("--ids=" + many, "--ids has 23 tokens, the model's context is 22: give fewer");
+  fails("--ids=3,16", "--ids has 16 at position 1, the model's vocabulary is 0 to 15");
+  fails("--ids=-1", "--ids has -1 at position 0");
+  for (const char *ids : {",", "1,", "1,,2", "x", "1 2", "99999999999999999999"})
+    fails("--ids='" + std::string(ids) + "'", "is no list of token ids such as");
+  fails("--ids=1 --input=input_ids=@x.npy", "excludes");
+  fails("--ids=1 --benchmark", "excludes");
+  fails("--max-tokens=2", "--ids");
+  fails("--ids=1 --output=@/does/not/exist/y.npy", "/does/not/exist");
+  fails("--ids=1 --output=keys=@y.npy", "has no output 'keys'; it has: logits");
+  EXPECT_THAT(shell(ITX_TEST_RUNNER " " + (folder / "m.itx")).first,
+              HasSubstr("has no function 'main'; it has: step, tailed: it is a language model, which continues token "
+                        "ids with --ids=1,2,3"));
+  EXPECT_THAT(shell(ITX_TEST_RUNNER " " + writeSample(folder, filledManifest(), "other.itx") + " --ids=1").first,
+              HasSubstr("has no function 'step'; it has: main, total"));
+  EXPECT_THAT(shell(ITX_TEST_RUNNER " " + (folder / "other.itx") + " --ids=1 --function=main").first,
+              HasSubstr("function 'main' is no step of a language model"));
 }

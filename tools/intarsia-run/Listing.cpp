@@ -72,6 +72,10 @@ std::string listing(const itx_module *module) {
     for (const runtime::SizeInfo &size : manifest.functions[f].sizes)
       if (size.maximum >= 0)
         text += format("  size    %s is at most %lld\n", size.name.c_str(), (long long)size.maximum);
+    itx_cache_options whole = {sizeof(whole), /*sequences=*/1, /*pages=*/0, /*bytes=*/UINT64_MAX};
+    uint64_t bytes = 0;
+    if (itx_cache_bytes_needed(module, itx_function_name(function), &whole, &bytes) == ITX_OK)
+      text += format("  state   %.1f MB for a text as long as the model's context\n", double(bytes) / 1e6);
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include "lib/Runtime/Core/Status.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 namespace intarsia::run {
 
@@ -24,8 +25,13 @@ static std::string description(bool carriesModule, const std::string &command) {
              "\n"
              "  %s --list\n"
              "  %s --input=input_ids=@ids.npy --output=@hidden.npy\n"
-             "  %s --input=input_ids=@ids.npy --benchmark --threads=2\n",
-             command.c_str(), command.c_str(), command.c_str());
+             "  %s --input=input_ids=@ids.npy --benchmark --threads=2\n"
+             "\n"
+             "A language model continues token ids by the most likely ones, which are printed; --output is then for\n"
+             "the logits after each of the given ids.\n"
+             "\n"
+             "  %s --ids=1,450,7483 --max-tokens=32\n",
+             command.c_str(), command.c_str(), command.c_str(), command.c_str());
 }
 
 /// "NAME=@FILE", or "@FILE" where a name is not required.
@@ -39,24 +45,46 @@ static NamedFile parseNamedFile(const std::string &option, const std::string &te
   return {at == 0 ? "" : text.substr(0, at - 1), text.substr(at + 1)};
 }
 
+/// "1,450,7483".
+static std::vector<int64_t> parseIds(const std::string &text) {
+  std::vector<int64_t> ids;
+  const char *at = text.data(), *end = at + text.size();
+  for (bool more = true; more; ++at) {
+    auto [after, problem] = std::from_chars(at, end, ids.emplace_back());
+    more = after != end;
+    if (problem != std::errc() || (more && *after != ','))
+      throw CLI::ValidationError("--ids", "'" + text + "' is no list of token ids such as 1,450,7483");
+    at = after;
+  }
+  return ids;
+}
+
 bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, int &exitCode) {
   std::string path = argc ? argv[0] : "intarsia-run", name = path.substr(path.rfind('/') + 1);
   CLI::App app(description(carriesModule, carriesModule ? path : name + " m.itx"), name);
   app.set_version_flag("--version", std::string("intarsia-run ") + itx_version());
   std::vector<std::string> inputs, outputs;
+  std::string idsText;
   if (!carriesModule)
     app.add_option("MODULE", options.module, "The compiled model (.itx)")->required()->option_text(" ");
-  app.add_option("--function", options.function, "Function to call (default: main)")->type_name("NAME");
-  app.add_option("--input", inputs, "Array for the input NAME; repeat it for each input")
-      ->type_name("NAME=@FILE.npy")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--function", options.function, "Function to call (default: main, with --ids step)")
+      ->type_name("NAME");
+  CLI::Option *input = app.add_option("--input", inputs, "Array for the input NAME; repeat it for each input");
+  input->type_name("NAME=@FILE.npy")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--output", outputs, "Where to write the first, second, … output, or with NAME=@FILE.npy one by name")
       ->type_name("@FILE.npy")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  CLI::Option *ids = app.add_option("--ids", idsText, "Token ids for a language model to continue")
+                         ->type_name("ID,ID,...")
+                         ->excludes(input);
+  app.add_option("--max-tokens", options.maxTokens, "Tokens to continue --ids by (default: 1)")
+      ->check(CLI::Range(0, 1000000000))
+      ->type_name("N")
+      ->needs(ids);
   app.add_option("--benchmark", options.benchmark, "Time N calls after a warm-up (100 when N is left out)")
       ->check(CLI::Range(1, 1000000000))
+      ->excludes(ids)
       ->option_text("[=N]");
   app.add_option("--profile", options.profile, "Write a Chrome trace of the call (for https://ui.perfetto.dev)")
       ->type_name("FILE.json");
@@ -75,6 +103,8 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
     app.parse(arguments);
     for (const std::string &text : inputs)
       options.inputs.push_back(parseNamedFile("--input", text, /*nameRequired=*/true));
+    if (*ids)
+      options.ids = parseIds(idsText);
     for (const std::string &text : outputs)
       options.outputs.push_back(parseNamedFile("--output", text, /*nameRequired=*/false));
     return true;

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_TOOLS_RUN_OPTIONS_H
 #define INTARSIA_TOOLS_RUN_OPTIONS_H
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,13 @@ struct NamedFile {
 };
 
 struct Options {
-  std::string module; // empty: the one that this executable carries
-  std::string function = "main";
+  std::string module;   // empty: the one that this executable carries
+  std::string function; // empty: "main", with ids "step"
   std::vector<NamedFile> inputs;
   std::vector<NamedFile> outputs;
-  int benchmark = 0; // timed calls; 0: none
+  std::vector<int64_t> ids; // a prompt for a language model
+  int64_t maxTokens = 1;    // to continue it by
+  int benchmark = 0;        // timed calls; 0: none
   std::string profile;
   std::string variant;
   bool list = false;

@@ -6,11 +6,12 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "tools/intarsia-run/Session.h"
 
-#include "intarsia/runtime.h"
 #include "lib/Runtime/Core/Artifact.h"
 #include "lib/Runtime/Core/File.h"
 #include "lib/Runtime/Core/Manifest.h"
 #include "lib/Runtime/Core/Tensor.h"
+#include "tools/intarsia-run/Continue.h"
+#include "tools/intarsia-run/Handles.h"
 #include "tools/intarsia-run/Listing.h"
 
 #include <algorithm>
@@ -19,37 +20,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <memory>
 
 namespace intarsia::run {
-
-namespace {
-
-/// Carries a failure of the C interface to runSession.
-struct Failure {
-  std::string message;
-};
-
-void check(itx_status status) {
-  if (status != ITX_OK)
-    throw Failure{itx_last_error()};
-}
-
-void check(const runtime::Status &status) {
-  if (!status.ok())
-    throw Failure{status.message()};
-}
-
-struct FreeTensor {
-  void operator()(itx_tensor *tensor) const { itx_tensor_free(tensor); }
-};
-struct FreeModule {
-  void operator()(itx_module *module) const { itx_module_free(module); }
-};
-using TensorHandle = std::unique_ptr<itx_tensor, FreeTensor>;
-using ModuleHandle = std::unique_ptr<itx_module, FreeModule>;
-
-} // namespace
 
 bool carriesModule() {
   std::unique_ptr<runtime::MappedFile> file;
@@ -182,6 +154,31 @@ static void benchmark(const itx_function *function, const std::vector<TensorHand
               statusKilobytes("VmHWM") / 1024);
 }
 
+static const itx_function *findFunction(const itx_module *module, const Options &options) {
+  std::string name = !options.function.empty() ? options.function : options.ids.empty() ? "main" : "step";
+  const itx_function *function = nullptr, *step = nullptr;
+  itx_status status = itx_module_function(module, name.c_str(), &function);
+  std::string message = itx_last_error();
+  if (status == ITX_NOT_FOUND && options.function.empty() && itx_module_function(module, "step", &step) == ITX_OK)
+    throw Failure{message + ": it is a language model, which continues token ids with --ids=1,2,3"};
+  if (status != ITX_OK)
+    throw Failure{message};
+  return function;
+}
+
+/// The model's answer to token ids, instead of a call.
+static void runIds(const itx_module *module, const itx_function *step, const Options &options,
+                   const std::vector<std::string> &files) {
+  bool withLogits = std::any_of(files.begin(), files.end(), [](const std::string &file) { return !file.empty(); });
+  if (!options.profile.empty())
+    check(itx_profile_start());
+  std::vector<TensorHandle> outputs;
+  outputs.push_back(continueIds(module, step, options, withLogits));
+  if (!options.profile.empty())
+    check(itx_profile_stop(options.profile.c_str()));
+  writeOutputs(outputs, files);
+}
+
 static void run(const Options &options) {
   if (options.threads)
     check(itx_set_threads(options.threads));
@@ -190,8 +187,7 @@ static void run(const Options &options) {
     std::fputs(listing(module.get()).c_str(), stdout);
     return;
   }
-  const itx_function *function = nullptr;
-  check(itx_module_function(module.get(), options.function.c_str(), &function));
+  const itx_function *function = findFunction(module.get(), options);
   std::vector<std::string> files = outputFiles(function, options);
   std::vector<std::string> taken, read = readFiles(module.get(), options);
   for (const std::string &file : files)
@@ -199,6 +195,8 @@ static void run(const Options &options) {
       checkResultFile(file, taken, read);
   if (!options.profile.empty())
     checkResultFile(options.profile, taken, read);
+  if (!options.ids.empty())
+    return runIds(module.get(), function, options, files);
   std::vector<TensorHandle> inputs = readInputs(function, options);
   if (options.benchmark)
     benchmark(function, inputs, options.benchmark);

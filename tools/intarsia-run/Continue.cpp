@@ -1,0 +1,126 @@
+//===- Continue.cpp - Continue token ids with a language model ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "tools/intarsia-run/Continue.h"
+
+#include "lib/Runtime/Core/Json.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace intarsia::run {
+
+using runtime::format;
+
+/// Tokens that one call takes of a prompt: enough that weights are read once for many tokens.
+static constexpr int64_t prefillTokens = 512;
+
+static CacheHandle makeCache(const itx_module *module, const itx_function *step, int64_t pages, itx_cache_info &info) {
+  itx_cache_options options = {sizeof(options), /*sequences=*/1, pages, /*bytes=*/0};
+  itx_cache *cache = nullptr;
+  check(itx_cache_create(module, itx_function_name(step), &options, &cache));
+  CacheHandle handle(cache);
+  info = {};
+  info.struct_bytes = sizeof(info);
+  check(itx_cache_get_info(cache, &info));
+  return handle;
+}
+
+static void checkIds(const std::vector<int64_t> &ids, const itx_cache_info &info) {
+  if (int64_t(ids.size()) > info.context)
+    throw Failure{format("--ids has %zu tokens, the model's context is %lld: give fewer, or compile the model with a "
+                         "larger --context if it was trained for one",
+                         ids.size(), (long long)info.context)};
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= info.vocabulary)
+      throw Failure{format("--ids has %lld at position %zu, the model's vocabulary is 0 to %lld: are they of another "
+                           "model's tokenizer?",
+                           (long long)ids[i], i, (long long)info.vocabulary - 1)};
+}
+
+/// Tokens that end a text.
+static std::vector<int64_t> endsOf(const itx_function *step) {
+  runtime::Json metadata;
+  // The manifest that it is from was parsed when the module was loaded.
+  (void)runtime::parseJson(itx_function_metadata(step), "metadata", metadata);
+  std::vector<int64_t> ends;
+  if (auto found = metadata.find("eos_token_ids"); metadata.is_object() && found != metadata.end() && found->is_array())
+    for (const runtime::Json &end : *found)
+      if (end.is_number_integer())
+        ends.push_back(end.get<int64_t>());
+  return ends;
+}
+
+/// A line that is ended whatever happens.
+struct Line {
+  bool isBegun = false;
+  ~Line() {
+    if (isBegun)
+      std::printf("\n");
+  }
+};
+
+/// Appends tokens; logits after the last `outputs` of them, null for none.
+static TensorHandle append(itx_cache *cache, itx_sequence *sequence, const int64_t *tokens, int64_t count,
+                           int64_t outputs) {
+  itx_chunk chunk = {sequence, tokens, count, outputs};
+  itx_tensor *logits = nullptr;
+  check(itx_cache_step(cache, &chunk, 1, outputs ? &logits : nullptr));
+  return TensorHandle(logits);
+}
+
+TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits) {
+  const std::vector<int64_t> &ids = options.ids;
+  int64_t count = int64_t(ids.size());
+  itx_cache_info info;
+  CacheHandle cache = makeCache(module, step, 1, info); // says how many tokens a page has
+  checkIds(ids, info);
+  // The last token that is generated does not go into the cache.
+  int64_t length = std::min(info.context, count + std::max<int64_t>(options.maxTokens - 1, 0));
+  cache = makeCache(module, step, (length + info.page_tokens - 1) / info.page_tokens, info);
+  itx_sequence *made = nullptr;
+  check(itx_sequence_create(cache.get(), &made));
+  SequenceHandle sequence(made);
+
+  TensorHandle all, logits;
+  if (withLogits) {
+    int64_t shape[] = {count, info.vocabulary};
+    itx_tensor *tensor = nullptr;
+    check(itx_tensor_create(ITX_F32, 2, shape, nullptr, &tensor));
+    all.reset(tensor);
+  }
+  for (int64_t begin = 0; begin < count; begin += prefillTokens) {
+    int64_t tokens = std::min(prefillTokens, count - begin);
+    logits = append(cache.get(), sequence.get(), &ids[begin], tokens,
+                    withLogits                ? tokens
+                    : begin + tokens == count ? 1
+                                              : 0);
+    if (withLogits)
+      std::memcpy(static_cast<float *>(itx_tensor_data(all.get())) + begin * info.vocabulary,
+                  itx_tensor_data(logits.get()), itx_tensor_bytes(logits.get()));
+  }
+
+  std::vector<int64_t> ends = endsOf(step);
+  Line line;
+  for (int64_t number = 0; number < options.maxTokens; ++number) {
+    const float *row = static_cast<const float *>(itx_tensor_data(logits.get())) +
+                       (itx_tensor_shape(logits.get())[0] - 1) * info.vocabulary;
+    int64_t token = std::max_element(row, row + info.vocabulary) - row;
+    if (std::find(ends.begin(), ends.end(), token) != ends.end())
+      break;
+    std::printf("%s%lld", number ? " " : "", (long long)token);
+    std::fflush(stdout);
+    line.isBegun = true;
+    if (number + 1 == options.maxTokens || itx_sequence_length(sequence.get()) == info.context)
+      break;
+    logits = append(cache.get(), sequence.get(), &token, 1, 1);
+  }
+  line.isBegun |= options.maxTokens > 0;
+  return all;
+}
+
+} // namespace intarsia::run

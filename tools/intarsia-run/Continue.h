@@ -1,0 +1,21 @@
+//===- Continue.h - Continue token ids with a language model ------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_TOOLS_RUN_CONTINUE_H
+#define INTARSIA_TOOLS_RUN_CONTINUE_H
+
+#include "tools/intarsia-run/Handles.h"
+#include "tools/intarsia-run/Options.h"
+
+namespace intarsia::run {
+
+/// Continues options.ids by the model's most likely tokens, whose ids it prints as they come. Returns the logits after
+/// each of options.ids where `withLogits`, f32 [ids, vocabulary], else null.
+TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits);
+
+} // namespace intarsia::run
+
+#endif
