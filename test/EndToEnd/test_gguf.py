@@ -196,6 +196,43 @@ def test_quantized_by_the_package(tools, scratch):
     assert 0 < error < 0.02 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize(("stored", "rounded"), [("Q5_0", "int4"), ("Q4_0", "int8"), ("Q8_0", "mxfp4")])
+def test_blocks_are_rounded_anew(tools, scratch, stored, rounded):
+    """With --quantize, blocks are numbers that are rounded as those of another file are, whatever their type is."""
+
+    def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
+        return plain(name, value) if value.ndim == 1 else (gguf.quantize(value, Type[stored]), Type[stored])
+
+    folder = scratch / f"anew-{stored}"
+    tensors = write_model(folder, "qwen3")
+    rng = np.random.default_rng(5)
+    for name, value in tensors.items():
+        if value.ndim == 2:
+            tensors[name] = (0.06 * rng.standard_normal(value.shape)).astype("f4")
+    save_file(tensors, folder / "model.safetensors")
+    write_gguf(folder, scratch / f"{stored}.gguf", store)
+    numbers = {
+        name: value if value.ndim == 1 else gguf.dequantize(*store(name, value)) for name, value in tensors.items()
+    }
+    save_file(numbers, folder / "model.safetensors")
+    ids = rng.integers(0, 99, 20)
+    logits = {}
+    for source in (scratch / f"{stored}.gguf", folder):
+        output = scratch / f"{source.stem}-{rounded}.itx"
+        tools.compile(source, "-o", output, "--kv=f32", f"--quantize={rounded}")
+        (logits[source],) = intarsia.Generator(output).logits([ids])
+    actual, expected = logits.values()
+    assert np.abs(expected).max() > 0.3
+    np.testing.assert_array_equal(actual, expected)
+    (exact,) = intarsia.Generator(compiled(tools, scratch / f"{stored}.gguf", scratch / f"{stored}.itx")).logits([ids])
+    assert np.abs(exact - actual).max() > 1e-3
+
+
+def compiled(tools, source: Path, output: Path) -> Path:
+    tools.compile(source, "-o", output, "--kv=f32")
+    return output
+
+
 def plain(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
     return as_numbers("F32")(name, value)
 
