@@ -23,6 +23,26 @@ from ._module import set_threads
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    """Return what reads a number from the command line."""
+
+    def read(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number}, must be at least {least}")
+        return number
+
+    read.__name__ = "number"  # what argparse calls it
+    return read
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{file}: is not UTF-8: {error}", "invalid argument") from error
+
+
 def _resident_bytes() -> int:
     """Memory of this process that is in RAM, as Linux counts it."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -56,9 +76,9 @@ def _generate(options: argparse.Namespace) -> None:
     prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
     sampling = {name: getattr(options, name) for name in SAMPLING}
     rules = {
-        "json_schema": options.json_schema and options.json_schema.read_text(encoding="utf-8"),
+        "json_schema": options.json_schema and _read_text(options.json_schema),
         "regex": options.regex,
-        "grammar": options.grammar and options.grammar.read_text(encoding="utf-8"),
+        "grammar": options.grammar and _read_text(options.grammar),
     }
     pieces = generator.stream(
         prompt,
@@ -79,7 +99,7 @@ def _generate(options: argparse.Namespace) -> None:
 
 
 def _chat(options: argparse.Namespace) -> int:
-    template = options.chat_template and options.chat_template.read_text(encoding="utf-8")
+    template = options.chat_template and _read_text(options.chat_template)
     generator = Generator(options.artifact, tokenizer=options.tokenizer, chat_template=template)
     generator._need_tokenizer("a chat")
     if generator.chat_template is None:
@@ -105,7 +125,7 @@ def _chat(options: argparse.Namespace) -> int:
 
 def _perplexity(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, tokenizer=options.tokenizer)
-    text = options.file.read_text(encoding="utf-8")
+    text = _read_text(options.file)
     ids: list[int] = []
     for document in text.removesuffix("\n").split("\n") if options.lines else [text]:
         ids += generator.encode_document(document)
@@ -158,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     def command(owner: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
         made = owner.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         made.add_argument("artifact", metavar="ARTIFACT", help="a language model, .itx")
-        made.add_argument("--threads", type=int, default=0, help="threads to compute with (default: all)")
+        made.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
         return made
 
     tokenizer = "tokenizer.json, the folder that holds it, or a GGUF file (default: the artifact's own)"
@@ -166,7 +186,12 @@ def _parser() -> argparse.ArgumentParser:
     def sampling(one: argparse.ArgumentParser, temperature: float, max_tokens: int) -> None:
         add = one.add_argument
         add("--tokenizer", type=Path, help=tokenizer)
-        add("--max-tokens", type=int, default=max_tokens, help="the most tokens to generate (default: %(default)s)")
+        add(
+            "--max-tokens",
+            type=_at_least(1),
+            default=max_tokens,
+            help="the most tokens to generate (default: %(default)s)",
+        )
         add("--temperature", type=float, default=temperature, help="0: the most likely token (default: %(default)s)")
         add("--top-k", type=int, default=0, help="sample among the most likely tokens only (default: all)")
         add("--top-p", type=float, default=1.0, help="sample among the likeliest of this total probability")
@@ -174,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         add("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
         add("--seed", type=int, help="makes sampling repeatable")
         add("--draft", type=Path, metavar="ARTIFACT", help="a smaller model that proposes tokens, for speed")
-        add("--draft-tokens", type=int, default=4, help="tokens proposed at once (default: %(default)s)")
+        add("--draft-tokens", type=_at_least(1), default=4, help="tokens proposed at once (default: %(default)s)")
 
     one = command(commands, "generate", "continue a prompt; text appears as it is made")
     one.set_defaults(run=_generate)
@@ -203,18 +228,20 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_perplexity)
     one.add_argument("file", type=Path, metavar="FILE", help="UTF-8 text")
     one.add_argument("--tokenizer", type=Path, help=tokenizer)
-    one.add_argument("--window", type=int, default=192, help="tokens predicted in a window (default: %(default)s)")
-    one.add_argument("--windows", type=int, default=0, help="stop after so many (default: all)")
+    one.add_argument(
+        "--window", type=_at_least(1), default=192, help="tokens predicted in a window (default: %(default)s)"
+    )
+    one.add_argument("--windows", type=_at_least(0), default=0, help="stop after so many (default: all)")
     one.add_argument("--lines", action="store_true", help="each line is a text of its own, with beginning and end")
 
     bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")
     kinds = bench.add_subparsers(required=True, metavar="KIND")
     one = command(kinds, "llm", "tokens a second of prefill and decoding, medians over rounds")
     one.set_defaults(run=_bench_llm)
-    one.add_argument("--prefill", type=int, default=512, help="tokens of each prompt (default: %(default)s)")
-    one.add_argument("--decode", type=int, default=64, help="tokens generated after it (default: %(default)s)")
-    one.add_argument("--batch", type=int, default=1, help="sequences at once (default: %(default)s)")
-    one.add_argument("--rounds", type=int, default=3, help="rounds after a first that does not count")
+    one.add_argument("--prefill", type=_at_least(1), default=512, help="tokens of each prompt (default: %(default)s)")
+    one.add_argument("--decode", type=_at_least(1), default=64, help="tokens generated after it (default: %(default)s)")
+    one.add_argument("--batch", type=_at_least(1), default=1, help="sequences at once (default: %(default)s)")
+    one.add_argument("--rounds", type=_at_least(1), default=3, help="rounds after a first that does not count")
     one.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 

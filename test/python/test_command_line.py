@@ -112,6 +112,42 @@ def test_errors(artifact, wordless_artifact, tmp_path):
         assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "x", "--max-tokens=0"),
+        ("generate", "x", "--draft-tokens=-1"),
+        ("perplexity", "x", "--window=0"),
+        ("perplexity", "x", "--windows=-1"),
+        ("bench", "llm", "--prefill=0"),
+        ("bench", "llm", "--decode=0"),
+        ("bench", "llm", "--batch=0"),
+        ("bench", "llm", "--rounds=0"),
+        ("bench", "llm", "--threads=-1"),
+        ("bench", "llm", "--batch=two"),
+    ],
+)
+def test_numbers_without_a_meaning(artifact, arguments):
+    command = arguments[:2] if arguments[0] == "bench" else arguments[:1]
+    result = intarsia(*command, artifact, *arguments[len(command) :])
+    assert result.returncode == 2
+    flag, value = arguments[-1].split("=")
+    assert re.search(
+        rf"error: argument {flag}: (invalid number value: 'two'|{value}, must be at least [01])$", result.stderr.strip()
+    )
+
+
+def test_files_that_are_not_text(artifact, tmp_path):
+    (tmp_path / "file").write_bytes(b"\xac\xed")
+    for arguments in (
+        ("perplexity", artifact, tmp_path / "file"),
+        ("generate", artifact, "x", f"--grammar={tmp_path / 'file'}"),
+    ):
+        result = intarsia(*arguments)
+        assert result.returncode == 1
+        assert f"error: {tmp_path / 'file'}: is not UTF-8: " in result.stderr
+
+
 def test_interrupt_ends_cleanly(artifact, interruptible):
     command = [sys.executable, "-m", "intarsia", "generate", str(artifact), "run (verb):", f"--tokenizer={MODEL}"]
     # Sampling at a high temperature seldom ends a text.
