@@ -31,8 +31,13 @@ def activated(kind: str, gate: np.ndarray, up: np.ndarray, alpha: float = 1.702,
     return (up + 1) * gate * sigmoid(alpha * gate)
 
 
-def experts(x, indices, weights, gate_up, down, gate_up_bias=None, down_bias=None, kind="silu", **limits) -> np.ndarray:
-    """[tokens, hidden] for gate_up [experts, 2, intermediate, hidden] and down [experts, hidden, intermediate]."""
+def experts(
+    x, indices, weights, gate_up, down, gate_up_bias=None, down_bias=None, kind="silu", rounding=None, **limits
+) -> np.ndarray:
+    """[tokens, hidden] for gate_up [experts, 2, intermediate, hidden] and down [experts, hidden, intermediate].
+
+    `rounding` gives the numbers that the intermediate features are rounded to.
+    """
     x, gate_up, down = (array.astype(np.float64) for array in (x, gate_up, down))
     result = np.zeros(x.shape)
     for token in range(len(x)):
@@ -43,7 +48,8 @@ def experts(x, indices, weights, gate_up, down, gate_up_bias=None, down_bias=Non
             parts = gate_up[expert] @ x[token]
             if gate_up_bias is not None:
                 parts = parts + gate_up_bias[expert]
-            row = down[expert] @ activated(kind, parts[0], parts[1], **limits)
+            hidden = activated(kind, parts[0], parts[1], **limits)
+            row = down[expert] @ (hidden if rounding is None else rounding(hidden.astype(np.float32)))
             if down_bias is not None:
                 row = row + down_bias[expert]
             result[token] += weight * row

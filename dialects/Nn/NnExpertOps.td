@@ -43,7 +43,9 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", [AttrSizedOperandSegments]> {
     gate_up_bias `[experts, 2, intermediate]`, down `[experts, hidden, intermediate]`, down_bias `[experts, hidden]`,
     result `[tokens, hidden]`. Computed in f32, whatever weights and biases are stored as. A token with an index outside
     of the experts gets NaN. The result of a token does not depend on the tokens beside it: contributions are summed in
-    the order of the experts' numbers. Rejected: sizes of the weights that are not static, a limit that is not positive.
+    the order of the experts' numbers. With `intermediate_format` a row `h_e(x)` is rounded to that format, as by
+    nn.quantize, before `down` multiplies it. Rejected: sizes of the weights that are not static, a limit that is not
+    positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor.
 
     ```mlir
     %y = nn.experts %x, %indices, %weights, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>,
@@ -53,7 +55,8 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", [AttrSizedOperandSegments]> {
   let arguments = (ins RankedTensorOf<[F32]>:$input, Nn_IntegerTensor:$indices, RankedTensorOf<[F32]>:$weights,
                        Nn_FloatTensor:$gate_up, Nn_FloatTensor:$down, Optional<Nn_FloatTensor>:$gate_up_bias,
                        Optional<Nn_FloatTensor>:$down_bias, Nn_GatedActivationAttr:$activation,
-                       DefaultValuedAttr<F32Attr, "1.702f">:$alpha, DefaultValuedAttr<F32Attr, "7.0f">:$limit);
+                       DefaultValuedAttr<F32Attr, "1.702f">:$alpha, DefaultValuedAttr<F32Attr, "7.0f">:$limit,
+                       OptionalAttr<Nn_BlockFormatAttr>:$intermediate_format);
   let results = (outs RankedTensorOf<[F32]>:$result);
   let assemblyFormat = [{
     $input `,` $indices `,` $weights `,` $gate_up `,` $down (`gate_up_bias` $gate_up_bias^)? (`down_bias` $down_bias^)?

@@ -94,6 +94,10 @@ LogicalResult ExpertsOp::verify() {
   }
   if (!(getLimit().isFinite() && getLimit().convertToFloat() > 0))
     return emitOpError() << "limit is " << getLimit().convertToFloat() << ", must be positive";
+  if (BlockFormatAttr format = getIntermediateFormatAttr();
+      format && (format.getAxis() != 1 || format.hasTensorScale()))
+    return emitOpError() << "intermediate_format is " << format
+                         << ", must be along axis 1 and have no scale for the whole tensor";
   return success();
 }
 

@@ -61,9 +61,6 @@ static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr 
   if (layout.getKind() == LayoutKind::Panels && shaped.getRank() < 2)
     return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
                              << " has rank " << shaped.getRank();
-  if (layout.getFormat() && shaped.getRank() != 2)
-    return op->emitOpError() << "layout of " << where << " is panels of codes, which need rank 2, " << type
-                             << " has rank " << shaped.getRank();
   return success();
 }
 
@@ -180,15 +177,15 @@ LogicalResult ConstantOp::verify() {
   if (getFormat() && getValue())
     return emitOpError("has a value and a format, only weights of archives are rounded");
   if (Attribute stored = getLayout().getFormat(); stored && stored != getFormatAttr()) {
-    if (getFormatAttr() || !getBlocks())
+    bool isMxfp4 = getMxfp4() && stored == nn::GgmlTypeAttr::get(getContext(), "mxfp4").getFormat();
+    if (getFormatAttr() || (!isMxfp4 && !getBlocks()))
       return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
                            << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
-    ArrayAttr blocks = *getBlocks();
-    for (Attribute block : blocks) {
+    for (Attribute block : getBlocks().value_or(ArrayAttr::get(getContext(), {}))) {
       auto ggml = dyn_cast<nn::GgmlTypeAttr>(block);
       if (!ggml || ggml.getFormat() != stored)
         return emitOpError() << "is laid out as " << stored << ", which blocks of " << block << " are not";
-      if (type.getRank() == 2 && type.getDimSize(1) % ggml.getType().elements != 0)
+      if (type.getRank() && type.getShape().back() % ggml.getType().elements != 0)
         return emitOpError() << "is laid out as " << stored << ", rows of " << type << " are no whole blocks";
     }
   }

@@ -54,7 +54,8 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
 
     `#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the codes and scales of
     that format, in the panels of include/intarsia/BlockPanels.h. Its type stays that of the numbers which they mean.
-    Blocks of GGUF that are no block format are an `#nn.ggml_type` there.
+    Blocks of GGUF that are no block format are an `#nn.ggml_type` there. Of a tensor of matrices each is stored so; the
+    format's axis is that of one matrix.
   }];
   let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width,
                         OptionalParameter<"::mlir::Attribute">:$format);
@@ -111,7 +112,8 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
     whose codes and scales are those of a format are stored as they are by a layout with that format.
     With `strides` the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …` of what is joined; rows of
     the last dimension are not spread over several keys.
-    With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says.
+    With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says, or stored as they are by a
+    layout with that format.
     `blocks` has an entry for each key: the `#nn.ggml_type` that its bytes are decoded from, `unit` for numbers.
     `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
     row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)

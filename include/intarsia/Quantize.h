@@ -19,7 +19,7 @@ namespace intarsia {
 struct QuantizeOptions {
   std::string format = "none";    ///< of weights: see parseWeightFormat; none leaves them as they are
   unsigned activations = 8;       ///< bits of the inputs of linears with quantized weights: 8 or 16
-  std::vector<std::string> parts; ///< linears, lm_head, embedding; empty: all
+  std::vector<std::string> parts; ///< linears, experts, lm_head, embedding; empty: all
 };
 
 /// The format of a matrix's rows that a name means: int4, int8, mxfp4 or nvfp4, for the first two with a group of 32

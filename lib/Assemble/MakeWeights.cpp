@@ -83,11 +83,17 @@ std::pair<size_t, int64_t> partOfRow(const Item &item, int64_t row) {
   llvm_unreachable("rows of the parts were counted");
 }
 
-/// A row of an item with strides, whose elements are strides.back() apart; `decoded` is memory for one.
-template <typename T> const T *stridedRow(const Item &item, int64_t row, T *decoded) {
+/// Where a row of an item with strides begins in the joined parts, in elements.
+int64_t stridedOffset(const Item &item, int64_t row) {
   int64_t offset = 0;
   for (size_t dimension = item.shape.size() - 1; dimension-- > 0; row /= item.shape[dimension])
     offset += row % item.shape[dimension] * item.strides[dimension];
+  return offset;
+}
+
+/// A row of an item with strides, whose elements are strides.back() apart; `decoded` is memory for one.
+template <typename T> const T *stridedRow(const Item &item, int64_t row, T *decoded) {
+  int64_t offset = stridedOffset(item, row);
   if constexpr (std::is_same_v<T, uint16_t>)
     if (item.mxfp4)
       return decodeMxfp4(item.parts[0]->data, item.parts[1]->data, offset, item.columns, decoded);
@@ -171,31 +177,30 @@ void decode(const Item &item, uint64_t first, uint64_t count, float *values) {
   }
 }
 
-/// What a unit of an item with blocks stores.
-void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
-  const Item &item = *unit.item;
-  buffer.assign(unit.bytes, 0);
-  float *target = reinterpret_cast<float *>(buffer.data());
-  if (!item.panelWidth)
-    return decode(item, unit.first / sizeof(float), unit.bytes / sizeof(float), target);
-  std::vector<float> numbers(item.panelWidth * item.columns);
-  for (uint64_t number = unit.first; number < unit.last; ++number, target += numbers.size()) {
-    int64_t firstRow = rowsBefore(item, number);
-    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
-    decode(item, firstRow * item.columns, (lastRow - firstRow) * item.columns, numbers.data());
-    std::vector<const float *> rows;
-    for (int64_t row = 0; row < lastRow - firstRow; ++row)
-      rows.push_back(numbers.data() + row * item.columns);
-    interleaveRows<float>(rows, item.columns, item.panelWidth, target);
+/// Where the numbers of a row are: the part, its first one and how far they are apart, in elements of the part.
+struct RowPlace {
+  size_t part;
+  int64_t first, stride = 1;
+};
+
+RowPlace placeOfRow(const Item &item, int64_t row) {
+  if (!item.strides.empty()) {
+    RowPlace place{0, stridedOffset(item, row), item.strides.back()};
+    for (int64_t count; place.part + 1 < item.parts.size() && !item.mxfp4; ++place.part, place.first -= count)
+      if (count = elementsOf(item, place.part); place.first < count)
+        break;
+    return place;
   }
+  auto [part, partRow] = partOfRow(item, row);
+  if (item.transposed)
+    return {part, partRow, item.parts[part]->shape[1]};
+  return {part, partRow * item.columns};
 }
 
-/// A row of a part as f32. `columns` apart from one another where the matrix is transposed.
-template <typename T>
-void readRow(const SafetensorsEntry &part, int64_t row, bool transposed, MutableArrayRef<float> to) {
-  int64_t stride = transposed ? part.shape[1] : 1;
-  const T *from = static_cast<const T *>(part.data) + (transposed ? row : row * int64_t(to.size()));
-  for (size_t column = 0; column < to.size(); ++column, from += stride) {
+/// The row at a place as f32.
+template <typename T> void readRow(const void *data, const RowPlace &place, MutableArrayRef<float> to) {
+  const T *from = static_cast<const T *>(data) + place.first;
+  for (size_t column = 0; column < to.size(); ++column, from += place.stride) {
     if constexpr (std::is_same_v<T, uint16_t>) // bf16
       to[column] = llvm::bit_cast<float>(uint32_t(*from) << 16);
     else
@@ -203,26 +208,63 @@ void readRow(const SafetensorsEntry &part, int64_t row, bool transposed, Mutable
   }
 }
 
-void readRow(const Item &item, size_t number, int64_t row, MutableArrayRef<float> to) {
-  const SafetensorsEntry &part = *item.parts[number];
-  if (const GgmlType *type = blocksOf(item, number))
-    return gguf::decodeElements(*type, static_cast<const char *>(part.data), row * to.size(), to.size(), to.data());
+void readRow(const Item &item, const RowPlace &place, MutableArrayRef<float> to) {
+  const SafetensorsEntry &part = *item.parts[place.part];
+  if (const GgmlType *type = blocksOf(item, place.part))
+    return gguf::decodeElements(*type, static_cast<const char *>(part.data), place.first, to.size(), to.data());
   if (part.dtype == "F32")
-    return readRow<float>(part, row, item.transposed, to);
+    return readRow<float>(part.data, place, to);
   if (part.dtype == "BF16")
-    return readRow<uint16_t>(part, row, item.transposed, to);
-  readRow<_Float16>(part, row, item.transposed, to);
+    return readRow<uint16_t>(part.data, place, to);
+  readRow<_Float16>(part.data, place, to);
+}
+
+/// What a unit of an item with blocks stores.
+void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
+  const Item &item = *unit.item;
+  buffer.assign(unit.bytes, 0);
+  float *target = reinterpret_cast<float *>(buffer.data());
+  if (!item.panelWidth && !item.strides.empty()) {
+    for (uint64_t row = unit.first; row < unit.last; ++row, target += item.columns)
+      readRow(item, placeOfRow(item, row), {target, size_t(item.columns)});
+    return;
+  }
+  if (!item.panelWidth)
+    return decode(item, unit.first / sizeof(float), unit.bytes / sizeof(float), target);
+  std::vector<float> numbers(item.panelWidth * item.columns);
+  for (uint64_t number = unit.first; number < unit.last; ++number, target += numbers.size()) {
+    int64_t firstRow = rowsBefore(item, number);
+    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
+    if (item.strides.empty())
+      decode(item, firstRow * item.columns, (lastRow - firstRow) * item.columns, numbers.data());
+    std::vector<const float *> rows;
+    for (int64_t row = 0; row < lastRow - firstRow; ++row) {
+      rows.push_back(numbers.data() + row * item.columns);
+      if (!item.strides.empty())
+        readRow(item, placeOfRow(item, firstRow + row), {numbers.data() + row * item.columns, size_t(item.columns)});
+    }
+    interleaveRows<float>(rows, item.columns, item.panelWidth, target);
+  }
+}
+
+/// "[1, 2, 3]" of a number of a part; that of a tensor in blocks as if it were numbers.
+std::string indicesOf(const Item &item, size_t part, int64_t element) {
+  std::vector<int64_t> shape = item.parts[part]->shape, indices;
+  if (const GgmlType *type = blocksOf(item, part); type && !shape.empty())
+    shape.back() = shape.back() / type->bytes * type->elements;
+  for (int64_t size : llvm::reverse(shape)) {
+    indices.insert(indices.begin(), element % size);
+    element /= size;
+  }
+  return runtime::shapeText(indices);
 }
 
 /// What a failed encoding says: which number of which tensor has no code.
-std::string withoutCode(const Item &item, size_t part, int64_t row, int64_t column, float value) {
-  std::pair<int64_t, int64_t> place(row, column);
-  if (item.transposed)
-    std::swap(place.first, place.second);
-  return llvm::formatv(
-      "tensor '{0}' has {1} at [{2}, {3}], which has no code in {4}; leave the tensor as it is or mend "
-      "the weights",
-      item.parts[part]->name, value, place.first, place.second, nameOf(item.format));
+std::string withoutCode(const Item &item, const RowPlace &place, int64_t column, float value) {
+  return llvm::formatv("tensor '{0}' has {1} at {2}, which has no code in {3}; leave the tensor as it is or mend "
+                       "the weights",
+                       item.parts[place.part]->name, value,
+                       indicesOf(item, place.part, place.first + column * place.stride), nameOf(item.format));
 }
 
 /// Panels of codes, or rows or panels of the numbers that codes mean. Gives what is wrong, empty if nothing is.
@@ -238,12 +280,14 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
   for (uint64_t number = unit.first; number < unit.last; ++number) {
     if (item.coded)
       panels->clear(target);
-    for (int64_t row = 0; row < rowsOfStep && int64_t(number) * rowsOfStep + row < item.rows; ++row) {
-      auto [part, partRow] = partOfRow(item, number * rowsOfStep + row);
-      float tensorScale = item.tensorScales.empty() ? 1.0f : item.tensorScales[part];
-      readRow(item, part, partRow, numbers);
+    int64_t firstRow = item.panelWidth ? rowsBefore(item, number) : number;
+    int64_t rows = item.panelWidth ? std::min(rowsOfStep, rowsBefore(item, number + 1) - firstRow) : 1;
+    for (int64_t row = 0; row < rows; ++row) {
+      RowPlace place = placeOfRow(item, firstRow + row);
+      float tensorScale = item.tensorScales.empty() ? 1.0f : item.tensorScales[place.part];
+      readRow(item, place, numbers);
       if (std::optional<size_t> wrong = codec.encodeRow(numbers, tensorScale, codes, scales))
-        return withoutCode(item, part, partRow, *wrong, numbers[*wrong]);
+        return withoutCode(item, place, *wrong, numbers[*wrong]);
       if (item.coded) {
         panels->store(codes, scales, tensorScale, row, target);
         continue;
@@ -258,17 +302,42 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
   return {};
 }
 
+/// Codes and scales of a row of a weight that an archive holds in MXFP4. Gives whether a scale is no number.
+bool readMxfp4(const Item &item, int64_t first, MutableArrayRef<uint8_t> codes, MutableArrayRef<uint8_t> scales) {
+  const auto *bytes = static_cast<const uint8_t *>(item.parts[0]->data) + first / 2;
+  for (size_t i = 0; i < codes.size(); i += 2, ++bytes) {
+    codes[i] = *bytes & 15;
+    codes[i + 1] = *bytes >> 4;
+  }
+  std::memcpy(scales.data(), static_cast<const uint8_t *>(item.parts[1]->data) + first / mxfp4Block, scales.size());
+  return llvm::is_contained(scales, 255);
+}
+
 /// Panels of the codes and scales that the parts' blocks are.
 std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   const BlockPanels &panels = *item.coded;
   buffer.assign(unit.bytes, 0);
   auto *target = reinterpret_cast<uint8_t *>(buffer.data());
+  std::vector<uint8_t> codes(item.mxfp4 ? item.columns : 0), scales(codes.size() / mxfp4Block);
   gguf::BlockParts parts;
   for (uint64_t number = unit.first; number < unit.last; ++number, target += panels.panelBytes()) {
     panels.clear(target);
-    for (int64_t row = 0; row < BlockPanels::rows && int64_t(number) * BlockPanels::rows + row < item.rows; ++row) {
-      auto [part, partRow] = partOfRow(item, number * BlockPanels::rows + row);
+    int64_t firstRow = rowsBefore(item, number);
+    int64_t rows = std::min(BlockPanels::rows, rowsBefore(item, number + 1) - firstRow);
+    for (int64_t row = 0; row < rows; ++row) {
+      RowPlace place = placeOfRow(item, firstRow + row);
+      size_t part = place.part;
+      if (item.mxfp4) {
+        if (readMxfp4(item, place.first, codes, scales))
+          return llvm::formatv(
+              "tensor '{0}' has a scale 255 among those of the row at {1} of '{2}', which is no number "
+              "in MXFP4; are the weights damaged?",
+              item.parts[1]->name, place.first / item.columns, item.parts[0]->name);
+        panels.store(codes, scales, 1.0f, row, target);
+        continue;
+      }
+      int64_t partRow = place.first / item.columns;
       const GgmlType &type = *blocksOf(item, part);
       gguf::TakeApart takeApart = gguf::partsOf(type);
       int64_t blocks = item.columns / type.elements;
@@ -330,21 +399,19 @@ StringRef copyBytes(const Unit &unit, std::vector<char> &buffer) {
 } // namespace
 
 llvm::Error findTensorScales(Item &item) {
-  std::vector<float> numbers(item.columns);
-  for (size_t part = 0; part < item.parts.size(); ++part) {
-    float largest = 0;
-    int64_t rows = elementsOf(item, part) / item.columns;
-    for (int64_t row = 0; row < rows; ++row) {
-      readRow(item, part, row, numbers);
-      float magnitude = BlockCodec::largestMagnitude(numbers);
-      if (!std::isfinite(magnitude)) {
-        int64_t column = llvm::find_if(numbers, [](float x) { return !std::isfinite(x); }) - numbers.begin();
-        return createStringError(withoutCode(item, part, row, column, numbers[column]));
-      }
-      largest = std::max(largest, magnitude);
+  std::vector<float> numbers(item.columns), largest(item.parts.size());
+  for (int64_t row = 0; row < item.rows; ++row) {
+    RowPlace place = placeOfRow(item, row);
+    readRow(item, place, numbers);
+    float magnitude = BlockCodec::largestMagnitude(numbers);
+    if (!std::isfinite(magnitude)) {
+      int64_t column = llvm::find_if(numbers, [](float x) { return !std::isfinite(x); }) - numbers.begin();
+      return createStringError(withoutCode(item, place, column, numbers[column]));
     }
-    item.tensorScales.push_back(BlockCodec::tensorScaleOf(largest));
+    largest[place.part] = std::max(largest[place.part], magnitude);
   }
+  for (float magnitude : largest)
+    item.tensorScales.push_back(BlockCodec::tensorScaleOf(magnitude));
   return llvm::Error::success();
 }
 

@@ -164,7 +164,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       if (item.format && !blocks ? !isFloat : (*entry)->dtype != stored)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads it as " + stored);
-      if ((item.transposed || item.format) && (*entry)->shape.size() != 2)
+      if (item.transposed && (*entry)->shape.size() != 2)
         return createStringError("tensor '" + key.getValue() + "' is " + typeText((*entry)->dtype, (*entry)->shape) +
                                  " in its archive, the model reads a matrix");
       item.name += (item.name.empty() ? "" : "+") + key.getValue().str();
@@ -184,27 +184,29 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   if (item.transposed)
     item.name += ".transposed";
   if (constant.getStrides() || item.mxfp4) {
-    item.name += item.mxfp4 ? ".decoded" : ".reordered";
+    bool isDecoded = item.mxfp4 && !constant.getLayout().getFormat();
+    item.name += isDecoded ? ".decoded" : constant.getStrides() ? ".reordered" : "";
     SmallVector<int64_t> inOrder = computeSuffixProduct(type.getShape());
     ArrayRef<int64_t> strides = constant.getStrides().value_or(ArrayRef<int64_t>(inOrder));
     item.strides.assign(strides.begin(), strides.end());
     item.shape.assign(type.getShape().begin(), type.getShape().end());
     item.columns = item.shape.back();
     // Rows are read from blocks, or from one of several tensors.
-    int64_t unit = std::max<int64_t>(item.mxfp4 ? mxfp4Block : item.parts.size() > 1 ? item.columns : 1, 1);
+    bool areRows = item.parts.size() > 1 || !item.blocks.empty();
+    int64_t unit = std::max<int64_t>(item.mxfp4 ? mxfp4Block : areRows ? item.columns : 1, 1);
     auto isWhole = [&](int64_t elements) { return elements % unit == 0; };
     bool areWhole = isWhole(item.columns) && strides.back() == 1 && llvm::all_of(strides.drop_back(), isWhole);
-    for (const SafetensorsEntry *part : item.parts)
-      areWhole &= item.mxfp4 || isWhole(part->bytes() / item.elementBytes);
+    for (size_t part = 0; part < item.parts.size(); ++part)
+      areWhole &= item.mxfp4 || isWhole(elementsOf(item, part));
     if (unit > 1 && !areWhole)
       return createStringError("constant '" + constant.getSymName() + "' has rows spread over blocks or tensors");
   }
   item.fileShape.assign(type.getShape().begin(), type.getShape().end());
   item.bytes = wanted;
   bool isMatrix = type.getRank() == 2;
-  if (isMatrix) {
-    item.rows = type.getDimSize(0);
-    item.columns = type.getDimSize(1);
+  if (isMatrix || (item.format && type.getRank() > 2)) {
+    item.rows = ShapedType::getNumElements(type.getShape().drop_back());
+    item.columns = type.getShape().back();
   }
   item.matrixRows = item.rows;
   if (constant.getLayout().getKind() == rt::LayoutKind::Panels) {
@@ -226,7 +228,8 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       return createStringError("constant '" + constant.getSymName() + "': no panels hold its format");
     item.name += "." + nameOf(format);
     item.dtype = "U8";
-    item.fileShape = {int64_t(llvm::divideCeil(item.rows, item.panelWidth)), item.coded->panelBytes()};
+    int64_t panels = llvm::divideCeil(item.matrixRows, item.panelWidth);
+    item.fileShape = {item.matrixRows ? item.rows / item.matrixRows * panels : 0, item.coded->panelBytes()};
     item.bytes = uint64_t(item.fileShape[0]) * item.fileShape[1];
   }
   if (item.format && item.format.hasTensorScale())

@@ -31,9 +31,11 @@ bool intarsia::isCompileTime(Value value) {
     Operation *source = transpose.getInput().getDefiningOp();
     while (isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(source))
       source = source->getOperand(0).getDefiningOp();
+    bool keepsRows = transpose.getPermutation().back() == transpose.getInput().getType().getRank() - 1;
     if (auto concat = dyn_cast_or_null<tensor::ConcatOp>(source))
-      return transpose.getPermutation().back() == transpose.getInput().getType().getRank() - 1 &&
-             concat.getDim() == 0 && isCompileTime(concat.getResult());
+      return keepsRows && concat.getDim() == 0 && isCompileTime(concat.getResult());
+    if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp>(source))
+      return keepsRows && isCompileTime(source->getResult(0));
     return isa_and_nonnull<nn::WeightOp>(source);
   }
   return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp, nn::QuantizeOp,
@@ -89,12 +91,16 @@ int64_t WorkModel::elements(Value value) const {
 double WorkModel::bytes(Value value) const {
   // A weight whose numbers are made of codes is stored, and read, as those.
   Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp>(op) && isCompileTime(value)) {
+  if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp, tensor::ConcatOp, tensor::ExpandShapeOp,
+                      tensor::CollapseShapeOp>(op) &&
+      isCompileTime(value)) {
     double stored = 0;
     for (Value part : op->getOperands())
       stored += bytes(part);
     return stored;
   }
+  if (auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op); transpose && isCompileTime(value))
+    return bytes(transpose.getInput());
   return evaluate(byteCount(cast<ShapedType>(value.getType()), sizes(value)));
 }
 

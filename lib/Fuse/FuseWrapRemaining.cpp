@@ -53,13 +53,19 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), "", {});
-    SmallVector<Operation *> remaining;
-    for (Operation &op : fuser.body())
-      if (!mayStayOutside(&op) && !isClonedIntoGroups(&op) && !isOpTriviallyDead(&op))
-        remaining.push_back(&op);
     bool wrapped = true;
-    for (Operation *op : remaining)
-      wrapped &= succeeded(wrap(fuser, op));
+    auto wrapAll = [&](function_ref<bool(Operation *)> isMeant) {
+      SmallVector<Operation *> remaining;
+      for (Operation &op : fuser.body())
+        if (isMeant(&op) && !mayStayOutside(&op) && !isClonedIntoGroups(&op) && !isOpTriviallyDead(&op))
+          remaining.push_back(&op);
+      for (Operation *op : remaining)
+        wrapped &= succeeded(wrap(fuser, op));
+    };
+    // What rounds its input has a copy of the ops that say so, which are dead then.
+    wrapAll(hasCodedInput);
+    eraseDeadOps(fuser.body());
+    wrapAll([](Operation *) { return true; });
     // What groups have copies of is still read where it leaves the function, directly or through a view.
     eraseDeadOps(fuser.body());
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {

@@ -11,20 +11,19 @@
 
 namespace intarsia::fuse {
 
-/// Whether a linear's input is rounded to codes as it is read.
-inline bool hasCodedInput(mlir::Operation *linear) {
-  return llvm::isa<nn::LinearOp>(linear) && linear->getOperand(0).getDefiningOp<nn::DequantizeOp>();
+/// Whether the input of a linear or of experts is rounded to codes as it is read.
+inline bool hasCodedInput(mlir::Operation *product) {
+  return llvm::isa<nn::LinearOp, nn::ExpertsOp>(product) && product->getOperand(0).getDefiningOp<nn::DequantizeOp>();
 }
 
 /// A linear reads slices and reshapes of its input's outer dimensions where they are (the first token of each
-/// sequence, for example), and rounds its input to codes itself: neither is worth a kernel, so that nothing has to be
-/// decided. Gives the value that is read.
+/// sequence, for example), and rounds its input to codes itself, as experts do: neither is worth a kernel, so that
+/// nothing has to be decided. Gives the value that is read.
 inline mlir::Value takeInputViews(Candidate &candidate) {
-  auto linear = llvm::dyn_cast<nn::LinearOp>(candidate.root);
-  if (!linear)
+  if (!llvm::isa<nn::LinearOp, nn::ExpertsOp>(candidate.root))
     return nullptr;
-  mlir::Value input = linear.getInput();
-  if (hasCodedInput(linear)) {
+  mlir::Value input = candidate.root->getOperand(0);
+  if (hasCodedInput(candidate.root)) {
     mlir::Operation *dequantize = input.getDefiningOp();
     candidate.views.insert(dequantize);
     if (auto quantize = dequantize->getOperand(0).getDefiningOp<nn::QuantizeOp>()) {

@@ -70,6 +70,25 @@ static Value activated(ScalarBuilder &b, nn::ExpertsOp op, Value gate, Value up)
   return b.mul(b.add(up, b.f32(1)), b.mul(gate, sigmoid(b.mul(gate, b.f32(op.getAlpha().convertToFloat())))));
 }
 
+/// The numbers that the codes of rows [tokens, place, features] mean; the format is that of rows [row, features].
+static Value buildRounded(ReferenceBuilder &builder, Value rows, nn::BlockFormatAttr format) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  format = nn::BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(), format.getBlock(),
+                                    type.getRank() - 1);
+  SmallVector<int64_t> scales(type.getShape());
+  scales.back() = format.getBlockCount(scales.back());
+  auto quantize = nn::QuantizeOp::create(builder, builder.getLoc(), type.clone(format.getCodeType()),
+                                         RankedTensorType::get(scales, format.getScaleType()), /*zero_points=*/Type(),
+                                         /*tensor_scale=*/Type(), rows, format);
+  SmallVector<Value> parts = buildReference(builder, quantize);
+  quantize.erase();
+  auto dequantize = nn::DequantizeOp::create(builder, builder.getLoc(), type, parts[0], parts[1],
+                                             /*zero_points=*/Value(), /*tensor_scale=*/Value(), format);
+  Value result = buildReference(builder, dequantize);
+  dequantize.erase();
+  return result;
+}
+
 Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
   MixedSizes input = builder.sizesOf(op.getInput()), indices = builder.sizesOf(op.getIndices());
   auto gateUpType = cast<RankedTensorType>(op.getGateUp().getType());
@@ -108,6 +127,8 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
             values[part] = b.add(values[part], weightAt(b, bias, v[2], {b.index(part), linalg::IndexOp::create(b, 2)}));
         return activated(b, op, values[0], values[1]);
       });
+  if (nn::BlockFormatAttr format = op.getIntermediateFormatAttr())
+    hidden = buildRounded(builder, hidden, format);
   Value rows = builder.reduce({indices[0], indices[1], input[1]}, 1, 0.0f,
                               {{hidden, builder.map(4, {0, 1, 3})}, {op.getIndices(), builder.map(4, {0, 1})}},
                               [&](ScalarBuilder &b, ValueRange v) {

@@ -27,8 +27,10 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
     return input;
   bool isJoined = input->keys.size() != (input->mxfp4 ? 2 : 1);
   bool keepsRows = op.getPermutation().back() == input->type.getRank() - 1;
-  if (input->transposed || input->format || input->blocks.front() || (isJoined && !keepsRows)) {
-    reason = "only a tensor of an archive can be transposed ahead of time; of joined ones rows can be moved";
+  bool movesRowsOnly = isJoined || input->format || (!input->blocks.empty() && input->blocks.front());
+  if (input->transposed || (movesRowsOnly && !keepsRows)) {
+    reason = "only a tensor of an archive can be transposed ahead of time; of joined, rounded and decoded ones rows can "
+             "be moved";
     return std::nullopt;
   }
   if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>() && !input->mxfp4) {
@@ -95,12 +97,17 @@ std::optional<WeightExpression> ofDequantize(nn::DequantizeOp op, std::string &r
   auto input = weightExpressionOf(quantize.getInput(), reason);
   if (!input)
     return std::nullopt;
-  if (input->type.getRank() != 2 || input->value || input->format || quantize.getFormat().getAxis() != 1 ||
+  nn::BlockFormatAttr format = quantize.getFormat();
+  int64_t rank = input->type.getRank();
+  if (rank < 2 || input->value || input->format || input->mxfp4 || format.getAxis() != rank - 1 ||
       quantize.getZeroPoints()) {
-    reason = "only a matrix of an archive is quantized ahead of time, along its last dimension and without zero points";
+    reason = "only matrices of an archive are quantized ahead of time, along their last dimension and without zero "
+             "points, and none that is stored in MXFP4";
     return std::nullopt;
   }
-  input->format = quantize.getFormat();
+  // Of a tensor of matrices each is rounded: the format is that of one.
+  input->format = nn::BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(),
+                                           format.getBlock(), /*axis=*/1);
   input->type = cast<RankedTensorType>(op.getType());
   return input;
 }
@@ -110,9 +117,11 @@ std::optional<WeightExpression> reshaped(Value source, Type type, std::string &r
   auto shape = dyn_cast<RankedTensorType>(type);
   if (!input || !shape || !shape.hasStaticShape())
     return std::nullopt;
-  if ((input->transposed || input->format || !input->strides.empty()) && shape.getShape() != input->type.getShape()) {
+  bool keepsRows = shape.getRank() && input->type.getRank() && shape.getShape().back() == input->type.getShape().back();
+  if ((input->transposed || !input->strides.empty() || (input->format && !keepsRows)) &&
+      shape.getShape() != input->type.getShape()) {
     // The packer transposes and rounds rows, which the new shape does not tell. Others see the reshape as a view.
-    reason = "a weight that is transposed or quantized ahead of time keeps its shape";
+    reason = "a weight that is transposed ahead of time keeps its shape, one that is quantized its rows";
     return std::nullopt;
   }
   if (input->value)
@@ -181,13 +190,18 @@ std::optional<WeightExpression> weightExpressionOf(Value value, std::string &rea
 }
 
 Attribute codedFormatOf(const WeightExpression &expression) {
-  if (expression.type.getRank() != 2)
+  if (expression.type.getRank() < 2)
     return nullptr;
   Attribute format = expression.format;
-  int64_t depth = expression.type.getDimSize(1);
+  int64_t depth = expression.type.getShape().back();
   if (!format && !expression.blocks.empty() && llvm::all_equal(expression.blocks)) {
     auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(expression.blocks.front());
-    if (!type || depth % type.getType().elements != 0) // blocks that do not begin with a row
+    if (expression.mxfp4)
+      type = nn::GgmlTypeAttr::get(expression.type.getContext(), "mxfp4");
+    auto isWhole = [&](int64_t elements) { return elements % type.getType().elements == 0; };
+    // Blocks that do not begin with a row, or lie across rows.
+    ArrayRef<int64_t> strides = expression.strides;
+    if (!type || !isWhole(depth) || (!strides.empty() && !llvm::all_of(strides.drop_back(), isWhole)))
       return nullptr;
     format = type.getFormat();
   }

@@ -25,18 +25,18 @@ struct WeightExpression {
   bool mxfp4 = false;                        // two keys, of blocks and of scales
   bool transposed = false;                   // each key is a matrix, transposed before it is joined
   llvm::SmallVector<int64_t> strides;        // of elements that lie in another order; else empty
-  nn::BlockFormatAttr format;                // the numbers are rounded to it
+  nn::BlockFormatAttr format;                // the numbers are rounded to it; of a matrix: its axis is 1
   mlir::DenseElementsAttr value;             // instead of keys
   mlir::RankedTensorType type;               // of the whole
 };
 
 /// The expression of a value that is made of nn.weight, nn.dequantize_blocks, arith.constant, reshapes, transposes of
-/// what one key holds or that keep rows whole, nn.dequantize of nn.quantize of matrices along their last dimension, and
+/// what one key holds or that keep rows whole, nn.dequantize of nn.quantize along the last dimension, and
 /// concatenations along the outermost dimension. Otherwise none, and `reason` says why if the value began as one.
 std::optional<WeightExpression> weightExpressionOf(mlir::Value value, std::string &reason);
 
 /// The format whose codes and scales panels can hold in place of the weight's numbers, an #nn.block_format or an
-/// #nn.ggml_type that is none; null if there is none: the weight is no matrix, is neither rounded nor stored in blocks
+/// #nn.ggml_type that is none; null if there is none: the weight has no rows, is neither rounded nor stored in blocks
 /// of one format, or no panels hold that.
 mlir::Attribute codedFormatOf(const WeightExpression &expression);
 

@@ -14,7 +14,8 @@ def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::Fu
   let description = [{
     The input of a linear whose weight is `nn.dequantize_blocks` of a type that kernels read (q4_0, q4_1, q8_0, q4_k,
     q5_k, q6_k, mxfp4) is rounded to 8 bits, by blocks as long as the weight's, as `quantize-round-to-nearest` does: the
-    weight stays at its bits, and products are of integers.
+    weight stays at its bits, and products are of integers. So are the inputs of the two products of experts, by blocks
+    of 32, whose weights may also be `nn.weight` in MXFP4.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }
@@ -27,14 +28,15 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     features as it is computed (`nn.dequantize(nn.quantize(x))` with i8 codes and f32 scales), so that products are of
     integers. Nothing is read: the packer rounds.
 
-    `parts` says which matrices: `linears`, `lm_head` (the linear that makes the result named "logits"), `embedding`
-    (tables). A matrix that two parts read (a tied embedding) is rounded for both if one of them asks for it, so that it
+    `parts` says which matrices: `linears`, `experts`, `lm_head` (the linear that makes the result named "logits"),
+    `embedding` (tables). Those of experts are rounded where rows are whole, each stored tensor apart, and their
+    activations before both products; what is stored in MXFP4 stays so. A linear that a router reads is not rounded. A matrix that two parts read (a tied embedding) is rounded for both if one of them asks for it, so that it
     is stored once.
   }];
   let options = [
     Option<"format", "format", "std::string", "\"int4\"", "int4, int8, mxfp4, nvfp4; groups as in int4-g64, int4-channel">,
     Option<"activations", "activations", "unsigned", "8", "Bits of the inputs of linears: 8, or 16 for as they are">,
-    ListOption<"parts", "parts", "std::string", "What is rounded: linears, lm_head, embedding (default: all)">
+    ListOption<"parts", "parts", "std::string", "What is rounded: linears, experts, lm_head, embedding (default: all)">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }

@@ -7,6 +7,8 @@
 #include "intarsia/BlockPanels.h"
 #include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -27,20 +29,56 @@ Value rounded(OpBuilder &builder, Location location, Value input, nn::BlockForma
                                   quantize.getZeroPoints(), quantize.getTensorScale(), format);
 }
 
-void RoundedInputs::round(nn::LinearOp linear, int64_t block) {
-  Value input = linear.getInput();
+/// The format of activations with so many dimensions.
+static nn::BlockFormatAttr activationFormat(MLIRContext *context, int64_t block, int64_t rank) {
+  return nn::BlockFormatAttr::get(context, nn::BlockElement::I8, nn::BlockScale::F32, block, rank - 1);
+}
+
+void RoundedInputs::roundIntermediate(nn::ExpertsOp experts) {
+  experts.setIntermediateFormatAttr(activationFormat(experts.getContext(), /*block=*/32, /*rank=*/2));
+}
+
+void RoundedInputs::round(OpOperand &operand, int64_t block) {
+  Value input = operand.get();
   auto type = cast<RankedTensorType>(input.getType());
   if (type.getRank() == 0 || input.getDefiningOp<nn::DequantizeOp>())
     return;
   Value &result = inputs[{input, block}];
   if (!result) {
-    OpBuilder builder(linear.getContext());
+    OpBuilder builder(input.getContext());
     builder.setInsertionPointAfterValue(input);
-    auto format = nn::BlockFormatAttr::get(linear.getContext(), nn::BlockElement::I8, nn::BlockScale::F32, block,
-                                           type.getRank() - 1);
-    result = rounded(builder, linear.getLoc(), input, format, type.getElementType());
+    result = rounded(builder, operand.getOwner()->getLoc(), input,
+                     activationFormat(input.getContext(), block, type.getRank()), type.getElementType());
   }
-  linear.getInputMutable().assign(result);
+  operand.set(result);
+}
+
+bool movesRows(Operation *op) {
+  if (auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op))
+    return transpose.getPermutation().back() == transpose.getInput().getType().getRank() - 1;
+  if (!isa_and_nonnull<tensor::ConcatOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+    return false;
+  auto rowOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape().back(); };
+  return cast<RankedTensorType>(op->getResult(0).getType()).getRank() > 1 &&
+         rowOf(op->getResult(0)) == rowOf(op->getOperand(0));
+}
+
+/// Whether a weight is blocks of one type whose codes kernels read; `type` is that which was found before, or null.
+static bool isOfBlocks(Value weight, nn::GgmlTypeAttr &type) {
+  Operation *op = weight.getDefiningOp();
+  auto blocks = dyn_cast_if_present<nn::DequantizeBlocksOp>(op);
+  auto stored = dyn_cast_if_present<nn::WeightOp>(op);
+  if (blocks || (stored && stored.getMxfp4Scales())) {
+    auto found = blocks ? blocks.getFormat() : nn::GgmlTypeAttr::get(op->getContext(), "mxfp4");
+    if (!type)
+      type = found;
+    return type == found && BlockPanels::of(type, cast<RankedTensorType>(weight.getType()).getShape().back()) &&
+           (stored || blocks.getBlocks().getDefiningOp<nn::WeightOp>());
+  }
+  if (!movesRows(op))
+    return false;
+  auto parts = isa<linalg::TransposeOp>(op) ? op->getOperands().take_front() : op->getOperands();
+  return llvm::all_of(parts, [&](Value part) { return isOfBlocks(part, type); });
 }
 
 namespace {
@@ -53,6 +91,13 @@ struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsO
       if (blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>() &&
           BlockPanels::of(blocks.getFormat(), cast<RankedTensorType>(blocks.getType()).getShape().back()))
         inputs.round(linear, blocks.getFormat().getType().elements);
+    });
+    getOperation().walk([&](nn::ExpertsOp experts) {
+      nn::GgmlTypeAttr gateUp, down;
+      if (isOfBlocks(experts.getGateUp(), gateUp))
+        inputs.round(experts);
+      if (isOfBlocks(experts.getDown(), down))
+        RoundedInputs::roundIntermediate(experts);
     });
   }
 };

@@ -83,7 +83,9 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
         return;
       readers.push_back(op);
       Value key = keyOf(matrix); // of the first reader, so that it dominates those of the others
-      if (asks(!linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears"))
+      // Which experts a token goes through hangs on small differences: routers stay as they are, and are small.
+      bool isRouter = linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>);
+      if (!isRouter && asks(!linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears"))
         chosen.insert(key);
     });
     for (Operation *op : readers) {
@@ -95,6 +97,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       else
         round(cast<nn::EmbeddingOp>(op));
     }
+    if (asks("experts"))
+      function.walk([&](nn::ExpertsOp experts) { round(experts); });
   }
 
   /// A weight may be named by several ops: those of one key are one matrix.
@@ -112,7 +116,10 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (!result) {
       OpBuilder builder(&getContext());
       builder.setInsertionPointAfterValue(matrix);
-      result = rounded(builder, matrix.getLoc(), matrix, weightFormat, builder.getF32Type());
+      auto format =
+          nn::BlockFormatAttr::get(&getContext(), weightFormat.getElement(), weightFormat.getScale(),
+                                   weightFormat.getBlock(), cast<RankedTensorType>(matrix.getType()).getRank() - 1);
+      result = rounded(builder, matrix.getLoc(), matrix, format, builder.getF32Type());
     }
     return result;
   }
@@ -121,6 +128,68 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     linear.getWeightMutable().assign(roundedWeight(linear.getWeight()));
     if (activations == 8)
       inputs.round(linear, /*block=*/32);
+  }
+
+  /// The weights of experts as rounded; null for what is no weight, or stored in MXFP4 already.
+  Value roundedRows(Value value) {
+    Operation *op = value.getDefiningOp();
+    auto stored = dyn_cast_if_present<nn::WeightOp>(op);
+    auto blocks = dyn_cast_if_present<nn::DequantizeBlocksOp>(op);
+    auto type = cast<RankedTensorType>(value.getType());
+    bool isWeight = stored ? !stored.getMxfp4Scales() : blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>();
+    if (isWeight)
+      return type.getRank() > 1 ? roundedWeight(value) : Value();
+    auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op);
+    if (transpose && !movesRows(op)) {
+      // Rows of a weight that is stored by columns.
+      Operation *source = transpose.getInput().getDefiningOp();
+      while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(source))
+        source = source->getOperand(0).getDefiningOp();
+      return isa_and_nonnull<nn::WeightOp>(source) ? roundedWeight(value) : Value();
+    }
+    if (!movesRows(op))
+      return nullptr;
+    SmallVector<Value> operands(op->getOperands());
+    for (Value &part : MutableArrayRef(operands).take_front(transpose ? 1 : operands.size()))
+      if (part = roundedRows(part); !part)
+        return nullptr;
+    OpBuilder builder(op);
+    if (transpose) {
+      Value empty = tensor::EmptyOp::create(builder, op->getLoc(), type.getShape(), builder.getF32Type());
+      return linalg::TransposeOp::create(builder, op->getLoc(), operands[0], empty, transpose.getPermutation())
+          ->getResult(0);
+    }
+    Operation *moved = builder.clone(*op);
+    moved->setOperands(operands);
+    moved->getResult(0).setType(type.clone(builder.getF32Type()));
+    return moved->getResult(0);
+  }
+
+  /// What moved the rows of a weight that is not read any more.
+  static void eraseDead(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isOpTriviallyDead(op))
+      return;
+    SmallVector<Value> operands(op->getOperands());
+    op->erase();
+    for (Value operand : operands)
+      eraseDead(operand);
+  }
+
+  void round(nn::ExpertsOp experts) {
+    Value gateUp = experts.getGateUp(), down = experts.getDown();
+    if (Value rounded = roundedRows(gateUp)) {
+      experts.getGateUpMutable().assign(rounded);
+      eraseDead(gateUp);
+      if (activations == 8)
+        inputs.round(experts);
+    }
+    if (Value rounded = roundedRows(down)) {
+      experts.getDownMutable().assign(rounded);
+      eraseDead(down);
+      if (activations == 8)
+        RoundedInputs::roundIntermediate(experts);
+    }
   }
 
   void round(nn::EmbeddingOp embedding) {

@@ -29,7 +29,7 @@ static constexpr NamedFormat formats[] = {
     {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
     {"nvfp4", nn::BlockElement::E2M1, nn::BlockScale::E4M3, 16, false},
 };
-static constexpr llvm::StringLiteral parts[] = {"linears", "lm_head", "embedding"};
+static constexpr llvm::StringLiteral parts[] = {"linears", "experts", "lm_head", "embedding"};
 
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIRContext *context) {
   auto [base, group] = name.split('-');

@@ -58,3 +58,31 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
   %y = nn.experts %x, %i, %w, %gate_up, %down gate_up_bias %bias {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>, tensor<2x2x48xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
+
+// -----
+
+// Gate and up in blocks, by turns, and a second matrix that is rounded: panels of codes, the format is that of a matrix.
+
+nn.archive @weights {file = "model.safetensors"}
+// CHECK: rt.constant @gate.joined.panels {archives = [@weights, @weights], blocks = [#nn.ggml_type<q4_0>, #nn.ggml_type<q4_0>], keys = ["gate", "up"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, strides = array<i64: 4096, 8192, 64, 1>, type = tensor<2x2x64x64xf32>}
+// CHECK: rt.constant @down.panels {archives = [@weights], format = #nn.block_format<i8, f16, 32, axis = 1>, keys = ["down"], layout = #rt.layout<panels, 32, #nn.block_format<i8, f16, 32, axis = 1>>, type = tensor<2x64x64xf32>}
+// CHECK: rt.kernel @experts
+// CHECK: nn.quantize
+// CHECK: nn.experts
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}) -> tensor<?x64xf32> {
+  %gb = nn.weight @weights["gate"] : tensor<2x64x36xi8>
+  %gate = nn.dequantize_blocks %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
+  %ub = nn.weight @weights["up"] : tensor<2x64x36xi8>
+  %up = nn.dequantize_blocks %ub {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
+  %joined = tensor.concat dim(0) %gate, %up : (tensor<2x64x64xf32>, tensor<2x64x64xf32>) -> tensor<4x64x64xf32>
+  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 64, 64] : tensor<4x64x64xf32> into tensor<2x2x64x64xf32>
+  %e = tensor.empty() : tensor<2x2x64x64xf32>
+  %gate_up = linalg.transpose ins(%parts : tensor<2x2x64x64xf32>) outs(%e : tensor<2x2x64x64xf32>) permutation = [1, 0, 2, 3]
+  %d = nn.weight @weights["down"] : tensor<2x64x64xf32>
+  %dc, %ds = nn.quantize %d {format = #nn.block_format<i8, f16, 32, axis = 2>} : (tensor<2x64x64xf32>) -> (tensor<2x64x64xi8>, tensor<2x64x2xf16>)
+  %down = nn.dequantize %dc, %ds {format = #nn.block_format<i8, f16, 32, axis = 2>} : (tensor<2x64x64xi8>, tensor<2x64x2xf16>) -> tensor<2x64x64xf32>
+  %xc, %xs = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x2xf32>)
+  %xr = nn.dequantize %xc, %xs {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xi8>, tensor<?x2xf32>) -> tensor<?x64xf32>
+  %y = nn.experts %xr, %i, %w, %gate_up, %down {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x64x64xf32>, tensor<2x64x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}

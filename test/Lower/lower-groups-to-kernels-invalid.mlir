@@ -72,7 +72,7 @@ func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
   %empty = tensor.empty() : tensor<6x4xf32>
   %t = linalg.transpose ins(%w : tensor<4x6xf32>) outs(%empty : tensor<6x4xf32>) permutation = [1, 0]
   %flat = tensor.collapse_shape %t [[0, 1]] : tensor<6x4xf32> into tensor<24xf32>
-  // expected-error@+1 {{is outside of a group and not made ahead of time: a weight that is transposed or quantized ahead of time keeps its shape}}
+  // expected-error@+1 {{is outside of a group and not made ahead of time: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
   %j = tensor.concat dim(0) %flat, %b : (tensor<24xf32>, tensor<12xf32>) -> tensor<36xf32>
   %r = nn.group "rows"(%x0 = %x, %w0 = %j) : (tensor<36xf32>, tensor<36xf32>) -> tensor<36xf32> {
     %s = arith.addf %x0, %w0 : tensor<36xf32>

@@ -54,3 +54,29 @@ func.func @blocks_of_256(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", 
   %2 = nn.linear %x, %q1 : (tensor<?x256xf32>, tensor<8x256xf32>) -> tensor<?x8xf32>
   return %0, %1, %2 : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>
 }
+
+// Experts that are stored in MXFP4, moved by rows, have both activations rounded; of those in blocks of two types, one.
+// CHECK-LABEL: func.func @experts
+func.func @experts(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %i: tensor<?x1xi32>, %w: tensor<?x1xf32>) -> tensor<?x64xf32> {
+  // CHECK: %[[C:.*]], %[[S:.*]] = nn.quantize %arg0
+  // CHECK: %[[R:.*]] = nn.dequantize %[[C]], %[[S]]
+  // CHECK: nn.experts %[[R]], %{{.*}} {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>}
+  // CHECK: nn.experts %arg0, %{{.*}} {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>}
+  %rows = nn.weight @weights["b"] {mxfp4_scales = "s", scales_archive = @weights} : tensor<2x64x64xbf16>
+  %apart = tensor.expand_shape %rows [[0], [1, 2], [3]] output_shape [2, 32, 2, 64] : tensor<2x64x64xbf16> into tensor<2x32x2x64xbf16>
+  %e = tensor.empty() : tensor<2x2x32x64xbf16>
+  %gu = linalg.transpose ins(%apart : tensor<2x32x2x64xbf16>) outs(%e : tensor<2x2x32x64xbf16>) permutation = [0, 2, 1, 3]
+  %d = nn.weight @weights["db"] {mxfp4_scales = "ds", scales_archive = @weights} : tensor<2x64x32xbf16>
+  %y = nn.experts %x, %i, %w, %gu, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x32x64xbf16>, tensor<2x64x32xbf16>) -> tensor<?x64xf32>
+  %gb = nn.weight @weights["g"] : tensor<2x32x36xi8>
+  %g = nn.dequantize_blocks %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x32x36xi8>) -> tensor<2x32x64xf32>
+  %ub = nn.weight @weights["u"] : tensor<2x32x68xi8>
+  %u = nn.dequantize_blocks %ub {format = #nn.ggml_type<q8_0>} : (tensor<2x32x68xi8>) -> tensor<2x32x64xf32>
+  %joined = tensor.concat dim(0) %g, %u : (tensor<2x32x64xf32>, tensor<2x32x64xf32>) -> tensor<4x32x64xf32>
+  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 32, 64] : tensor<4x32x64xf32> into tensor<2x2x32x64xf32>
+  %f = tensor.empty() : tensor<2x2x32x64xf32>
+  %mixed = linalg.transpose ins(%parts : tensor<2x2x32x64xf32>) outs(%f : tensor<2x2x32x64xf32>) permutation = [1, 0, 2, 3]
+  %z = nn.experts %x, %i, %w, %mixed, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x32x64xf32>, tensor<2x64x32xbf16>) -> tensor<?x64xf32>
+  %sum = arith.addf %y, %z : tensor<?x64xf32>
+  return %sum : tensor<?x64xf32>
+}

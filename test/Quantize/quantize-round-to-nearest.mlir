@@ -68,3 +68,40 @@ func.func @computed(%x: tensor<4x64xf32> {nn.name = "x"}, %w: tensor<8x64xf32> {
   return %y, %e : tensor<4x8xf32>, tensor<2x64xf16>
 }
 nn.archive @weights {file = "w.safetensors"}
+
+// -----
+
+// Experts: each stored tensor is rounded where its rows are whole, behind what moves rows; those that are stored as
+// columns once they are rows. Activations are rounded before both products. The router stays as it is.
+nn.archive @weights {file = "w.safetensors"}
+// CHECK-LABEL: func.func @experts
+// HEAD-LABEL: func.func @experts
+// HEAD-NOT: nn.quantize
+func.func @experts(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> tensor<?x64xf32> {
+  // CHECK: %[[XC:.*]], %[[XS:.*]] = nn.quantize %arg0 {format = #nn.block_format<i8, f32, 32, axis = 1>}
+  // CHECK: %[[X:.*]] = nn.dequantize %[[XC]], %[[XS]]
+  %r = nn.weight @weights["router"] : tensor<2x64xf32>
+  %g = nn.weight @weights["gate"] : tensor<2x96x64xbf16>
+  %u = nn.weight @weights["up"] : tensor<2x96x64xbf16>
+  %d = nn.weight @weights["down"] : tensor<2x96x64xbf16>
+  %l = nn.linear %x, %r : (tensor<?x64xf32>, tensor<2x64xf32>) -> tensor<?x2xf32>
+  %i, %w = nn.route %l {normalize, top_k = 1 : i64} : (tensor<?x2xf32>) -> (tensor<?x1xi32>, tensor<?x1xf32>)
+  // CHECK: %[[GC:.*]], %[[GS:.*]] = nn.quantize %{{.*}} {format = #nn.block_format<i4, f16, 32, axis = 2>} : (tensor<2x96x64xbf16>) -> (tensor<2x96x64xi4>, tensor<2x96x2xf16>)
+  // CHECK: %[[G:.*]] = nn.dequantize %[[GC]], %[[GS]]
+  // CHECK: nn.linear %arg0, %{{.*}} : (tensor<?x64xf32>, tensor<2x64xf32>)
+  // CHECK: %[[J:.*]] = tensor.concat dim(0) %[[G]], %{{.*}} : (tensor<2x96x64xf32>, tensor<2x96x64xf32>) -> tensor<4x96x64xf32>
+  // CHECK: %[[P:.*]] = tensor.expand_shape %[[J]]
+  // CHECK: %[[T:.*]] = linalg.transpose ins(%[[P]] : tensor<2x2x96x64xf32>)
+  // CHECK: %[[DT:.*]] = linalg.transpose ins(%{{.*}} : tensor<2x96x64xbf16>)
+  // CHECK: %[[DC:.*]], %[[DS:.*]] = nn.quantize %[[DT]] {format = #nn.block_format<i4, f16, 32, axis = 2>} : (tensor<2x64x96xbf16>)
+  // CHECK: %[[D:.*]] = nn.dequantize %[[DC]], %[[DS]]
+  // CHECK: nn.experts %[[X]], %{{.*}}, %{{.*}}, %[[T]], %[[D]] {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>}
+  %joined = tensor.concat dim(0) %g, %u : (tensor<2x96x64xbf16>, tensor<2x96x64xbf16>) -> tensor<4x96x64xbf16>
+  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 96, 64] : tensor<4x96x64xbf16> into tensor<2x2x96x64xbf16>
+  %e = tensor.empty() : tensor<2x2x96x64xbf16>
+  %gu = linalg.transpose ins(%parts : tensor<2x2x96x64xbf16>) outs(%e : tensor<2x2x96x64xbf16>) permutation = [1, 0, 2, 3]
+  %f = tensor.empty() : tensor<2x64x96xbf16>
+  %dt = linalg.transpose ins(%d : tensor<2x96x64xbf16>) outs(%f : tensor<2x64x96xbf16>) permutation = [0, 2, 1]
+  %y = nn.experts %x, %i, %w, %gu, %dt {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x96x64xbf16>, tensor<2x64x96xbf16>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}

@@ -19,6 +19,13 @@ def normal(*shape: int) -> np.ndarray:
     return RANDOM.normal(size=shape).astype(np.float32)
 
 
+def rounded_to_8_bits(row: np.ndarray) -> np.ndarray:
+    """Give what 8-bit codes of a row mean, by blocks of 32."""
+    blocks = np.pad(row, (0, -len(row) % 32)).reshape(-1, 32)
+    scales = np.abs(blocks).max(1, keepdims=True) / np.float32(127)
+    return (np.rint(blocks / np.where(scales == 0, 1, scales)) * scales).reshape(-1)[: len(row)]
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 def test_route(tools, tmp_path, normalize: bool) -> None:
     logits = 3 * normal(7, 9)
@@ -44,13 +51,16 @@ def test_route(tools, tmp_path, normalize: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["silu", "clamped_swiglu"])
 @pytest.mark.parametrize("biases", [False, True])
-def test_experts(tools, tmp_path, kind: str, biases: bool) -> None:
+@pytest.mark.parametrize("rounded", [False, True])
+def test_experts(tools, tmp_path, kind: str, biases: bool, rounded: bool) -> None:
     x, gate_up, down = normal(4, 24), normal(5, 2, 48, 24), normal(5, 24, 48) / 7
     indices = np.array([[0, 4], [3, 2], [2, 3], [1, 5]], np.int32)
     weights, gate_up_bias, down_bias = normal(4, 2), normal(5, 2, 48), normal(5, 24)
     inputs = [x, indices, weights, gate_up, down] + ([gate_up_bias, down_bias] if biases else [])
     types = [f"tensor<{'x'.join(map(str, v.shape))}x{'i32' if v is indices else 'f32'}>" for v in inputs]
     limits = ", alpha = 1.5 : f32, limit = 2.0 : f32" if kind != "silu" else ""
+    if rounded:
+        limits += ", intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>"
     mlir = f"""
       func.func @f({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> tensor<4x24xf32> {{
         %r = nn.experts %a0, %a1, %a2, %a3, %a4 {"gate_up_bias %a5 down_bias %a6 " if biases else ""}
@@ -59,7 +69,9 @@ def test_experts(tools, tmp_path, kind: str, biases: bool) -> None:
       }}"""
     reference = Reference(tools.path("intarsia-opt"), mlir, tmp_path)
     actual = reference("f", inputs, [np.full((4, 24), 7, np.float32)])[0]
-    settings = {"alpha": 1.5, "limit": 2.0} if limits else {}
+    settings = {"alpha": 1.5, "limit": 2.0} if kind != "silu" else {}
+    if rounded:
+        settings["rounding"] = rounded_to_8_bits
     wanted = experts(x, indices, weights, gate_up, down, *inputs[5:], kind=kind, **settings)
     np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=2e-5)
     assert np.isnan(actual[3]).all(), "expert 5 is outside"

@@ -55,7 +55,7 @@ struct Flags {
                "as they are")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
-      cl::desc("What --quantize rounds: linears, lm_head, embedding (default: all of them)")};
+      cl::desc("What --quantize rounds: linears, experts, lm_head, embedding (default: all of them)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),

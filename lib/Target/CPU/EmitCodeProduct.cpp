@@ -36,11 +36,6 @@ enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows, kWords = BlockPanels::words;
 /// Rows that a tile rounds: some microseconds of work.
 constexpr int64_t kRoundedRows = 4;
-/// Up to two passes over a panel that is in the second-level cache unpack it in registers: the second costs less than
-/// writing the panel down.
-constexpr int64_t kDecodePasses = 2;
-/// Steps of a panel that are unpacked at a time: 2048 k's, 64 KB. 1024 cost 1 % on Zen 5, 512 10 %.
-constexpr int64_t kUnpackedSteps = 64;
 /// What a tile of few rows reads: 4 to 8 us of one core's memory bandwidth.
 constexpr int64_t kDecodeTileBytes = 128 << 10;
 /// Panels of a tile of many rows: as often are the activations of some steps read while they are in the second-level
@@ -52,24 +47,17 @@ constexpr int64_t kBytesAhead = 2304;
 
 /// Steps that share a scale of activations where their blocks are longer than a step.
 constexpr int64_t kGroup = 8;
-/// The least that is worth prefetching at a step of many rows: a cache line every eight steps.
-constexpr int64_t kLeastAhead = 8;
-
-int64_t recordBytes(const BlockPanels &panels) { return 4 * blocksOfStep(panels) + 4 + kStep; }
-/// Rows of f32 that a block is scaled by, unpacked.
-int64_t scaleRows(const BlockPanels &panels) { return kRows * (panels.hasMinima ? 2 : 1); }
-int64_t rowBytes(const BlockPanels &panels) { return panels.steps() * recordBytes(panels); }
 } // namespace
 
-nn::QuantizeOp KernelEmitter::quantizedInput(nn::LinearOp root) {
-  auto dequantize = root.getInput().getDefiningOp<nn::DequantizeOp>();
+nn::QuantizeOp KernelEmitter::quantizedInput(Value input) {
+  auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
   auto quantize = dequantize ? dequantize.getCodes().getDefiningOp<nn::QuantizeOp>() : nullptr;
   if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
     return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
   bool known = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
                (format.getBlock() == kStep || format.getBlock() == kGroup * kStep) && !quantize.getZeroPoints() &&
-               format.getAxis() == cast<RankedTensorType>(root.getInput().getType()).getRank() - 1;
+               format.getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
   return known ? quantize : nullptr;
 }
 
@@ -77,15 +65,71 @@ int64_t KernelEmitter::stepsOfScale(nn::QuantizeOp activations) { return activat
 
 //===-- Activations -------------------------------------------------------------------------------------------===//
 
-void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
-                                Value records) {
-  int64_t lanes = config.lanes, vectors = kStep / lanes, group = stepsOfScale(activations);
+/// Magnitudes as integers. NaN is larger than infinity, and that than all numbers: the scale gets it.
+Value KernelEmitter::magnitudes(Value value) {
+  auto integers = VectorType::get({config.lanes}, b.getI32Type());
+  Value mask = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0x7FFFFFFF)), config.lanes);
+  return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, integers, value), mask);
+}
+
+/// The scale of a block from its largest magnitudes.
+KernelEmitter::RecordScale KernelEmitter::scaleOfRecord(const BlockPanels &panels, Value largest) {
+  Type f32 = b.getF32Type();
+  CodeNumbers numbers = numbersOf(panels, config.byteDot);
+  Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
+  Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
+  // Below 1e-35 the quotient would overflow: such a block is zero.
+  Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, 1));
+  Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
+  Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
+  Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
+  scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
+  return {inverse, scale};
+}
+
+/// The record of a step's numbers, vectors of f32.
+void KernelEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> values, RecordScale scale, Value record) {
+  int64_t lanes = config.lanes, vectors = kStep / lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto sumType = VectorType::get({lanes}, i32);
   CodeNumbers numbers = numbersOf(panels, config.byteDot);
   auto integers = [&](int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
   };
+  // 1.5 * 2^23 has units in its last place: what is added is rounded to an integer, ties to even, in the low bits.
+  constexpr int64_t rounderBits = 0x4B400000;
+  SmallVector<Value> codes;
+  for (Value value : values) {
+    Value rounded =
+        vector::FMAOp::create(b, loc, value, splat(scale.inverse, lanes), floatConstant(12582912.0, f32, lanes));
+    codes.push_back(
+        arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
+  }
+  int64_t blocks = blocksOfStep(panels);
+  for (int64_t block = 0; block < blocks; ++block) {
+    Value sum;
+    for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
+      sum = sum ? arith::AddIOp::create(b, loc, sum, codes[v]).getResult() : codes[v];
+    Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
+    if (panels.hasMinima)
+      start = arith::SIToFPOp::create(b, loc, f32, start);
+    else
+      start = arith::MulIOp::create(b, loc, start,
+                                    arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
+    LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
+  }
+  LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), codes[v]);
+    storeAt(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
+  }
+}
+
+void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
+                                Value records) {
+  int64_t lanes = config.lanes, vectors = kStep / lanes, group = stepsOfScale(activations);
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  auto sumType = VectorType::get({lanes}, i32);
 
   currentRow = &row;
   auto savedBound = bound;
@@ -98,53 +142,8 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
     return evaluate(activations.getInput(), at, width);
   };
 
-  // NaN is larger than infinity, and that than all numbers, as patterns of integers: the scale gets it.
-  auto magnitudes = [&](Value value) -> Value {
-    return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, value), integers(0x7FFFFFFF));
-  };
-  struct Scale {
-    Value inverse, scale;
-  };
-  auto scaleOf = [&](Value largest) -> Scale {
-    Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
-    Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
-    // Below 1e-35 the quotient would overflow: such a block is zero.
-    Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, 1));
-    Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
-    Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
-    Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
-    scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
-    return {inverse, scale};
-  };
-  auto writeRecord = [&](Value step, ArrayRef<Value> values, Scale scale) {
-    // 1.5 * 2^23 has units in its last place: what is added is rounded to an integer, ties to even, in the low bits.
-    constexpr int64_t rounderBits = 0x4B400000;
-    SmallVector<Value> codes;
-    for (Value value : values) {
-      Value rounded =
-          vector::FMAOp::create(b, loc, value, splat(scale.inverse, lanes), floatConstant(12582912.0, f32, lanes));
-      codes.push_back(
-          arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
-    }
-    Value record = offsetPointer(records, mul(step, constant(recordBytes(panels))), i8);
-    int64_t blocks = blocksOfStep(panels);
-    for (int64_t block = 0; block < blocks; ++block) {
-      Value sum;
-      for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
-        sum = sum ? arith::AddIOp::create(b, loc, sum, codes[v]).getResult() : codes[v];
-      Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
-      if (panels.hasMinima)
-        start = arith::SIToFPOp::create(b, loc, f32, start);
-      else
-        start = arith::MulIOp::create(b, loc, start,
-                                      arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
-      LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
-    }
-    LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), codes[v]);
-      storeAt(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
-    }
+  auto writeStep = [&](Value step, ArrayRef<Value> values, RecordScale scale) {
+    writeRecord(panels, values, scale, offsetPointer(records, mul(step, constant(recordBytes(panels))), i8));
   };
   auto larger = [&](Value a, Value other) -> Value { return arith::MaxSIOp::create(b, loc, a, other); };
 
@@ -156,7 +155,7 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
       Value largest = magnitudes(values.front());
       for (Value value : ArrayRef(values).drop_front())
         largest = larger(largest, magnitudes(value));
-      writeRecord(step, values, scaleOf(largest));
+      writeStep(step, values, scaleOfRecord(panels, largest));
     });
   }
   // Steps that share a scale, or the last one if it is not whole, lie in a buffer first. What is beyond the last
@@ -182,12 +181,12 @@ void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &p
           return SmallVector<Value>{larger(running[0], magnitudes(loadAt(buffer, at, f32, lanes)))};
         });
       }
-      Scale scale = scaleOf(largest[0]);
+      RecordScale scale = scaleOfRecord(panels, largest[0]);
       forLoop(constant(0), min(constant(group), sub(constant(panels.steps()), begin)), constant(1), [&](Value step) {
         SmallVector<Value> values;
         for (int64_t v = 0; v < vectors; ++v)
           values.push_back(loadAt(buffer, add(mul(step, constant(kStep)), constant(v * lanes)), f32, lanes));
-        writeRecord(add(begin, step), values, scale);
+        writeStep(add(begin, step), values, scale);
       });
     });
   }

@@ -24,7 +24,7 @@ std::optional<BlockPanels> KernelEmitter::panelsOf(Value weight) {
   auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
   if (!layout || !layout.getFormat())
     return std::nullopt;
-  return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getDimSize(1));
+  return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getShape().back());
 }
 
 //===-- Codes -------------------------------------------------------------------------------------------------===//

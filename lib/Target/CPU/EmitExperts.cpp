@@ -7,7 +7,9 @@
 #include "lib/Target/CPU/KernelEmitter.h"
 #include "lib/Target/CPU/VectorMath.h"
 
+#include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
+#include "lib/Target/CPU/CodeNumbers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -21,8 +23,8 @@ enum { kPerTile = ITX_PLAN_PRIVATE, kPerFinishTile };
 /// A tile routes at least this many tokens: some microseconds of work.
 constexpr int64_t kRoutedTokens = 16;
 /// Tiles per thread, so that a thread that is held up does not hold up the others. More would gather the rows of all
-/// experts more often.
-constexpr int64_t kTilesPerThread = 4;
+/// experts more often, which costs nothing where there are few of them.
+constexpr int64_t kTilesPerThread = 4, kTilesPerThreadOfFew = 16;
 } // namespace
 
 //===-- Routing -----------------------------------------------------------------------------------------------===//
@@ -154,30 +156,93 @@ void KernelEmitter::sortByExpert(nn::ExpertsOp root, Value begins, Value order) 
   });
 }
 
+void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Value records, Value panel, Value count, Value sums,
+                                  Value codes, Value scales) {
+  int64_t decodeRows = config.decodeRows, tileRows = config.codeRows, lanes = config.lanes;
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  auto recordsOf = [&](Value row) { return offsetPointer(records, mul(row, constant(rowBytes(panels))), i8); };
+  auto sumsOf = [&](Value row) { return offsetPointer(sums, mul(row, constant(kPanelWidth)), f32); };
+  auto emitFew = [&] {
+    forLoop(constant(0), count, constant(decodeRows), [&](Value m) {
+      Value rest = sub(count, m);
+      std::function<void(int64_t)> emitRows = [&](int64_t most) {
+        if (most == 1)
+          return emitDecodeTile(panels, group, 1, panel, recordsOf(m), sumsOf(m));
+        ifThen(
+            less(constant(most / 2), rest), [&] { emitDecodeTile(panels, group, most, panel, recordsOf(m), sumsOf(m)); },
+            [&] { emitRows(most / 2); });
+      };
+      emitRows(decodeRows);
+    });
+  };
+  auto emitMany = [&] {
+    Value tiles = ceilDiv(count, constant(tileRows)), allSteps = constant(panels.steps());
+    forLoop(constant(0), mul(tiles, constant(tileRows * kPanelWidth)), constant(lanes),
+            [&](Value i) { storeAt(floatConstant(0.0, f32, lanes), sums, i, f32, lanes); });
+    int64_t bytesOfStep = panels.unitBytes * BlockPanels::stepDepth / panels.unitDepth;
+    Value bytesAhead = max(ceilDiv(constant(bytesOfStep), tiles), constant(kLeastAhead));
+    forLoop(constant(0), allSteps, constant(kUnpackedSteps), [&](Value step) {
+      Value end = min(add(step, constant(kUnpackedSteps)), allSteps), steps = sub(end, step);
+      unpackPanel(panels, panel, step, end, codes, scales);
+      // What follows these steps comes into the second-level cache meanwhile: the next ones, or the next panel.
+      Value next = offsetPointer(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
+      forLoop(constant(0), count, constant(tileRows), [&](Value m) {
+        Value part = mul(mul(div(m, constant(tileRows)), steps), bytesAhead);
+        emitCodeTile(panels, group, codes, scales, offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8),
+                     steps, sumsOf(m), offsetPointer(next, part, i8), bytesAhead);
+      });
+    });
+  };
+  ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, count, constant(kDecodePasses * decodeRows)), emitFew,
+         emitMany);
+}
+
 // Rows, pairs of a token and one of its experts, are sorted by expert. A tile owns some panels of the first products
 // and goes through all experts: it gathers the rows of one, multiplies them by the panels of gate and up, and writes
 // the activations to the scratch of the launch, in the order of the rows. A finishing tile owns some panels of the
 // second product, so that it alone adds to those columns of the result, expert after expert. All sums are in an order
 // that neither threads nor the other rows change. Every call sorts anew: it costs two steps a row, where the products
 // cost millions.
+//
+// Where the input is rounded to 8 bits, what is gathered are records of its rows (EmitCodeProduct.cpp). Where the
+// intermediate rows are, each panel of the first products makes one record of each row: its columns are a block.
 void KernelEmitter::emitExperts(nn::ExpertsOp root) {
   auto gateUpType = cast<RankedTensorType>(root.getGateUp().getType());
   int64_t experts = gateUpType.getDimSize(0), inner = gateUpType.getDimSize(2), hidden = gateUpType.getDimSize(3);
   int64_t innerPanels = llvm::divideCeil(inner, kPanelWidth), hiddenPanels = llvm::divideCeil(hidden, kPanelWidth);
   ArrayRef<AffineExpr> indexSizes = sizes.of(root.getIndices());
   Value tokens = size(indexSizes[0]), topK = size(indexSizes[1]);
+  std::optional<BlockPanels> gateUpCodes = panelsOf(root.getGateUp()), downCodes = panelsOf(root.getDown());
+  nn::QuantizeOp roundedInput = quantizedInput(root.getInput());
+  bool roundsIntermediate = root.getIntermediateFormatAttr() != nullptr;
+  // Register tiles read as many rows as they are made for.
+  int64_t roomForRows = std::max(config.codeRows, config.decodeRows);
   if (planning) {
-    auto evenly = [&](int64_t panels) {
-      return max(ceilDiv(constant(panels), mul(threads, constant(kTilesPerThread))), constant(1));
-    };
+    Value isFew = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, mul(tokens, topK),
+                                        constant(kDecodePasses * config.decodeRows));
+    Value perThread = arith::SelectOp::create(b, loc, isFew, constant(kTilesPerThreadOfFew), constant(kTilesPerThread));
+    auto evenly = [&](int64_t panels) { return max(ceilDiv(constant(panels), mul(threads, perThread)), constant(1)); };
     Value perTile = evenly(innerPanels), perFinishTile = evenly(hiddenPanels);
     setPlan(kPerTile, perTile);
     setPlan(kPerFinishTile, perFinishTile);
     setPlan(ITX_PLAN_TILES, ceilDiv(constant(innerPanels), perTile));
     setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(constant(hiddenPanels), perFinishTile));
-    setPlan(ITX_PLAN_SHARED_BYTES, mul(mul(tokens, topK), constant(inner * 4)));
+    Value rows = mul(tokens, topK);
+    setPlan(ITX_PLAN_SHARED_BYTES, roundsIntermediate
+                                       ? mul(add(rows, constant(roomForRows)), constant(rowBytes(*downCodes)))
+                                       : mul(rows, constant(inner * 4)));
     return;
   }
+  if (roundedInput && !gateUpCodes)
+    unsupported(root, "its input is rounded to 8 bits, gate_up is not stored as codes");
+  auto isBlockOf32 = [](nn::BlockFormatAttr format) {
+    return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+           format.getBlock() == BlockPanels::stepDepth;
+  };
+  if (roundsIntermediate && !(downCodes && isBlockOf32(root.getIntermediateFormatAttr())))
+    unsupported(root, "its intermediate rows are rounded, which needs 8 bits in blocks of 32 and down stored as codes");
+  if (failedAny)
+    return;
   if (kernel.getResultTypes().size() != 1 || yielded(0) != root.getResult()) {
     unsupported(root, "an op stands between it and the kernel's result");
     return;
@@ -188,38 +253,70 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
     std::optional<Storage> stored;
     bool packed;
     Type type;
+    std::optional<BlockPanels> codes;
+    bool isRounded = false; // the left operand is records
+    int64_t group = 1;      // steps of it that share a scale
   };
-  auto matricesOf = [&](Value value, int64_t rows, int64_t depth) {
-    Matrices result{value, rows, depth, view(value), false, b.getF32Type()};
+  auto matricesOf = [&](Value value, int64_t rows, int64_t depth, std::optional<BlockPanels> codes, bool isRounded) {
+    Matrices result{value, rows, depth, view(value), false, b.getF32Type(), codes, isRounded};
     rt::LayoutAttr layout;
     if (auto argument = dyn_cast<BlockArgument>(value))
       layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
     result.packed = layout && layout.getKind() == rt::LayoutKind::Panels;
     if (!result.stored || (result.packed && layout.getWidth() != kPanelWidth))
       unsupported(root, "its weights are neither packed in panels of 32 nor tensors in memory");
-    else if (result.packed)
+    else if (result.packed && !codes)
       result.type = result.stored->elementType;
     return result;
   };
-  Matrices gateUp = matricesOf(root.getGateUp(), inner, hidden), down = matricesOf(root.getDown(), hidden, inner);
+  Matrices gateUp = matricesOf(root.getGateUp(), inner, hidden, gateUpCodes, roundedInput != nullptr);
+  Matrices down = matricesOf(root.getDown(), hidden, inner, downCodes, roundsIntermediate);
   if (failedAny)
     return;
+  if (roundedInput)
+    gateUp.group = stepsOfScale(roundedInput);
 
-  Type f32 = b.getF32Type(), i64 = b.getI64Type();
-  auto blockRows = [&](int64_t depth) {
-    int64_t rows = config.blockBytes / (std::max<int64_t>(depth, 1) * 4);
-    return std::clamp<int64_t>(rows, 2 * config.rows, 16 * config.rows) / config.rows * config.rows;
+  Type f32 = b.getF32Type(), i64 = b.getI64Type(), i8 = b.getI8Type();
+  auto bytesOfRow = [&](const Matrices &matrices) {
+    return matrices.isRounded ? rowBytes(*matrices.codes) : std::max<int64_t>(matrices.depth, 1) * 4;
   };
-  int64_t gatherRows = blockRows(hidden), finishRows = blockRows(inner);
+  auto blockRows = [&](const Matrices &matrices) {
+    int64_t tileRows = matrices.isRounded ? config.codeRows : config.rows, most = matrices.isRounded ? 48 : 16;
+    int64_t rows = config.blockBytes / bytesOfRow(matrices);
+    return std::clamp<int64_t>(rows, 2 * tileRows, most * tileRows) / tileRows * tileRows;
+  };
+  int64_t gatherRows = blockRows(gateUp), finishRows = blockRows(down);
   Value begins = scratch((experts + 3) * 8), order = scratch(indexSizes[0] * indexSizes[1] * 8);
-  Value gathered = scratch(gatherRows * hidden * 4);
-  int64_t partBytes = std::max(gatherRows, finishRows) * kPanelWidth * 4;
+  Value gathered = scratch((gatherRows + roomForRows) * bytesOfRow(gateUp));
+  int64_t partBytes = (std::max(gatherRows, finishRows) + roomForRows) * kPanelWidth * 4;
   Value sums = scratch(2 * partBytes);
-  Value packedPanel = gateUp.packed && down.packed ? Value() : scratch(kPanelWidth * std::max(inner, hidden) * 4);
+  // A panel of one of them as it is multiplied: numbers, or some steps' codes and scales.
+  int64_t numberBytes = 0, unpackedSteps = 0, unpackedScales = 0;
+  for (const Matrices &matrices : {gateUp, down}) {
+    int64_t depth = matrices.codes ? matrices.codes->steps() * BlockPanels::stepDepth : matrices.depth;
+    if (!matrices.isRounded && (matrices.codes || !matrices.packed))
+      numberBytes = std::max(numberBytes, kPanelWidth * depth * 4);
+    if (!matrices.isRounded)
+      continue;
+    int64_t steps = std::min(kUnpackedSteps, matrices.codes->steps());
+    unpackedSteps = std::max(unpackedSteps, steps);
+    unpackedScales = std::max(unpackedScales, steps * blocksOfStep(*matrices.codes) * scaleRows(*matrices.codes));
+  }
+  Value packedPanel = numberBytes ? scratch(numberBytes) : Value();
+  Value codes = unpackedSteps ? scratch(unpackedSteps * BlockPanels::stepDepth * kPanelWidth) : Value();
+  Value scales = unpackedSteps ? scratch(unpackedScales * 4) : Value();
 
   /// The right operand of a product: where it lies, or where it is put.
   auto panelOf = [&](const Matrices &matrices, Value matrix, Value panel) -> Value {
     int64_t panels = llvm::divideCeil(matrices.rows, kPanelWidth);
+    if (matrices.codes) {
+      Value number = add(mul(matrix, constant(panels)), panel);
+      Value stored = offsetPointer(matrices.stored->pointer, mul(number, constant(matrices.codes->panelBytes())), i8);
+      if (matrices.isRounded)
+        return stored;
+      decodePanel(*matrices.codes, stored, packedPanel);
+      return packedPanel;
+    }
     if (matrices.packed)
       return offsetPointer(matrices.stored->pointer,
                            mul(add(mul(matrix, constant(panels)), panel), constant(kPanelWidth * matrices.depth)),
@@ -233,6 +330,10 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
   };
   /// Rows [a, a + count) times a panel, into rows of `out`.
   auto emitProduct = [&](const Matrices &matrices, Value a, Value right, Value count, Value out) {
+    if (matrices.isRounded) {
+      emitCodePanel(*matrices.codes, matrices.group, a, right, count, out, codes, scales);
+      return;
+    }
     Value lines = ceilDiv(constant(kPanelWidth * matrices.type.getIntOrFloatBitWidth() / 8),
                           ceilDiv(count, constant(config.rows)));
     forLoop(constant(0), count, constant(config.rows), [&](Value m) {
@@ -248,7 +349,7 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
       operands.out = offsetPointer(out, mul(m, constant(kPanelWidth)), f32);
       operands.outRow = constant(kPanelWidth);
       operands.ordered = true;
-      if (matrices.packed) {
+      if (matrices.packed && !matrices.codes) {
         // The panel that follows comes into the second-level cache meanwhile.
         Value next = offsetPointer(right, constant(matrices.depth * kPanelWidth), matrices.type);
         Value part = mul(mul(div(m, constant(config.rows)), lines), constant(matrices.depth));
@@ -282,6 +383,17 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
     return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, constantOf(1.0, width)), glu);
   };
 
+  /// Sums of a row by a panel, from column c on.
+  auto sumAt = [&](const Matrices &matrices, Value from, Value c, Value panel, int64_t width) -> Value {
+    Value sum = loadAt(sums, add(from, c), f32, width);
+    if (!matrices.isRounded || !matrices.codes->headBytes)
+      return sum;
+    // The scale of the whole row of the weight.
+    Type type = matrices.codes->block ? f32 : nn::scaleType(matrices.codes->scale, b.getContext());
+    return arith::MulFOp::create(b, loc, sum, loadAt(panel, c, type, width));
+  };
+  Value activations = down.isRounded ? scratch(kPanelWidth * 4) : Value();
+
   sortByExpert(root, begins, order);
   Value tiles = planValue(ITX_PLAN_TILES);
   Value perTile = planValue(kPerTile), perFinishTile = planValue(kPerFinishTile);
@@ -291,30 +403,59 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
     forBlocks(gatherRows, [&](Value expert, Value first, Value count) {
       forLoop(constant(0), count, constant(1), [&](Value r) {
         Value token = div(loadAt(order, add(first, r), i64, 1), topK), to = mul(r, constant(hidden));
+        if (roundedInput) {
+          quantizeRow(roundedInput, *gateUp.codes, makeRow(token, sizes.of(root.getInput()).drop_back()),
+                      offsetPointer(gathered, mul(r, constant(bytesOfRow(gateUp))), i8));
+          return;
+        }
         vectorLoop(constant(hidden), [&](Value k, int64_t width) {
           storeAt(evaluate(root.getInput(), {Index{token}, Index{k, true}}, width), gathered, add(to, k), f32, width);
         });
       });
       forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
+        auto matrixOf = [&](Value part) { return add(mul(expert, constant(2)), part); };
         forLoop(constant(0), constant(2), constant(1), [&](Value part) {
-          Value right = panelOf(gateUp, add(mul(expert, constant(2)), part), panel);
-          emitProduct(gateUp, gathered, right, count,
-                      offsetPointer(sums, mul(part, constant(partBytes)), b.getI8Type()));
+          emitProduct(gateUp, gathered, panelOf(gateUp, matrixOf(part), panel), count,
+                      offsetPointer(sums, mul(part, constant(partBytes)), i8));
         });
+        Value panels[2];
+        if (gateUp.isRounded)
+          for (int64_t part : {0, 1})
+            panels[part] = panelOf(gateUp, matrixOf(constant(part)), panel);
         Value column = mul(panel, constant(kPanelWidth));
+        if (activations && inner % kPanelWidth)
+          vectorLoop(constant(kPanelWidth),
+                     [&](Value c, int64_t width) { storeAt(constantOf(0.0, width), activations, c, f32, width); });
         forLoop(constant(0), count, constant(1), [&](Value r) {
           Value from = mul(r, constant(kPanelWidth)), to = mul(add(first, r), constant(inner));
           forColumns(panel, inner, [&](Value c, int64_t width) {
             Value parts[2];
             for (int64_t part : {0, 1}) {
-              parts[part] = loadAt(sums, add(constant(part * partBytes / 4), add(from, c)), f32, width);
+              parts[part] = sumAt(gateUp, add(constant(part * partBytes / 4), from), c, panels[part], width);
               if (Value bias = root.getGateUpBias())
                 parts[part] = arith::AddFOp::create(
                     b, loc, parts[part],
                     evaluate(bias, {Index{expert}, Index{constant(part)}, Index{add(column, c), true}}, width));
             }
-            storeAt(activated(parts[0], parts[1], width), sharedPointer, add(to, add(column, c)), f32, width);
+            Value value = activated(parts[0], parts[1], width);
+            if (activations)
+              storeAt(value, activations, c, f32, width);
+            else
+              storeAt(value, sharedPointer, add(to, add(column, c)), f32, width);
           });
+          if (!activations)
+            return;
+          // Steps beyond the last panel stay zero, as the scratch of the launch begins.
+          SmallVector<Value> values;
+          for (int64_t k = 0; k < kPanelWidth; k += config.lanes)
+            values.push_back(loadAt(activations, constant(k), f32, config.lanes));
+          Value place =
+              add(mul(add(first, r), constant(bytesOfRow(down))), mul(panel, constant(recordBytes(*down.codes))));
+          Value largest = magnitudes(values.front());
+          for (Value part : ArrayRef(values).drop_front())
+            largest = arith::MaxSIOp::create(b, loc, largest, magnitudes(part));
+          writeRecord(*down.codes, values, scaleOfRecord(*down.codes, largest),
+                      offsetPointer(sharedPointer, place, i8));
         });
       });
     });
@@ -334,8 +475,8 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
     forLoop(constant(0), tokens, constant(1), [&](Value token) { fill(token, 0.0); });
     forBlocks(finishRows, [&](Value expert, Value first, Value count) {
       forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
-        emitProduct(down, offsetPointer(sharedPointer, mul(first, constant(inner)), f32), panelOf(down, expert, panel),
-                    count, sums);
+        Value right = panelOf(down, expert, panel);
+        emitProduct(down, offsetPointer(sharedPointer, mul(first, constant(bytesOfRow(down))), i8), right, count, sums);
         Value column = mul(panel, constant(kPanelWidth));
         forLoop(constant(0), count, constant(1), [&](Value r) {
           Value row = loadAt(order, add(first, r), i64, 1);
@@ -343,7 +484,7 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
           Value weight = evaluate(root.getWeights(), {Index{token}, Index{rem(row, topK)}}, 1);
           forColumns(panel, hidden, [&](Value c, int64_t width) {
             Index feature{add(column, c), true};
-            Value sum = loadAt(sums, add(from, c), f32, width);
+            Value sum = sumAt(down, from, c, right, width);
             if (Value bias = root.getDownBias())
               sum = arith::AddFOp::create(b, loc, sum, evaluate(bias, {Index{expert}, feature}, width));
             sum = arith::MulFOp::create(b, loc, sum, splat(weight, width));

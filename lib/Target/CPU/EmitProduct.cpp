@@ -258,7 +258,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     return;
   }
   std::optional<BlockPanels> codes = panelsOf(root.getWeight());
-  if (nn::QuantizeOp activations = quantizedInput(root)) {
+  if (nn::QuantizeOp activations = quantizedInput(root.getInput())) {
     if (codes)
       emitCodeLinear(root, *codes, activations);
     else

@@ -203,8 +203,15 @@ private:
   void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 
   //===-- Products of codes (EmitCodeProduct.cpp) --------------------------------------------------------------===//
-  /// The nn.quantize to 8 bits that a linear's input comes from, in this kernel; null if there is none.
-  nn::QuantizeOp quantizedInput(nn::LinearOp root);
+  /// The nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
+  nn::QuantizeOp quantizedInput(mlir::Value input);
+  struct RecordScale {
+    mlir::Value inverse, scale;
+  };
+  mlir::Value magnitudes(mlir::Value value);
+  RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest);
+  void writeRecord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> values, RecordScale scale,
+                   mlir::Value record);
   void quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row, mlir::Value records);
   /// Steps of 32 k's that share a scale of activations.
   static int64_t stepsOfScale(nn::QuantizeOp activations);
@@ -248,6 +255,10 @@ private:
   /// Sorts the rows `token * top_k + k` by expert, stably: those of expert e are order[begins[e]] … order[begins[e + 1]
   /// - 1], those whose index is outside of the experts come last. Both are of i64, begins has experts + 3 elements.
   void sortByExpert(nn::ExpertsOp root, mlir::Value begins, mlir::Value order);
+  /// The records of `count` rows, `group` of whose steps share a scale, by a panel of codes: sums [rows][32] f32. Rows of sums and of records that a register
+  /// tile has beyond the last are read and written too. `codes` and `scales` hold kUnpackedSteps of a panel.
+  void emitCodePanel(const BlockPanels &panels, int64_t group, mlir::Value records, mlir::Value panel, mlir::Value count,
+                     mlir::Value sums, mlir::Value codes, mlir::Value scales);
 
   //===-- Function skeletons -----------------------------------------------------------------------------------===//
   void beginPlan(mlir::ModuleOp module, llvm::StringRef name);

@@ -29,3 +29,24 @@ rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2x
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// Codes and rounded activations: products of bytes for few rows and for many, in both products; panels of the first
+// write records of 8-bit codes.
+// CHECK-LABEL: func.func @codes_run
+// CHECK: llvm.intr.prefetch
+// CHECK: llvm.x86.avx512.pmaddubs.w.512
+// CHECK-NOT: memref
+// CHECK: vector.reduction <maxsi>
+// CHECK: arith.trunci {{.*}} : vector<16xi32> to vector<16xi8>
+// CHECK: llvm.x86.avx512.pmaddubs.w.512
+// CHECK-LABEL: func.func @codes_plan
+rt.kernel @codes(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
+                 %g: tensor<8x2x96x64xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>}, %d: tensor<8x64x96xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = "experts", sizes = ["s0"]} {
+  %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x2xf32>)
+  %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xi8>, tensor<?x2xf32>) -> tensor<?x64xf32>
+  %0 = nn.experts %r, %i, %w, %g, %d {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<?x64xf32>
+  rt.yield %0 : tensor<?x64xf32>
+}

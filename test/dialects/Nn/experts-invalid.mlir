@@ -192,6 +192,22 @@ func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32
 
 // -----
 
+func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: tensor<8x2x128x64xf32>, %d: tensor<8x64x128xf32>, %b: tensor<8x2x128xf32>, %c: tensor<8x64xf32>) {
+  // expected-error@+1 {{'nn.experts' op intermediate_format is #nn.block_format<i8, f32, 32, axis = 0>, must be along axis 1 and have no scale for the whole tensor}}
+  %y = nn.experts %x, %i, %w, %g, %d gate_up_bias %b down_bias %c {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 0>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x128x64xf32>, tensor<8x64x128xf32>, tensor<8x2x128xf32>, tensor<8x64xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: tensor<8x2x128x64xf32>, %d: tensor<8x64x128xf32>, %b: tensor<8x2x128xf32>, %c: tensor<8x64xf32>) {
+  // expected-error@+1 {{'nn.experts' op intermediate_format is #nn.block_format<e2m1, e4m3, 16, axis = 1>, must be along axis 1 and have no scale for the whole tensor}}
+  %y = nn.experts %x, %i, %w, %g, %d gate_up_bias %b down_bias %c {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x128x64xf32>, tensor<8x64x128xf32>, tensor<8x2x128xf32>, tensor<8x64xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
 nn.archive @w {file = "w.safetensors"}
 func.func @weight() {
   // expected-error@+1 {{'nn.weight' op has only one of mxfp4_scales and scales_archive}}

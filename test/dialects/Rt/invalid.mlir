@@ -273,8 +273,8 @@ rt.constant @c {format = #nn.block_format<i8, f16, 32, axis = 1>, layout = #rt.l
 
 // -----
 
-// expected-error@+1 {{layout of the constant is panels of codes, which need rank 2, 'tensor<2x8x64xf32>' has rank 3}}
-rt.constant @c {archives = [@w], format = #nn.block_format<i4, f16, 32, axis = 1>, keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<2x8x64xf32>}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its numbers are rounded to unit}}
+rt.constant @c {archives = [@w, @w], keys = ["k", "s"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, mxfp4, type = tensor<2x8x64xbf16>}
 
 // -----
 

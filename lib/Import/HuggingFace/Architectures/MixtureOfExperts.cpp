@@ -118,7 +118,8 @@ Value MixtureOfExperts::build(GraphBuilder &graph, Value input) const {
   return nn::ExpertsOp::create(builder, graph.location("experts"), input.getType(), input, route.getIndices(),
                                route.getWeights(), gateUp, down, gateUpBias, downBias,
                                nn::GatedActivationAttr::get(builder.getContext(), activation),
-                               builder.getF32FloatAttr(alpha), builder.getF32FloatAttr(limit));
+                               builder.getF32FloatAttr(alpha), builder.getF32FloatAttr(limit),
+                               /*intermediate_format=*/nn::BlockFormatAttr());
 }
 
 } // namespace intarsia::importer

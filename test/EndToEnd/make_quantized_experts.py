@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes goldens/quantized-experts.npz: what PyTorch computes for decoders/mixtral with the numbers of codes.
+
+Needs: pip install torch transformers ml_dtypes numpy. The tests need neither torch nor transformers: what this script
+writes is committed. Every matrix but the router is replaced by the numbers that its codes mean, and the input of each
+product with one of them by those of 8-bit codes (block_formats.py), all in float32.
+
+input_ids int64 [tokens], and for each format logits float32 [tokens, vocabulary].
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from block_formats import round_activations, round_weight
+
+HERE = Path(__file__).resolve().parent
+
+
+def logits_of(folder: Path, ids: np.ndarray, name: str) -> np.ndarray:
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
+    )
+    routers = set()
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if key.endswith(".gate.weight"):
+                routers.add(parameter.data_ptr())
+            elif parameter.ndim > 1:
+                rows = parameter.numpy().reshape(-1, parameter.shape[-1])
+                parameter.copy_(torch.from_numpy(round_weight(name, rows).reshape(parameter.shape)))
+    linear, products = torch.nn.functional.linear, 0
+
+    def of_rounded(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        nonlocal products
+        if weight.data_ptr() not in routers:
+            products += 1
+            x = torch.from_numpy(round_activations(x.detach().numpy().astype(np.float32)))
+        return linear(x, weight, bias)
+
+    torch.nn.functional.linear = of_rounded
+    with torch.no_grad():
+        logits = model(torch.from_numpy(ids)[None]).logits[0].numpy()
+    torch.nn.functional.linear = linear
+    assert products > 2 * 4 + 1 + 2 * 2 * 2, "experts are not computed by torch.nn.functional.linear"
+    return logits
+
+
+def main() -> None:
+    folder = HERE / "decoders" / "mixtral"
+    with np.load(folder / "golden.npz") as golden:
+        ids = golden["input_ids"][0, : golden["lengths"][0]]
+    logits = {name: logits_of(folder, ids, name) for name in ("int4", "mxfp4")}
+    np.savez_compressed(HERE / "goldens" / "quantized-experts.npz", input_ids=ids, **logits)
+
+
+if __name__ == "__main__":
+    main()
