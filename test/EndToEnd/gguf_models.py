@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from safetensors import safe_open
 
-ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3"}
+ARCHITECTURES = {
+    "mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss", "qwen3_moe": "qwen3moe",
+}  # fmt: skip
 #: What a tensor is stored as: blocks or numbers, with their type.
 Store = Callable[[str, np.ndarray], tuple[np.ndarray, Type]]
 
@@ -40,7 +43,7 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
 def tensors_of(folder: Path, config: dict) -> Iterator[tuple[str, np.ndarray]]:
     """Give the model's tensors by their names in GGUF files."""
     is_llama = ARCHITECTURES.get(config["model_type"], config["model_type"]) == "llama"
-    for name, value in read_tensors(folder).items():
+    for name, value in joined_experts(read_tensors(folder)).items():
         if is_llama and ".q_proj." in name:
             value = permuted(value, config["num_attention_heads"])
         if is_llama and ".k_proj." in name:
@@ -51,6 +54,32 @@ def tensors_of(folder: Path, config: dict) -> Iterator[tuple[str, np.ndarray]]:
         if config["model_type"] == "gpt2" and value.ndim == 2 and ".h." in name:
             value = np.ascontiguousarray(value.T)
         yield stored_name(name, config["model_type"]), value
+
+
+def joined_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Join matrices of experts that are stored one by one, and part those of gpt-oss, as the converter does."""
+    result, apart = {}, {}
+    for name, value in tensors.items():
+        if found := re.fullmatch(r"(.*\.experts)\.(\d+)\.(.*)", name):
+            apart.setdefault(f"{found[1]}.{found[3]}", {})[int(found[2])] = value
+        elif ".experts.gate_up_proj" in name:
+            stem, kind = (
+                name.removesuffix("_bias").removesuffix("gate_up_proj"),
+                "bias" if "_bias" in name else "weight",
+            )
+            for which, part in enumerate(("gate_proj", "up_proj")):
+                columns = value[..., which::2]
+                result[f"{stem}{part}.{kind}"] = columns if kind == "bias" else columns.swapaxes(1, 2)
+        elif name.endswith(".experts.down_proj"):
+            result[f"{name}.weight"] = value.swapaxes(1, 2)
+        elif name.endswith(".experts.down_proj_bias"):
+            result[f"{name.removesuffix('_bias')}.bias"] = value
+        elif name.endswith(".sinks"):
+            result[f"{name}.weight"] = value
+        else:
+            result[name] = value
+    result |= {name: np.stack([of[i] for i in sorted(of)]) for name, of in apart.items()}
+    return {name: np.ascontiguousarray(value) for name, value in result.items()}
 
 
 def gemma_tensors(name: str, value: np.ndarray, config: dict) -> Iterator[tuple[str, np.ndarray]]:
@@ -103,6 +132,11 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     rope = rope.get("full_attention", rope)
     if config["model_type"].startswith("gemma"):
         write_gemma_settings(writer, config)
+    if count := config.get("num_local_experts"):
+        writer.add_expert_count(count)
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if config["model_type"] != "mixtral" and count:
+        writer.add_expert_feed_forward_length(config.get("moe_intermediate_size", config["intermediate_size"]))
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
@@ -121,6 +155,8 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_rope_scaling_factor(rope["factor"])
     if kind == "yarn":
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        if "beta_fast" in rope:
+            writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
     if kind == "longrope":
         original, scale = rope["original_max_position_embeddings"], config["max_position_embeddings"]
         writer.add_rope_scaling_orig_ctx_len(original)
@@ -130,7 +166,7 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
     if kind == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config, rope))
-    if config.get("sliding_window"):
+    if config.get("sliding_window") and config["model_type"] != "qwen3_moe":
         writer.add_sliding_window(config["sliding_window"])
 
 

@@ -19,7 +19,7 @@ from test_decoders import Server, check
 DECODERS = Path(__file__).resolve().parent / "decoders"
 MODELS = [
     "llama", "llama-tied-bf16", "llama-llama3", "llama-yarn", "llama-linear", "mistral", "mistral-whole", "qwen2",
-    "qwen3", "phi3", "phi3-longrope", "gemma2", "gemma3-text-bf16", "gpt2",
+    "qwen3", "phi3", "phi3-longrope", "gemma2", "gemma3-text-bf16", "gpt2", "mixtral",
 ]  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def set_key(key: str, value: object, kind: gguf.GGUFValueType = gguf.GGUFValueTy
     [
         (
             set_key("general.architecture", "mamba", gguf.GGUFValueType.STRING),
-            "m.gguf: general.architecture 'mamba' is not supported; supported: gemma2, gemma3, gpt2, llama, phi3, qwen2, qwen3",
+            "m.gguf: general.architecture 'mamba' is not supported; supported: gemma2, gemma3, gpt-oss, gpt2, llama, phi3, qwen2, qwen3, qwen3moe",
         ),
         (lambda w: w.kv_data[0].pop("llama.block_count"), "m.gguf: key 'llama.block_count' is missing"),
         (set_key("llama.block_count", 1), "m.gguf: has tensor 'blk.1."),
@@ -278,7 +278,7 @@ def set_key(key: str, value: object, kind: gguf.GGUFValueType = gguf.GGUFValueTy
         (set_key("llama.attention.head_count", 5), "llama.attention.head_count 5 is not a multiple of"),
         (set_key("llama.attention.head_count", 0), "key 'llama.attention.head_count' is not positive"),
         (set_key("llama.attention.value_length", 8), "key 'llama.attention.value_length' is 8, heads of keys have 16"),
-        (set_key("llama.expert_count", 8), "key 'llama.expert_count' is not supported"),
+        (set_key("llama.expert_count", 8), "key 'llama.expert_used_count' is missing"),
         (set_key("llama.expert_count", 0), ""),
         (set_key("llama.logit_scale", 0.5, gguf.GGUFValueType.FLOAT32), "key 'llama.logit_scale' is not supported"),
         (set_key("llama.attention.causal", False, gguf.GGUFValueType.BOOL), "'llama.attention.causal' is false"),

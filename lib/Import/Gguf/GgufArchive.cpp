@@ -11,9 +11,11 @@ namespace intarsia::importer {
 llvm::ArrayRef<GgufArchitecture> ggufArchitectures() {
   // Which rows are interleaved: the `permute` of llama.cpp's convert_hf_to_gguf.py, and llama_model_rope_type.
   static const GgufArchitecture table[] = {
-      {"gemma2", "gemma2", false}, {"gemma3", "gemma3_text", false}, {"gpt2", "gpt2", false, "transformer.h."},
-      {"llama", "llama", true},    {"phi3", "phi3", false},          {"qwen2", "qwen2", false},
-      {"qwen3", "qwen3", false},
+      {"gemma2", "gemma2", false},      {"gemma3", "gemma3_text", false},
+      {"gpt-oss", "gpt_oss", false},    {"gpt2", "gpt2", false, "transformer.h."},
+      {"llama", "llama", true},         {"phi3", "phi3", false},
+      {"qwen2", "qwen2", false},        {"qwen3", "qwen3", false},
+      {"qwen3moe", "qwen3_moe", false},
   };
   return table;
 }
@@ -39,6 +41,13 @@ static constexpr ModuleNames layerModules[] = {
     {"ffn_up", "mlp.c_fc", "gpt2"},
     {"ffn_down", "mlp.c_proj", "gpt2"},
     {"post_attention_norm", "post_attention_layernorm", "gemma"},
+    {"post_attention_norm", "post_attention_layernorm", "gpt-oss"},
+    {"attn_sinks", "self_attn.sinks", "gpt-oss"},
+    {"ffn_gate_inp", "mlp.router", "gpt-oss"},
+    {"ffn_gate_inp", "block_sparse_moe.gate", "llama"},
+    {"ffn_gate_exps", "block_sparse_moe.experts.w1", "llama"},
+    {"ffn_up_exps", "block_sparse_moe.experts.w3", "llama"},
+    {"ffn_down_exps", "block_sparse_moe.experts.w2", "llama"},
     {"ffn_norm", "pre_feedforward_layernorm", "gemma"},
     {"post_ffw_norm", "post_feedforward_layernorm", "gemma"},
     {"attn_norm", "input_layernorm"},
@@ -54,6 +63,10 @@ static constexpr ModuleNames layerModules[] = {
     {"ffn_up", "mlp.gate_up_proj", "phi3"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
 };
 static constexpr llvm::StringLiteral storedLayers = "blk.";
 

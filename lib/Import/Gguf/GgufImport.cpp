@@ -69,9 +69,11 @@ OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &opti
   if (errors.any())
     return {};
   errors.setTerms([source](llvm::StringRef message) { return inTermsOfGguf(message, *source); });
-  // Mistral is Llama with a window.
+  // Mixtral is Llama with experts, Mistral with a window.
   llvm::StringRef modelType = source->modelType;
-  if (modelType == "llama" && settings.getInteger("sliding_window"))
+  if (modelType == "llama" && settings.getInteger("num_local_experts"))
+    modelType = "mixtral";
+  else if (modelType == "llama" && settings.getInteger("sliding_window"))
     modelType = "mistral";
   const RegisteredArchitecture *registered = llvm::find_if(
       registeredArchitectures(), [&](const RegisteredArchitecture &entry) { return entry.modelType == modelType; });

@@ -26,6 +26,14 @@ constexpr SettingNames settingNames[] = {
     {"attention.head_count", "n_head", "gpt2"},
     {"context_length", "n_positions", "gpt2"},
     {"attention.layer_norm_epsilon", "layer_norm_epsilon", "gpt2"},
+    {"expert_count", "num_local_experts", "gpt-oss"},
+    {"expert_count", "num_local_experts", "llama"},
+    {"expert_count", "num_experts", "qwen3moe"},
+    {"expert_used_count", "num_experts_per_tok", "gpt-oss"},
+    {"expert_used_count", "num_experts_per_tok", "llama"},
+    {"expert_used_count", "num_experts_per_tok", "qwen3moe"},
+    {"expert_feed_forward_length", "intermediate_size", "gpt-oss"},
+    {"expert_feed_forward_length", "moe_intermediate_size", "qwen3moe"},
     {"embedding_length", "hidden_size"},
     {"feed_forward_length", "intermediate_size"},
     {"block_count", "num_hidden_layers"},
@@ -60,7 +68,13 @@ const SettingNames *findSetting(llvm::StringRef SettingNames::*by, llvm::StringR
 /// Keys that change results and are not computed where the architecture has no setting of them. Zero and false mean
 /// "no".
 constexpr llvm::StringLiteral refusedKeys[] = {"expert_count",
+                                               "expert_feed_forward_length",
                                                "expert_shared_count",
+                                               "expert_shared_feed_forward_length",
+                                               "expert_group_count",
+                                               "expert_weights_scale",
+                                               "leading_dense_block_count",
+                                               "swiglu_clamp_exp",
                                                "logit_scale",
                                                "residual_scale",
                                                "embedding_scale",
@@ -104,6 +118,7 @@ private:
   void refuse();
   void readHeads();
   void readBiases();
+  void readExperts();
   void readWindow();
   void readGemma();
   void readRope();
@@ -187,6 +202,31 @@ void SettingsReader::readBiases() {
     return errors.report(archive.name() +
                          ": has no matrix 'token_embd.weight': is it a part of a model, or an adapter?");
   settings["vocab_size"] = integer("vocab_size").value_or(table->shape.front());
+}
+
+/// Experts are chosen by a softmax over the logits of those chosen: what the three architectures do whose files say
+/// nothing of it.
+void SettingsReader::readExperts() {
+  if (!findSetting(&SettingNames::key, "expert_count", architecture))
+    return; // refused if there are some
+  bool mayBeDense = architecture.name == "llama";
+  int64_t count = integer("expert_count", /*isNeeded=*/!mayBeDense).value_or(0);
+  if (count == 0 && mayBeDense)
+    return;
+  set("expert_count", count);
+  if (std::optional<int64_t> used = integer("expert_used_count", /*isNeeded=*/true))
+    set("expert_used_count", *used);
+  constexpr llvm::StringLiteral width = "expert_feed_forward_length";
+  if (findSetting(&SettingNames::key, width, architecture))
+    if (std::optional<int64_t> value = integer(width, /*isNeeded=*/true))
+      set(width, *value);
+  settings["norm_topk_prob"] = true;
+  constexpr int64_t softmax = 1, softmaxOfChosen = 3; // ExpertGatingFuncType in the `gguf` package
+  if (std::optional<int64_t> function = integer("expert_gating_func");
+      function && *function != softmax && *function != softmaxOfChosen)
+    report("expert_gating_func", "is " + llvm::Twine(*function) + ": only a softmax (1, 3) is supported");
+  if (const gguf::Value *norm = find("expert_weights_norm"); norm && !norm->boolean().value_or(false))
+    report("expert_weights_norm", "is false: only experts whose weights add up to one are supported");
 }
 
 /// What each frequency is divided by, times `scale`; nothing if there is no such tensor.
@@ -274,6 +314,8 @@ void SettingsReader::readRope() {
         scaling[setting] = *turns;
     if (attention != 1.0 && factor >= 1)
       scaling["attention_factor"] = attention * (1.0 + 0.1 * std::log(factor));
+    if (architecture.name == "gpt-oss") // its frequencies blend between places that are not whole
+      scaling["truncate"] = false;
   }
   if (!scaling.empty())
     settings["rope_scaling"] = std::move(scaling);
@@ -335,6 +377,7 @@ llvm::json::Object SettingsReader::read() {
   if (architecture.name.starts_with("gemma"))
     readGemma();
   readBiases();
+  readExperts();
   if (architecture.name == "gpt2")
     settings["linear_weights"] = true;
   else

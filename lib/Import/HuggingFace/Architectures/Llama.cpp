@@ -155,7 +155,9 @@ private:
     Value query = rotate(graph, project("q_proj", "q_norm", heads), rotary);
     Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads), rotary);
     Value value = project("v_proj", "", keyValueHeads);
-    Value sinks = variant.sinks ? graph.weight("sinks", {Extent(heads, "num_attention_heads")}) : Value();
+    Value sinks;
+    if (variant.sinks) // GGUF files know them as a weight
+      sinks = graph.weight(graph.spelling({"sinks", "sinks.weight"}), {Extent(heads, "num_attention_heads")});
     bool seesAll = !slides.empty() && !slides[number];
     Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, /*softCap=*/0.0, sinks);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});

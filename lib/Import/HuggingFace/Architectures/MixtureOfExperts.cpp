@@ -71,52 +71,100 @@ Value MixtureOfExperts::weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::S
   return graph.expandShape(joined, "experts", shape, {rows, {static_cast<int64_t>(shape.size()) - 1}});
 }
 
+/// Weights of which each is one tensor for all experts (GGUF).
+MixtureOfExperts::Weights MixtureOfExperts::joinedWeights(GraphBuilder &graph, llvm::StringRef gate, llvm::StringRef up,
+                                                          llvm::StringRef down) const {
+  bool hasBias = storage == ExpertStorage::GptOss;
+  GraphBuilder::Scope scope(graph, "experts");
+  /// [experts, 2, …] of gate and up.
+  auto both = [&](llvm::StringRef suffix, llvm::ArrayRef<Extent> shape) -> Value {
+    Value parts[] = {graph.weight((gate + suffix).str(), shape), graph.weight((up + suffix).str(), shape)};
+    auto typeOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
+    if (!graph.sink().any() && typeOf(parts[0]) != typeOf(parts[1]))
+      graph.sink().report("the experts' " + gate.str() + suffix.str() + " and " + up.str() + suffix.str() +
+                          " are stored as numbers of two types, or one of them in blocks: that is not supported; "
+                          "convert the model again with one type for both");
+    if (graph.sink().any())
+      return {};
+    llvm::StringRef name = "experts";
+    Value joined = graph.concat(parts, name, 0);
+    int64_t rank = shape.size();
+    Shape apart{2}, result{experts.size, 2};
+    llvm::SmallVector<ReassociationIndices> groups{{0, 1}};
+    llvm::SmallVector<int64_t> order{1, 0};
+    for (const Extent &extent : shape)
+      apart.push_back(extent.size);
+    for (int64_t dimension = 1; dimension < rank; ++dimension) {
+      result.push_back(shape[dimension].size);
+      groups.push_back({dimension + 1});
+      order.push_back(dimension + 1);
+    }
+    return graph.transpose(graph.expandShape(joined, name, apart, groups), name, result, order);
+  };
+  Weights weights;
+  weights.gateUp = both(".weight", {experts, intermediate, hidden});
+  weights.down = graph.weight((down + ".weight").str(), {experts, hidden, intermediate});
+  if (!hasBias)
+    return weights;
+  weights.gateUpBias = both(".bias", {experts, intermediate});
+  weights.downBias = graph.weight((down + ".bias").str(), {experts, hidden});
+  return weights;
+}
+
+/// gpt-oss: gate and up are even and odd columns of matrices that are transposed.
+MixtureOfExperts::Weights MixtureOfExperts::gptOssWeights(GraphBuilder &graph) const {
+  Weights weights;
+  int64_t count = experts.size, inner = intermediate.size;
+  GraphBuilder::Scope scope(graph, "experts");
+  Extent both(2 * inner, intermediate.setting);
+  Shape gateUpShape = {count, 2, inner, hidden.size};
+  if (graph.hasWeight("gate_up_proj_blocks")) {
+    // Stored as they are multiplied: by rows, even ones gate and odd ones up.
+    Value rows = graph.mxfp4Weight("gate_up_proj", {experts, both, hidden});
+    rows = graph.expandShape(rows, "gate_up_proj", {count, inner, 2, hidden.size}, {{0}, {1, 2}, {3}});
+    weights.gateUp = graph.transpose(rows, "gate_up_proj", gateUpShape, {0, 2, 1, 3});
+    weights.down = graph.mxfp4Weight("down_proj", {experts, hidden, intermediate});
+  } else {
+    Value columns = graph.weight("gate_up_proj", {experts, hidden, both});
+    columns = graph.expandShape(columns, "gate_up_proj", {count, hidden.size, inner, 2}, {{0}, {1}, {2, 3}});
+    weights.gateUp = graph.transpose(columns, "gate_up_proj", gateUpShape, {0, 3, 2, 1});
+    weights.down = graph.transpose(graph.weight("down_proj", {experts, intermediate, hidden}), "down_proj",
+                                   {count, hidden.size, inner}, {0, 2, 1});
+  }
+  Value bias = graph.weight("gate_up_proj_bias", {experts, both});
+  bias = graph.expandShape(bias, "gate_up_proj_bias", {count, inner, 2}, {{0}, {1, 2}});
+  weights.gateUpBias = graph.transpose(bias, "gate_up_proj_bias", {count, 2, inner}, {0, 2, 1});
+  weights.downBias = graph.weight("down_proj_bias", {experts, hidden});
+  return weights;
+}
+
 Value MixtureOfExperts::build(GraphBuilder &graph, Value input) const {
   OpBuilder &builder = graph.getBuilder();
-  bool isGptOss = storage == ExpertStorage::GptOss;
-  GraphBuilder::Scope scope(graph, storage == ExpertStorage::Mixtral ? "block_sparse_moe" : "mlp");
+  bool isGptOss = storage == ExpertStorage::GptOss, isMixtral = storage == ExpertStorage::Mixtral;
+  GraphBuilder::Scope scope(graph, isMixtral ? "block_sparse_moe" : "mlp");
   llvm::StringRef router = isGptOss ? "router" : "gate";
   Value logits = graph.linear(input, router, experts, hidden, /*bias=*/isGptOss);
   auto route = nn::RouteOp::create(builder, graph.location(router), logits, builder.getI64IntegerAttr(chosen),
                                    normalize ? builder.getUnitAttr() : UnitAttr());
 
-  Value gateUp, down, gateUpBias, downBias;
-  int64_t count = experts.size, inner = intermediate.size;
-  if (isGptOss) {
-    // Gate and up are even and odd columns of matrices that are transposed.
-    GraphBuilder::Scope inside(graph, "experts");
-    Extent both(2 * inner, intermediate.setting);
-    Shape gateUpShape = {count, 2, inner, hidden.size};
-    if (graph.hasWeight("gate_up_proj_blocks")) {
-      // Stored as they are multiplied: by rows, even ones gate and odd ones up.
-      Value rows = graph.mxfp4Weight("gate_up_proj", {experts, both, hidden});
-      rows = graph.expandShape(rows, "gate_up_proj", {count, inner, 2, hidden.size}, {{0}, {1, 2}, {3}});
-      gateUp = graph.transpose(rows, "gate_up_proj", gateUpShape, {0, 2, 1, 3});
-      down = graph.mxfp4Weight("down_proj", {experts, hidden, intermediate});
-    } else {
-      Value columns = graph.weight("gate_up_proj", {experts, hidden, both});
-      columns = graph.expandShape(columns, "gate_up_proj", {count, hidden.size, inner, 2}, {{0}, {1}, {2, 3}});
-      gateUp = graph.transpose(columns, "gate_up_proj", gateUpShape, {0, 3, 2, 1});
-      down = graph.transpose(graph.weight("down_proj", {experts, intermediate, hidden}), "down_proj",
-                             {count, hidden.size, inner}, {0, 2, 1});
-    }
-    Value bias = graph.weight("gate_up_proj_bias", {experts, both});
-    bias = graph.expandShape(bias, "gate_up_proj_bias", {count, inner, 2}, {{0}, {1, 2}});
-    gateUpBias = graph.transpose(bias, "gate_up_proj_bias", {count, 2, inner}, {0, 2, 1});
-    downBias = graph.weight("down_proj_bias", {experts, hidden});
+  llvm::StringRef gateAndUp[] = {isMixtral ? "w1" : "gate_proj", isMixtral ? "w3" : "up_proj"};
+  llvm::StringRef down = isMixtral ? "w2" : "down_proj";
+  Weights weights;
+  if (graph.hasWeight(("experts." + gateAndUp[0] + ".weight").str())) {
+    weights = joinedWeights(graph, gateAndUp[0], gateAndUp[1], down);
+  } else if (isGptOss) {
+    weights = gptOssWeights(graph);
   } else {
-    bool isMixtral = storage == ExpertStorage::Mixtral;
-    llvm::StringRef gateAndUp[] = {isMixtral ? "w1" : "gate_proj", isMixtral ? "w3" : "up_proj"};
-    gateUp = weightOfEach(graph, gateAndUp, intermediate, hidden, {count, 2, inner, hidden.size});
-    if (gateUp)
-      down = weightOfEach(graph, llvm::StringRef(isMixtral ? "w2" : "down_proj"), hidden, intermediate,
-                          {count, hidden.size, inner});
-    if (!down)
-      return input;
+    int64_t count = experts.size, inner = intermediate.size;
+    weights.gateUp = weightOfEach(graph, gateAndUp, intermediate, hidden, {count, 2, inner, hidden.size});
+    if (weights.gateUp)
+      weights.down = weightOfEach(graph, down, hidden, intermediate, {count, hidden.size, inner});
   }
+  if (graph.sink().any())
+    return input;
   auto activation = isGptOss ? nn::GatedActivation::ClampedSwiglu : nn::GatedActivation::Silu;
   return nn::ExpertsOp::create(builder, graph.location("experts"), input.getType(), input, route.getIndices(),
-                               route.getWeights(), gateUp, down, gateUpBias, downBias,
+                               route.getWeights(), weights.gateUp, weights.down, weights.gateUpBias, weights.downBias,
                                nn::GatedActivationAttr::get(builder.getContext(), activation),
                                builder.getF32FloatAttr(alpha), builder.getF32FloatAttr(limit),
                                /*intermediate_format=*/nn::BlockFormatAttr());

@@ -25,6 +25,11 @@ public:
   mlir::Value build(GraphBuilder &graph, mlir::Value input) const;
 
 private:
+  struct Weights {
+    mlir::Value gateUp, down, gateUpBias, downBias;
+  };
+  Weights joinedWeights(GraphBuilder &graph, llvm::StringRef gate, llvm::StringRef up, llvm::StringRef down) const;
+  Weights gptOssWeights(GraphBuilder &graph) const;
   mlir::Value weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::StringRef> names, Extent outputs, Extent inputs,
                            const Shape &shape) const;
 
