@@ -158,7 +158,7 @@ void KernelEmitter::sortByExpert(nn::ExpertsOp root, Value begins, Value order) 
 
 void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Value records, Value panel, Value count, Value sums,
                                   Value codes, Value scales) {
-  int64_t decodeRows = config.decodeRows, tileRows = config.codeRows, lanes = config.lanes;
+  int64_t decodeRows = config.decodeRows, tileRows = config.codeRows;
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   auto recordsOf = [&](Value row) { return offsetPointer(records, mul(row, constant(rowBytes(panels))), i8); };
   auto sumsOf = [&](Value row) { return offsetPointer(sums, mul(row, constant(kPanelWidth)), f32); };
@@ -177,19 +177,18 @@ void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Valu
   };
   auto emitMany = [&] {
     Value tiles = ceilDiv(count, constant(tileRows)), allSteps = constant(panels.steps());
-    forLoop(constant(0), mul(tiles, constant(tileRows * kPanelWidth)), constant(lanes),
-            [&](Value i) { storeAt(floatConstant(0.0, f32, lanes), sums, i, f32, lanes); });
     int64_t bytesOfStep = panels.unitBytes * BlockPanels::stepDepth / panels.unitDepth;
     Value bytesAhead = max(ceilDiv(constant(bytesOfStep), tiles), constant(kLeastAhead));
     forLoop(constant(0), allSteps, constant(kUnpackedSteps), [&](Value step) {
       Value end = min(add(step, constant(kUnpackedSteps)), allSteps), steps = sub(end, step);
+      Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
       unpackPanel(panels, panel, step, end, codes, scales);
       // What follows these steps comes into the second-level cache meanwhile: the next ones, or the next panel.
       Value next = offsetPointer(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
       forLoop(constant(0), count, constant(tileRows), [&](Value m) {
         Value part = mul(mul(div(m, constant(tileRows)), steps), bytesAhead);
         emitCodeTile(panels, group, codes, scales, offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8),
-                     steps, sumsOf(m), offsetPointer(next, part, i8), bytesAhead);
+                     steps, sumsOf(m), isFirst, offsetPointer(next, part, i8), bytesAhead);
       });
     });
   };
