@@ -89,7 +89,7 @@ int64_t WorkModel::elements(Value value) const {
 }
 
 double WorkModel::bytes(Value value) const {
-  // A weight whose numbers are made of codes is stored, and read, as those.
+  // A weight whose numbers are made of codes is stored, and read, as those, whatever its shape; so are joined ones.
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp, tensor::ConcatOp, tensor::ExpandShapeOp,
                       tensor::CollapseShapeOp>(op) &&

@@ -197,6 +197,23 @@ TEST_F(WorkModelTest, FourBitElementsAreHalfAByte) {
   EXPECT_DOUBLE_EQ(work.activationBytes, 4.0 * 64 / 2 + 4.0 * 2 * 2 + 4.0 * 64 * 4);
 }
 
+TEST_F(WorkModelTest, JoinedWeightsAreReadAsTheirCodes) {
+  auto function = parse(R"(
+    nn.archive @weights {file = "model.gguf"}
+    func.func @main(%x: tensor<1x64xf32>) -> tensor<1x64xf32> {
+      %a = nn.weight @weights["a"] : tensor<1152xi8>
+      %b = nn.weight @weights["b"] : tensor<1152xi8>
+      %c = nn.dequantize_blocks %a {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
+      %d = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
+      %e = tensor.expand_shape %c [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
+      %f = tensor.expand_shape %d [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
+      %w = tensor.concat dim(0) %e, %f : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
+      %y = nn.linear %x, %w : (tensor<1x64xf32>, tensor<64x64xf32>) -> tensor<1x64xf32>
+      return %y : tensor<1x64xf32>
+    })");
+  EXPECT_DOUBLE_EQ(WorkModel(function).work("linear", opsOf<nn::LinearOp>(function)).weightBytes, 2.0 * 1152);
+}
+
 TEST_F(WorkModelTest, NormAfterProductIsAFinish) {
   auto function = parse(R"(
     func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x64xf32>, %g: tensor<64xf32>) -> tensor<16x64xf32> {
