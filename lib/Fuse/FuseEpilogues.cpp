@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Lower.h"
 #include "lib/Fuse/Fuser.h"
 #include "lib/Fuse/Products.h"
 #include "llvm/Support/DebugLog.h"
@@ -35,6 +36,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     for (Operation *product : products) {
       Candidate candidate(product, isa<nn::LinearOp>(product) ? "linear" : "matmul");
       takeNorm(fuser, candidate, takeInputViews(candidate));
+      takeParts(fuser, candidate);
       grow(fuser, candidate);
       if (candidate.why.empty())
         candidate.why = "nothing that follows joins it";
@@ -43,11 +45,56 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     fuser.finish();
   }
 
+  /// The slices that a linear's result is read as, if they are all of it: each is then stored for itself.
+  static void takeParts(Fuser &fuser, Candidate &candidate) {
+    if (!isa<nn::LinearOp>(candidate.root))
+      return;
+    SmallVector<tensor::ExtractSliceOp> slices;
+    for (Operation *reader : fuser.consumers(candidate)) {
+      if (!isLastDimSlice(reader, fuser.work()))
+        return;
+      slices.push_back(cast<tensor::ExtractSliceOp>(reader));
+    }
+    auto begin = [](tensor::ExtractSliceOp slice) { return slice.getStaticOffsets().back(); };
+    llvm::sort(slices, [&](auto a, auto b) { return begin(a) < begin(b); });
+    int64_t end = 0;
+    for (tensor::ExtractSliceOp slice : slices) {
+      if (begin(slice) != end || end % weightPanelWidth != 0)
+        return;
+      end += slice.getStaticSizes().back();
+    }
+    if (slices.size() < 2 || end != cast<RankedTensorType>(candidate.root->getResult(0).getType()).getShape().back())
+      return;
+    candidate.parts.assign(slices.begin(), slices.end());
+    if (!fuser.staysWhole(candidate, candidate.parts) || !fuser.shouldJoin(candidate, candidate.parts, "rows"))
+      candidate.parts.clear();
+    candidate.ops.insert(candidate.parts.begin(), candidate.parts.end());
+  }
+
+  /// A tile has columns of one part, or the same columns of all. Whether the op reads such.
+  static bool readsColumnsOfTile(Operation *op, const Candidate &candidate, const WorkModel &work) {
+    llvm::SetVector<Operation *> reads;
+    reads.insert(op);
+    for (unsigned i = 0; i < reads.size(); ++i)
+      for (Value operand : reads[i]->getOperands())
+        if (candidate.computes(operand) && !llvm::is_contained(candidate.parts, reads[i]))
+          reads.insert(operand.getDefiningOp());
+    bool isOfOnePart = llvm::count_if(candidate.parts, [&](Operation *part) { return reads.contains(part); }) == 1;
+    return isOfOnePart || llvm::all_of(candidate.parts, [&](Operation *part) {
+             return work.sameSizes(part->getResult(0), op->getResult(0));
+           });
+  }
+
   /// Whether the op can be computed where the product's tile is, or when its last tile of some rows is done.
   static bool fits(Operation *op, const Candidate &candidate, const WorkModel &work, std::string &whyNot) {
     ArrayRef<AffineExpr> sizes = work.sizes(candidate.root->getResult(0));
+    for (Operation *part : candidate.parts)
+      if (op->getNumResults() == 1 && work.sizes(op->getResult(0)) == work.sizes(part->getResult(0)))
+        sizes = work.sizes(part->getResult(0));
     if (isNorm(op)) {
-      if (hasCodedInput(candidate.root))
+      if (!candidate.parts.empty())
+        whyNot = "a norm needs whole rows, which parts of a linear's result are not";
+      else if (hasCodedInput(candidate.root))
         whyNot = "a linear that rounds its input has tiles of its own for that, and none for a norm";
       else if (candidate.rootKind != "linear")
         whyNot = "a norm needs whole rows, which a matmul's tiles are not";
@@ -55,8 +102,13 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
         whyNot = "the norm is over other rows than the product's";
       return whyNot.empty();
     }
-    return isElementwiseOver(
-        op, sizes, /*lastDimOnly=*/true, [&](Value value) { return candidate.computes(value); }, work, whyNot);
+    if (!isElementwiseOver(
+            op, sizes, /*lastDimOnly=*/true, [&](Value value) { return candidate.computes(value); }, work, whyNot))
+      return false;
+    if (candidate.parts.empty() || readsColumnsOfTile(op, candidate, work))
+      return true;
+    whyNot = "it reads several parts of the linear's result, which are of different sizes";
+    return false;
   }
 
   /// A linear that rounds its input reads each row as a whole before its tiles begin: it can normalise the row first.

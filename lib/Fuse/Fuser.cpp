@@ -50,7 +50,7 @@ SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
 bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) const {
   Candidate grown = candidate;
   grown.ops.insert(more.begin(), more.end());
-  if (results(grown).size() > maxResults)
+  if (results(grown).size() > maxResults * std::max<size_t>(candidate.parts.size(), 1))
     return false;
   // Whatever comes in from outside must not depend on what is computed inside.
   SmallVector<Operation *> stack;

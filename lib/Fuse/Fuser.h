@@ -23,6 +23,8 @@ struct Candidate {
   std::string rootKind;
   llvm::SetVector<mlir::Operation *> ops;   ///< move into the group
   llvm::SetVector<mlir::Operation *> views; ///< of its inputs: copied into it, others may read them too
+  llvm::SmallVector<mlir::Operation *>
+      parts; ///< of ops: slices of the root's last dimension, if those are stored apart
   std::string why;
 
   Candidate(mlir::Operation *root, llvm::StringRef rootKind) : root(root), rootKind(rootKind) { ops.insert(root); }

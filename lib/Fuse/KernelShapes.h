@@ -15,7 +15,7 @@
 
 namespace intarsia::fuse {
 
-/// A group yields no more: the kernels' epilogues write at most this many results.
+/// A group yields no more: the kernels' epilogues write at most this many results, of each part of a joined linear.
 constexpr unsigned maxResults = 2;
 
 /// One of nn's elementwise functions, or an elementwise arith/math op on tensors.

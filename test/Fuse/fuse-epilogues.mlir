@@ -205,3 +205,99 @@ func.func @coded(%x: tensor<8x64xf32> {nn.name = "x"}) -> tensor<8x64xf32> {
   %z = nn.rms_norm %y, %g {epsilon = 1.0e-5 : f32} : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
   return %z : tensor<8x64xf32>
 }
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// Slices that are all of a result are stored for themselves, and what is computed from one is computed before.
+// CHECK-LABEL: func.func @parts
+// CHECK-SAME: (%[[X:.*]]: tensor<?x64xf32>
+func.func @parts(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %g: tensor<32xf32>)
+    -> (tensor<?x64xf32>, tensor<?x40xf32>, tensor<?x32xf32>) {
+  // CHECK: %[[G:.*]]:3 = nn.group "linear"(%{{.*}} = %[[X]], %{{.*}}) {why = "tensor.extract_slice: {{.*}}; nn.relu: {{.*}}"}
+  // CHECK: %[[H:.*]] = nn.linear
+  // CHECK: %[[A:.*]] = tensor.extract_slice %[[H]][0, 0] [%{{.*}}, 64]
+  // CHECK: %[[B:.*]] = tensor.extract_slice %[[H]][0, 64] [%{{.*}}, 32]
+  // CHECK: %[[C:.*]] = tensor.extract_slice %[[H]][0, 96] [%{{.*}}, 40]
+  // CHECK: %[[R:.*]] = nn.relu %[[C]]
+  // CHECK: nn.yield %[[A]], %[[B]], %[[R]]
+  // CHECK: %[[N:.*]] = nn.rms_norm %[[G]]#1
+  // CHECK: return %[[G]]#0, %[[G]]#2, %[[N]]
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %w = nn.weight @weights["w"] : tensor<136x64xf32>
+  %h = nn.linear %x, %w : (tensor<?x64xf32>, tensor<136x64xf32>) -> tensor<?x136xf32>
+  %a = tensor.extract_slice %h[0, 0] [%n, 64] [1, 1] : tensor<?x136xf32> to tensor<?x64xf32>
+  %b = tensor.extract_slice %h[0, 64] [%n, 32] [1, 1] : tensor<?x136xf32> to tensor<?x32xf32>
+  %c = tensor.extract_slice %h[0, 96] [%n, 40] [1, 1] : tensor<?x136xf32> to tensor<?x40xf32>
+  %r = nn.relu %c : tensor<?x40xf32>
+  %z = nn.rms_norm %b, %g {epsilon = 1.0e-6 : f32} : (tensor<?x32xf32>, tensor<32xf32>) -> tensor<?x32xf32>
+  return %a, %r, %z : tensor<?x64xf32>, tensor<?x40xf32>, tensor<?x32xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// Parts of one size are computed together where something reads several: what is wide is not written.
+// CHECK-LABEL: func.func @gate_and_up
+func.func @gate_and_up(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x96xf32> {
+  // CHECK: nn.group "linear"
+  // CHECK: %[[H:.*]] = nn.linear
+  // CHECK: %[[G:.*]] = tensor.extract_slice %[[H]][0, 0]
+  // CHECK: %[[U:.*]] = tensor.extract_slice %[[H]][0, 96]
+  // CHECK: %[[S:.*]] = nn.silu %[[G]]
+  // CHECK: %[[M:.*]] = arith.mulf %[[S]], %[[U]]
+  // CHECK: nn.yield %[[M]] : tensor<?x96xf32>
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %w = nn.weight @weights["w"] : tensor<192x64xf32>
+  %h = nn.linear %x, %w : (tensor<?x64xf32>, tensor<192x64xf32>) -> tensor<?x192xf32>
+  %g = tensor.extract_slice %h[0, 0] [%n, 96] [1, 1] : tensor<?x192xf32> to tensor<?x96xf32>
+  %u = tensor.extract_slice %h[0, 96] [%n, 96] [1, 1] : tensor<?x192xf32> to tensor<?x96xf32>
+  %s = nn.silu %g : tensor<?x96xf32>
+  %m = arith.mulf %s, %u : tensor<?x96xf32>
+  return %m : tensor<?x96xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// Two of three parts that are not all of one size are not in one tile.
+// CHECK-LABEL: func.func @parts_of_different_sizes
+func.func @parts_of_different_sizes(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8x32xf32>) {
+  // CHECK: %[[G:.*]]:3 = nn.group "linear"
+  // CHECK: %[[GROUP:.*]] = arith.addf %[[G]]#1, %[[G]]#2
+  %w = nn.weight @weights["w"] : tensor<128x64xf32>
+  %h = nn.linear %x, %w : (tensor<8x64xf32>, tensor<128x64xf32>) -> tensor<8x128xf32>
+  %a = tensor.extract_slice %h[0, 0] [8, 64] [1, 1] : tensor<8x128xf32> to tensor<8x64xf32>
+  %b = tensor.extract_slice %h[0, 64] [8, 32] [1, 1] : tensor<8x128xf32> to tensor<8x32xf32>
+  %c = tensor.extract_slice %h[0, 96] [8, 32] [1, 1] : tensor<8x128xf32> to tensor<8x32xf32>
+  %s = arith.addf %b, %c : tensor<8x32xf32>
+  return %a, %s : tensor<8x64xf32>, tensor<8x32xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
+// A part that begins within a panel of 32 columns, or is not all that is read of the result, is copied.
+// CHECK-LABEL: func.func @slices_that_are_no_parts
+func.func @slices_that_are_no_parts(%x: tensor<8x64xf32>) -> (tensor<8x48xf32>, tensor<8x16xf32>, tensor<8x32xf32>) {
+  // CHECK: nn.linear
+  // CHECK-NEXT: nn.yield
+  // CHECK: tensor.extract_slice
+  // CHECK: nn.linear
+  // CHECK-NEXT: nn.yield
+  // CHECK: tensor.extract_slice
+  %w = nn.weight @weights["w"] : tensor<64x64xf32>
+  %v = nn.weight @weights["v"] : tensor<64x64xf32>
+  %h = nn.linear %x, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %a = tensor.extract_slice %h[0, 0] [8, 48] [1, 1] : tensor<8x64xf32> to tensor<8x48xf32>
+  %b = tensor.extract_slice %h[0, 48] [8, 16] [1, 1] : tensor<8x64xf32> to tensor<8x16xf32>
+  %i = nn.linear %x, %v : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %c = tensor.extract_slice %i[0, 0] [8, 32] [1, 1] : tensor<8x64xf32> to tensor<8x32xf32>
+  return %a, %b, %c : tensor<8x48xf32>, tensor<8x16xf32>, tensor<8x32xf32>
+}

@@ -452,15 +452,14 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
   auto weightType = cast<RankedTensorType>(root.getWeight().getType());
   ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
   ArrayRef<AffineExpr> leading = extents.drop_back();
-  int64_t panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows), decodeRows = config.decodeRows;
-  SmallVector<unsigned> all;
-  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-    if (sizes.of(yielded(i)) != extents)
-      unsupported(root, "a result of its kernel is of another shape");
-    all.push_back(i);
-  }
-  if (failedAny)
+  SmallVector<LinearSection> sections = sectionsOf(root);
+  if (sections.empty()) {
+    unsupported(root, "a result of its kernel is of another shape");
     return;
+  }
+  // A panel of a tile is one of each slice.
+  int64_t together = sections.front().slices.size();
+  int64_t panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / together, decodeRows = config.decodeRows;
   Value rows = product(leading);
   Value few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * decodeRows));
   auto choose = [&](Value yes, Value no) -> Value { return arith::SelectOp::create(b, loc, few, yes, no); };
@@ -470,10 +469,11 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
       std::max<int64_t>(config.codeBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
 
   int64_t decodePanels =
-      std::clamp<int64_t>(kDecodeTileBytes / panels.panelBytes(), 1, std::max<int64_t>(panelCount, 1));
+      std::clamp<int64_t>(kDecodeTileBytes / (together * panels.panelBytes()), 1, std::max<int64_t>(panelCount, 1));
+  int64_t panelsOfTile = std::max<int64_t>(kPanelsOfTile / together, 1);
   // Sums of a tile [panel][row][32]; register tiles write whole ones.
   int64_t sumRows = maximalRows + tileRows, decodeSumRows = kDecodePasses * decodeRows;
-  int64_t sumsOfTile = std::max(kPanelsOfTile * sumRows, decodePanels * decodeSumRows) * kRows;
+  int64_t sumsOfTile = std::max(panelsOfTile * sumRows, decodePanels * decodeSumRows) * together * kRows;
 
   if (planning) {
     Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
@@ -481,7 +481,7 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
     rowBlock = max(choose(constant(kDecodePasses * decodeRows), rowBlock), constant(tileRows));
     blocks = ceilDiv(rows, rowBlock);
     Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
-    Value perTile = min(choose(constant(decodePanels), constant(kPanelsOfTile)), evenly);
+    Value perTile = min(choose(constant(decodePanels), constant(panelsOfTile)), evenly);
     Value groups = ceilDiv(constant(panelCount), perTile);
     // Tiles of rows read as many as they are made for: beyond the last row lies room for them.
     Value room = add(rows, constant(std::max(tileRows, decodeRows)));
@@ -514,19 +514,24 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
     Value block = div(tile, groups), group = rem(tile, groups);
     Value firstRow = mul(block, rowBlock), endRow = min(add(firstRow, rowBlock), rows);
     Value firstPanel = mul(group, panelsPerTile), endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount));
+    Value slicePanels = sub(endPanel, firstPanel), tilePanels = mul(slicePanels, constant(together));
     auto recordsOf = [&](Value row) { return offsetPointer(sharedPointer, mul(row, bytesOfRow), i8); };
     Value sumsOfPanel = mul(choose(constant(decodeSumRows), constant(sumRows)), constant(kRows));
+    // Panels of the tile are numbered from 0, slice by slice.
     auto panelOf = [&](Value number) {
-      return offsetPointer(weight->pointer, mul(number, constant(panels.panelBytes())), i8);
+      Value ofSlice = together == 1 ? number : rem(number, slicePanels);
+      Value slice = together == 1 ? constant(0) : div(number, slicePanels);
+      Value panel = add(add(firstPanel, ofSlice), mul(slice, constant(panelCount)));
+      return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), i8);
     };
     auto sumsOf = [&](Value number, Value row) {
-      Value place = add(mul(sub(number, firstPanel), sumsOfPanel), mul(sub(row, firstRow), constant(kRows)));
+      Value place = add(mul(number, sumsOfPanel), mul(sub(row, firstRow), constant(kRows)));
       return offsetPointer(sums, place, f32);
     };
     ifThen(
         few,
         [&] {
-          forLoop(firstPanel, endPanel, constant(1), [&](Value number) {
+          forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
             forLoop(firstRow, endRow, constant(decodeRows), [&](Value m) {
               Value count = sub(endRow, m), panel = panelOf(number);
               std::function<void(int64_t)> emitRows = [&](int64_t most) {
@@ -548,13 +553,13 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
           forLoop(constant(0), allSteps, constant(chunk), [&](Value step) {
             Value end = min(add(step, constant(chunk)), allSteps), steps = sub(end, step);
             Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
-            forLoop(firstPanel, endPanel, constant(1), [&](Value number) {
+            forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
               unpackPanel(panels, panelOf(number), step, end, codes, scales);
               // What is unpacked next comes from far away: these steps of the next panel, or the next ones of the
               // first.
               Value isLast =
-                  arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(number, constant(1)), endPanel);
-              Value nextNumber = arith::SelectOp::create(b, loc, isLast, firstPanel, add(number, constant(1)));
+                  arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(number, constant(1)), tilePanels);
+              Value nextNumber = arith::SelectOp::create(b, loc, isLast, constant(0), add(number, constant(1)));
               Value nextStep = arith::SelectOp::create(b, loc, isLast, end, step);
               Value next = add(constant(panels.headBytes), mul(div(nextStep, stepsOfUnit), constant(panels.unitBytes)));
               next = offsetPointer(panelOf(nextNumber), next, i8);
@@ -571,15 +576,18 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
           });
         });
     forLoop(firstPanel, endPanel, constant(1), [&](Value number) {
-      Value panel = panelOf(number), column = mul(number, constant(kRows));
-      forLoop(firstRow, endRow, constant(1), [&](Value m) {
-        storeLinearRow(root, makeRow(m, leading), column, all, [&](Value c, int64_t width) -> Value {
-          Value x = loadAt(sumsOf(number, m), c, f32, width);
-          if (!panels.headBytes)
-            return x;
-          // The scale of the whole row of the weight.
-          Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
-          return arith::MulFOp::create(b, loc, x, loadAt(panel, c, type, width));
+      inSectionOf(number, sections, [&](const LinearSection &section, Value column) {
+        forLoop(firstRow, endRow, constant(1), [&](Value m) {
+          storeLinearRow(root, section, makeRow(m, leading), column,
+                         [&](int64_t slice, Value c, int64_t width) -> Value {
+                           Value ofTile = add(sub(number, firstPanel), mul(constant(slice), slicePanels));
+                           Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
+                           if (!panels.headBytes)
+                             return x;
+                           // The scale of the whole row of the weight.
+                           Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
+                           return arith::MulFOp::create(b, loc, x, loadAt(panelOf(ofTile), c, type, width));
+                         });
         });
       });
     });

@@ -265,7 +265,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
       unsupported(root, "its input is rounded to 8 bits, its weight is not stored as codes");
     return;
   }
-  int64_t panels = llvm::divideCeil(features, kPanelWidth);
+  int64_t allPanels = llvm::divideCeil(features, kPanelWidth);
   int64_t rowDepth = std::max<int64_t>(depth, 1); // what is divided by it: without input features rows are empty
   Value rows = product(leading);
   // Rows whose left operand stays in the private cache while the panels pass by. More than 16 register tiles of them
@@ -294,11 +294,16 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
       llvm::append_range(worklist, op->getOperands());
     }
     (waits ? late : early).push_back(i);
-    if (sizes.of(yielded(i)) != extents)
-      unsupported(root, "a result of its kernel is of another shape");
   }
+  SmallVector<LinearSection> sections = sectionsOf(root);
+  if (sections.empty() || (norm && sections.front().slices.front() != result))
+    unsupported(root, "a result of its kernel is of another shape");
   if (failedAny)
     return;
+  if (norm)
+    sections.front().outputs = early;
+  // A panel of a tile is one of each slice.
+  int64_t together = sections.front().slices.size(), panels = allPanels / together;
 
   if (planning) {
     // Row blocks as equal as whole register tiles allow.
@@ -310,7 +315,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     // packed for each tile pays for two tiles a thread only.
     bool packs = !cast<RankedTensorType>(root.getInput().getType()).getElementType().isF32();
     Value evenly = max(ceilDiv(constant(panels), packs ? mul(threads, constant(2)) : threads), constant(1));
-    Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth));
+    Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth * together));
     Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
     Value groups = ceilDiv(constant(panels), panelsPerTile);
     setPlan(ITX_PLAN_TILES, mul(blocks, groups));
@@ -323,7 +328,8 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
   }
 
   Type f32 = b.getF32Type();
-  Value sums = scratch(config.rows * kPanelWidth * 4);
+  int64_t sumsOfSlice = config.rows * kPanelWidth;
+  Value sums = scratch(sumsOfSlice * together * 4);
   Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
 
   // The left operand: rows at a fixed distance in memory, or packed as f32 a block at a time.
@@ -346,8 +352,8 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
     unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
     return;
   }
-  Value packedPanel =
-      packed ? Value() : scratch(kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth) * 4);
+  int64_t packedElements = kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth);
+  Value packedPanels = packed ? Value() : scratch(packedElements * together * 4);
 
   // Where the row that a norm reads is kept: its own output, or the place of the norm's result.
   std::optional<Storage> rowStorage;
@@ -394,84 +400,168 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
       });
 
     forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
-      Value column = mul(panel, constant(kPanelWidth));
-      Value right;
-      if (packed) {
-        right = offsetPointer(weight->pointer, mul(column, constant(depth)), weight->elementType);
-      } else if (codes) {
-        right = packedPanel;
-        decodePanel(*codes, offsetPointer(weight->pointer, mul(panel, constant(codes->panelBytes())), b.getI8Type()),
-                    packedPanel);
-      } else {
-        right = packedPanel;
-        packTransposed(packedPanel,
-                       offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
-                       weight->strides[0], weight->elementType, constant(depth),
-                       min(sub(constant(features), column), constant(kPanelWidth)), Value());
-      }
+      auto panelOf = [&](Value slice) { return add(panel, mul(slice, constant(panels))); };
+      auto packedPanel = [&](Value slice) {
+        return offsetPointer(packedPanels, mul(slice, constant(packedElements)), f32);
+      };
+      if (!packed)
+        forLoop(constant(0), constant(together), constant(1), [&](Value slice) {
+          Value column = mul(panelOf(slice), constant(kPanelWidth)), to = packedPanel(slice);
+          if (codes) {
+            Value from = mul(panelOf(slice), constant(codes->panelBytes()));
+            decodePanel(*codes, offsetPointer(weight->pointer, from, b.getI8Type()), to);
+            return;
+          }
+          packTransposed(to, offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
+                         weight->strides[0], weight->elementType, constant(depth),
+                         min(sub(constant(features), column), constant(kPanelWidth)), Value());
+        });
       // Meanwhile the next panel comes into the second-level cache, a part with each register tile: weights of a
       // whole model pass through once a call and come from far away.
       Value lines = max(ceilDiv(constant(kPanelWidth * weightType.getElementTypeBitWidth() / 8),
                                 ceilDiv(sub(endRow, firstRow), constant(config.rows))),
                         constant(kPrefetchStep));
-      Value nextPanel = packed ? offsetPointer(right, constant(depth * kPanelWidth), weight->elementType) : Value();
       forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
         Value count = min(sub(endRow, m), constant(config.rows));
-        TileOperands operands;
-        if (packed) {
-          Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
-          operands.prefetch = offsetPointer(nextPanel, part, b.getI8Type());
-          operands.prefetchStep = lines;
-        }
-        operands.a = packInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
-                               : offsetPointer(input->pointer, mul(m, inputStride), input->elementType);
-        operands.aRow = inputStride;
-        operands.aColumn = constant(1);
-        operands.aType = packInput ? Type(f32) : input->elementType;
-        operands.b = right;
-        operands.bRow = constant(kPanelWidth);
-        operands.bType = packed ? weight->elementType : f32;
-        operands.depth = constant(depth);
-        operands.out = sums;
-        operands.outRow = constant(kPanelWidth);
-        emitTileRows(operands, count, kPanelWidth);
+        forLoop(constant(0), constant(together), constant(1), [&](Value slice) {
+          TileOperands operands;
+          if (packed) {
+            Value elements = mul(panelOf(slice), constant(depth * kPanelWidth));
+            operands.b = offsetPointer(weight->pointer, elements, weight->elementType);
+            Value nextPanel = offsetPointer(operands.b, constant(depth * kPanelWidth), weight->elementType);
+            Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
+            operands.prefetch = offsetPointer(nextPanel, part, b.getI8Type());
+            operands.prefetchStep = lines;
+          } else {
+            operands.b = packedPanel(slice);
+          }
+          operands.a = packInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
+                                 : offsetPointer(input->pointer, mul(m, inputStride), input->elementType);
+          operands.aRow = inputStride;
+          operands.aColumn = constant(1);
+          operands.aType = packInput ? Type(f32) : input->elementType;
+          operands.bRow = constant(kPanelWidth);
+          operands.bType = packed ? weight->elementType : f32;
+          operands.depth = constant(depth);
+          operands.out = offsetPointer(sums, mul(slice, constant(sumsOfSlice)), f32);
+          operands.outRow = constant(kPanelWidth);
+          emitTileRows(operands, count, kPanelWidth);
+        });
 
         // The rest of the group's ops, while the tile is in the first-level cache.
-        forLoop(constant(0), count, constant(1), [&](Value r) {
-          Value sumRow = mul(r, constant(kPanelWidth));
-          bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; });
-          storeLinearRow(
-              root, makeRow(add(m, r), leading), column, early,
-              [&](Value c, int64_t width) { return loadAt(sums, add(sumRow, c), f32, width); },
-              [&](ArrayRef<Index> at, int64_t width) {
-                if (storesRow)
-                  store(evaluate(normInput, at, width), *rowStorage, at, width);
-              });
+        inSectionOf(panel, sections, [&](const LinearSection &section, Value column) {
+          forLoop(constant(0), count, constant(1), [&](Value r) {
+            Value sumRow = mul(r, constant(kPanelWidth));
+            bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; });
+            storeLinearRow(
+                root, section, makeRow(add(m, r), leading), column,
+                [&](int64_t slice, Value c, int64_t width) {
+                  return loadAt(sums, add(add(sumRow, constant(slice * sumsOfSlice)), c), f32, width);
+                },
+                [&](ArrayRef<Index> at, int64_t width) {
+                  if (storesRow)
+                    store(evaluate(normInput, at, width), *rowStorage, at, width);
+                });
+          });
         });
       });
     });
   });
 }
 
-void KernelEmitter::storeLinearRow(nn::LinearOp root, const RowScope &row, Value column, ArrayRef<unsigned> stored,
-                                   function_ref<Value(Value, int64_t)> sum,
-                                   function_ref<void(ArrayRef<Index>, int64_t)> also) {
+SmallVector<KernelEmitter::LinearSection> KernelEmitter::sectionsOf(nn::LinearOp root) {
+  Value result = root.getResult();
+  ArrayRef<AffineExpr> extents = sizes.of(result), leading = extents.drop_back();
   int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0);
+  auto hasColumns = [&](Value value, int64_t columns) {
+    ArrayRef<AffineExpr> shape = sizes.of(value);
+    return !shape.empty() && shape.drop_back() == leading && shape.back() == b.getAffineConstantExpr(columns);
+  };
+  SmallVector<tensor::ExtractSliceOp> slices;
+  for (Operation *user : result.getUsers())
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user))
+      slices.push_back(slice);
+  auto begin = [](tensor::ExtractSliceOp slice) { return slice.getStaticOffsets().back(); };
+  auto columns = [](tensor::ExtractSliceOp slice) { return slice.getType().getShape().back(); };
+  llvm::sort(slices, [&](auto a, auto b) { return begin(a) < begin(b); });
+  int64_t end = 0;
+  for (tensor::ExtractSliceOp slice : slices) {
+    if (begin(slice) != end || end % kPanelWidth != 0 || !hasColumns(slice, columns(slice)))
+      return {};
+    end += columns(slice);
+  }
+  if (!slices.empty() && (end != features || !llvm::hasNItems(result.getUses(), slices.size())))
+    return {};
+
+  // Which slices each output reads.
+  SmallVector<llvm::SmallBitVector> reads;
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+    SetVector<Operation *> ops;
+    if (Operation *op = yielded(i).getDefiningOp())
+      ops.insert(op);
+    for (unsigned next = 0; next < ops.size(); ++next)
+      if (!isa<tensor::ExtractSliceOp>(ops[next]))
+        for (Value operand : ops[next]->getOperands())
+          if (Operation *op = operand.getDefiningOp())
+            ops.insert(op);
+    reads.emplace_back(slices.size());
+    for (auto [number, slice] : llvm::enumerate(slices))
+      reads.back()[number] = ops.contains(slice);
+  }
+  SmallVector<LinearSection> sections;
+  if (slices.empty()) {
+    sections.push_back({0, features, {result}, {}});
+  } else if (llvm::any_of(reads, [](const llvm::SmallBitVector &read) { return read.count() > 1; })) {
+    sections.push_back({0, columns(slices.front()), {}, {}});
+    for (tensor::ExtractSliceOp slice : slices)
+      sections.front().slices.push_back(slice);
+    if (!llvm::all_of(slices, [&](auto slice) { return columns(slice) == columns(slices.front()); }))
+      return {};
+  } else {
+    for (tensor::ExtractSliceOp slice : slices)
+      sections.push_back({begin(slice), columns(slice), {slice}, {}});
+  }
+  for (auto [i, read] : llvm::enumerate(reads)) {
+    LinearSection &section = sections[sections.size() == 1 ? 0 : std::max(read.find_first(), 0)];
+    section.outputs.push_back(i);
+    if (!hasColumns(yielded(i), section.columns))
+      return {};
+  }
+  return sections;
+}
+
+void KernelEmitter::inSectionOf(Value panel, ArrayRef<LinearSection> sections,
+                                function_ref<void(const LinearSection &, Value)> body) {
+  const LinearSection &section = sections.front();
+  auto here = [&] { body(section, mul(sub(panel, constant(section.begin / kPanelWidth)), constant(kPanelWidth))); };
+  if (sections.size() == 1)
+    return here();
+  Value isHere = less(panel, constant((section.begin + section.columns) / kPanelWidth));
+  ifThen(isHere, here, [&] { inSectionOf(panel, sections.drop_front(), body); });
+}
+
+void KernelEmitter::storeLinearRow(nn::LinearOp root, const LinearSection &section, const RowScope &row, Value column,
+                                   function_ref<Value(int64_t, Value, int64_t)> sum,
+                                   function_ref<void(ArrayRef<Index>, int64_t)> also) {
   currentRow = &row;
   auto savedBound = bound;
-  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Value {
-    Value x = sum(sub(at.back().base, column), width);
-    if (root.getBias())
-      x = arith::AddFOp::create(b, loc, x, evaluate(root.getBias(), {Index{at.back().base, true}}, width));
-    return x;
-  };
+  for (auto [slice, value] : llvm::enumerate(section.slices)) {
+    int64_t offset = section.begin + slice * section.columns;
+    bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Value {
+      Value x = sum(slice, sub(at.back().base, column), width);
+      if (root.getBias())
+        x = arith::AddFOp::create(
+            b, loc, x, evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width));
+      return x;
+    };
+  }
   auto storeColumn = [&](Value c, int64_t width) {
     memo.emplace_back();
     Indices at;
     for (Value prefix : row.prefix)
       at.push_back({prefix});
     at.push_back({c, true});
-    for (unsigned i : stored)
+    for (unsigned i : section.outputs)
       store(evaluate(yielded(i), at, width), outputs[i], at, width);
     if (also)
       also(at, width);
@@ -481,10 +571,10 @@ void KernelEmitter::storeLinearRow(nn::LinearOp root, const RowScope &row, Value
     for (int64_t v = 0; v < kPanelWidth; v += config.lanes)
       storeColumn(add(column, constant(v)), config.lanes);
   };
-  if (features % kPanelWidth == 0) {
+  if (section.columns % kPanelWidth == 0) {
     wholePanel();
   } else {
-    Value columns = min(sub(constant(features), column), constant(kPanelWidth));
+    Value columns = min(sub(constant(section.columns), column), constant(kPanelWidth));
     Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
     ifThen(isWhole, wholePanel,
            [&] { vectorLoop(columns, [&](Value c, int64_t w) { storeColumn(add(column, c), w); }); });

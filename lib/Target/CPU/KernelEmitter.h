@@ -181,10 +181,23 @@ private:
                       mlir::Value columns, mlir::Value scale);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
 
-  /// Stores the columns of a panel of a linear's row: `outputs`, whose ops read the product through sum(c, width), c
-  /// counted from the panel's `column`. `also` stores more.
-  void storeLinearRow(nn::LinearOp root, const RowScope &row, mlir::Value column, llvm::ArrayRef<unsigned> outputs,
-                      llvm::function_ref<mlir::Value(mlir::Value c, int64_t width)> sum,
+  /// Columns of a linear's result that are stored alike: all of them; one of the slices that they are read as; or,
+  /// where ops read several slices together, the same columns of each.
+  struct LinearSection {
+    int64_t begin, columns;                ///< columns of the first slice
+    llvm::SmallVector<mlir::Value> slices; ///< the result itself, or slices, each `columns` behind the one before
+    llvm::SmallVector<unsigned> outputs;
+  };
+  /// The sections of a linear's result in the order of columns. Where one has several slices, it is all there is. None
+  /// where the kernel's results are no elementwise functions of them.
+  llvm::SmallVector<LinearSection> sectionsOf(nn::LinearOp root);
+  /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
+  void inSectionOf(mlir::Value panel, llvm::ArrayRef<LinearSection> sections,
+                   llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);
+  /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the product through
+  /// sum(slice, c, width), c counted from the panel's `column`. `also` stores more.
+  void storeLinearRow(nn::LinearOp root, const LinearSection &section, const RowScope &row, mlir::Value column,
+                      llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
                       llvm::function_ref<void(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
 
   //===-- Codes (EmitCodes.cpp) ---------------------------------------------------------------------------------===//

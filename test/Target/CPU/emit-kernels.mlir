@@ -61,3 +61,25 @@ rt.kernel @narrow(%x: tensor<?x64xbf16> {nn.sizes = ["s0", ""]}, %w: tensor<32x6
   %0 = nn.linear %x, %w : (tensor<?x64xbf16>, tensor<32x64xbf16>) -> tensor<?x32xbf16>
   rt.yield %0 : tensor<?x32xbf16>
 }
+
+// -----
+
+// Gate and up: a tile multiplies a panel of each, and only their product is stored.
+// CHECK-LABEL: func.func @gate_up_run
+// CHECK: scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
+// CHECK: vector.fma {{.*}} : vector<16xf32>
+// CHECK: %[[GATE:.*]] = arith.maximumf {{.*}} : vector<16xf32>
+// CHECK: %[[UP:.*]] = llvm.load {{.*}} -> vector<16xf32>
+// CHECK-NEXT: %[[PRODUCT:.*]] = arith.mulf %[[GATE]], %[[UP]] : vector<16xf32>
+// CHECK: llvm.store %[[PRODUCT]]
+rt.kernel @gate_up(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x64xf32> {rt.layout = #rt.layout<panels, 32>})
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %h = nn.linear %x, %w : (tensor<?x64xf32>, tensor<128x64xf32>) -> tensor<?x128xf32>
+  %g = tensor.extract_slice %h[0, 0] [%n, 64] [1, 1] : tensor<?x128xf32> to tensor<?x64xf32>
+  %u = tensor.extract_slice %h[0, 64] [%n, 64] [1, 1] : tensor<?x128xf32> to tensor<?x64xf32>
+  %r = nn.relu %g : tensor<?x64xf32>
+  %m = arith.mulf %r, %u : tensor<?x64xf32>
+  rt.yield %m : tensor<?x64xf32>
+}
