@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Lower.h"
 #include "lib/Fuse/Fuser.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace intarsia::fuse {
 #define GEN_PASS_DEF_FUSESHAREDINPUTLINEARS
@@ -17,9 +17,44 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
-/// What linears must have in common to be joined: input, element type and input features of the weight, whether there
-/// is a bias.
-using Key = std::tuple<Value, Type, int64_t, int64_t>;
+/// What linears must have in common to be joined: input, how the weight is stored and its input features, the type of
+/// the bias if there is one, and what becomes of the results: an attention reads them, or an op (here) reads them
+/// together.
+struct Key {
+  Value input;
+  Attribute stored;
+  int64_t depth;
+  Type bias;
+  bool feedsAttention;
+  Operation *meeting;
+
+  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, meeting); }
+  bool operator==(const Key &other) const { return fields() == other.fields(); }
+};
+using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
+
+/// What the packer must find equal in weights that it stores as one: the element type, and the format of what is
+/// rounded or decoded. Null for values that are no weight of an archive.
+Attribute storedAs(Value weight) {
+  Operation *op = weight.getDefiningOp();
+  if (auto stored = dyn_cast_or_null<nn::WeightOp>(op); stored && !stored.getMxfp4Scales())
+    return TypeAttr::get(stored.getType().getElementType());
+  if (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) // of blocks, which have no shape
+    return storedAs(op->getOperand(0));
+  Attribute source, format;
+  if (auto blocks = dyn_cast_or_null<nn::DequantizeBlocksOp>(op)) {
+    source = storedAs(blocks.getBlocks());
+    format = blocks.getFormat();
+  } else if (auto dequantize = dyn_cast_or_null<nn::DequantizeOp>(op)) {
+    if (auto quantize = dequantize.getCodes().getDefiningOp<nn::QuantizeOp>()) {
+      source = storedAs(quantize.getInput());
+      format = dequantize.getFormat();
+    }
+  }
+  if (!source)
+    return nullptr;
+  return ArrayAttr::get(weight.getContext(), {TypeAttr::get(getElementTypeOrSelf(weight.getType())), format, source});
+}
 
 /// True if an attention reads the linear's result as query, key or value, and nothing else reads it.
 bool feedsAttentionOnly(nn::LinearOp linear) {
@@ -34,6 +69,26 @@ bool feedsAttentionOnly(nn::LinearOp linear) {
       return false;
   }
   return !linear->use_empty();
+}
+
+/// The first elementwise op on the only way from a linear's result that reads another tensor which is computed: the
+/// product of gate and up. Null if there is none.
+Operation *meetingOf(nn::LinearOp linear) {
+  for (Value value = linear.getResult();;) {
+    Operation *reader = nullptr;
+    for (Operation *user : value.getUsers()) {
+      if (isa<tensor::DimOp>(user) || user == reader)
+        continue;
+      if (reader || !isElementwise(user))
+        return nullptr;
+      reader = user;
+    }
+    if (!reader)
+      return nullptr;
+    if (llvm::any_of(reader->getOperands(), [&](Value other) { return other != value && !isCompileTime(other); }))
+      return reader;
+    value = reader->getResult(0);
+  }
 }
 
 /// "encoder.self.query", "encoder.self.key" → "encoder.self.{query,key}".
@@ -66,19 +121,46 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     if (!isStraightLine(function))
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
-    llvm::MapVector<Key, SmallVector<nn::LinearOp>> sharing;
+    Sharing sharing;
+    auto add = [&](const Key &key, nn::LinearOp linear) {
+      auto found = llvm::find_if(sharing, [&](auto &entry) { return entry.first == key; });
+      if (found == sharing.end())
+        found = sharing.insert(found, {key, {}});
+      found->second.push_back(linear);
+    };
+    llvm::SmallDenseMap<Operation *, unsigned> meetings;
+    SmallVector<std::pair<nn::LinearOp, Operation *>> linears;
     for (auto linear : fuser.body().getOps<nn::LinearOp>()) {
-      auto weight = dyn_cast<RankedTensorType>(linear.getWeight().getType());
-      bool stored = linear.getWeight().getDefiningOp<nn::WeightOp>() &&
-                    (!linear.getBias() || linear.getBias().getDefiningOp<nn::WeightOp>());
-      if (stored && feedsAttentionOnly(linear))
-        sharing[{linear.getInput(), weight.getElementType(), weight.getDimSize(1), linear.getBias() ? 1 : 0}].push_back(
-            linear);
+      linears.emplace_back(linear, meetingOf(linear));
+      ++meetings[linears.back().second];
     }
-    for (auto &[key, linears] : sharing)
-      if (linears.size() > 1)
-        join(fuser, linears);
+    // Of linears that meet others, only those that meet here are joined.
+    for (auto [linear, meeting] : linears) {
+      Attribute stored = storedAs(linear.getWeight());
+      if (!stored || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
+        continue;
+      int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);
+      Type bias = linear.getBias() ? getElementTypeOrSelf(linear.getBias().getType()) : Type();
+      add({linear.getInput(), stored, depth, bias, feedsAttentionOnly(linear),
+           meetings.lookup(meeting) > 1 ? meeting : nullptr},
+          linear);
+    }
+    for (auto &[key, members] : sharing)
+      if (members.size() > 1 && (key.feedsAttention || areStoredApart(members, key.meeting)))
+        join(fuser, members);
     fuser.finish();
+  }
+
+  /// Whether a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which
+  /// belongs to one result, or has one of each where an op reads them together.
+  static bool areStoredApart(ArrayRef<nn::LinearOp> linears, bool together) {
+    auto features = [](nn::LinearOp linear) {
+      return cast<RankedTensorType>(linear.getResult().getType()).getShape().back();
+    };
+    if (together && !llvm::all_of(linears, [&](auto linear) { return features(linear) == features(linears.front()); }))
+      return false;
+    return llvm::all_of(linears.drop_back(),
+                        [&](nn::LinearOp linear) { return features(linear) % weightPanelWidth == 0; });
   }
 
   void join(Fuser &fuser, MutableArrayRef<nn::LinearOp> linears) {

@@ -31,11 +31,14 @@ def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
 }
 
 def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
-  let summary = "Joins linears that read the same input and feed one attention";
+  let summary = "Joins linears that read the same input";
   let description = [{
-    Query, key and value become one `nn.linear` over joined weights (`tensor.concat dim(0)` of the weights, done ahead
-    of time) whose results are slices of its last dimension. Only where an attention reads every result: its kernel
-    takes slices as they are, anything else would copy them.
+    Query, key and value, or gate and up, become one `nn.linear` over joined weights (`tensor.concat dim(0)` of the
+    weights, done ahead of time) whose results are slices of its last dimension. Weights are of one element type and,
+    where they are rounded or stored in blocks, of one format. `nn.attention` takes slices as they are; for other
+    readers the linear's kernel stores each slice for itself (`fuse-epilogues`), for which slices must begin at whole
+    panels of the weight. Linears whose results one elementwise op reads are joined with each other only: their slices
+    are then of one size, and can be computed together.
 
     ```mlir
     %w = tensor.concat dim(0) %wq, %wk, %wv : (tensor<384x384xf32>, …) -> tensor<1152x384xf32>
@@ -59,7 +62,9 @@ def FuseEpilogues : DecidingPass<"fuse-epilogues"> {
   let description = [{
     Around `nn.linear`: elementwise ops on tensors of the result's sizes, operands that are broadcast along the last
     dimension, and at the end one `nn.layer_norm` or `nn.rms_norm`. Slices and reshapes of the input's outer dimensions
-    join for free. Around `nn.matmul`: elementwise ops. A group yields at most two results.
+    join for free. Slices that are all of a linear's result join too, with elementwise ops over one of them, or over
+    several if all are of one size: silu(gate) * up is stored, and the two are not. Around `nn.matmul`: elementwise ops.
+    A group yields at most two results of each slice.
   }];
 }
 

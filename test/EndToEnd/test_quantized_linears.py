@@ -223,6 +223,58 @@ def test_norm_before_and_ops_after(tools, scratch):
         close(module["main"](x), z * (0.5 + 0.5 * np.tanh(z / 2)), 2e-4)
 
 
+def joined_program(gate: int, depth: int, element: str) -> str:
+    """Gate and up, whose product is what is stored, and three linears of different widths beside them."""
+    text = f'func.func @main(%x: tensor<?x{depth}xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}}) -> (RESULTS) {{\n'
+    widths = {"gate": gate, "up": gate, "q": 96, "k": 32, "v": 40}
+    for name, width in widths.items():
+        text += f"""
+  %w_{name} = nn.weight @weights["{name}"] : tensor<{width}x{depth}x{element}>
+  %b_{name} = nn.weight @weights["{name}.bias"] : tensor<{width}xf32>
+  %{name} = nn.linear %x, %w_{name}, %b_{name} : (tensor<?x{depth}xf32>, tensor<{width}x{depth}x{element}>,
+    tensor<{width}xf32>) -> tensor<?x{width}xf32>"""
+    text += f"""
+  %s = nn.silu %gate : tensor<?x{gate}xf32>
+  %m = arith.mulf %s, %up : tensor<?x{gate}xf32>
+  %r = nn.relu %k : tensor<?x32xf32>
+  return %m, %q, %r, %v : TYPES
+}}"""
+    types = [f"tensor<?x{width}xf32>" for width in (gate, 96, 32, 40)]
+    results = ", ".join(f'{type} {{nn.name = "y{i}"}}' for i, type in enumerate(types))
+    return text.replace("RESULTS", results).replace("TYPES", ", ".join(types))
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        *((name, ()) for name in ("int4", "int8", "mxfp4", "nvfp4", "int4-channel")),
+        ("int4", ("--quantize-activations=16",)),
+        ("none", ()),
+    ],
+)
+@pytest.mark.parametrize(("gate", "depth", "element"), [(160, 96, "f32"), (64, 2400, "f16")])
+def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element):
+    """Joined linears give what those apart give, bit for bit."""
+    widths = {"gate": gate, "up": gate, "q": 96, "k": 32, "v": 40}
+    dtype = {"f32": np.float32, "f16": np.float16}[element]
+    weights = {key: weight_of(width, depth).astype(dtype) for key, width in widths.items()}
+    biases = {f"{key}.bias": normal(width) for key, width in widths.items()}
+    text = joined_program(gate, depth, element)
+    inputs = [normal(count, depth) for count in ROWS]
+    results = []
+    for flip in ((), ("--flip=fuse-shared-input-linears:*",)):
+        folder = scratch / f"joined-{name}-{gate}-{len(flags)}-{len(flip)}"
+        module = build(tools, folder, text, weights | biases, "cpu", f"--quantize={name}", *flags, *flip)
+        stop = tools.compile(folder / "m.mlir", f"--quantize={name}", *flags, *flip, "--stop-after=lower")
+        assert stop.stdout.count("rt.dispatch") == (5 if flip else 2)
+        results.append([module["main"](x) for x in inputs])
+    for joined, apart in zip(*results, strict=True):
+        for one, other in zip(joined, apart, strict=True):
+            assert np.isfinite(one).all()
+            assert np.abs(one).max() > 1
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel"])
 def test_embedding_and_head_share_a_table(tools, scratch, name):
     rows, features = 70, 72
