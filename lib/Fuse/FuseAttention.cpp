@@ -44,7 +44,26 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
     Fuser fuser(function, getArgument(), cpu, flip);
     for (nn::AttentionOp attention : llvm::to_vector(fuser.body().getOps<nn::AttentionOp>()))
       group(fuser, attention);
+    for (Operation &op : llvm::make_early_inc_range(fuser.body())) {
+      if (auto attention = dyn_cast<nn::CachedAttentionOp>(op))
+        takeRope(fuser, attention, attention.getQuery(), "cached_attention");
+      else if (auto append = dyn_cast<nn::CacheAppendOp>(op))
+        takeRope(fuser, append, append.getRows(), "cache_append");
+    }
     fuser.finish();
+  }
+
+  /// Kernels of caches read each row once: one that nothing else reads is rotated then.
+  static void takeRope(Fuser &fuser, Operation *op, Value rows, StringRef kind) {
+    auto rope = rows.getDefiningOp<nn::RopeOp>();
+    Candidate candidate(op, kind);
+    bool readByOthers = rope && llvm::any_of(rope->getUsers(),
+                                             [&](Operation *user) { return user != op && !isa<tensor::DimOp>(user); });
+    if (!rope || readByOthers || !fuser.staysWhole(candidate, rope.getOperation()) ||
+        !fuser.shouldJoin(candidate, rope.getOperation(), "rows"))
+      return;
+    candidate.ops.insert(rope);
+    fuser.makeGroup(candidate);
   }
 
   void group(Fuser &fuser, nn::AttentionOp attention) {

@@ -49,11 +49,12 @@ def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
 }
 
 def FuseAttention : DecidingPass<"fuse-attention"> {
-  let summary = "Groups each attention with the views around it";
+  let summary = "Groups each attention with the views around it, and caches with rotations";
   let description = [{
     The group holds the slices of a joined query/key/value and the split into heads before `nn.attention`, and the
     join of heads after it: nothing of them is copied, and scores never reach memory. The mask comes in from outside,
-    computed once for all layers.
+    computed once for all layers. `nn.cached_attention` rotates its queries itself, `nn.cache_append` its rows, where
+    nothing else reads what `nn.rope` gives.
   }];
 }
 

@@ -60,3 +60,40 @@ func.func @heads_are_read_too(%q: tensor<1x8x4x8xf32>) -> (tensor<1x8x4x8xf32>, 
   %r = tensor.collapse_shape %a [[0], [1], [2, 3]] : tensor<1x8x4x8xf32> into tensor<1x8x32xf32>
   return %a, %r : tensor<1x8x4x8xf32>, tensor<1x8x32xf32>
 }
+
+// -----
+
+// Kernels of caches rotate the rows that they read, if nothing else reads them rotated.
+// CHECK-LABEL: func.func @rotated_rows
+// CHECK-SAME: (%[[Q:[a-z0-9]*]]: tensor<?x4x64xf32>
+func.func @rotated_rows(%q: tensor<?x4x64xf32> {nn.sizes = ["tokens", "", ""]}, %k: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]}, %f: tensor<32xf32>,
+    %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]}, %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "table"]},
+    %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""]}, %values: tensor<?x2x32x64xf16> {nn.sizes = ["pages", "", "", ""]})
+    -> (tensor<?x2x64x32xf16>, tensor<?x4x64xf32>) {
+  // CHECK: %[[K:.*]] = nn.group "cache_append"({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
+  // CHECK-NEXT: %[[R:.*]] = nn.rope
+  // CHECK-NEXT: nn.cache_append %{{.*}}, %[[R]]
+  // CHECK: nn.group "cached_attention"({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
+  // CHECK-NEXT: %[[R:.*]] = nn.rope
+  // CHECK-NEXT: nn.cached_attention %[[R]]
+  %rq = nn.rope %q, %positions, %f : (tensor<?x4x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x4x64xf32>
+  %rk = nn.rope %k, %positions, %f : (tensor<?x2x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x2x64xf32>
+  %new = nn.cache_append %keys, %rk, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
+  %a = nn.cached_attention %rq, %new, %values, %positions, %sequences, %pages {scale = 1.250000e-01 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  return %new, %a : tensor<?x2x64x32xf16>, tensor<?x4x64xf32>
+}
+
+// -----
+
+// Rotated once for two.
+// CHECK-LABEL: func.func @rotated_for_two
+func.func @rotated_for_two(%k: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]}, %f: tensor<32xf32>,
+    %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]}, %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "table"]},
+    %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""]}) -> (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>) {
+  // CHECK-NOT: nn.group
+  // CHECK: %[[R:.*]] = nn.rope
+  // CHECK-NEXT: nn.cache_append %{{.*}}, %[[R]]
+  %rk = nn.rope %k, %positions, %f : (tensor<?x2x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x2x64xf32>
+  %new = nn.cache_append %keys, %rk, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
+  return %new, %rk : tensor<?x2x64x32xf16>, tensor<?x2x64xf32>
+}
