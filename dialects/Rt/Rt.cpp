@@ -44,13 +44,15 @@ void RtDialect::initialize() {
 }
 
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width,
-                                 Attribute format) {
+                                 Attribute format, int64_t slices) {
   if (kind == LayoutKind::Panels && width <= 0)
     return emitError() << "layout panels has width " << width << ", must be positive";
   if (kind == LayoutKind::RowMajor && width != 0)
     return emitError() << "layout row_major has width " << width << ", takes none";
   if (format && kind != LayoutKind::Panels)
     return emitError() << "layout row_major has format " << format << ", only panels hold codes";
+  if (slices < 1 || (slices > 1 && kind != LayoutKind::Panels))
+    return emitError() << "layout is in " << slices << " slices, must be in one, or in several of panels";
   return success();
 }
 
@@ -61,6 +63,10 @@ static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr 
   if (layout.getKind() == LayoutKind::Panels && shaped.getRank() < 2)
     return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
                              << " has rank " << shaped.getRank();
+  if (layout.getSlices() > 1 &&
+      (shaped.getRank() != 2 || shaped.getDimSize(0) % (layout.getSlices() * layout.getWidth()) != 0))
+    return op->emitOpError() << "layout of " << where << " is in " << layout.getSlices()
+                             << " slices of whole panels, which the rows of " << type << " are not";
   return success();
 }
 

@@ -56,10 +56,13 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
     that format, in the panels of include/intarsia/BlockPanels.h. Its type stays that of the numbers which they mean.
     Blocks of GGUF that are no block format are an `#nn.ggml_type` there. Of a tensor of matrices each is stored so; the
     format's axis is that of one matrix.
+
+    `#rt.layout<panels, 32 in 2 slices>`: panels of the two halves of the rows alternate, the first of the first half
+    before the first of the second, so that a kernel which multiplies both reads them in order.
   }];
   let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width,
-                        OptionalParameter<"::mlir::Attribute">:$format);
-  let assemblyFormat = "`<` $kind (`,` $width^)? (`,` $format^)? `>`";
+                        OptionalParameter<"::mlir::Attribute">:$format, DefaultValuedParameter<"int64_t", "1">:$slices);
+  let assemblyFormat = "`<` $kind (`,` $width^)? (`in` $slices^ `slices`)? (`,` $format^)? `>`";
   let genVerifyDecl = 1;
 }
 

@@ -40,6 +40,12 @@ int64_t rowsBefore(const Item &item, uint64_t panel) {
   return matrix * item.matrixRows + inside * item.panelWidth;
 }
 
+uint64_t panelStoredAs(const Item &item, uint64_t number) {
+  if (item.slices == 1)
+    return number;
+  return number % item.slices * (item.rows / item.panelWidth / item.slices) + number / item.slices;
+}
+
 void dropPages(const void *data, uint64_t bytes) {
   uintptr_t page = sysconf(_SC_PAGESIZE), begin = llvm::alignTo(reinterpret_cast<uintptr_t>(data), page);
   uintptr_t end = llvm::alignDown(reinterpret_cast<uintptr_t>(data) + bytes, page);
@@ -108,8 +114,9 @@ template <typename T> void makePanels(const Unit &unit, std::vector<char> &buffe
   buffer.assign(unit.bytes, 0);
   T *panel = reinterpret_cast<T *>(buffer.data());
   for (uint64_t number = unit.first; number < unit.last; ++number, panel += item.panelWidth * item.columns) {
-    int64_t firstRow = rowsBefore(item, number);
-    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
+    uint64_t stored = panelStoredAs(item, number);
+    int64_t firstRow = rowsBefore(item, stored);
+    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, stored + 1));
     if (!item.strides.empty()) {
       std::vector<const T *> rows;
       std::vector<T> decoded(item.mxfp4 ? item.panelWidth * item.columns : 0);
@@ -233,8 +240,9 @@ void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
     return decode(item, unit.first / sizeof(float), unit.bytes / sizeof(float), target);
   std::vector<float> numbers(item.panelWidth * item.columns);
   for (uint64_t number = unit.first; number < unit.last; ++number, target += numbers.size()) {
-    int64_t firstRow = rowsBefore(item, number);
-    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, number + 1));
+    uint64_t stored = panelStoredAs(item, number);
+    int64_t firstRow = rowsBefore(item, stored);
+    int64_t lastRow = std::min(firstRow + item.panelWidth, rowsBefore(item, stored + 1));
     if (item.strides.empty())
       decode(item, firstRow * item.columns, (lastRow - firstRow) * item.columns, numbers.data());
     std::vector<const float *> rows;
@@ -280,8 +288,9 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
   for (uint64_t number = unit.first; number < unit.last; ++number) {
     if (item.coded)
       panels->clear(target);
-    int64_t firstRow = item.panelWidth ? rowsBefore(item, number) : number;
-    int64_t rows = item.panelWidth ? std::min(rowsOfStep, rowsBefore(item, number + 1) - firstRow) : 1;
+    uint64_t stored = panelStoredAs(item, number);
+    int64_t firstRow = item.panelWidth ? rowsBefore(item, stored) : number;
+    int64_t rows = item.panelWidth ? std::min(rowsOfStep, rowsBefore(item, stored + 1) - firstRow) : 1;
     for (int64_t row = 0; row < rows; ++row) {
       RowPlace place = placeOfRow(item, firstRow + row);
       float tensorScale = item.tensorScales.empty() ? 1.0f : item.tensorScales[place.part];
@@ -323,8 +332,9 @@ std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
   gguf::BlockParts parts;
   for (uint64_t number = unit.first; number < unit.last; ++number, target += panels.panelBytes()) {
     panels.clear(target);
-    int64_t firstRow = rowsBefore(item, number);
-    int64_t rows = std::min(BlockPanels::rows, rowsBefore(item, number + 1) - firstRow);
+    uint64_t stored = panelStoredAs(item, number);
+    int64_t firstRow = rowsBefore(item, stored);
+    int64_t rows = std::min(BlockPanels::rows, rowsBefore(item, stored + 1) - firstRow);
     for (int64_t row = 0; row < rows; ++row) {
       RowPlace place = placeOfRow(item, firstRow + row);
       size_t part = place.part;

@@ -211,7 +211,10 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   item.matrixRows = item.rows;
   if (constant.getLayout().getKind() == rt::LayoutKind::Panels) {
     item.panelWidth = constant.getLayout().getWidth();
+    item.slices = constant.getLayout().getSlices();
     item.name += ".panels" + std::to_string(item.panelWidth);
+    if (item.slices > 1)
+      item.name += "x" + std::to_string(item.slices);
     ArrayRef<int64_t> leading = type.getShape().drop_back(2);
     int64_t matrices = ShapedType::getNumElements(leading);
     item.columns = type.getShape().back();
@@ -447,13 +450,20 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       auto bytesBefore = [&](uint64_t step) {
         return item.panelWidth ? rowsBefore(item, step) * rowBytes : item.format ? step * rowBytes : step;
       };
-      uint64_t firstRead = bytesBefore(unit.first), lastRead = bytesBefore(unit.last);
-      for (const SafetensorsEntry *part : item.parts) {
-        uint64_t partEnd = partBegin + part->bytes();
-        uint64_t begin = std::max(firstRead, partBegin), end = std::min(lastRead, partEnd);
-        if (begin < end)
-          dropPages(static_cast<const char *>(part->data) + (begin - partBegin), end - begin);
-        partBegin = partEnd;
+      for (int64_t slice = 0; slice < item.slices; ++slice) {
+        uint64_t firstRead = bytesBefore(unit.first), lastRead = bytesBefore(unit.last);
+        if (item.slices > 1) {
+          firstRead = bytesBefore(panelStoredAs(item, unit.first / item.slices * item.slices + slice));
+          lastRead = firstRead + bytesBefore((unit.last - unit.first) / item.slices);
+        }
+        partBegin = 0;
+        for (const SafetensorsEntry *part : item.parts) {
+          uint64_t partEnd = partBegin + part->bytes();
+          uint64_t begin = std::max(firstRead, partBegin), end = std::min(lastRead, partEnd);
+          if (begin < end)
+            dropPages(static_cast<const char *>(part->data) + (begin - partBegin), end - begin);
+          partBegin = partEnd;
+        }
       }
     }
   };

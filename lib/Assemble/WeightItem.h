@@ -30,6 +30,7 @@ struct Item {
   std::shared_ptr<runtime::SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
   int64_t panelWidth = 0;              // 0: row-major
+  int64_t slices = 1;                  // of the rows, whose panels alternate
   int64_t rows = 0, columns = 0;       // of the whole, for panels; of the parts, if transposed
   int64_t matrixRows = 0;              // of one of the matrices, for panels
   std::vector<int64_t> shape, strides; // of the elements in the joined parts, if they lie in another order
@@ -55,6 +56,8 @@ unsigned sourceBytes(const Item &item);
 uint64_t elementsOf(const Item &item, size_t part);
 /// Rows of the whole before a panel: those of a matrix begin a panel of their own.
 int64_t rowsBefore(const Item &item, uint64_t panel);
+/// The panel of the rows in their order that is stored as the panel of this number; of other items the same number.
+uint64_t panelStoredAs(const Item &item, uint64_t number);
 /// Drops pages of a mapped source that nothing reads again.
 void dropPages(const void *data, uint64_t bytes);
 

@@ -330,7 +330,7 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   std::string reason;
   if (auto expression = weightExpressionOf(value, reason)) {
     if (!layout)
-      layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute());
+      layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
     FlatSymbolRefAttr name = constants.add(*expression, layout, value.getLoc());
     MemRefType type = bufferType(value);
     Value &buffer = constantBuffers[{name, type}];
@@ -353,6 +353,26 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
+/// How many slices of equal size a linear's result is read as, if ops read several of them together; else 1.
+static int64_t slicesReadTogether(nn::LinearOp linear) {
+  DenseSet<Operation *> others;
+  bool meet = false;
+  int64_t slices = 0, columns = 0;
+  for (Operation *user : linear.getResult().getUsers()) {
+    auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+    if (!slice || (slices++ && slice.getType().getShape().back() != columns))
+      return 1;
+    columns = slice.getType().getShape().back();
+    llvm::SetVector<Operation *> readers(user->user_begin(), user->user_end());
+    for (unsigned i = 0; i < readers.size(); ++i)
+      readers.insert(readers[i]->user_begin(), readers[i]->user_end());
+    readers.remove_if(llvm::IsaPred<nn::YieldOp>);
+    meet |= llvm::any_of(readers, [&](Operation *reader) { return others.contains(reader); });
+    others.insert(readers.begin(), readers.end());
+  }
+  return meet && columns % weightPanelWidth == 0 ? slices : 1;
+}
+
 /// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their
 /// table if it is quantized; row-major for other constants.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
@@ -369,8 +389,11 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
     bool isTable = format && isa<nn::EmbeddingOp>(use.getOwner()) && use.getOperandNumber() == 0;
     return isTable || (linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber());
   });
-  return onlyWeight ? rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, weightPanelWidth, format)
-                    : rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute());
+  if (!onlyWeight)
+    return rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
+  auto linear = argument.hasOneUse() ? dyn_cast<nn::LinearOp>(*argument.user_begin()) : nullptr;
+  return rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, weightPanelWidth, format,
+                             linear ? slicesReadTogether(linear) : 1);
 }
 
 /// The operand that a result of an op is an update of; null for results with memory of their own.

@@ -337,3 +337,33 @@ func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {n
   }
   return %l, %s : tensor<4x16xf32>, tensor<8x64xf32>
 }
+
+// -----
+
+// Panels of gate and up alternate where they are read together, and do not where each is a result.
+nn.archive @weights {file = "model.safetensors"}
+// CHECK-LABEL: rt.kernel @linear_silu_mul_16x64
+// CHECK-SAME: tensor<64x16xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>}
+// CHECK-LABEL: rt.kernel @linear_silu_16x64
+// CHECK-SAME: tensor<64x16xf32> {rt.layout = #rt.layout<panels, 32>}
+func.func @main(%x: tensor<4x16xf32> {nn.name = "x"}) -> (tensor<4x32xf32> {nn.name = "m"}, tensor<4x32xf32> {nn.name = "s"}, tensor<4x32xf32> {nn.name = "u"}) {
+  %gate = nn.weight @weights["gate"] : tensor<32x16xf32>
+  %up = nn.weight @weights["up"] : tensor<32x16xf32>
+  %w = tensor.concat dim(0) %gate, %up : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<64x16xf32>
+  %m = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x32xf32> {
+    %0 = nn.linear %x0, %w0 : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x64xf32>
+    %1 = tensor.extract_slice %0[0, 0] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
+    %2 = tensor.extract_slice %0[0, 32] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
+    %3 = nn.silu %1 : tensor<4x32xf32>
+    %4 = arith.mulf %3, %2 : tensor<4x32xf32>
+    nn.yield %4 : tensor<4x32xf32>
+  }
+  %s:2 = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<4x16xf32>, tensor<64x16xf32>) -> (tensor<4x32xf32>, tensor<4x32xf32>) {
+    %0 = nn.linear %x0, %w0 : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x64xf32>
+    %1 = tensor.extract_slice %0[0, 0] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
+    %2 = tensor.extract_slice %0[0, 32] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
+    %3 = nn.silu %1 : tensor<4x32xf32>
+    nn.yield %3, %2 : tensor<4x32xf32>, tensor<4x32xf32>
+  }
+  return %m, %s#0, %s#1 : tensor<4x32xf32>, tensor<4x32xf32>, tensor<4x32xf32>
+}

@@ -457,6 +457,9 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
     unsupported(root, "a result of its kernel is of another shape");
     return;
   }
+  std::optional<PanelOrder> order = panelOrderOf(root, sections);
+  if (!order)
+    return;
   // A panel of a tile is one of each slice.
   int64_t together = sections.front().slices.size();
   int64_t panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / together, decodeRows = config.decodeRows;
@@ -514,14 +517,13 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
     Value block = div(tile, groups), group = rem(tile, groups);
     Value firstRow = mul(block, rowBlock), endRow = min(add(firstRow, rowBlock), rows);
     Value firstPanel = mul(group, panelsPerTile), endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount));
-    Value slicePanels = sub(endPanel, firstPanel), tilePanels = mul(slicePanels, constant(together));
+    Value tilePanels = mul(sub(endPanel, firstPanel), constant(together));
     auto recordsOf = [&](Value row) { return offsetPointer(sharedPointer, mul(row, bytesOfRow), i8); };
     Value sumsOfPanel = mul(choose(constant(decodeSumRows), constant(sumRows)), constant(kRows));
-    // Panels of the tile are numbered from 0, slice by slice.
+    // Panels of the tile are numbered from 0, those of all slices in turn.
     auto panelOf = [&](Value number) {
-      Value ofSlice = together == 1 ? number : rem(number, slicePanels);
-      Value slice = together == 1 ? constant(0) : div(number, slicePanels);
-      Value panel = add(add(firstPanel, ofSlice), mul(slice, constant(panelCount)));
+      Value ofSlice = div(number, constant(together)), slice = rem(number, constant(together));
+      Value panel = add(mul(add(firstPanel, ofSlice), constant(order->next)), mul(slice, constant(order->ofSlice)));
       return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), i8);
     };
     auto sumsOf = [&](Value number, Value row) {
@@ -580,7 +582,7 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
         forLoop(firstRow, endRow, constant(1), [&](Value m) {
           storeLinearRow(root, section, makeRow(m, leading), column,
                          [&](int64_t slice, Value c, int64_t width) -> Value {
-                           Value ofTile = add(sub(number, firstPanel), mul(constant(slice), slicePanels));
+                           Value ofTile = add(mul(sub(number, firstPanel), constant(together)), constant(slice));
                            Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
                            if (!panels.headBytes)
                              return x;

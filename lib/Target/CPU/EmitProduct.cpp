@@ -298,7 +298,8 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
   SmallVector<LinearSection> sections = sectionsOf(root);
   if (sections.empty() || (norm && sections.front().slices.front() != result))
     unsupported(root, "a result of its kernel is of another shape");
-  if (failedAny)
+  std::optional<PanelOrder> order = failedAny ? std::nullopt : panelOrderOf(root, sections);
+  if (!order)
     return;
   if (norm)
     sections.front().outputs = early;
@@ -400,7 +401,9 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
       });
 
     forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
-      auto panelOf = [&](Value slice) { return add(panel, mul(slice, constant(panels))); };
+      auto panelOf = [&](Value slice) {
+        return add(mul(panel, constant(order->next)), mul(slice, constant(order->ofSlice)));
+      };
       auto packedPanel = [&](Value slice) {
         return offsetPointer(packedPanels, mul(slice, constant(packedElements)), f32);
       };
@@ -428,7 +431,8 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
           if (packed) {
             Value elements = mul(panelOf(slice), constant(depth * kPanelWidth));
             operands.b = offsetPointer(weight->pointer, elements, weight->elementType);
-            Value nextPanel = offsetPointer(operands.b, constant(depth * kPanelWidth), weight->elementType);
+            Value nextPanel =
+                offsetPointer(operands.b, constant(order->next * depth * kPanelWidth), weight->elementType);
             Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
             operands.prefetch = offsetPointer(nextPanel, part, b.getI8Type());
             operands.prefetchStep = lines;
@@ -528,6 +532,22 @@ SmallVector<KernelEmitter::LinearSection> KernelEmitter::sectionsOf(nn::LinearOp
       return {};
   }
   return sections;
+}
+
+std::optional<KernelEmitter::PanelOrder> KernelEmitter::panelOrderOf(nn::LinearOp root,
+                                                                     ArrayRef<LinearSection> sections) {
+  int64_t together = sections.front().slices.size(), slices = 1;
+  if (auto weight = dyn_cast<BlockArgument>(root.getWeight()))
+    if (auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weight.getArgNumber(), "rt.layout"))
+      slices = layout.getSlices();
+  if (slices != 1 && slices != together) {
+    unsupported(root, "panels of " + Twine(slices) + " slices of its weight alternate, its result is read in " +
+                          Twine(together));
+    return std::nullopt;
+  }
+  if (slices == 1)
+    return PanelOrder{sections.front().columns / kPanelWidth, 1};
+  return PanelOrder{1, together};
 }
 
 void KernelEmitter::inSectionOf(Value panel, ArrayRef<LinearSection> sections,

@@ -191,6 +191,13 @@ private:
   /// The sections of a linear's result in the order of columns. Where one has several slices, it is all there is. None
   /// where the kernel's results are no elementwise functions of them.
   llvm::SmallVector<LinearSection> sectionsOf(nn::LinearOp root);
+  /// Where the panels of a linear's weight that a tile of sections multiplies lie: that of a slice is `ofSlice` behind
+  /// that of the slice before, the next of the same slice `next` behind. None, with a message, if the weight is stored
+  /// in other slices.
+  struct PanelOrder {
+    int64_t ofSlice, next;
+  };
+  std::optional<PanelOrder> panelOrderOf(nn::LinearOp root, llvm::ArrayRef<LinearSection> sections);
   /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
   void inSectionOf(mlir::Value panel, llvm::ArrayRef<LinearSection> sections,
                    llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);

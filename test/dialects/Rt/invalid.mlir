@@ -285,3 +285,13 @@ rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q8_0>], keys = ["k"], l
 
 // expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, rows of 'tensor<8x48xf32>' are no whole blocks}}
 rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q4_0>], keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x48xf32>}
+
+// -----
+
+// expected-error@+1 {{layout is in 2 slices, must be in one, or in several of panels}}
+rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major in 2 slices>, type = tensor<64x4xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op layout of the constant is in 2 slices of whole panels, which the rows of 'tensor<96x4xf32>' are not}}
+rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32 in 2 slices>, type = tensor<96x4xf32>}

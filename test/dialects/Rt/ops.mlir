@@ -21,6 +21,10 @@ rt.kernel @rows(%x: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %y: tensor<?x?xf32> 
 
 // CHECK: rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
 rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
+// CHECK: rt.constant @slices {{.*}} layout = #rt.layout<panels, 32 in 2 slices>
+rt.constant @slices {archives = [@weights], keys = ["gate_up.weight"], layout = #rt.layout<panels, 32 in 2 slices>, type = tensor<768x384xf32>}
+// CHECK: rt.constant @codes {{.*}} layout = #rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>
+rt.constant @codes {archives = [@weights], keys = ["gate_up.weight"], format = #nn.block_format<i4, f16, 32, axis = 1>, layout = #rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<768x384xf32>}
 // CHECK: rt.constant @c1 {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
 rt.constant @c1 {value = dense<[1.0, 2.0]> : tensor<2xf32>, layout = #rt.layout<row_major>, type = tensor<2xf32>}
 
