@@ -354,11 +354,14 @@ std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
       auto *block = static_cast<const uint8_t *>(item.parts[part]->data) + partRow * blocks * type.bytes;
       for (int64_t i = 0; i < blocks; ++i, block += type.bytes) {
         takeApart(block, parts);
-        if (panels.scale == nn::BlockScale::E8M0 && parts.scale == 255)
+        constexpr uint16_t exponent = 0x7c00; // of f16: all set in NaN and infinity
+        bool isE8M0 = panels.scale == nn::BlockScale::E8M0;
+        if (isE8M0 ? parts.scale == 255
+                   : (parts.scale & exponent) == exponent || (parts.minimum & exponent) == exponent)
           return llvm::formatv(
-              "tensor '{0}' has a block with the scale 255 in row {1}, which is no number in MXFP4; are "
-              "the weights damaged?",
-              item.parts[part]->name, partRow);
+              "tensor '{0}' has a block in row {1} whose scale{2}, which is no number; are the weights "
+              "damaged?",
+              item.parts[part]->name, partRow, isE8M0 ? " is 255" : " or minimum is NaN or infinite");
         panels.store(parts, i, row, target);
       }
     }

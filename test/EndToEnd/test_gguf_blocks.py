@@ -120,23 +120,33 @@ func.func @main(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> 
     assert error < 5e-5, error
 
 
-def test_scale_that_is_no_number(tools, tmp_path: Path):
-    """MXFP4 as it is stored has no meaning for a scale of 255 (OCP Microscaling 1.0: NaN)."""
-    blocks = random_blocks("MXFP4", 40, 3)
-    blocks[:, ::17] = 120
-    blocks[33, 17] = 255
+@pytest.mark.parametrize(
+    ("name", "place", "value", "why"),
+    [
+        # MXFP4 as it is stored has no meaning for a scale of 255 (OCP Microscaling 1.0: NaN).
+        ("MXFP4", 17, [255], "is 255"),
+        ("Q4_0", 18, [0, 0x7C], "or minimum is NaN or infinite"),
+        ("Q8_0", 0, [1, 0xFE], "or minimum is NaN or infinite"),
+        ("Q4_1", 22, [0, 0xFC], "or minimum is NaN or infinite"),
+        ("Q4_K", 2, [1, 0x7C], "or minimum is NaN or infinite"),
+        ("Q6_K", 208, [0, 0x7C], "or minimum is NaN or infinite"),
+    ],
+)
+def test_scale_that_is_no_number(tools, tmp_path: Path, name: str, place: int, value: list[int], why: str):
+    elements, size = gguf.GGML_QUANT_SIZES[Type[name]]
+    blocks = np.full((40, 512 // elements * size), 56, np.uint8)
+    blocks[33, place : place + len(value)] = value
     save_file({"w": blocks.view(np.int8)}, tmp_path / "w.safetensors")
-    width = blocks.shape[1] // 17 * 32
-    raw, numbers = f"tensor<40x{blocks.shape[1]}xi8>", f"tensor<40x{width}xf32>"
+    raw, numbers = f"tensor<40x{blocks.shape[1]}xi8>", "tensor<40x512xf32>"
     (tmp_path / "m.mlir").write_text(f"""
 nn.archive @weights {{file = "w.safetensors"}}
-func.func @main(%x: tensor<?x{width}xf32> {{nn.name = "x", nn.sizes = ["n", ""]}}) -> (tensor<?x40xf32> {{nn.name = "y"}}) {{
+func.func @main(%x: tensor<?x512xf32> {{nn.name = "x", nn.sizes = ["n", ""]}}) -> (tensor<?x40xf32> {{nn.name = "y"}}) {{
   %b = nn.weight @weights["w"] : {raw}
-  %w = nn.dequantize_blocks %b {{format = #nn.ggml_type<mxfp4>}} : ({raw}) -> {numbers}
-  %y = nn.linear %x, %w : (tensor<?x{width}xf32>, {numbers}) -> tensor<?x40xf32>
+  %w = nn.dequantize_blocks %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {numbers}
+  %y = nn.linear %x, %w : (tensor<?x512xf32>, {numbers}) -> tensor<?x40xf32>
   return %y : tensor<?x40xf32>
 }}""")
     result = tools.run("intarsia-compile", tmp_path / "m.mlir", "-o", tmp_path / "m.itx", check=False)
     assert result.returncode != 0
-    assert "tensor 'w' has a block with the scale 255 in row 33" in result.stderr
+    assert f"tensor 'w' has a block in row 33 whose scale {why}" in result.stderr
     assert not (tmp_path / "m.itx").exists()
