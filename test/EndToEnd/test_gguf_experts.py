@@ -123,7 +123,7 @@ def test_requantized(tools, scratch):
 
     write_gguf(folder, folder / "m.gguf", store)
     done = tools.compile(folder / "m.gguf", "-o", folder / "m.itx", "--quantize=int4", "--quantize-parts=experts")
-    assert "remark" not in done.stderr
+    assert "decoded" not in done.stderr
     done = tools.run("intarsia-compile", folder / "m.gguf", "--quantize=int4", "--stop-after=lower")
     assert "blocks = [#nn.ggml_type<q5_0>, #nn.ggml_type<q5_0>], format = #nn.block_format<i4, f16, 32" in done.stdout
 
