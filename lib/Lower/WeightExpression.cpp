@@ -29,8 +29,9 @@ std::optional<WeightExpression> ofTranspose(linalg::TransposeOp op, std::string 
   bool keepsRows = op.getPermutation().back() == input->type.getRank() - 1;
   bool movesRowsOnly = isJoined || input->format || (!input->blocks.empty() && input->blocks.front());
   if (input->transposed || (movesRowsOnly && !keepsRows)) {
-    reason = "only a tensor of an archive can be transposed ahead of time; of joined, rounded and decoded ones rows can "
-             "be moved";
+    reason =
+        "only a tensor of an archive can be transposed ahead of time; of joined, rounded and decoded ones rows can "
+        "be moved";
     return std::nullopt;
   }
   if (input->type.getRank() == 2 && op.getInput().getDefiningOp<nn::WeightOp>() && !input->mxfp4) {

@@ -114,8 +114,8 @@ void KernelEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> value
     if (panels.hasMinima)
       start = arith::SIToFPOp::create(b, loc, f32, start);
     else
-      start = arith::MulIOp::create(b, loc, start,
-                                    arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
+      start =
+          arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
     LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
   }
   LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);

@@ -156,8 +156,8 @@ void KernelEmitter::sortByExpert(nn::ExpertsOp root, Value begins, Value order) 
   });
 }
 
-void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Value records, Value panel, Value count, Value sums,
-                                  Value codes, Value scales) {
+void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Value records, Value panel, Value count,
+                                  Value sums, Value codes, Value scales) {
   int64_t decodeRows = config.decodeRows, tileRows = config.codeRows;
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   auto recordsOf = [&](Value row) { return offsetPointer(records, mul(row, constant(rowBytes(panels))), i8); };
@@ -169,8 +169,8 @@ void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Valu
         if (most == 1)
           return emitDecodeTile(panels, group, 1, panel, recordsOf(m), sumsOf(m));
         ifThen(
-            less(constant(most / 2), rest), [&] { emitDecodeTile(panels, group, most, panel, recordsOf(m), sumsOf(m)); },
-            [&] { emitRows(most / 2); });
+            less(constant(most / 2), rest),
+            [&] { emitDecodeTile(panels, group, most, panel, recordsOf(m), sumsOf(m)); }, [&] { emitRows(most / 2); });
       };
       emitRows(decodeRows);
     });
@@ -187,8 +187,9 @@ void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Valu
       Value next = offsetPointer(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
       forLoop(constant(0), count, constant(tileRows), [&](Value m) {
         Value part = mul(mul(div(m, constant(tileRows)), steps), bytesAhead);
-        emitCodeTile(panels, group, codes, scales, offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8),
-                     steps, sumsOf(m), isFirst, offsetPointer(next, part, i8), bytesAhead);
+        emitCodeTile(panels, group, codes, scales,
+                     offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8), steps, sumsOf(m),
+                     isFirst, offsetPointer(next, part, i8), bytesAhead);
       });
     });
   };

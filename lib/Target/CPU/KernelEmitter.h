@@ -275,10 +275,11 @@ private:
   /// Sorts the rows `token * top_k + k` by expert, stably: those of expert e are order[begins[e]] … order[begins[e + 1]
   /// - 1], those whose index is outside of the experts come last. Both are of i64, begins has experts + 3 elements.
   void sortByExpert(nn::ExpertsOp root, mlir::Value begins, mlir::Value order);
-  /// The records of `count` rows, `group` of whose steps share a scale, by a panel of codes: sums [rows][32] f32. Rows of sums and of records that a register
-  /// tile has beyond the last are read and written too. `codes` and `scales` hold kUnpackedSteps of a panel.
-  void emitCodePanel(const BlockPanels &panels, int64_t group, mlir::Value records, mlir::Value panel, mlir::Value count,
-                     mlir::Value sums, mlir::Value codes, mlir::Value scales);
+  /// The records of `count` rows, `group` of whose steps share a scale, by a panel of codes: sums [rows][32] f32. Rows
+  /// of sums and of records that a register tile has beyond the last are read and written too. `codes` and `scales`
+  /// hold kUnpackedSteps of a panel.
+  void emitCodePanel(const BlockPanels &panels, int64_t group, mlir::Value records, mlir::Value panel,
+                     mlir::Value count, mlir::Value sums, mlir::Value codes, mlir::Value scales);
 
   //===-- Function skeletons -----------------------------------------------------------------------------------===//
   void beginPlan(mlir::ModuleOp module, llvm::StringRef name);
