@@ -13,7 +13,7 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_models import as_numbers, joined_experts, read_tensors, write_gguf
 from safetensors.numpy import save_file
-from test_gguf import DECODERS, plain, run, set_key, write_changed
+from test_gguf import DECODERS, plain, random_weights, run, set_key, write_changed
 
 #: Decoders with experts, with what their GGUF files cannot say otherwise.
 MODELS = {
@@ -70,20 +70,23 @@ def with_numbers(tensors: dict[str, np.ndarray], numbers: dict[str, np.ndarray])
 @pytest.mark.parametrize(
     ("name", "types", "ratio"),
     [
-        ("mixtral", ("Q4_0", "Q8_0"), 0.3),
-        ("qwen3-moe-bf16", ("Q8_0", "Q4_0"), 0.4),
-        ("gpt-oss-bf16", ("MXFP4", "MXFP4"), 0.3),
+        ("mixtral", ("Q4_0", "Q8_0"), 0.6),
+        ("qwen3-moe-bf16", ("Q8_0", "Q4_0"), 0.7),
+        ("gpt-oss-bf16", ("MXFP4", "MXFP4"), 0.6),
         ("mixtral", ("Q5_0", "Q4_0"), 1.0),
-        ("mixtral", ("Q4_0", "F16"), 0.4),
+        ("mixtral", ("Q4_0", "F16"), 0.7),
+        ("mixtral", ("Q4_K", "Q6_K"), 0.6),
+        ("qwen3-moe-bf16", ("Q5_K", "Q4_1"), 0.6),
     ],
 )
 def test_blocks_compute_as_their_numbers(tools, scratch, name, types, ratio):
     """Gate and up of one type, down of another, with rows of whole blocks; what no kernel reads is decoded."""
-    sizes = {48: 64, 40: 96, 24: 96, 80: 192}
+    hidden, inner = (256, 256) if types[0].endswith("_K") else (64, 96)
+    sizes = {48: hidden, 40: inner, 24: inner, 80: 2 * inner}
     folder = scratch / "-".join((name, *types))
-    before = write_settings(name, folder, hidden_size=64, intermediate_size=96, moe_intermediate_size=96)
+    before = write_settings(name, folder, hidden_size=hidden, intermediate_size=inner, moe_intermediate_size=inner)
     tensors = random_tensors(before, sizes)
-    stored, numbers = {}, {}
+    stored, numbers, rng = {}, {}, np.random.default_rng(10)
     for key, value in joined_experts(tensors).items():
         if value.ndim != 3:
             continue
@@ -91,7 +94,11 @@ def test_blocks_compute_as_their_numbers(tools, scratch, name, types, ratio):
         if kind == Type.F16:
             data, numbers[key] = value.astype(np.float16), value.astype(np.float16).astype(np.float32)
         else:
-            data = gguf.quantize(value, kind)
+            if kind.name.endswith("_K"):  # the package decodes them only
+                rows = random_weights(kind.name, (value.shape[0] * value.shape[1], value.shape[2]), rng)
+                data = rows.reshape(*value.shape[:2], -1)
+            else:
+                data = gguf.quantize(value, kind)
             numbers[key] = gguf.dequantize(data, kind)
         stored[value.tobytes()] = (data, kind)
     save_file(tensors, folder / "model.safetensors")
@@ -105,7 +112,7 @@ def test_blocks_compute_as_their_numbers(tools, scratch, name, types, ratio):
     assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max()
     # At their bits, but for what panels of 32 rows add and the matrices that are no experts.
     smaller = (folder / "m.safetensors").stat().st_size / (folder / "numbers.safetensors").stat().st_size
-    assert smaller < ratio + 0.3
+    assert smaller < ratio
     # With activations rounded to 8 bits, as a user gets it: each is off by 0.4 % of the largest of its block. A token
     # whose router is undecided may go through another expert.
     error = np.abs(run(path, folder / "m.itx", tools, ids, 30, activations=8) - expected)
