@@ -181,6 +181,7 @@ private:
                       mlir::Value columns, mlir::Value scale);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
 
+  //===-- Sections of a linear's result (EmitSections.cpp) -----------------------------------------------------===//
   /// Columns of a linear's result that are stored alike: all of them; one of the slices that they are read as; or,
   /// where ops read several slices together, the same columns of each.
   struct LinearSection {

@@ -1,0 +1,147 @@
+//===- EmitSections.cpp - How the columns of a linear's result are stored -----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+SmallVector<KernelEmitter::LinearSection> KernelEmitter::sectionsOf(nn::LinearOp root) {
+  Value result = root.getResult();
+  ArrayRef<AffineExpr> extents = sizes.of(result), leading = extents.drop_back();
+  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0);
+  auto hasColumns = [&](Value value, int64_t columns) {
+    ArrayRef<AffineExpr> shape = sizes.of(value);
+    return !shape.empty() && shape.drop_back() == leading && shape.back() == b.getAffineConstantExpr(columns);
+  };
+  SmallVector<tensor::ExtractSliceOp> slices;
+  for (Operation *user : result.getUsers())
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user))
+      slices.push_back(slice);
+  auto begin = [](tensor::ExtractSliceOp slice) { return slice.getStaticOffsets().back(); };
+  auto columns = [](tensor::ExtractSliceOp slice) { return slice.getType().getShape().back(); };
+  llvm::sort(slices, [&](auto a, auto b) { return begin(a) < begin(b); });
+  int64_t end = 0;
+  for (tensor::ExtractSliceOp slice : slices) {
+    if (begin(slice) != end || end % kPanelWidth != 0 || !hasColumns(slice, columns(slice)))
+      return {};
+    end += columns(slice);
+  }
+  if (!slices.empty() && (end != features || !llvm::hasNItems(result.getUses(), slices.size())))
+    return {};
+
+  // Which slices each output reads.
+  SmallVector<llvm::SmallBitVector> reads;
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+    SetVector<Operation *> ops;
+    if (Operation *op = yielded(i).getDefiningOp())
+      ops.insert(op);
+    for (unsigned next = 0; next < ops.size(); ++next)
+      if (!isa<tensor::ExtractSliceOp>(ops[next]))
+        for (Value operand : ops[next]->getOperands())
+          if (Operation *op = operand.getDefiningOp())
+            ops.insert(op);
+    reads.emplace_back(slices.size());
+    for (auto [number, slice] : llvm::enumerate(slices))
+      reads.back()[number] = ops.contains(slice);
+  }
+  SmallVector<LinearSection> sections;
+  if (slices.empty()) {
+    sections.push_back({0, features, {result}, {}});
+  } else if (llvm::any_of(reads, [](const llvm::SmallBitVector &read) { return read.count() > 1; })) {
+    sections.push_back({0, columns(slices.front()), {}, {}});
+    for (tensor::ExtractSliceOp slice : slices)
+      sections.front().slices.push_back(slice);
+    if (!llvm::all_of(slices, [&](auto slice) { return columns(slice) == columns(slices.front()); }))
+      return {};
+  } else {
+    for (tensor::ExtractSliceOp slice : slices)
+      sections.push_back({begin(slice), columns(slice), {slice}, {}});
+  }
+  for (auto [i, read] : llvm::enumerate(reads)) {
+    LinearSection &section = sections[sections.size() == 1 ? 0 : std::max(read.find_first(), 0)];
+    section.outputs.push_back(i);
+    if (!hasColumns(yielded(i), section.columns))
+      return {};
+  }
+  return sections;
+}
+
+std::optional<KernelEmitter::PanelOrder> KernelEmitter::panelOrderOf(nn::LinearOp root,
+                                                                     ArrayRef<LinearSection> sections) {
+  int64_t together = sections.front().slices.size(), slices = 1;
+  if (auto weight = dyn_cast<BlockArgument>(root.getWeight()))
+    if (auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weight.getArgNumber(), "rt.layout"))
+      slices = layout.getSlices();
+  if (slices != 1 && slices != together) {
+    unsupported(root, "panels of " + Twine(slices) + " slices of its weight alternate, its result is read in " +
+                          Twine(together));
+    return std::nullopt;
+  }
+  if (slices == 1)
+    return PanelOrder{sections.front().columns / kPanelWidth, 1};
+  return PanelOrder{1, together};
+}
+
+void KernelEmitter::inSectionOf(Value panel, ArrayRef<LinearSection> sections,
+                                function_ref<void(const LinearSection &, Value)> body) {
+  const LinearSection &section = sections.front();
+  auto here = [&] { body(section, mul(sub(panel, constant(section.begin / kPanelWidth)), constant(kPanelWidth))); };
+  if (sections.size() == 1)
+    return here();
+  Value isHere = less(panel, constant((section.begin + section.columns) / kPanelWidth));
+  ifThen(isHere, here, [&] { inSectionOf(panel, sections.drop_front(), body); });
+}
+
+void KernelEmitter::storeLinearRow(nn::LinearOp root, const LinearSection &section, const RowScope &row, Value column,
+                                   function_ref<Value(int64_t, Value, int64_t)> sum,
+                                   function_ref<void(ArrayRef<Index>, int64_t)> also) {
+  currentRow = &row;
+  auto savedBound = bound;
+  for (auto [slice, value] : llvm::enumerate(section.slices)) {
+    int64_t offset = section.begin + slice * section.columns;
+    bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Value {
+      Value x = sum(slice, sub(at.back().base, column), width);
+      if (root.getBias())
+        x = arith::AddFOp::create(
+            b, loc, x, evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width));
+      return x;
+    };
+  }
+  auto storeColumn = [&](Value c, int64_t width) {
+    memo.emplace_back();
+    Indices at;
+    for (Value prefix : row.prefix)
+      at.push_back({prefix});
+    at.push_back({c, true});
+    for (unsigned i : section.outputs)
+      store(evaluate(yielded(i), at, width), outputs[i], at, width);
+    if (also)
+      also(at, width);
+    memo.pop_back();
+  };
+  auto wholePanel = [&] {
+    for (int64_t v = 0; v < kPanelWidth; v += config.lanes)
+      storeColumn(add(column, constant(v)), config.lanes);
+  };
+  if (section.columns % kPanelWidth == 0) {
+    wholePanel();
+  } else {
+    Value columns = min(sub(constant(section.columns), column), constant(kPanelWidth));
+    Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
+    ifThen(isWhole, wholePanel,
+           [&] { vectorLoop(columns, [&](Value c, int64_t w) { storeColumn(add(column, c), w); }); });
+  }
+  bound = savedBound;
+  currentRow = nullptr;
+}
+
+} // namespace intarsia::cpu
