@@ -117,6 +117,39 @@ unsigned nn::scaleBytes(BlockScale scale) {
   }
 }
 
+//===-- Scales -------------------------------------------------------------------------------------------------===//
+
+float nn::numberOfLargest(BlockElement element) {
+  if (const FloatElement *format = getFloatElement(element))
+    return format->largest;
+  std::optional<IntegerElement> format = getIntegerElement(element);
+  if (!format)
+    return 1.0f; // NF4
+  // -8 is an eighth of the range beyond -7; of 8 bits -128 would add less than a hundredth.
+  return static_cast<float>(element == BlockElement::I4 ? format->lowest : format->highest);
+}
+
+float nn::blockScale(BlockElement element, float largestMagnitude, float smallest) {
+  float scale = largestMagnitude / numberOfLargest(element);
+  return hasSignedScales(element) && smallest == -largestMagnitude ? -scale : scale;
+}
+
+// Chosen on weights of examples/glossary, whose mean squared error they lessen by 6 % (int4) and 22 % (nvfp4); with
+// eighteen more between 3/4 and 2 it would be 10 % and 27 %. 3/2 brings the largest number of a block to 4,
+// and so the next smaller ones to the codes around 3 (arXiv 2512.02010). The scale of MX formats is that which OCP
+// Microscaling names.
+static constexpr float factorsOfI4[] = {1.0f, 0.9375f};
+static constexpr float factorsOfNvfp4[] = {1.0f, 0.9375f, 1.5f};
+static constexpr float noFactors[] = {1.0f};
+
+llvm::ArrayRef<float> nn::scaleFactors(BlockElement element, BlockScale scale) {
+  if (element == BlockElement::I4)
+    return factorsOfI4;
+  if (element == BlockElement::E2M1 && scale == BlockScale::E4M3)
+    return factorsOfNvfp4;
+  return noFactors;
+}
+
 static float decodeFloat(const FloatElement &format, unsigned code) {
   unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
   float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;

@@ -43,6 +43,16 @@ unsigned codeBits(BlockElement element);
 unsigned scaleBytes(BlockScale scale);
 /// Element type of a tensor of scales: a float type, or i8 for the patterns of E8M0 and E4M3.
 mlir::Type scaleType(BlockScale scale, mlir::MLIRContext *context);
+/// What a scale makes of the number with the largest magnitude in a block: -8 of i4, else the largest number of the
+/// element (with either sign).
+float numberOfLargest(BlockElement element);
+/// Whether scales are negative where that number is positive.
+inline bool hasSignedScales(BlockElement element) { return numberOfLargest(element) < 0; }
+/// The scale that `nn.quantize` begins with for a block of an integer, floating-point or NF4 element without zero
+/// points; `smallest` is zero if no number is negative.
+float blockScale(BlockElement element, float largestMagnitude, float smallest);
+/// Multiples of that scale, the first is 1: stored is that which leaves the least error.
+llvm::ArrayRef<float> scaleFactors(BlockElement element, BlockScale scale);
 
 /// The number that a code means, before scaling.
 float decodeElement(BlockElement element, unsigned code);

@@ -168,6 +168,26 @@ struct BlockContent {
 /// `value / scale`, zero where the scale is.
 static float ratio(float value, float scale) { return scale == 0 ? 0.0f : value / scale; }
 
+/// The multiple of `scale` that leaves the least error of the numbers in a block.
+static float leastError(BlockElement element, BlockScale scaleType, float scale, ArrayRef<float> block,
+                        llvm::function_ref<float(float)> asStored) {
+  float best = scale, leastSum = 0;
+  for (auto [index, factor] : llvm::enumerate(scaleFactors(element, scaleType))) {
+    float candidate = scale * factor, stored = asStored(candidate), sum = 0;
+    for (float value : block) {
+      float number = stored * decodeElement(element, encodeElement(element, ratio(value, stored)));
+      float difference = value - number;
+      float square = difference * difference; // each rounded for itself
+      sum += square;
+    }
+    if (index == 0 || sum < leastSum) {
+      best = candidate;
+      leastSum = sum;
+    }
+  }
+  return best;
+}
+
 /// Computed in f32 by the formulas of the op's description, in the order of lower-nn-to-reference.
 LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) {
   auto input = dyn_cast_if_present<DenseFPElementsAttr>(adaptor.getInput());
@@ -182,30 +202,38 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
   for (const APFloat &value : input.getValues<APFloat>())
     values.push_back(toFloat(value));
   SmallVector<BlockContent> contents(scaleType.getNumElements());
+  SmallVector<SmallVector<float>> members(scaleType.getNumElements());
   BlockContent whole;
   for (auto [index, value] : llvm::enumerate(values)) {
     contents[blocks.scaleOf(index)].add(value);
+    members[blocks.scaleOf(index)].push_back(value);
     whole.add(value);
   }
 
-  const FloatElement *small = getFloatElement(element);
   std::optional<IntegerElement> integer = getIntegerElement(element);
-  float largestNumber = small ? small->largest : integer ? static_cast<float>(integer->highest) : 1.0f;
   float tensorScale = whole.largestMagnitude / (448.0f * 6.0f);
   SmallVector<APInt> codes, scaleCodes, zeroPoints;
   SmallVector<APFloat> floatScales;
   SmallVector<float> scales, points;
-  for (const BlockContent &content : contents) {
+  auto asStored = [&](float scale) {
+    if (format.getScale() == BlockScale::E4M3)
+      return decodeScale(BlockScale::E4M3, encodeScaleE4M3(ratio(scale, tensorScale))) * tensorScale;
+    return toFloat(toType(scale, scaleType.getElementType()));
+  };
+  for (auto [content, block] : llvm::zip_equal(contents, members)) {
     if (format.getScale() == BlockScale::E8M0) {
       scaleCodes.emplace_back(8, encodeScaleE8M0(element, content.largestMagnitude));
       scales.push_back(decodeScale(BlockScale::E8M0, scaleCodes.back().getZExtValue()));
       continue;
     }
-    float scale = content.largestMagnitude / largestNumber;
+    float scale;
     if (getZeroPoints())
       scale = (content.high - content.low) / static_cast<float>(integer->highest - integer->lowest);
     else if (element == BlockElement::Ternary)
       scale = content.sumOfMagnitudes / content.count;
+    else
+      scale = leastError(element, format.getScale(), blockScale(element, content.largestMagnitude, content.low), block,
+                         asStored);
     if (format.getScale() == BlockScale::E4M3) {
       scaleCodes.emplace_back(8, encodeScaleE4M3(ratio(scale, tensorScale)));
       scales.push_back(decodeScale(BlockScale::E4M3, scaleCodes.back().getZExtValue()) * tensorScale);

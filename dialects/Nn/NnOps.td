@@ -318,13 +318,19 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     has, along the format's axis, a scale a block (bit patterns in i8 for `e8m0` and `e4m3`).
 
     How scales are chosen, with `m` the largest magnitude in a block:
-    - integers: `m / largest code`; with `zero_points` the range `[min(block, 0), max(block, 0)]` is mapped onto all
-      codes, `zero_point = round(lowest code - min / scale)`;
+    - integers: `m / largest code`, but for `i4` `m / 8`, or `m / -8` if `-m` is not in the block: the number with the
+      largest magnitude has the code -8, which is an eighth of the range (of `i8`, -128 would be less than a hundredth,
+      and activations are rounded as they are computed); with `zero_points` the range `[min(block, 0), max(block, 0)]`
+      is mapped onto all codes, `zero_point = round(lowest code - min / scale)`;
     - `ternary`: the mean magnitude of the block (arXiv 2402.17764, equation 3);
     - `nf4`, and floats with f32 scales: `m / largest number`;
     - MX formats: `2^(floor(log2(m)) - exponent of the largest number)` (OCP Microscaling 1.0, section 6.3), NaN for a
       block with NaN or infinity in it;
     - NVFP4: `tensor_scale = max(abs(input)) / (448 * 6)`, then `m / 6 / tensor_scale` rounded to E4M3.
+    Of `i4` without zero points and of NVFP4 more scales are tried: that one, 15/16 of it and, of NVFP4, 3/2 of it (before
+    it is divided by `tensor_scale` and rounded to its type). The first that leaves the least error is taken, which is
+    the sum of `(input - dequantized)^2` over the block, in f32 and in the order of its elements. 15/16 clips the largest
+    number a little and makes the steps between all others smaller; 3/2 puts the largest number on 4 instead of 6.
     A scale of zero is stored as such; codes of its block are that of zero.
 
     ```mlir

@@ -268,6 +268,10 @@ SmallVector<Value> lower::buildReference(ReferenceBuilder &builder, QuantizeOp o
   Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, input) : Value();
   Value scales, zeroPoints;
   Value scaleTable = buildScaleTable(builder, format.getScale());
+  auto decodeScale = [&](ScalarBuilder &b, Value stored) {
+    Value scale = buildDecodeScale(b, format.getScale(), scaleTable, stored);
+    return tensorScale ? b.mul(scale, tensor::ExtractOp::create(b, tensorScale, ValueRange())) : scale;
+  };
   if (op.getZeroPoints()) {
     Value low = blocks.reduce(builder, input, 0.0f,
                               [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.min(x, soFar); });
@@ -296,23 +300,58 @@ SmallVector<Value> lower::buildReference(ReferenceBuilder &builder, QuantizeOp o
                          [&](ScalarBuilder &b, ValueRange v) { return buildStoreScale(b, format, b.div(v[0], v[1])); });
   } else {
     Value largest = buildLargest(builder, blocks, input);
-    float largestNumber = small ? small->largest : integer ? static_cast<float>(integer->highest) : 1.0f;
-    scales = builder.parallel(blocks.scaleSizes, format.getScaleType(), {{largest, identity}},
+    Value low = !hasSignedScales(element)
+                    ? largest
+                    : blocks.reduce(builder, input, 0.0f,
+                                    [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.min(x, soFar); });
+    auto scalesTimes = [&](float factor) {
+      return builder.parallel(blocks.scaleSizes, format.getScaleType(), {{largest, identity}, {low, identity}},
                               [&](ScalarBuilder &b, ValueRange v) {
                                 if (format.getScale() == BlockScale::E8M0)
                                   return buildStoreScale(b, format, v[0]);
-                                Value scale = b.div(v[0], b.f32(largestNumber));
+                                Value scale = b.div(v[0], b.f32(numberOfLargest(element)));
+                                if (hasSignedScales(element))
+                                  scale =
+                                      b.select(b.isEqual(v[1], b.sub(b.f32(0), v[0])), b.sub(b.f32(0), scale), scale);
+                                scale = b.mul(scale, b.f32(factor));
                                 if (tensorScale)
                                   scale = buildRatio(b, scale, tensor::ExtractOp::create(b, tensorScale, ValueRange()));
                                 return buildStoreScale(b, format, scale);
                               });
+    };
+    ArrayRef<float> factors = scaleFactors(element, format.getScale());
+    scales = scalesTimes(factors.front());
+    Value elementTable = buildElementTable(builder, element);
+    auto errorsOf = [&](Value candidates) {
+      return blocks.reduce(builder, input, 0.0f, [&](ScalarBuilder &b, Value x, Value isThere, Value soFar) {
+        Value stored = tensor::ExtractOp::create(b, candidates, blocks.loopIndices(b));
+        Value scale = decodeScale(b, stored), ratio = buildRatio(b, x, scale);
+        Value code = small ? buildEncodeFloat(b, *small, ratio)
+                           : buildEncodeInteger(b, *integer, math::RoundEvenOp::create(b, ratio));
+        Value number = buildDecode(b, element, elementTable, buildStore(b, code, codeType));
+        Value difference = b.sub(x, b.mul(scale, number));
+        return b.add(soFar, b.select(isThere, b.mul(difference, difference), b.f32(0)));
+      });
+    };
+    Value errors = factors.size() > 1 ? errorsOf(scales) : Value();
+    for (float factor : factors.drop_front()) {
+      Value others = scalesTimes(factor), otherErrors = errorsOf(others);
+      auto pick = [&](Value values, Value otherValues, Type type) {
+        return builder.parallel(
+            blocks.scaleSizes, type,
+            {{values, identity}, {otherValues, identity}, {errors, identity}, {otherErrors, identity}},
+            [&](ScalarBuilder &b, ValueRange v) {
+              return b.select(arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, v[3], v[2]), v[1], v[0]);
+            });
+      };
+      scales = pick(scales, others, format.getScaleType());
+      errors = pick(errors, otherErrors, builder.getF32Type());
+    }
   }
 
   Value codes = builder.parallel(sizes, codeType, {{input, identity}}, [&](ScalarBuilder &b, ValueRange v) {
     SmallVector<Value> indices = blocks.scaleIndices(b);
-    Value scale = buildDecodeScale(b, format.getScale(), scaleTable, tensor::ExtractOp::create(b, scales, indices));
-    if (tensorScale)
-      scale = b.mul(scale, tensor::ExtractOp::create(b, tensorScale, ValueRange()));
+    Value scale = decodeScale(b, tensor::ExtractOp::create(b, scales, indices));
     Value ratio = buildRatio(b, b.widen(v[0]), scale);
     if (small)
       return buildStore(b, buildEncodeFloat(b, *small, ratio), codeType);

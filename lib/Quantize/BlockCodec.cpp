@@ -81,6 +81,11 @@ struct IntegerEncoder {
     ratios = __builtin_elementwise_min(__builtin_elementwise_max(ratios, Floats(lowest)), Floats(highest));
     return roundToWords(ratios) & mask;
   }
+  /// The numbers that those codes mean.
+  INTARSIA_INLINE_MEMBER Floats round(Floats ratios) const {
+    ratios = __builtin_elementwise_min(__builtin_elementwise_max(ratios, Floats(lowest)), Floats(highest));
+    return ratios + roundingTerm - roundingTerm;
+  }
 };
 
 /// Rounded, then moved by the zero point, then clamped.
@@ -117,6 +122,14 @@ struct FloatEncoder {
     Floats inverseSteps = fromBits((254 + mantissa - exponents) << 23);
     Words codes = roundToWords(magnitudes * inverseSteps) + ((exponents - smallest) << mantissa);
     return codes | ((bits >> signShift) & (1 << (31 - signShift)));
+  }
+  /// The numbers that those codes mean.
+  INTARSIA_INLINE_MEMBER Floats round(Floats ratios) const {
+    Words bits = bitsOf(ratios);
+    Floats magnitudes = __builtin_elementwise_min(fromBits(bits & magnitudeBits), Floats(largest));
+    Words exponents = __builtin_elementwise_max(bitsOf(magnitudes) >> 23, Words(smallest));
+    Floats steps = magnitudes * fromBits((254 + mantissa - exponents) << 23) + roundingTerm - roundingTerm;
+    return fromBits(bitsOf(steps * fromBits((exponents - mantissa) << 23)) | (bits & ~magnitudeBits));
   }
 };
 
@@ -159,7 +172,7 @@ INTARSIA_INLINE float decodeF16(uint16_t code) {
   return llvm::bit_cast<float>(bits | uint32_t(code & 0x8000) << 16);
 }
 
-/// Of a number that is not negative: to nearest, ties to even.
+/// Of a finite number: to nearest, ties to even.
 INTARSIA_INLINE uint16_t encodeBf16(float value) {
   auto bits = llvm::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
@@ -174,7 +187,9 @@ struct BlockContent {
   float largestMagnitude, low, high, sumOfMagnitudes;
 };
 
-enum class ScaleRule { LargestMagnitude, Range, MeanMagnitude };
+enum class ScaleRule { LargestMagnitude, Range, MeanMagnitude, LeastError };
+
+constexpr size_t mostFactors = 3;
 
 /// What a row is encoded by, and where to.
 struct Encoding {
@@ -187,8 +202,9 @@ struct Encoding {
   /// All codes of a block without scale.
   uint8_t zeroCode;
 
-  float largestNumber = 1.0f, lowestCode = 0.0f, codeRange = 0.0f;
+  float lowestCode = 0.0f, codeRange = 0.0f;
   int32_t largestExponent = 0;
+  llvm::ArrayRef<float> factors;
   FloatEncoder scaleEncoder = FloatEncoder(BlockElement::E4M3);
 };
 
@@ -204,7 +220,7 @@ INTARSIA_INLINE float largestMagnitudeOf(const float *values, size_t size) {
 
 template <ScaleRule rule> INTARSIA_INLINE BlockContent contentOf(const float *values, size_t size) {
   BlockContent content = {};
-  if constexpr (rule == ScaleRule::Range) {
+  if constexpr (rule == ScaleRule::Range || rule == ScaleRule::LeastError) {
     // As signed integers, patterns of negative numbers are below zero.
     Words high = 0, low = 0;
     for (size_t start = 0; start < size; start += lanes) {
@@ -234,7 +250,7 @@ INTARSIA_INLINE float chooseScale(const Encoding &encoding, const BlockContent &
   else if constexpr (rule == ScaleRule::MeanMagnitude)
     return content.sumOfMagnitudes / static_cast<float>(size);
   else
-    return content.largestMagnitude / encoding.largestNumber;
+    return nn::blockScale(encoding.element, content.largestMagnitude, content.low);
 }
 
 /// Stores the scale of a block; what it then is, tensor scale included.
@@ -245,7 +261,7 @@ INTARSIA_INLINE float storeScale(const Encoding &encoding, float scale, float la
     llvm::support::endian::write32le(scales + 4 * index, llvm::bit_cast<uint32_t>(scale));
     return scale;
   case BlockScale::F16: {
-    uint16_t code = encodeF16(scale);
+    uint16_t code = encodeF16(std::fabs(scale)) | (std::signbit(scale) ? 0x8000 : 0);
     llvm::support::endian::write16le(scales + 2 * index, code);
     return decodeF16(code);
   }
@@ -274,6 +290,33 @@ INTARSIA_INLINE float chooseZeroPoint(const Encoding &encoding, float low, float
   return std::min(std::max(point, encoding.lowestCode), encoding.lowestCode + encoding.codeRange);
 }
 
+/// Of the multiples of a scale that which leaves the least error when it is stored.
+template <typename Encoder>
+INTARSIA_INLINE float chooseFactor(const Encoding &encoding, const Encoder &encoder, float scale,
+                                   float largestMagnitude, const float *values, size_t size, size_t index) {
+  float stored[mostFactors], sums[mostFactors] = {};
+  const size_t count = encoding.factors.size();
+  for (size_t number = 0; number != count; ++number)
+    stored[number] = storeScale(encoding, scale * encoding.factors[number], largestMagnitude, index);
+  for (size_t at = 0; at < size; at += lanes) {
+    Floats inputs = load(values + at, size - at), squares[mostFactors];
+    for (size_t number = 0; number != count; ++number) {
+      // A quotient by zero is no number, and times zero its code is zero.
+      Floats differences = inputs - encoder.round(inputs / Floats(stored[number])) * Floats(stored[number]);
+      squares[number] = differences * differences;
+    }
+    // One after the other: the sum depends on the order. What is beyond the block adds zeros.
+    for (size_t lane = 0; lane != lanes; ++lane)
+      for (size_t number = 0; number != count; ++number)
+        sums[number] += squares[number][lane];
+  }
+  size_t best = 0;
+  for (size_t number = 1; number != count; ++number)
+    if (sums[number] < sums[best])
+      best = number;
+  return scale * encoding.factors[best];
+}
+
 template <ScaleRule rule, typename Encoder>
 INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llvm::ArrayRef<float> row) {
   const Encoder encoder(encoding.element);
@@ -286,8 +329,11 @@ INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llv
     BlockContent content = contentOf<rule>(values, size);
     if (!(content.largestMagnitude < infinity))
       return start + (std::find_if(values, values + size, [](float x) { return !std::isfinite(x); }) - values);
-    float scale = storeScale(encoding, chooseScale<rule>(encoding, content, size), content.largestMagnitude, index);
-    if (!(scale < infinity)) {
+    float scale = chooseScale<rule>(encoding, content, size);
+    if constexpr (rule == ScaleRule::LeastError)
+      scale = chooseFactor(encoding, encoder, scale, content.largestMagnitude, values, size, index);
+    scale = storeScale(encoding, scale, content.largestMagnitude, index);
+    if (!(std::fabs(scale) < infinity)) {
       auto isSmaller = [](float a, float b) { return std::fabs(a) < std::fabs(b); };
       return start + (std::max_element(values, values + size, isSmaller) - values);
     }
@@ -308,6 +354,9 @@ INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llv
 }
 
 INTARSIA_INLINE std::optional<size_t> encodeHere(const Encoding &encoding, llvm::ArrayRef<float> row) {
+  if (encoding.factors.size() > 1 && !encoding.zeroPoints)
+    return nn::getFloatElement(encoding.element) ? encodeBlocks<ScaleRule::LeastError, FloatEncoder>(encoding, row)
+                                                 : encodeBlocks<ScaleRule::LeastError, IntegerEncoder>(encoding, row);
   if (nn::getFloatElement(encoding.element))
     return encodeBlocks<ScaleRule::LargestMagnitude, FloatEncoder>(encoding, row);
   if (encoding.element == BlockElement::NF4)
@@ -389,11 +438,11 @@ std::optional<size_t> BlockCodec::encodeRow(llvm::ArrayRef<float> row, float ten
                        scales.data(),
                        withZeroPoints ? zeroPoints.data() : nullptr,
                        static_cast<uint8_t>(nn::encodeElement(element, 0.0f))};
+  encoding.factors = nn::scaleFactors(element, scale);
+  assert(encoding.factors.size() <= mostFactors);
   if (const nn::FloatElement *format = nn::getFloatElement(element)) {
-    encoding.largestNumber = format->largest;
     encoding.largestExponent = std::ilogb(format->largest);
   } else if (std::optional<nn::IntegerElement> format = nn::getIntegerElement(element)) {
-    encoding.largestNumber = static_cast<float>(format->highest);
     encoding.lowestCode = static_cast<float>(format->lowest);
     encoding.codeRange = static_cast<float>(format->highest - format->lowest);
   }

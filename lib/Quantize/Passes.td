@@ -29,14 +29,18 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     integers. Nothing is read: the packer rounds.
 
     `parts` says which matrices: `linears`, `experts`, `lm_head` (the linear that makes the result named "logits"),
-    `embedding` (tables). Those of experts are rounded where rows are whole, each stored tensor apart, and their
-    activations before both products; what is stored in MXFP4 stays so. A linear that a router reads is not rounded. A matrix that two parts read (a tied embedding) is rounded for both if one of them asks for it, so that it
-    is stored once.
+    `embedding` (tables). A part may name a format of its own, `lm_head=int4`; without one it has `format`, but for the
+    head and the embedding, which have `int8` where `format` has 4 bits. A matrix that two parts read (a tied embedding)
+    is rounded for both if one of them asks for it, so that it is stored once: in the format that is named for one of
+    them (an error if two are), or else in the one with more bits.
+
+    Matrices of experts are rounded where rows are whole, each stored tensor apart, and their activations before both
+    products; what is stored in MXFP4 stays so. A linear that a router reads is not rounded.
   }];
   let options = [
     Option<"format", "format", "std::string", "\"int4\"", "int4, int8, mxfp4, nvfp4; groups as in int4-g64, int4-channel">,
     Option<"activations", "activations", "unsigned", "8", "Bits of the inputs of linears: 8, or 16 for as they are">,
-    ListOption<"parts", "parts", "std::string", "What is rounded: linears, experts, lm_head, embedding (default: all)">
+    ListOption<"parts", "parts", "std::string", "What is rounded: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }

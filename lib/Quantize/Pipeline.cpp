@@ -36,7 +36,7 @@ namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> format{*this, "format", llvm::cl::init("int4"), llvm::cl::desc("Format of the weights")};
   Option<unsigned> activations{*this, "activations", llvm::cl::init(8), llvm::cl::desc("Bits of activations")};
-  ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding")};
+  ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
 };
 } // namespace
 

@@ -65,15 +65,15 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     }
     if (options.format == "none" || function.isExternal())
       return;
-    weightFormat = *parseWeightFormat(options.format, &getContext());
+    llvm::StringMap<PartFormat> formats = llvm::cantFail(parsePartFormats(options, &getContext()));
     // One pass object sees one function after another.
     firstOf.clear();
     weights.clear();
+    choices.clear();
     inputs = RoundedInputs();
-    auto asks = [&](StringRef part) { return parts.empty() || llvm::is_contained(parts, part); };
     DenseSet<Operation *> heads = findHeads(function);
     SmallVector<Operation *> readers;
-    DenseSet<Value> chosen;
+    bool fails = false;
     function.walk([&](Operation *op) {
       auto linear = dyn_cast<nn::LinearOp>(op);
       if (!linear && !isa<nn::EmbeddingOp>(op))
@@ -84,21 +84,27 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       readers.push_back(op);
       Value key = keyOf(matrix); // of the first reader, so that it dominates those of the others
       // Which experts a token goes through hangs on small differences: routers stay as they are, and are small.
-      bool isRouter = linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>);
-      if (!isRouter && asks(!linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears"))
-        chosen.insert(key);
+      if (linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>))
+        return;
+      StringRef part = !linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears";
+      if (auto asked = formats.find(part); asked != formats.end())
+        fails |= failed(choose(op, key, asked->first(), asked->second));
     });
+    if (fails)
+      return signalPassFailure();
     for (Operation *op : readers) {
       bool isLinear = isa<nn::LinearOp>(op);
-      if (!chosen.contains(keyOf(op->getOperand(isLinear ? 1 : 0))))
+      if (!choices.contains(keyOf(op->getOperand(isLinear ? 1 : 0))))
         continue;
       if (auto linear = dyn_cast<nn::LinearOp>(op))
         round(linear);
       else
         round(cast<nn::EmbeddingOp>(op));
     }
-    if (asks("experts"))
+    if (auto asked = formats.find("experts"); asked != formats.end()) {
+      expertsFormat = asked->second.format;
       function.walk([&](nn::ExpertsOp experts) { round(experts); });
+    }
   }
 
   /// A weight may be named by several ops: those of one key are one matrix.
@@ -110,22 +116,43 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     return firstOf.try_emplace({weight.getArchiveAttr(), weight.getKeyAttr()}, matrix).first->second;
   }
 
-  Value roundedWeight(Value matrix) {
+  /// A matrix that several parts read has one format: that which is named for one of them, or else the one with more
+  /// bits.
+  LogicalResult choose(Operation *reader, Value key, StringRef part, const PartFormat &asked) {
+    auto [place, isFirst] = choices.try_emplace(key, Choice{asked, part});
+    Choice &choice = place->second;
+    if (isFirst || choice.asked.format == asked.format) {
+      choice.asked.isNamed |= asked.isNamed;
+      return success();
+    }
+    if (choice.asked.isNamed && asked.isNamed)
+      return reader->emitError() << "one matrix is " << choice.part << " and " << part << ", and has the formats "
+                                 << choice.asked.name << " and " << asked.name
+                                 << ": it is stored once, name one format for both";
+    if (asked.isNamed || (!choice.asked.isNamed && asked.format.getCodeBits() > choice.asked.format.getCodeBits()))
+      choice = {asked, part};
+    return success();
+  }
+
+  /// `format` has its axis where matrices of rank 2 have it.
+  Value roundedWeight(Value matrix, nn::BlockFormatAttr format) {
     matrix = keyOf(matrix);
     Value &result = weights[matrix];
     if (!result) {
       OpBuilder builder(&getContext());
       builder.setInsertionPointAfterValue(matrix);
-      auto format =
-          nn::BlockFormatAttr::get(&getContext(), weightFormat.getElement(), weightFormat.getScale(),
-                                   weightFormat.getBlock(), cast<RankedTensorType>(matrix.getType()).getRank() - 1);
+      int64_t last = cast<RankedTensorType>(matrix.getType()).getRank() - 1;
+      format = nn::BlockFormatAttr::get(&getContext(), format.getElement(), format.getScale(), format.getBlock(), last);
       result = rounded(builder, matrix.getLoc(), matrix, format, builder.getF32Type());
     }
     return result;
   }
 
+  /// A matrix that a linear or an embedding reads.
+  Value roundedMatrix(Value matrix) { return roundedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
+
   void round(nn::LinearOp linear) {
-    linear.getWeightMutable().assign(roundedWeight(linear.getWeight()));
+    linear.getWeightMutable().assign(roundedMatrix(linear.getWeight()));
     if (activations == 8)
       inputs.round(linear, /*block=*/32);
   }
@@ -138,14 +165,14 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     auto type = cast<RankedTensorType>(value.getType());
     bool isWeight = stored ? !stored.getMxfp4Scales() : blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>();
     if (isWeight)
-      return type.getRank() > 1 ? roundedWeight(value) : Value();
+      return type.getRank() > 1 ? roundedWeight(value, expertsFormat) : Value();
     auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op);
     if (transpose && !movesRows(op)) {
       // Rows of a weight that is stored by columns.
       Operation *source = transpose.getInput().getDefiningOp();
       while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(source))
         source = source->getOperand(0).getDefiningOp();
-      return isa_and_nonnull<nn::WeightOp>(source) ? roundedWeight(value) : Value();
+      return isa_and_nonnull<nn::WeightOp>(source) ? roundedWeight(value, expertsFormat) : Value();
     }
     if (!movesRows(op))
       return nullptr;
@@ -196,7 +223,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     OpBuilder builder(embedding);
     auto narrow = cast<RankedTensorType>(embedding.getResult().getType());
     auto wide = narrow.clone(builder.getF32Type());
-    Value rows = nn::EmbeddingOp::create(builder, embedding.getLoc(), wide, roundedWeight(embedding.getTable()),
+    Value rows = nn::EmbeddingOp::create(builder, embedding.getLoc(), wide, roundedMatrix(embedding.getTable()),
                                          embedding.getIndices());
     // What widens the rows has nothing left to do.
     for (Operation *user : llvm::make_early_inc_range(embedding.getResult().getUsers()))
@@ -212,9 +239,14 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     embedding.erase();
   }
 
-  nn::BlockFormatAttr weightFormat;
+  struct Choice {
+    PartFormat asked;
+    StringRef part;
+  };
+  nn::BlockFormatAttr expertsFormat;
   DenseMap<std::pair<Attribute, Attribute>, Value> firstOf;
-  DenseMap<Value, Value> weights; // as stored, as rounded
+  DenseMap<Value, Choice> choices; // of matrices that are rounded
+  DenseMap<Value, Value> weights;  // as stored, as rounded
   RoundedInputs inputs;
 };
 } // namespace

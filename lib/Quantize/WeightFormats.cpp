@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Quantize.h"
 
+#include "dialects/Nn/BlockFormats.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -29,7 +30,15 @@ static constexpr NamedFormat formats[] = {
     {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
     {"nvfp4", nn::BlockElement::E2M1, nn::BlockScale::E4M3, 16, false},
 };
-static constexpr llvm::StringLiteral parts[] = {"linears", "experts", "lm_head", "embedding"};
+
+namespace {
+struct NamedPart {
+  llvm::StringLiteral name;
+  bool isSensitive; ///< int8 where other weights have 4 bits
+};
+} // namespace
+
+static constexpr NamedPart parts[] = {{"linears", false}, {"experts", false}, {"lm_head", true}, {"embedding", true}};
 
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIRContext *context) {
   auto [base, group] = name.split('-');
@@ -54,6 +63,43 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
   return nn::BlockFormatAttr::get(context, format->element, format->scale, block, /*axis=*/1);
 }
 
+llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options, MLIRContext *context) {
+  auto whole = parseWeightFormat(options.format, context);
+  if (!whole)
+    return whole.takeError();
+  auto defaultOf = [&](const NamedPart &part) {
+    bool isWidened = part.isSensitive && nn::codeBits(whole->getElement()) == 4;
+    return isWidened ? PartFormat{llvm::cantFail(parseWeightFormat("int8", context)), "int8"}
+                     : PartFormat{*whole, options.format};
+  };
+  llvm::StringMap<PartFormat> result;
+  if (options.parts.empty())
+    for (const NamedPart &part : parts)
+      result[part.name] = defaultOf(part);
+  for (llvm::StringRef given : options.parts) {
+    auto [name, format] = given.split('=');
+    const NamedPart *part = llvm::find_if(parts, [&](const NamedPart &known) { return known.name == name; });
+    if (part == std::end(parts)) {
+      auto names = llvm::map_range(parts, [](const NamedPart &known) { return known.name.str(); });
+      return llvm::createStringError("unknown part '" + name + "' to quantize: the parts are " +
+                                     llvm::join(names, ", ") + ", each alone or with a format: lm_head=int8");
+    }
+    auto [place, isNew] = result.try_emplace(name, defaultOf(*part));
+    if (!isNew)
+      return llvm::createStringError("part '" + name + "' to quantize is named twice");
+    if (format.empty() && !given.contains('='))
+      continue;
+    if (format == "none")
+      return llvm::createStringError("part '" + name +
+                                     "' has the format none: leave it out of --quantize-parts to keep it as it is");
+    auto own = parseWeightFormat(format, context);
+    if (!own)
+      return llvm::createStringError("part '" + name + "': " + llvm::toString(own.takeError()));
+    place->second = {*own, format.str(), /*isNamed=*/true};
+  }
+  return result;
+}
+
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (options.activations != 8 && options.activations != 16)
     return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
@@ -62,13 +108,7 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
                ? llvm::Error::success()
                : llvm::createStringError("parts to quantize are named, but no format: give --quantize");
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  if (auto format = parseWeightFormat(options.format, &context); !format)
-    return format.takeError();
-  for (const std::string &part : options.parts)
-    if (!llvm::is_contained(parts, part))
-      return llvm::createStringError("unknown part '" + part + "' to quantize: the parts are " +
-                                     llvm::join(llvm::ArrayRef(parts), ", "));
-  return llvm::Error::success();
+  return parsePartFormats(options, &context).takeError();
 }
 
 } // namespace intarsia

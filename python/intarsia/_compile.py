@@ -49,6 +49,7 @@ def compile(
     kv: str = "f16",
     output: str | os.PathLike[str] | None = None,
     *,
+    quantize_parts: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> Module:
     """Compile a model ahead of time and load the result.
@@ -64,12 +65,15 @@ def compile(
         What to generate code for: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
     quantize : str, optional
         The format that weights are rounded to, as ``intarsia-compile --help`` lists them: ``"int4"``, … Without it,
-        weights are kept as they are.
+        weights are kept as they are. Where it has 4 bits, the head and the embedding have ``"int8"``.
     kv : str
         Element type of a language model's key/value cache: ``"f16"``, ``"bf16"``, ``"f32"``, …
     output : path, optional
         The artifact to write (``.itx``; its weights lie beside it). Without it, the artifact is kept in a temporary
         folder for as long as the module lives.
+    quantize_parts : sequence of str
+        Which weights are rounded, each part alone or with a format of its own: ``["linears", "lm_head=int4"]``. Without
+        it, all of them.
     options : sequence of str
         More flags for intarsia-compile.
 
@@ -87,6 +91,8 @@ def compile(
     flags = [f"--target={target}"]
     if quantize is not None:
         flags.append(f"--quantize={quantize}")
+    if quantize_parts:
+        flags.append(f"--quantize-parts={','.join(quantize_parts)}")
     if kv != "f16":  # the default of intarsia-compile, which refuses the flag where a model has no cache
         flags.append(f"--kv={kv}")
     if output is not None:

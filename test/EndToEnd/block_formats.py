@@ -20,20 +20,35 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
     padded[:, :columns] = weight
     blocks = padded.reshape(rows, -1, block)
     largest = np.abs(blocks).max(-1, keepdims=True)
-    if kind in ("int4", "int8"):
-        highest = {"int4": 7, "int8": 127}[kind]
-        scale = (largest / np.float32(highest)).astype(np.float16).astype(np.float32)
-        codes = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
+    candidates = []
+    if kind == "int8":
+        candidates = [largest / np.float32(127)]
+    elif kind == "int4":
+        signed = np.where(blocks.min(-1, keepdims=True) == -largest, largest, -largest)
+        candidates = [signed / np.float32(8) * np.float32(factor) for factor in (1, 0.9375)]
+    elif kind == "nvfp4":
+        tensor_scale = np.abs(weight).max() / np.float32(448 * 6)
+        for factor in (1, 0.9375, 1.5):
+            scale = quotient(largest / np.float32(6) * np.float32(factor), tensor_scale)
+            scale = np.minimum(scale, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+            candidates.append(scale * tensor_scale)
     else:
-        if kind == "mxfp4":
-            exponent = np.floor(np.log2(np.maximum(largest, 2.0**-126))) - 2
-            scale = np.exp2(np.maximum(exponent, -127)).astype(np.float32)
+        exponent = np.floor(np.log2(np.maximum(largest, 2.0**-126))) - 2
+        candidates = [np.exp2(np.maximum(exponent, -127)).astype(np.float32)]
+    best, least = None, None
+    for scale in candidates:
+        if kind.startswith("int"):
+            highest = {"int4": 7, "int8": 127}[kind]
+            scale = scale.astype(np.float16).astype(np.float32)
+            codes = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
         else:
-            tensor_scale = np.abs(weight).max() / np.float32(448 * 6)
-            scale = quotient(largest / np.float32(6), tensor_scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
-            scale = scale * tensor_scale
-        codes = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
-    return (codes * scale).reshape(rows, -1)[:, :columns].astype(np.float32)
+            codes = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
+        numbers = codes * scale
+        error = np.cumsum(np.square(blocks - numbers), axis=-1, dtype=np.float32)[..., -1:]
+        best, least = (
+            (numbers, error) if best is None else (np.where(error < least, numbers, best), np.minimum(error, least))
+        )
+    return best.reshape(rows, -1)[:, :columns].astype(np.float32)
 
 
 def round_activations(x: np.ndarray, block: int = 32) -> np.ndarray:

@@ -184,14 +184,17 @@ def as_numbers(kind: str) -> Store:
     return store
 
 
-def write_gguf(folder: Path, path: Path, store: Store, **arguments: object) -> None:
-    """Write the model of a Hugging Face directory; `arguments` are of the writer."""
+def write_gguf(folder: Path, path: Path, store: Store, tokenizer: str = "", **arguments: object) -> None:
+    """Write the model of a Hugging Face directory; `tokenizer` is the kind that the file names ("none": ids are all it
+    takes), `arguments` are of the writer."""
     config = json.loads((folder / "config.json").read_text())
     kind = config["model_type"]
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(kind, kind), **arguments)
     (write_gpt2_settings if kind == "gpt2" else write_settings)(writer, config)
     writer.add_eos_token_id(2)
     writer.add_bos_token_id(1)
+    if tokenizer:
+        writer.add_tokenizer_model(tokenizer)
     for name, value in tensors_of(folder, config):
         data, type_ = store(name, value)
         writer.add_tensor(name, data, raw_dtype=type_)

@@ -81,13 +81,14 @@ def test_targets(tools, scratch, name, target):
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
-@pytest.mark.parametrize(("name", "highest"), [("int4", 7), ("int8", 127)])
-def test_sums_are_exact(tools, scratch, name, highest, target):
+@pytest.mark.parametrize(("name", "lowest", "highest"), [("int4", -8, 7), ("int8", -127, 127)])
+def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
     """Codes at the ends of their range, scales that are powers of two: not one bit may be lost."""
     features, depth = 32, 64
     rng = np.random.default_rng(3)
-    weight = rng.choice([-highest, highest - 1, highest, 0], (features, depth)).astype(np.float32)
-    weight[:, ::32] = highest
+    weight = rng.choice([lowest, highest - 1, highest, 0], (features, depth)).astype(np.float32)
+    weight[:, ::32] = lowest
+    weight[1::2] *= -1
     x = rng.choice([-127, 127, 126, 0, -1], (40, depth)).astype(np.float32)
     x[:, ::32] = 127
     module = build(tools, scratch / f"exact-{name}-{target.replace(':', '-')}", program(features, depth),
@@ -289,7 +290,7 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     }}"""
     weight = weight_of(rows, features)
     folder = scratch / f"table-{name}"
-    module = build(tools, folder, text, {"w": weight}, "cpu", f"--quantize={name}", "--quantize-parts=lm_head")
+    module = build(tools, folder, text, {"w": weight}, "cpu", f"--quantize={name}", f"--quantize-parts=lm_head={name}")
     table = round_weight(name, weight)
     ids = np.array([0, 69, 31, 32, 7, 7])
     x = activations(len(ids), features)
@@ -299,6 +300,75 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     # Stored once, as codes alone.
     bits = {"int4": 4.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
     assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
+
+
+@pytest.mark.parametrize("name", ["int4", "nvfp4-and-int4", "int8"])
+def test_each_part_in_its_own_format(tools, scratch, name):
+    """Two linears after one embedding; the head has a table of its own."""
+    rows, features = 70, 64
+    text = f"""
+    func.func @main(%i: tensor<?xi64> {{nn.name = "i", nn.sizes = ["n"]}})
+        -> (tensor<?x{features}xf32> {{nn.name = "e"}}, tensor<?x{features}xf32> {{nn.name = "y"}},
+            tensor<?x{rows}xf32> {{nn.name = "logits"}}) {{
+      %t = nn.weight @weights["t"] : tensor<{rows}x{features}xf32>
+      %w = nn.weight @weights["w"] : tensor<{features}x{features}xf32>
+      %h = nn.weight @weights["h"] : tensor<{rows}x{features}xf32>
+      %e = nn.embedding %t, %i : (tensor<{rows}x{features}xf32>, tensor<?xi64>) -> tensor<?x{features}xf32>
+      %y = nn.linear %e, %w : (tensor<?x{features}xf32>, tensor<{features}x{features}xf32>) -> tensor<?x{features}xf32>
+      %l = nn.linear %y, %h : (tensor<?x{features}xf32>, tensor<{rows}x{features}xf32>) -> tensor<?x{rows}xf32>
+      return %e, %y, %l : tensor<?x{features}xf32>, tensor<?x{features}xf32>, tensor<?x{rows}xf32>
+    }}"""
+    flags, formats = {
+        "int4": (["--quantize=int4"], ("int8", "int4", "int8")),
+        "nvfp4-and-int4": (
+            ["--quantize=nvfp4", "--quantize-parts=embedding,linears,lm_head=int4-g64"],
+            ("int8", "nvfp4", "int4-g64"),
+        ),
+        "int8": (["--quantize=int8", "--quantize-parts=linears=int4,lm_head,embedding"], ("int8", "int4", "int8")),
+    }[name]
+    table, weight, head = weight_of(rows, features), weight_of(features, features), weight_of(rows, features)
+    module = build(tools, scratch / name, text, {"t": table, "w": weight, "h": head}, "cpu", *flags)
+    ids = np.arange(rows)
+    embedded, y, logits = module["main"](ids)
+    table, weight, head = (
+        round_weight(kind, value) for kind, value in zip(formats, (table, weight, head), strict=True)
+    )
+    close(embedded, table, 2e-7 * float(np.abs(table).max()))
+    # Later products are of what the earlier ones computed: codes on an edge may differ by one.
+    expected = round_activations(embedded).astype(np.float64) @ weight.T
+    close(y, expected, 0.02 * float(np.abs(expected).max()))
+    expected = round_activations(y).astype(np.float64) @ head.T
+    close(logits, expected, 0.02 * float(np.abs(expected).max()))
+
+
+def test_one_matrix_in_two_formats_is_refused(tools, tmp_path):
+    text = """
+    nn.archive @weights {file = "w.safetensors"}
+    func.func @main(%i: tensor<?xi64> {nn.name = "i"}) -> (tensor<?x64xf32> {nn.name = "logits"}) {
+      %w = nn.weight @weights["w"] : tensor<64x64xf32>
+      %e = nn.embedding %w, %i : (tensor<64x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
+      %l = nn.linear %e, %w : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+      return %l : tensor<?x64xf32>
+    }"""
+    (tmp_path / "m.mlir").write_text(text)
+    arguments = (
+        "intarsia-compile",
+        tmp_path / "m.mlir",
+        "--quantize=int4",
+        "--stop-after=quantize",
+        "-o",
+        tmp_path / "o",
+    )
+    result = tools.run(*arguments, "--quantize-parts=lm_head=int4,embedding=int8", check=False)
+    assert result.returncode != 0
+    assert "one matrix is embedding and lm_head, and has the formats int8 and int4: it is stored once" in result.stderr
+    # One of them may say it for both, whatever the default of the other is.
+    for parts in ("lm_head=int4,embedding", "embedding=int4,lm_head", "embedding=int4"):
+        tools.run(*arguments, f"--quantize-parts={parts}")
+        assert "#nn.block_format<i4, f16, 32, axis = 1>" in (tmp_path / "o").read_text()
+        assert "i8, f16" not in (tmp_path / "o").read_text()
+    tools.run(*arguments)
+    assert "i4, f16" not in (tmp_path / "o").read_text()
 
 
 @pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
@@ -329,7 +399,12 @@ def test_weights_without_a_code(tools, tmp_path, name, value, text):
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
         (["--quantize-activations=7"], "activations of 7 bits: they are 8 or 16"),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
+        (["--quantize=int4", "--quantize-parts=lm_head=int5"], "part 'lm_head': unknown weight format 'int5': the"),
+        (["--quantize=int4", "--quantize-parts=lm_head="], "part 'lm_head': unknown weight format '': the formats"),
+        (["--quantize=int4", "--quantize-parts=lm_head=none"], "leave it out of --quantize-parts to keep it as it is"),
+        (["--quantize=int4", "--quantize-parts=lm_head,linears,lm_head=int8"], "'lm_head' to quantize is named twice"),
         (["--quantize-parts=linears"], "no format: give --quantize"),
+        (["--quantize=none", "--quantize-parts=lm_head=int8"], "no format: give --quantize"),
         (
             ["--quantize=int4", "--start-from=fuse"],
             "--quantize and --quantize-activations are about the quantize phase",

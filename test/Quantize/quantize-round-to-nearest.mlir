@@ -1,5 +1,6 @@
 // RUN: intarsia-opt %s --split-input-file --quantize-round-to-nearest | FileCheck %s
-// RUN: intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=nvfp4 activations=16 parts=lm_head" | FileCheck %s --check-prefix=HEAD
+// RUN: intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=nvfp4 activations=16 parts=lm_head=nvfp4" | FileCheck %s --check-prefix=HEAD
+// RUN: intarsia-opt %s --split-input-file --quantize-round-to-nearest="parts=linears,lm_head=int4,embedding" | FileCheck %s --check-prefix=NAMED
 // RUN: intarsia-opt %s --split-input-file --intarsia-quantize="format=none" | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=int3" 2>&1 | FileCheck %s --check-prefix=WRONG
 
@@ -8,12 +9,15 @@
 
 nn.archive @weights {file = "w.safetensors"}
 
-// Two linears of one input: its codes are made once. The table and the head are one matrix, stored once.
+// Two linears of one input: its codes are made once. The table and the head are one matrix, stored once: of 8 bits, if
+// neither of them names a format.
 // CHECK-LABEL: func.func @step
 // HEAD-LABEL: func.func @step
+// NAMED-LABEL: func.func @step
 func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x96xf32> {nn.name = "logits"}) {
   // CHECK: %[[TABLE:.*]] = nn.weight @weights["table"]
-  // CHECK: %[[CODES:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi4>, tensor<96x2xf16>)
+  // CHECK: %[[CODES:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi8>, tensor<96x2xf16>)
+  // NAMED: nn.quantize %{{.*}} {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<96x64xbf16>)
   // CHECK: %[[ROUNDED:.*]] = nn.dequantize %[[CODES]], %[[SCALES]] {{.*}} -> tensor<96x64xf32>
   // CHECK: %[[ROWS:.*]] = nn.embedding %[[ROUNDED]], %{{.*}} : (tensor<96x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
   // CHECK-NOT: arith.extf
@@ -24,6 +28,7 @@ func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   %x = arith.extf %e : tensor<?x64xbf16> to tensor<?x64xf32>
   // CHECK: %[[XC:.*]], %[[XS:.*]] = nn.quantize %[[ROWS]] {format = #nn.block_format<i8, f32, 32, axis = 1>}
   // CHECK: %[[X:.*]] = nn.dequantize %[[XC]], %[[XS]]
+  // CHECK: nn.quantize %{{.*}} {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x64xf16>)
   // CHECK: nn.linear %[[X]], %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf32>)
   // CHECK-NOT: nn.quantize %[[ROWS]]
   // CHECK: nn.linear %[[X]], %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf32>)

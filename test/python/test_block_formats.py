@@ -222,6 +222,20 @@ def test_scale_mx(compile_reference, element: str) -> None:
     assert (codes[1:3] & ((1 << bits) - 1) == nan).all()
 
 
+def least_error(blocks: np.ndarray, candidates: list[np.ndarray], tensor_scale: np.float32, to_codes) -> np.ndarray:
+    """For each block the first of the stored scales whose numbers differ least from its own, by sums in order in f32."""
+    errors = []
+    for stored in candidates:
+        scales = (stored.astype(np.float32) * tensor_scale)[..., None]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = np.where(scales == 0, np.float32(0), blocks / scales)
+        differences = blocks - scales * to_codes(ratios)
+        errors.append(np.cumsum(differences * differences, axis=-1, dtype=np.float32)[..., -1])
+    chosen = np.argmin(np.stack(errors), axis=0)
+    assert all((chosen == number).any() for number in range(len(candidates)))
+    return np.take_along_axis(np.stack(candidates), chosen[None], axis=0)[0]
+
+
 def test_encode_nvfp4(compile_reference) -> None:
     values = np.random.default_rng(5).normal(size=(64, 128)).astype(np.float32)
     values *= np.exp(np.random.default_rng(6).normal(size=(64, 1)) * 3).astype(np.float32)
@@ -230,7 +244,14 @@ def test_encode_nvfp4(compile_reference) -> None:
     expected_tensor_scale = np.abs(values).max() / np.float32(448 * 6)
     same(tensor_scale, expected_tensor_scale)
     peaks = np.abs(values).reshape(64, 8, 16).max(axis=2)
-    expected_scales = (peaks / np.float32(6) / expected_tensor_scale).clip(max=448).astype(ml_dtypes.float8_e4m3fn)
+    kind = ml_dtypes.float4_e2m1fn
+    expected_scales = least_error(
+        values.reshape(64, 8, 16),
+        [(peaks / np.float32(6) * np.float32(factor) / expected_tensor_scale).clip(max=448).astype(ml_dtypes.float8_e4m3fn)
+         for factor in (1, 0.9375, 1.5)],
+        expected_tensor_scale,
+        lambda ratios: ratios.clip(-6, 6).astype(kind).astype(np.float32),
+    )  # fmt: skip
     same_codes(scales, expected_scales.view(np.uint8), 8)
     factors = np.repeat(expected_scales.astype(np.float32) * expected_tensor_scale, 16, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -255,7 +276,18 @@ def test_encode_integers(compile_reference, element: str, scale: str) -> None:
     values = np.random.default_rng(8).normal(size=(64, 128)).astype(np.float32)
     values[3, :32] = 0
     codes, scales = quantize(compile_reference, f"{element}, {scale}, 32", values, storage(element), 4, scale)
-    expected = (np.abs(values).reshape(64, 4, 32).max(axis=2) / np.float32(high)).astype(SCALES[scale])
+    peaks = np.abs(values).reshape(64, 4, 32).max(axis=2)
+    expected = (peaks / np.float32(high)).astype(SCALES[scale])
+    if element == "i4":
+        # The number with the largest magnitude, whatever its sign, is brought to -8.
+        lowest = np.where(values.reshape(64, 4, 32).min(axis=2) == -peaks, np.float32(8), np.float32(-8))
+        expected = least_error(
+            values.reshape(64, 4, 32),
+            [(peaks / lowest * np.float32(factor)).astype(SCALES[scale]) for factor in (1, 0.9375)],
+            np.float32(1),
+            lambda ratios: np.rint(ratios).clip(low, high),
+        )
+        assert (expected.astype(np.float32) < 0).any()
     same(scales, expected)
     factors = np.repeat(expected.astype(np.float32), 32, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -103,12 +103,32 @@ float readScale(llvm::ArrayRef<uint8_t> bytes, Scale scale, size_t index) {
   return number.convertToFloat();
 }
 
+/// The sum of squared differences between numbers and what their codes mean, in their order.
+float errorOf(const Format &format, llvm::ArrayRef<float> values, float scale) {
+  float sum = 0;
+  for (float value : values) {
+    float number = scale * nn::decodeElement(format.element, nn::encodeElement(format.element, value / scale));
+    if (scale == 0)
+      number = 0;
+    float difference = value - number;
+    float square = difference * difference;
+    sum += square;
+  }
+  return sum;
+}
+
 /// nn.quantize as its description says it.
 Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float tensorScale) {
   Encoded result;
   const nn::FloatElement *small = nn::getFloatElement(format.element);
   std::optional<nn::IntegerElement> integer = nn::getIntegerElement(format.element);
   float largestNumber = small ? small->largest : integer ? static_cast<float>(integer->highest) : 1.0f;
+  // The multiples of a scale that are tried.
+  std::vector<float> factors = {1.0f};
+  if (format.element == Element::I4 && !format.withZeroPoints)
+    factors = {1.0f, 0.9375f};
+  else if (format.scale == Scale::E4M3)
+    factors = {1.0f, 0.9375f, 1.5f};
   size_t block = format.block == 0 ? row.size() : static_cast<size_t>(format.block);
   for (size_t start = 0; start < row.size(); start += block) {
     llvm::ArrayRef<float> values = row.slice(start, std::min(block, row.size() - start));
@@ -124,15 +144,27 @@ Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float ten
       chosen = (high - low) / static_cast<float>(integer->highest - integer->lowest);
     else if (format.element == Element::Ternary)
       chosen = sum / static_cast<float>(values.size());
-    if (format.scale == Scale::E8M0)
-      result.scales.push_back(nn::encodeScaleE8M0(format.element, largest));
-    else if (format.scale == Scale::E4M3)
-      result.scales.push_back(nn::encodeScaleE4M3(tensorScale == 0 ? 0 : chosen / tensorScale));
-    else
-      appendFloat(result.scales, format.scale, chosen);
-    float scale = readScale(result.scales, format.scale, start / block);
-    if (format.scale == Scale::E4M3)
-      scale *= tensorScale;
+    else if (format.element == Element::I4)
+      chosen = largest / (low == -largest ? 8 : -8);
+    std::vector<uint8_t> bestScale;
+    float scale = 0, leastError = 0;
+    for (float factor : factors) {
+      std::vector<uint8_t> stored;
+      if (format.scale == Scale::E8M0)
+        stored.push_back(nn::encodeScaleE8M0(format.element, largest));
+      else if (format.scale == Scale::E4M3)
+        stored.push_back(nn::encodeScaleE4M3(tensorScale == 0 ? 0 : chosen * factor / tensorScale));
+      else
+        appendFloat(stored, format.scale, chosen * factor);
+      float candidate = readScale(stored, format.scale, 0) * (format.scale == Scale::E4M3 ? tensorScale : 1.0f);
+      float error = factors.size() == 1 ? 0 : errorOf(format, values, candidate);
+      if (bestScale.empty() || error < leastError) {
+        bestScale = stored;
+        scale = candidate;
+        leastError = error;
+      }
+    }
+    result.scales.insert(result.scales.end(), bestScale.begin(), bestScale.end());
     float zeroPoint = 0;
     if (format.withZeroPoints) {
       float point = scale == 0 ? 0 : static_cast<float>(integer->lowest) - low / scale;

@@ -87,10 +87,10 @@ func.func @dequantize() -> (tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>) {
   return %0, %1, %2 : tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>
 }
 
-// Integers with and without zero points, MXFP4 (scale 2^(floor(log2 12) - 2) = 2, 12 / 2 = 6, 1.25 a tie to 1 and 5 one
+// Integers with and without zero points (of i4 the largest is -8), MXFP4 (scale 2^(floor(log2 12) - 2) = 2, 12 / 2 = 6, 1.25 a tie to 1 and 5 one
 // to 4, NaN and zero blocks), NF4 and NVFP4 (tensor scale 2688 / 2688, scale 448 = 0x7E).
 // CHECK-LABEL: func.func @quantize
-func.func @quantize() -> (tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf16>, tensor<1xi4>, tensor<3x4xi4>, tensor<3x1xi8>, tensor<4xi4>, tensor<1xf32>, tensor<2xi4>, tensor<1xi8>, tensor<f32>) {
+func.func @quantize() -> (tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf16>, tensor<1xi4>, tensor<3x4xi4>, tensor<3x1xi8>, tensor<4xi4>, tensor<1xf32>, tensor<2xi4>, tensor<1xi8>, tensor<f32>, tensor<4xi4>, tensor<1xf16>) {
   // CHECK-DAG: dense<[127, -64, 0, 2]> : tensor<4xi8>
   // CHECK-DAG: dense<2.000000e+00> : tensor<1xf32>
   %x = arith.constant dense<[254.0, -127.0, 0.5, 3.0]> : tensor<4xf32>
@@ -112,8 +112,12 @@ func.func @quantize() -> (tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf1
   // CHECK-DAG: dense<1.000000e+00> : tensor<f32>
   %v = arith.constant dense<[2688.0, -1344.0]> : tensor<2xf32>
   %c4, %s4, %t4 = nn.quantize %v {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<2xf32>) -> (tensor<2xi4>, tensor<1xi8>, tensor<f32>)
+  // CHECK-DAG: dense<[-8, 4, 0, -1]> : tensor<4xi4>
+  // CHECK-DAG: dense<-1.000000e+00> : tensor<1xf16>
+  %u = arith.constant dense<[8.0, -4.0, 0.25, 1.0]> : tensor<4xf32>
+  %c5, %s5 = nn.quantize %u {format = #nn.block_format<i4, f16, 32, axis = 0>} : (tensor<4xf32>) -> (tensor<4xi4>, tensor<1xf16>)
   // CHECK-NOT: nn.quantize
-  return %c0, %s0, %c1, %s1, %z1, %c2, %s2, %c3, %s3, %c4, %s4, %t4 : tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf16>, tensor<1xi4>, tensor<3x4xi4>, tensor<3x1xi8>, tensor<4xi4>, tensor<1xf32>, tensor<2xi4>, tensor<1xi8>, tensor<f32>
+  return %c0, %s0, %c1, %s1, %z1, %c2, %s2, %c3, %s3, %c4, %s4, %t4, %c5, %s5 : tensor<4xi8>, tensor<1xf32>, tensor<4xi4>, tensor<1xf16>, tensor<1xi4>, tensor<3x4xi4>, tensor<3x1xi8>, tensor<4xi4>, tensor<1xf32>, tensor<2xi4>, tensor<1xi8>, tensor<f32>, tensor<4xi4>, tensor<1xf16>
 }
 
 // A weight in all but name is not folded.
