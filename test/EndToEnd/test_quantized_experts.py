@@ -99,8 +99,8 @@ def test_targets(tools, scratch, name, target):
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
-@pytest.mark.parametrize(("name", "highest"), [("int4", 7), ("int8", 127)])
-def test_sums_are_exact(tools, scratch, name, highest, target):
+@pytest.mark.parametrize(("name", "numbers"), [("mxfp4", [-6, 4, 6, 0]), ("int8", [-127, 126, 127, 0])])
+def test_sums_are_exact(tools, scratch, name, numbers, target):
     """Scales of one and a gate of 32, whose sigmoid is one: not one bit of either product may be lost."""
     hidden, inner, count = 64, 96, 3
     rng = np.random.default_rng(3)
@@ -108,12 +108,12 @@ def test_sums_are_exact(tools, scratch, name, highest, target):
     product = np.float32 if target == "cpu:x86-64" else np.float64
     weights = {
         "gu": np.zeros((count, 2, inner, hidden), np.float32),
-        "d": rng.choice([-highest, highest - 1, highest, 0], (count, hidden, inner)).astype(np.float32),
+        "d": rng.choice(numbers, (count, hidden, inner)).astype(np.float32),
         "gb": np.zeros((count, 2, inner), np.float32),
         "db": np.zeros((count, hidden), np.float32),
     }
-    weights["gu"][:, 1] = rng.choice([-highest, highest - 1, highest, 0], (count, inner, hidden))
-    weights["gu"][:, 1, :, ::32] = weights["d"][:, :, ::32] = highest
+    weights["gu"][:, 1] = rng.choice(numbers, (count, inner, hidden))
+    weights["gu"][:, 1, :, ::32] = weights["d"][:, :, ::32] = max(numbers)
     weights["gb"][:, 0] = 32
     text = program(hidden, inner, count, 1, "silu", True, "f32", True)
     module = build(tools, scratch / f"exact-{name}-{target.replace(':', '-')}", text, weights, target,
