@@ -20,7 +20,8 @@ namespace intarsia {
 struct QuantizeOptions {
   std::string format = "none"; ///< of weights: see parseWeightFormat; none leaves them as they are
   unsigned activations = 8;    ///< bits of the inputs of linears with quantized weights: 8 or 16
-  /// What is rounded: linears, experts, lm_head, embedding; empty: all. Each may name a format of its own, `lm_head=int4`.
+  /// What is rounded: linears, experts, lm_head, embedding; empty: all. Each may name a format of its own,
+  /// `lm_head=int4`.
   std::vector<std::string> parts;
 };
 

@@ -55,10 +55,10 @@ struct Flags {
                "as they are")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
-      cl::desc(
-          "What --quantize rounds: linears, experts, lm_head, embedding (default: all of them), each alone or with a format "
-          "of its own: linears,lm_head=int4. Without one, the head and the embedding have int8 where --quantize "
-          "has 4 bits")};
+      cl::desc("What --quantize rounds: linears, experts, lm_head, embedding (default: all of them), each alone or "
+               "with a format "
+               "of its own: linears,lm_head=int4. Without one, the head and the embedding have int8 where --quantize "
+               "has 4 bits")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
