@@ -33,7 +33,9 @@ def logits_of(folder: Path, ids: np.ndarray, name: str) -> np.ndarray:
                 routers.add(parameter.data_ptr())
             elif parameter.ndim > 1:
                 rows = parameter.numpy().reshape(-1, parameter.shape[-1])
-                parameter.copy_(torch.from_numpy(round_weight(name, rows).reshape(parameter.shape)))
+                # The head and the embedding have 8 bits beside 4 of the others.
+                kind = "int8" if key.startswith(("model.embed_tokens", "lm_head")) else name
+                parameter.copy_(torch.from_numpy(round_weight(kind, rows).reshape(parameter.shape)))
     linear, products = torch.nn.functional.linear, 0
 
     def of_rounded(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

@@ -120,7 +120,8 @@ def test_formats_of_weights(tmp_path):
     model = Path(__file__).resolve().parents[2] / "examples" / "glossary"
     path = tmp_path / "glossary.itx"
     intarsia.compile(model, quantize="int4", output=path)
-    assert path.with_suffix(".safetensors").stat().st_size < 0.3 * (model / "model.safetensors").stat().st_size
+    # 4.5 bits instead of 16, the table 8.5, and the tokenizer.
+    assert path.with_suffix(".safetensors").stat().st_size < 0.36 * (model / "model.safetensors").stat().st_size
     assert intarsia.Generator(path).logits([[5, 6, 7]])[0].shape == (3, 4096)
     with pytest.raises(intarsia.CompileError, match="unknown weight format 'int5'"):
         intarsia.compile(model, quantize="int5")
