@@ -110,6 +110,7 @@ def llama_cpp_perplexity(ftype: int, table: int | None, windows: np.ndarray) -> 
 def llama_cpp_losses(model: ctypes.c_void_p, windows: np.ndarray) -> Iterator[float]:
     settings = llama_cpp.llama_context_default_params()
     settings.n_ctx = settings.n_batch = settings.n_ubatch = 256
+    settings.n_threads = settings.n_threads_batch = 1  # more wait for one another longer than such a model takes
     context = llama_cpp.llama_init_from_model(model, settings)
     batch = llama_cpp.llama_batch_init(256, 0, 1)
     vocabulary = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
