@@ -402,19 +402,7 @@ BlockCodec::BlockCodec(BlockElement element, BlockScale scale, int64_t block, bo
   }
 }
 
-size_t BlockCodec::scaleBytes() const {
-  switch (scale) {
-  case BlockScale::F32:
-    return 4;
-  case BlockScale::F16:
-  case BlockScale::BF16:
-    return 2;
-  case BlockScale::E8M0:
-  case BlockScale::E4M3:
-    return 1;
-  }
-  llvm_unreachable("unknown scale");
-}
+size_t BlockCodec::scaleBytes() const { return nn::scaleBytes(scale); }
 
 float BlockCodec::largestMagnitude(llvm::ArrayRef<float> row) { return largestMagnitudeOf(row.data(), row.size()); }
 

@@ -323,6 +323,25 @@ void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int
   });
 }
 
+/// `count` rows by a panel, in tiles of as many rows as fit.
+void KernelEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, Value count, Value panel, Value records,
+                                   Value sums) {
+  forLoop(constant(0), count, constant(config.decodeRows), [&](Value m) {
+    Value rest = sub(count, m);
+    std::function<void(int64_t)> emitRows = [&](int64_t most) {
+      auto emitTile = [&] {
+        emitDecodeTile(panels, group, most, panel,
+                       offsetPointer(records, mul(m, constant(rowBytes(panels))), b.getI8Type()),
+                       offsetPointer(sums, mul(m, constant(kRows)), b.getF32Type()));
+      };
+      if (most == 1)
+        return emitTile();
+      ifThen(less(constant(most / 2), rest), emitTile, [&] { emitRows(most / 2); });
+    };
+    emitRows(config.decodeRows);
+  });
+}
+
 /// Steps begin … end - 1 of a panel: codes [step][8][32 rows][4]; scales f32 [block][32], each followed by its minima
 /// where the format has them.
 void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes,
@@ -534,20 +553,8 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
         few,
         [&] {
           forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
-            forLoop(firstRow, endRow, constant(decodeRows), [&](Value m) {
-              Value count = sub(endRow, m), panel = panelOf(number);
-              std::function<void(int64_t)> emitRows = [&](int64_t most) {
-                if (most == 1) {
-                  emitDecodeTile(panels, scaleSteps, 1, panel, recordsOf(m), sumsOf(number, m));
-                  return;
-                }
-                ifThen(
-                    less(constant(most / 2), count),
-                    [&] { emitDecodeTile(panels, scaleSteps, most, panel, recordsOf(m), sumsOf(number, m)); },
-                    [&] { emitRows(most / 2); });
-              };
-              emitRows(decodeRows);
-            });
+            emitDecodeRows(panels, scaleSteps, sub(endRow, firstRow), panelOf(number), recordsOf(firstRow),
+                           sumsOf(number, firstRow));
           });
         },
         [&] {

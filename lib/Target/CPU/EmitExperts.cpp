@@ -158,23 +158,11 @@ void KernelEmitter::sortByExpert(nn::ExpertsOp root, Value begins, Value order) 
 
 void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Value records, Value panel, Value count,
                                   Value sums, Value codes, Value scales) {
-  int64_t decodeRows = config.decodeRows, tileRows = config.codeRows;
+  int64_t tileRows = config.codeRows;
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   auto recordsOf = [&](Value row) { return offsetPointer(records, mul(row, constant(rowBytes(panels))), i8); };
   auto sumsOf = [&](Value row) { return offsetPointer(sums, mul(row, constant(kPanelWidth)), f32); };
-  auto emitFew = [&] {
-    forLoop(constant(0), count, constant(decodeRows), [&](Value m) {
-      Value rest = sub(count, m);
-      std::function<void(int64_t)> emitRows = [&](int64_t most) {
-        if (most == 1)
-          return emitDecodeTile(panels, group, 1, panel, recordsOf(m), sumsOf(m));
-        ifThen(
-            less(constant(most / 2), rest),
-            [&] { emitDecodeTile(panels, group, most, panel, recordsOf(m), sumsOf(m)); }, [&] { emitRows(most / 2); });
-      };
-      emitRows(decodeRows);
-    });
-  };
+  auto emitFew = [&] { emitDecodeRows(panels, group, count, panel, records, sums); };
   auto emitMany = [&] {
     Value tiles = ceilDiv(count, constant(tileRows)), allSteps = constant(panels.steps());
     int64_t bytesOfStep = panels.unitBytes * BlockPanels::stepDepth / panels.unitDepth;
@@ -193,8 +181,8 @@ void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Valu
       });
     });
   };
-  ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, count, constant(kDecodePasses * decodeRows)), emitFew,
-         emitMany);
+  ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, count, constant(kDecodePasses * config.decodeRows)),
+         emitFew, emitMany);
 }
 
 // Rows, pairs of a token and one of its experts, are sorted by expert. A tile owns some panels of the first products

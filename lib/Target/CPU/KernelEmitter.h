@@ -238,6 +238,8 @@ private:
   static int64_t stepsOfScale(nn::QuantizeOp activations);
   mlir::Value addScaled(mlir::Value total, mlir::Value products, mlir::Value weightScale, mlir::Value minimum,
                         mlir::Value codeSum, mlir::Value scale);
+  void emitDecodeRows(const BlockPanels &panels, int64_t group, mlir::Value count, mlir::Value panel,
+                      mlir::Value records, mlir::Value sums);
   void emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, mlir::Value panel, mlir::Value records,
                       mlir::Value sums);
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
