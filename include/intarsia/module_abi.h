@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 2u
+#define ITX_MODULE_ABI_VERSION 3u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -25,9 +25,10 @@
 enum {
   ITX_PLAN_TILES = 0,           /* independent tiles; any thread may run any of them, in any order */
   ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned */
-  ITX_PLAN_SHARED_BYTES = 2,    /* scratch of the launch, seen by all its threads, zero at its start */
+  ITX_PLAN_SHARED_BYTES = 2,    /* scratch of the launch, seen by all its threads */
   ITX_PLAN_FINISH_TILES = 3,    /* tiles that start when all others are done; numbered on from them */
-  ITX_PLAN_PRIVATE = 4,         /* from here on the kernel's own: block sizes and the like */
+  ITX_PLAN_ZEROED_BYTES = 4,    /* the first ones of the shared scratch, zero at its start; the others are anything */
+  ITX_PLAN_PRIVATE = 5,         /* from here on the kernel's own: block sizes and the like */
   ITX_PLAN_LENGTH = 16
 };
 

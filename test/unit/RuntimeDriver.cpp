@@ -53,6 +53,7 @@ void scratchPlan(const int64_t *sizes, int64_t, int64_t *plan) {
   plan[ITX_PLAN_TILES] = sizes[0];
   plan[ITX_PLAN_WORKSPACE_BYTES] = sizes[1];
   plan[ITX_PLAN_SHARED_BYTES] = 64;
+  plan[ITX_PLAN_ZEROED_BYTES] = 16;
 }
 /// Fills the workspace with the tile's number and checks that nobody else did; counts in shared memory. The last tile
 /// writes the count, or -1 after an error.
@@ -78,6 +79,7 @@ void finishPlan(const int64_t *sizes, int64_t, int64_t *plan) {
   plan[ITX_PLAN_TILES] = sizes[0];
   plan[ITX_PLAN_FINISH_TILES] = sizes[1];
   plan[ITX_PLAN_SHARED_BYTES] = 64;
+  plan[ITX_PLAN_ZEROED_BYTES] = 8;
 }
 /// Counts tiles in shared memory; a finishing tile writes 1 to its place if it finds all others done, else -1.
 void finish(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, void *) {
@@ -101,6 +103,11 @@ void addOne(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, v
     out[i] = in[i] + 1;
 }
 constexpr itx_kernel_entry addKernel = {addPlan, addOne};
+
+void zeroesBeyondPlan(const int64_t *, int64_t, int64_t *plan) {
+  plan[ITX_PLAN_SHARED_BYTES] = 64;
+  plan[ITX_PLAN_ZEROED_BYTES] = 128;
+}
 
 void negativePlan(const int64_t *, int64_t, int64_t *plan) { plan[ITX_PLAN_WORKSPACE_BYTES] = -1; }
 void greedyPlan(const int64_t *, int64_t, int64_t *plan) {
@@ -199,9 +206,11 @@ TEST_P(DriverConformance, EventZeroHasHappened) { EXPECT_TRUE(driver().wait(0).o
 TEST_P(DriverConformance, BadPlansAreErrors) {
   itx_kernel_entry negative = {negativePlan, nothingToRun}, greedy = {greedyPlan, nothingToRun};
   itx_kernel_entry negativeFinish = {negativeFinishPlan, nothingToRun};
+  itx_kernel_entry zeroesBeyond = {zeroesBeyondPlan, nothingToRun};
   itx_event event = 0;
   EXPECT_EQ(launch(negative, {}, {1}, {}, event).code(), ITX_INTERNAL);
   EXPECT_EQ(launch(negativeFinish, {}, {1}, {}, event).code(), ITX_INTERNAL);
+  EXPECT_EQ(launch(zeroesBeyond, {}, {1}, {}, event).code(), ITX_INTERNAL);
   EXPECT_EQ(launch(greedy, {}, {1}, {}, event).code(), ITX_OUT_OF_MEMORY);
   EXPECT_TRUE(launch(countKernel, {nullptr}, {0}, {}, event).ok()) << "an error must not stay";
 }

@@ -73,15 +73,15 @@ Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, ui
   launch.kernel->plan(launch.sizes, threads, plan);
 
   Tiles tiles = {launch.kernel->run, {launch.buffers, launch.sizes, plan, nullptr}, plan[ITX_PLAN_WORKSPACE_BYTES], 0};
-  int64_t sharedBytes = plan[ITX_PLAN_SHARED_BYTES];
-  if (sharedBytes < 0 || tiles.workspaceBytes < 0 || plan[ITX_PLAN_TILES] < 0 || plan[ITX_PLAN_FINISH_TILES] < 0)
-    return error(ITX_INTERNAL, "kernel '%s' made a plan with a negative number", launch.name);
+  int64_t sharedBytes = plan[ITX_PLAN_SHARED_BYTES], zeroedBytes = plan[ITX_PLAN_ZEROED_BYTES];
+  if (zeroedBytes < 0 || sharedBytes < zeroedBytes || tiles.workspaceBytes < 0 || plan[ITX_PLAN_TILES] < 0 || plan[ITX_PLAN_FINISH_TILES] < 0)
+    return error(ITX_INTERNAL, "kernel '%s' made a plan with a number that cannot be", launch.name);
   if (sharedBytes != 0) {
     tiles.arguments.shared = launch.shared->reserve(sharedBytes);
     if (!tiles.arguments.shared)
       return error(ITX_OUT_OF_MEMORY, "kernel '%s' needs %lld bytes of shared scratch memory", launch.name,
                    (long long)sharedBytes);
-    std::memset(tiles.arguments.shared, 0, sharedBytes);
+    std::memset(tiles.arguments.shared, 0, zeroedBytes);
   }
   try {
     pool.run(plan[ITX_PLAN_TILES], runTiles, &tiles);

@@ -216,9 +216,12 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
     setPlan(ITX_PLAN_TILES, ceilDiv(constant(innerPanels), perTile));
     setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(constant(hiddenPanels), perFinishTile));
     Value rows = mul(tokens, topK);
-    setPlan(ITX_PLAN_SHARED_BYTES, roundsIntermediate
-                                       ? mul(add(rows, constant(roomForRows)), constant(rowBytes(*downCodes)))
-                                       : mul(rows, constant(inner * 4)));
+    Value shared = roundsIntermediate ? mul(add(rows, constant(roomForRows)), constant(rowBytes(*downCodes)))
+                                      : mul(rows, constant(inner * 4));
+    setPlan(ITX_PLAN_SHARED_BYTES, shared);
+    // No tile writes the records of steps beyond the last column.
+    if (roundsIntermediate && downCodes->steps() != innerPanels)
+      setPlan(ITX_PLAN_ZEROED_BYTES, shared);
     return;
   }
   if (roundedInput && !gateUpCodes)

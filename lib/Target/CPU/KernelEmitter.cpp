@@ -63,6 +63,7 @@ LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef
   beginPlan(module, planName);
   setPlan(ITX_PLAN_WORKSPACE_BYTES, size(workspaceBytes));
   setPlan(ITX_PLAN_SHARED_BYTES, constant(0));
+  setPlan(ITX_PLAN_ZEROED_BYTES, constant(0));
   setPlan(ITX_PLAN_FINISH_TILES, constant(0));
   drive();
   b.clearInsertionPoint();

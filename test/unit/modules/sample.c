@@ -51,7 +51,7 @@ static void rows_marked(const itx_kernel_arguments *arguments, int64_t begin, in
 static void total_plan(const int64_t *sizes, int64_t threads, int64_t *plan) {
   plan[ITX_PLAN_TILES] = sizes[0] * sizes[1];
   plan[ITX_PLAN_WORKSPACE_BYTES] = width * sizeof(float);
-  plan[ITX_PLAN_SHARED_BYTES] = 2 * sizes[0] * sizeof(int64_t);
+  plan[ITX_PLAN_SHARED_BYTES] = plan[ITX_PLAN_ZEROED_BYTES] = 2 * sizes[0] * sizeof(int64_t);
   (void)threads;
 }
 
