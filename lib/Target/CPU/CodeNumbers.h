@@ -42,8 +42,6 @@ inline int64_t scaleRows(const BlockPanels &panels) { return BlockPanels::rows *
 /// Up to two passes over a panel that is in the second-level cache unpack it in registers: the second costs less than
 /// writing the panel down.
 inline constexpr int64_t kDecodePasses = 2;
-/// Steps of a panel that are unpacked at a time: 2048 k's, 64 KB. 1024 cost 1 % on Zen 5, 512 10 %.
-inline constexpr int64_t kUnpackedSteps = 64;
 /// The least that is worth prefetching at a step of many rows: a cache line every eight steps.
 inline constexpr int64_t kLeastAhead = 8;
 

@@ -485,7 +485,7 @@ void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels,
   Value rows = product(leading);
   Value few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * decodeRows));
   auto choose = [&](Value yes, Value no) -> Value { return arith::SelectOp::create(b, loc, few, yes, no); };
-  int64_t chunk = std::min(kUnpackedSteps, panels.steps());
+  int64_t chunk = std::min(config.codeSteps, panels.steps());
   int64_t tileRows = config.codeRows;
   int64_t maximalRows =
       std::max<int64_t>(config.codeBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;

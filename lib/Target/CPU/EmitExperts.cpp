@@ -167,8 +167,8 @@ void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Valu
     Value tiles = ceilDiv(count, constant(tileRows)), allSteps = constant(panels.steps());
     int64_t bytesOfStep = panels.unitBytes * BlockPanels::stepDepth / panels.unitDepth;
     Value bytesAhead = max(ceilDiv(constant(bytesOfStep), tiles), constant(kLeastAhead));
-    forLoop(constant(0), allSteps, constant(kUnpackedSteps), [&](Value step) {
-      Value end = min(add(step, constant(kUnpackedSteps)), allSteps), steps = sub(end, step);
+    forLoop(constant(0), allSteps, constant(config.codeSteps), [&](Value step) {
+      Value end = min(add(step, constant(config.codeSteps)), allSteps), steps = sub(end, step);
       Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
       unpackPanel(panels, panel, step, end, codes, scales);
       // What follows these steps comes into the second-level cache meanwhile: the next ones, or the next panel.
@@ -289,7 +289,7 @@ void KernelEmitter::emitExperts(nn::ExpertsOp root) {
       numberBytes = std::max(numberBytes, kPanelWidth * depth * 4);
     if (!matrices.isRounded)
       continue;
-    int64_t steps = std::min(kUnpackedSteps, matrices.codes->steps());
+    int64_t steps = std::min(config.codeSteps, matrices.codes->steps());
     unpackedSteps = std::max(unpackedSteps, steps);
     unpackedScales = std::max(unpackedScales, steps * blocksOfStep(*matrices.codes) * scaleRows(*matrices.codes));
   }

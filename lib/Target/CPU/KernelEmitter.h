@@ -280,7 +280,7 @@ private:
   void sortByExpert(nn::ExpertsOp root, mlir::Value begins, mlir::Value order);
   /// The records of `count` rows, `group` of whose steps share a scale, by a panel of codes: sums [rows][32] f32. Rows
   /// of sums and of records that a register tile has beyond the last are read and written too. `codes` and `scales`
-  /// hold kUnpackedSteps of a panel.
+  /// hold config.codeSteps of a panel.
   void emitCodePanel(const BlockPanels &panels, int64_t group, mlir::Value records, mlir::Value panel,
                      mlir::Value count, mlir::Value sums, mlir::Value codes, mlir::Value scales);
 

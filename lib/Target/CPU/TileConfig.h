@@ -37,6 +37,7 @@ struct TileConfig {
   int64_t codeBlockBytes = 1280 << 10; ///< how much of the left operand a task passes over for each panel of codes
   int64_t codeRows = 2;                ///< rows of the register tile of products of codes
   int64_t codeVectors = 2;             ///< vectors in a row of that tile
+  int64_t codeSteps = 64;              ///< steps of 32 k's of a panel that are unpacked at a time
   int64_t decodeRows = 2;              ///< the most rows for which codes are unpacked in registers, 1, 2, 4 or 8
 
   int64_t tileColumns() const { return columnVectors * lanes; }
