@@ -8,6 +8,7 @@ from pathlib import Path
 
 import intarsia
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 RNG = np.random.default_rng(7)
@@ -17,10 +18,19 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+def skip_unless_this_cpu_has(target: str) -> None:
+    """Skip a test whose target names features, cpu:LEVEL+FEATURE, that this processor lacks."""
+    _, *features = target.split("+")
+    lacking = set(features) - set(intarsia.devices()[0]["features"])
+    if lacking:
+        pytest.skip(f"this processor has no {', '.join(sorted(lacking))}")
+
+
 def build(
     tools, folder: Path, text: str, weights: dict[str, np.ndarray] | None = None, target: str = "cpu", *flags: str
 ):
     """Compile the text of a module; its archive @weights holds the given tensors."""
+    skip_unless_this_cpu_has(target)
     folder.mkdir(parents=True, exist_ok=True)
     if weights:
         save_file({name: np.ascontiguousarray(value) for name, value in weights.items()}, folder / "w.safetensors")
