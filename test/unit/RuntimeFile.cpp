@@ -8,7 +8,9 @@
 
 #include "lib/Runtime/Core/File.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace intarsia::runtime;
@@ -41,6 +43,23 @@ TEST_F(FileTest, LeavesNothingWithoutCommit) {
   std::unique_ptr<AtomicFile> file;
   ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
   file.reset();
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST_F(FileTest, NothingIsLeftOfAKilledProcess) {
+  int descriptor = open(folder.path().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (descriptor < 0)
+    GTEST_SKIP() << "this file system has no files without a name";
+  close(descriptor);
+  pid_t child = fork();
+  if (child == 0) {
+    std::unique_ptr<AtomicFile> file;
+    bool written = AtomicFile::create(folder / "a", file).ok() && file->write("half", 4).ok();
+    _exit(written ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_EQ(folder.files(), 0u);
 }
 

@@ -163,6 +163,18 @@ Status OutputFile::close() {
   return ::close(std::exchange(descriptor_, -1)) == 0 ? Status::success() : failed("cannot be written");
 }
 
+template <typename Make> bool AtomicFile::nameBeside(Make make) {
+  static std::atomic<unsigned> count{0};
+  bool made;
+  do {
+    temporary_ = format("%s.%d-%u.tmp", path_.c_str(), int(getpid()), count++);
+    made = make(temporary_.c_str());
+  } while (!made && errno == EEXIST);
+  if (!made)
+    temporary_.clear();
+  return made;
+}
+
 Status AtomicFile::create(const std::string &path, std::unique_ptr<AtomicFile> &file) {
   ITX_RETURN_IF_ERROR(checkWritable(path));
   std::unique_ptr<AtomicFile> result(new AtomicFile(path));
@@ -172,17 +184,18 @@ Status AtomicFile::create(const std::string &path, std::unique_ptr<AtomicFile> &
   } else {
     // Made by open and not by mkstemp: the file gets the permissions that the umask leaves, and asking for the umask
     // would change it for other threads.
-    static std::atomic<unsigned> count{0};
-    do {
-      result->temporary_ = format("%s.%d-%u.tmp", path.c_str(), int(getpid()), count++);
-      result->descriptor_ = ::open(result->temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (result->descriptor_ < 0 && errno == EEXIST);
+    int &descriptor = result->descriptor_;
+    // Its name will be asked for through /proc.
+    if (access("/proc/self/fd", X_OK) == 0)
+      descriptor = ::open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    result->isNameless_ = descriptor >= 0;
+    if (!result->isNameless_)
+      result->nameBeside([&](const char *name) {
+        return (descriptor = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0;
+      });
   }
-  if (result->descriptor_ < 0) {
-    Status status = result->failed("cannot be written");
-    result->temporary_.clear();
-    return status;
-  }
+  if (result->descriptor_ < 0)
+    return result->failed("cannot be written");
   file = std::move(result);
   return Status::success();
 }
@@ -193,6 +206,12 @@ AtomicFile::~AtomicFile() {
 }
 
 Status AtomicFile::commit() {
+  // A link does not replace what is there, a rename does.
+  std::string self = format("/proc/self/fd/%d", descriptor_);
+  if (isNameless_ && !nameBeside([&](const char *name) {
+        return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+      }))
+    return failed("cannot be given its name");
   ITX_RETURN_IF_ERROR(close());
   if (!temporary_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0)
     return failed("cannot be renamed into place");

@@ -70,8 +70,9 @@ private:
   uint64_t position_ = 0;
 };
 
-/// A file that appears under its name only when it is complete: written beside it, then renamed. A device or a pipe
-/// (/dev/null, /dev/stdout) is written as it is.
+/// A file that appears under its name only when it is complete. Until then it has no name, so that nothing is left of a
+/// process that is killed; where the file system knows no such files, it is written beside its place. A device or a
+/// pipe (/dev/null, /dev/stdout) is written as it is.
 class AtomicFile : public OutputFile {
 public:
   static Status create(const std::string &path, std::unique_ptr<AtomicFile> &file);
@@ -82,7 +83,11 @@ public:
 
 private:
   using OutputFile::OutputFile;
-  std::string temporary_;
+  /// Tries names beside the file until `make` gives one to something; false with errno if it cannot.
+  template <typename Make> bool nameBeside(Make make);
+
+  std::string temporary_; ///< its name, if it has one and is not in its place
+  bool isNameless_ = false;
 };
 
 /// The folder of a path, "." when it has none.
