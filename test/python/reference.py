@@ -62,6 +62,8 @@ class Reference:
                 "-shared",
                 "-fPIC",
                 "-w",
+                # Where the processor has no instruction from f32 to bf16, its function does it.
+                "-rtlib=compiler-rt",
                 str(source),
                 "-lm",
                 "-o",
