@@ -76,7 +76,8 @@ void KernelEmitter::emitRows() {
     }
   }
   if (ITX_PLAN_PRIVATE + 2 * parts.size() > ITX_PLAN_LENGTH) {
-    unsupported(kernel, "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) + " different shapes");
+    unsupported(kernel,
+                "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) + " different shapes");
     return;
   }
 

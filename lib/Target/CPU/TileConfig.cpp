@@ -39,8 +39,8 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
   } else if (has("avx2")) {
     tiles.codeRows = 3;
   }
-  // Unpacked codes are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade Lake,
-  // whose first-level cache holds 32 KB, 16 gain 2 (2048 x 5632) to 10 % (5632 x 2048).
+  // Unpacked codes are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade
+  // Lake, whose first-level cache holds 32 KB, 16 gain 2 (2048 x 5632) to 10 % (5632 x 2048).
   if (processor.starts_with("skylake") || processor == "cascadelake" || processor == "cooperlake")
     tiles.codeSteps = 16;
   if (!triple.isAArch64() && tiles.lanes == 16)
