@@ -64,6 +64,8 @@ std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
     return IntegerElement{-8, 7, 4, true};
   case BlockElement::U4:
     return IntegerElement{0, 15, 4, false};
+  case BlockElement::I6:
+    return IntegerElement{-32, 31, 6, true};
   case BlockElement::I8:
     return IntegerElement{-128, 127, 8, true};
   case BlockElement::U8:
@@ -88,6 +90,13 @@ unsigned nn::codeBits(BlockElement element) {
   default:
     return 8;
   }
+}
+
+unsigned nn::elementBits(BlockElement element) {
+  if (const FloatElement *format = getFloatElement(element))
+    return format->bits;
+  std::optional<IntegerElement> format = getIntegerElement(element);
+  return format ? format->bits : codeBits(element);
 }
 
 Type nn::scaleType(BlockScale scale, MLIRContext *context) {
@@ -125,8 +134,9 @@ float nn::numberOfLargest(BlockElement element) {
   std::optional<IntegerElement> format = getIntegerElement(element);
   if (!format)
     return 1.0f; // NF4
-  // -8 is an eighth of the range beyond -7; of 8 bits -128 would add less than a hundredth.
-  return static_cast<float>(element == BlockElement::I4 ? format->lowest : format->highest);
+  // -8 is an eighth of the range beyond -7, -32 a thirtieth; of 8 bits -128 would add less than a hundredth.
+  bool isSigned = element == BlockElement::I4 || element == BlockElement::I6;
+  return static_cast<float>(isSigned ? format->lowest : format->highest);
 }
 
 float nn::blockScale(BlockElement element, float largestMagnitude, float smallest) {
@@ -174,8 +184,9 @@ float nn::decodeElement(BlockElement element, unsigned code) {
   if (element == BlockElement::NF4)
     return nf4Values[code];
   IntegerElement format = *getIntegerElement(element);
-  bool negative = format.isSigned && (code >> (format.bits - 1)) & 1;
-  return negative ? static_cast<float>(int(code) - (1 << format.bits)) : static_cast<float>(code);
+  unsigned bits = codeBits(element);
+  bool negative = format.isSigned && (code >> (bits - 1)) & 1;
+  return negative ? static_cast<float>(int(code) - (1 << bits)) : static_cast<float>(code);
 }
 
 float nn::decodeScale(BlockScale scale, unsigned code) {
@@ -252,7 +263,7 @@ struct FormatRow {
 static const FormatRow *formatRows(size_t &count) {
   using Element = BlockElement;
   using Scale = BlockScale;
-  static const FormatRow rows[] = {{{Element::I4, Element::U4, Element::I8, Element::U8},
+  static const FormatRow rows[] = {{{Element::I4, Element::U4, Element::I6, Element::I8, Element::U8},
                                     {Scale::F16, Scale::BF16, Scale::F32},
                                     {32, 64, 128, 256, 0}},
                                    {{Element::E2M1}, {Scale::E8M0}, {32}},

@@ -36,15 +36,17 @@ const FloatElement *getFloatElement(BlockElement element);
 std::optional<IntegerElement> getIntegerElement(BlockElement element);
 /// The 16 values of NF4, by code.
 llvm::ArrayRef<float> getNf4Values();
-/// Bits that a code takes in a tensor: 4 or 8 (6-bit codes are stored in the low bits of 8).
+/// Bits that a code takes in a tensor: 4 or 8 (6-bit codes are stored in the low bits of 8, integers with their sign).
 unsigned codeBits(BlockElement element);
+/// Bits that tell the numbers of an element apart: 4, 6 or 8.
+unsigned elementBits(BlockElement element);
 
 /// Bytes of a stored scale.
 unsigned scaleBytes(BlockScale scale);
 /// Element type of a tensor of scales: a float type, or i8 for the patterns of E8M0 and E4M3.
 mlir::Type scaleType(BlockScale scale, mlir::MLIRContext *context);
-/// What a scale makes of the number with the largest magnitude in a block: -8 of i4, else the largest number of the
-/// element (with either sign).
+/// What a scale makes of the number with the largest magnitude in a block: -8 of i4, -32 of i6, else the largest number
+/// of the element (with either sign).
 float numberOfLargest(BlockElement element);
 /// Whether scales are negative where that number is positive.
 inline bool hasSignedScales(BlockElement element) { return numberOfLargest(element) < 0; }

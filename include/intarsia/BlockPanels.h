@@ -47,8 +47,8 @@ struct BlockPanels {
   static constexpr int64_t superBlock = 256;
 
   /// The panels of rows of `depth` numbers in a format: an #nn.block_format or an #nn.ggml_type. None for formats that
-  /// no kernel reads: those along another axis than the last, with elements that are neither 4-bit integers or e2m1 nor
-  /// 8-bit integers, and types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4.
+  /// no kernel reads: those along another axis than the last, with elements that are neither integers of 4, 6 or 8 bits
+  /// nor e2m1, and types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4.
   static std::optional<BlockPanels> of(mlir::Attribute format, int64_t depth);
 
   int64_t depth;               ///< k's

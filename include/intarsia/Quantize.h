@@ -25,8 +25,8 @@ struct QuantizeOptions {
   std::vector<std::string> parts;
 };
 
-/// The format of a matrix's rows that a name means: int4, int8, mxfp4 or nvfp4, for the first two with a group of 32
-/// (the default), 64 or 128 weights or a scale for each row: int4-g64, int8-channel. An error lists the names.
+/// The format of a matrix's rows that a name means: int4, int6, int8, mxfp4 or nvfp4, for the first three with a group
+/// of 32 (the default), 64 or 128 weights or a scale for each row: int4-g64, int8-channel. An error lists the names.
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, mlir::MLIRContext *context);
 
 /// How the matrices of a part are rounded.
@@ -37,7 +37,7 @@ struct PartFormat {
 };
 
 /// The parts that are rounded, by name. A part that names no format has that of all weights; the head and the embedding
-/// have int8 where that has 4 bits: they take part in every prediction, and few weights of a large model are theirs.
+/// have int6 where that has 4 bits: they take part in every prediction, and few weights of a large model are theirs.
 /// An error names what is wrong: an unknown part or format, a part named twice.
 llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options,
                                                              mlir::MLIRContext *context);

@@ -354,7 +354,8 @@ INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llv
 }
 
 INTARSIA_INLINE std::optional<size_t> encodeHere(const Encoding &encoding, llvm::ArrayRef<float> row) {
-  if (encoding.factors.size() > 1 && !encoding.zeroPoints)
+  // A scale with a sign needs the block's smallest number, as trying several does.
+  if ((encoding.factors.size() > 1 || nn::hasSignedScales(encoding.element)) && !encoding.zeroPoints)
     return nn::getFloatElement(encoding.element) ? encodeBlocks<ScaleRule::LeastError, FloatEncoder>(encoding, row)
                                                  : encodeBlocks<ScaleRule::LeastError, IntegerEncoder>(encoding, row);
   if (nn::getFloatElement(encoding.element))

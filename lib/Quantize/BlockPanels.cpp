@@ -51,6 +51,9 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
     case BlockElement::Ternary:
       result->codeOffset = 8;
       break;
+    case BlockElement::I6:
+      result->codeOffset = 32;
+      break;
     case BlockElement::I8:
       result->codeOffset = 128;
       break;
@@ -60,7 +63,7 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
     default:
       return std::nullopt;
     }
-    result->codeBits = nn::codeBits(element);
+    result->codeBits = nn::elementBits(element);
     result->scale = format.getScale();
     result->block = format.getBlock();
     result->hasTensorScale = format.hasTensorScale();
@@ -149,7 +152,7 @@ void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> s
     if (hasTensorScale)
       std::memcpy(panel + row * sizeof(float), &tensorScale, sizeof(float));
   }
-  uint8_t mask = codeBits == 4 ? 0x0F : 0xFF;
+  auto mask = static_cast<uint8_t>((1u << codeBits) - 1);
   uint8_t step[stepDepth];
   for (int64_t number = 0; number * stepDepth < depth; ++number) {
     int64_t count = std::min(stepDepth, depth - number * stepDepth);

@@ -24,13 +24,14 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
   let summary = "Rounds weights to a block format";
   let description = [{
     A stored matrix `w` that a linear reads becomes `nn.dequantize(nn.quantize(w))`: what is stored later are the codes,
-    and the IR says what they mean. With 8-bit activations the linear's input is rounded too, by blocks of 32 along its
-    features as it is computed (`nn.dequantize(nn.quantize(x))` with i8 codes and f32 scales), so that products are of
-    integers. Nothing is read: the packer rounds.
+    and the IR says what they mean. With 8-bit activations the linear's input is rounded too, along its features as it
+    is computed, by blocks of 32 where the weight has 8 bits and of 256 where it has fewer
+    (`nn.dequantize(nn.quantize(x))` with i8 codes and f32 scales), so that products are of integers. Nothing is read:
+    the packer rounds.
 
     `parts` says which matrices: `linears`, `experts`, `lm_head` (the linear that makes the result named "logits"),
     `embedding` (tables). A part may name a format of its own, `lm_head=int4`; without one it has `format`, but for the
-    head and the embedding, which have `int8` where `format` has 4 bits. A matrix that two parts read (a tied embedding)
+    head and the embedding, which have `int6` where `format` has 4 bits. A matrix that two parts read (a tied embedding)
     is rounded for both if one of them asks for it, so that it is stored once: in the format that is named for one of
     them (an error if two are), or else in the one with more bits.
 
@@ -38,7 +39,7 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     products; what is stored in MXFP4 stays so. A linear that a router reads is not rounded.
   }];
   let options = [
-    Option<"format", "format", "std::string", "\"int4\"", "int4, int8, mxfp4, nvfp4; groups as in int4-g64, int4-channel">,
+    Option<"format", "format", "std::string", "\"int4\"", "int4, int6, int8, mxfp4, nvfp4; groups as in int4-g64, int4-channel">,
     Option<"activations", "activations", "unsigned", "8", "Bits of the inputs of linears: 8, or 16 for as they are">,
     ListOption<"parts", "parts", "std::string", "What is rounded: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
   ];

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/BlockFormats.h"
 #include "intarsia/Quantize.h"
 #include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,6 +21,11 @@ namespace intarsia::quantize {
 #include "lib/Quantize/Passes.h.inc"
 
 namespace {
+/// Features that share a scale where weights have fewer than 8 bits: a multiplication of each block's sums less, as
+/// ggml has it for its types with K (block_q8_K). What is lost is small beside what rounding the weights loses
+/// (docs/quantization.md); beside weights of 8 bits it would show.
+constexpr int64_t kBlockOfFewBits = 256, kBlockOfEightBits = 32;
+
 /// Whether a value is a matrix of an archive, as stored, transposed or in blocks.
 bool isStoredMatrix(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -129,7 +135,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       return reader->emitError() << "one matrix is " << choice.part << " and " << part << ", and has the formats "
                                  << choice.asked.name << " and " << asked.name
                                  << ": it is stored once, name one format for both";
-    if (asked.isNamed || (!choice.asked.isNamed && asked.format.getCodeBits() > choice.asked.format.getCodeBits()))
+    auto bits = [](const PartFormat &part) { return nn::elementBits(part.format.getElement()); };
+    if (asked.isNamed || (!choice.asked.isNamed && bits(asked) > bits(choice.asked)))
       choice = {asked, part};
     return success();
   }
@@ -152,9 +159,10 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   Value roundedMatrix(Value matrix) { return roundedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
 
   void round(nn::LinearOp linear) {
+    unsigned bits = nn::elementBits(choices.lookup(keyOf(linear.getWeight())).asked.format.getElement());
     linear.getWeightMutable().assign(roundedMatrix(linear.getWeight()));
     if (activations == 8)
-      inputs.round(linear, /*block=*/32);
+      inputs.round(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
   }
 
   /// The weights of experts as rounded; null for what is no weight, or stored in MXFP4 already.

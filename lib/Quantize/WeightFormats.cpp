@@ -26,6 +26,7 @@ struct NamedFormat {
 // Groups of 32 with f16 scales are what most tools for CPUs use (4.5 bits a weight); MXFP4 and NVFP4 fix theirs.
 static constexpr NamedFormat formats[] = {
     {"int4", nn::BlockElement::I4, nn::BlockScale::F16, 32, true},
+    {"int6", nn::BlockElement::I6, nn::BlockScale::F16, 32, true},
     {"int8", nn::BlockElement::I8, nn::BlockScale::F16, 32, true},
     {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
     {"nvfp4", nn::BlockElement::E2M1, nn::BlockScale::E4M3, 16, false},
@@ -34,7 +35,7 @@ static constexpr NamedFormat formats[] = {
 namespace {
 struct NamedPart {
   llvm::StringLiteral name;
-  bool isSensitive; ///< int8 where other weights have 4 bits
+  bool isSensitive; ///< int6 where other weights have 4 bits
 };
 } // namespace
 
@@ -45,7 +46,7 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
   const NamedFormat *format = llvm::find_if(formats, [&](const NamedFormat &known) { return known.name == base; });
   auto unknown = [&](const llvm::Twine &why) {
     return llvm::createStringError("unknown weight format '" + name + "'" + why +
-                                   ": the formats are int4, int8 (also with groups: int4-g64, int4-g128, "
+                                   ": the formats are int4, int6, int8 (also with groups: int4-g64, int4-g128, "
                                    "int4-channel), mxfp4, nvfp4 and none");
   };
   if (format == std::end(formats))
@@ -68,8 +69,8 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
   if (!whole)
     return whole.takeError();
   auto defaultOf = [&](const NamedPart &part) {
-    bool isWidened = part.isSensitive && nn::codeBits(whole->getElement()) == 4;
-    return isWidened ? PartFormat{llvm::cantFail(parseWeightFormat("int8", context)), "int8"}
+    bool isWidened = part.isSensitive && nn::elementBits(whole->getElement()) == 4;
+    return isWidened ? PartFormat{llvm::cantFail(parseWeightFormat("int6", context)), "int6"}
                      : PartFormat{*whole, options.format};
   };
   llvm::StringMap<PartFormat> result;

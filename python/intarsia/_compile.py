@@ -65,7 +65,7 @@ def compile(
         What to generate code for: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
     quantize : str, optional
         The format that weights are rounded to, as ``intarsia-compile --help`` lists them: ``"int4"``, … Without it,
-        weights are kept as they are. Where it has 4 bits, the head and the embedding have ``"int8"``.
+        weights are kept as they are. Where it has 4 bits, the head and the embedding have ``"int6"``.
     kv : str
         Element type of a language model's key/value cache: ``"f16"``, ``"bf16"``, ``"f32"``, …
     output : path, optional

@@ -23,9 +23,10 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
     candidates = []
     if kind == "int8":
         candidates = [largest / np.float32(127)]
-    elif kind == "int4":
+    elif kind in ("int4", "int6"):
         signed = np.where(blocks.min(-1, keepdims=True) == -largest, largest, -largest)
-        candidates = [signed / np.float32(8) * np.float32(factor) for factor in (1, 0.9375)]
+        lowest, factors = {"int4": (8, (1, 0.9375)), "int6": (32, (1,))}[kind]
+        candidates = [signed / np.float32(lowest) * np.float32(factor) for factor in factors]
     elif kind == "nvfp4":
         tensor_scale = np.abs(weight).max() / np.float32(448 * 6)
         for factor in (1, 0.9375, 1.5):
@@ -38,7 +39,7 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
     best, least = None, None
     for scale in candidates:
         if kind.startswith("int"):
-            highest = {"int4": 7, "int8": 127}[kind]
+            highest = {"int4": 7, "int6": 31, "int8": 127}[kind]
             scale = scale.astype(np.float16).astype(np.float32)
             codes = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
         else:
@@ -49,6 +50,11 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
             (numbers, error) if best is None else (np.where(error < least, numbers, best), np.minimum(error, least))
         )
     return best.reshape(rows, -1)[:, :columns].astype(np.float32)
+
+
+def activation_block(name: str) -> int:
+    """Give how many inputs of a linear share a scale where its weight has this format."""
+    return 32 if name.startswith("int8") else 256
 
 
 def round_activations(x: np.ndarray, block: int = 32) -> np.ndarray:

@@ -10,7 +10,7 @@ glossary.npz: tokens int64 [prompts, longest] (padded with 0), lengths int64 [pr
 longest, 4096] (zeros beyond a length), windows int64 [200, 193] of the held-out text.
 glossary.json: prompts, their greedy continuations of 48 tokens, the loss of every window, the perplexity; the
 perplexity with matrices and the inputs of all linears rounded as block_formats.py does, for each format of the linears
-(the table in int8), and for the same format of linears and table; what llama.cpp quantizes and computes with, on the
+(the table in int6, of int8 in int8), and for the same format of linears and table; what llama.cpp quantizes and computes with, on the
 CPU, and its perplexity.
 """
 
@@ -27,7 +27,7 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 import torch
-from block_formats import round_activations, round_weight
+from block_formats import activation_block, round_activations, round_weight
 from gguf_models import as_numbers, write_gguf
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
@@ -45,11 +45,10 @@ PROMPTS = [
 ]
 
 
-FORMATS = ["int4", "int4-g128", "int8", "mxfp4", "nvfp4"]
+FORMATS = ["int4", "int4-g128", "int6", "int8", "mxfp4", "nvfp4"]
 # llama.cpp's formats of a file, and of its table where it is not that which belongs to the former (Q6_K of Q4_0).
 PEERS = {
     "Q4_0": (llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, None),
-    "Q4_0, table in Q8_0": (llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, llama_cpp.GGML_TYPE_Q8_0),
     "Q4_0, table too": (llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, llama_cpp.GGML_TYPE_Q4_0),
     "Q8_0": (llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0, None),
 }
@@ -60,7 +59,10 @@ def rounded_perplexity(name: str, table: str, windows: np.ndarray) -> float:
     model = LlamaForCausalLM.from_pretrained(MODEL, dtype=torch.float32, attn_implementation="eager").eval()
     for module in model.modules():
         if isinstance(module, torch.nn.Linear):
-            module.register_forward_pre_hook(lambda _, inputs: torch.from_numpy(round_activations(inputs[0].numpy())))
+            block = activation_block(table if module is model.lm_head else name)
+            module.register_forward_pre_hook(
+                lambda _, inputs, block=block: torch.from_numpy(round_activations(inputs[0].numpy(), block))
+            )
     seen = set()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -80,7 +82,9 @@ def rounded_perplexity(name: str, table: str, windows: np.ndarray) -> float:
 def rounded(windows: np.ndarray) -> dict[str, object]:
     """Ours in PyTorch with formats of their own for the table, and with one format; llama.cpp's."""
     return {
-        "rounded_perplexity": {name: rounded_perplexity(name, "int8", windows) for name in FORMATS},
+        "rounded_perplexity": {
+            name: rounded_perplexity(name, "int8" if name == "int8" else "int6", windows) for name in FORMATS
+        },
         "rounded_perplexity_of_one_format": {
             name: rounded_perplexity(name, name, windows) for name in ("int4", "mxfp4", "nvfp4")
         },

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from block_formats import round_activations, round_weight
+from block_formats import activation_block, round_activations, round_weight
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,23 +26,27 @@ def logits_of(folder: Path, ids: np.ndarray, name: str) -> np.ndarray:
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
     )
-    routers = set()
+    routers, blocks = set(), {}
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if key.endswith(".gate.weight"):
                 routers.add(parameter.data_ptr())
             elif parameter.ndim > 1:
                 rows = parameter.numpy().reshape(-1, parameter.shape[-1])
-                # The head and the embedding have 8 bits beside 4 of the others.
-                kind = "int8" if key.startswith(("model.embed_tokens", "lm_head")) else name
+                # The head and the embedding have 6 bits beside 4 of the others.
+                kind = "int6" if key.startswith(("model.embed_tokens", "lm_head")) else name
                 parameter.copy_(torch.from_numpy(round_weight(kind, rows).reshape(parameter.shape)))
+                if ".experts." not in key:
+                    blocks[parameter.data_ptr()] = activation_block(kind)
     linear, products = torch.nn.functional.linear, 0
 
     def of_rounded(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         nonlocal products
         if weight.data_ptr() not in routers:
             products += 1
-            x = torch.from_numpy(round_activations(x.detach().numpy().astype(np.float32)))
+            x = torch.from_numpy(
+                round_activations(x.detach().numpy().astype(np.float32), blocks.get(weight.data_ptr(), 32))
+            )
         return linear(x, weight, bias)
 
     torch.nn.functional.linear = of_rounded

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from block_formats import round_activations, round_weight
+from block_formats import activation_block, round_activations, round_weight
 from programs import build, close, normal, product_error
 
 PROGRAM = """
@@ -17,7 +17,18 @@ func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]}) ->
   return %y : tensor<?xNxf32>
 }
 """
-FORMATS = ["int4", "int8", "mxfp4", "nvfp4", "int4-g64", "int4-g128", "int4-channel", "int8-g128", "int8-channel"]
+FORMATS = [
+    "int4",
+    "int6",
+    "int8",
+    "mxfp4",
+    "nvfp4",
+    "int4-g64",
+    "int4-g128",
+    "int4-channel",
+    "int8-g128",
+    "int8-channel",
+]
 # Row counts that take the different ways through the kernels: each number of rows that is unpacked in registers, two
 # passes of those, whole and partial tiles of many, several blocks of those.
 ROWS = [1, 2, 3, 5, 8, 9, 16, 17, 33, 600]
@@ -60,16 +71,16 @@ def test_formats(tools, scratch, name, features, depth):
     weight, bias = weight_of(features, depth), normal(features)
     module = build(tools, scratch / f"{name}-{features}-{depth}", program(features, depth), {"w": weight, "b": bias},
                    "cpu", f"--quantize={name}")  # fmt: skip
-    rounded = round_weight(name, weight)
-    rows = [activations(count, depth) for count in ROWS]
-    results = [check(module["main"], x, rounded, bias) for x in rows]
+    rounded, block = round_weight(name, weight), activation_block(name)
+    rows = [activations(count, depth, block) for count in ROWS]
+    results = [check(module["main"], x, rounded, bias, block) for x in rows]
     assert np.abs(results[-1]).max() > 1
     # A row is the same numbers whatever else is computed with it.
     for x, y in zip(rows, results, strict=True):
         np.testing.assert_array_equal(module["main"](x[-1:])[0], y[-1])
 
 
-@pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
 def test_targets(tools, scratch, name, target):
     features, depth = 40, 160
@@ -77,11 +88,12 @@ def test_targets(tools, scratch, name, target):
     module = build(tools, scratch / f"{name}-{target}", program(features, depth), {"w": weight, "b": bias},
                    f"cpu:{target}", f"--quantize={name}")  # fmt: skip
     for count in (1, 2, 4, 7, 40):
-        check(module["main"], activations(count, depth), round_weight(name, weight), bias)
+        block = activation_block(name)
+        check(module["main"], activations(count, depth, block), round_weight(name, weight), bias, block)
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
-@pytest.mark.parametrize(("name", "lowest", "highest"), [("int4", -8, 7), ("int8", -127, 127)])
+@pytest.mark.parametrize(("name", "lowest", "highest"), [("int4", -8, 7), ("int6", -32, 31), ("int8", -127, 127)])
 def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
     """Codes at the ends of their range, scales that are powers of two: not one bit may be lost."""
     features, depth = 32, 64
@@ -97,7 +109,7 @@ def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
         np.testing.assert_array_equal(module["main"](x[:count]), x[:count] @ weight.T)
 
 
-@pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
+@pytest.mark.parametrize("name", ["int4", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
 def test_activations_as_they_are(tools, scratch, name):
     features, depth = 70, 200
     weight, bias = weight_of(features, depth), normal(features)
@@ -220,7 +232,8 @@ def test_norm_before_and_ops_after(tools, scratch):
     for count in (1, 33):
         x = normal(count, depth)
         normed = (x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5) * gain).astype(np.float32)
-        z = round_activations(normed).astype(np.float64) @ round_weight("int4", weight).T.astype(np.float64) + bias
+        rounded = round_activations(normed, activation_block("int4")).astype(np.float64)
+        z = rounded @ round_weight("int4", weight).T.astype(np.float64) + bias
         close(module["main"](x), z * (0.5 + 0.5 * np.tanh(z / 2)), 2e-4)
 
 
@@ -276,7 +289,7 @@ def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element)
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", ["int4", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
 def test_embedding_and_head_share_a_table(tools, scratch, name):
     rows, features = 70, 72
     text = f"""
@@ -293,12 +306,13 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     module = build(tools, folder, text, {"w": weight}, "cpu", f"--quantize={name}", f"--quantize-parts=lm_head={name}")
     table = round_weight(name, weight)
     ids = np.array([0, 69, 31, 32, 7, 7])
-    x = activations(len(ids), features)
+    block = activation_block(name)
+    x = activations(len(ids), features, block)
     embedded, logits = module["main"](ids, x)
     close(embedded, table[ids], 2e-7 * float(np.abs(table).max()))
-    close(logits, round_activations(x).astype(np.float64) @ table.T, product_error(x, table.T, 64))
+    close(logits, round_activations(x, block).astype(np.float64) @ table.T, product_error(x, table.T, 64))
     # Stored once, as codes alone.
-    bits = {"int4": 4.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
+    bits = {"int4": 4.5, "int6": 6.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
     assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
 
 
@@ -319,10 +333,10 @@ def test_each_part_in_its_own_format(tools, scratch, name):
       return %e, %y, %l : tensor<?x{features}xf32>, tensor<?x{features}xf32>, tensor<?x{rows}xf32>
     }}"""
     flags, formats = {
-        "int4": (["--quantize=int4"], ("int8", "int4", "int8")),
+        "int4": (["--quantize=int4"], ("int6", "int4", "int6")),
         "nvfp4-and-int4": (
             ["--quantize=nvfp4", "--quantize-parts=embedding,linears,lm_head=int4-g64"],
-            ("int8", "nvfp4", "int4-g64"),
+            ("int6", "nvfp4", "int4-g64"),
         ),
         "int8": (["--quantize=int8", "--quantize-parts=linears=int4,lm_head,embedding"], ("int8", "int4", "int8")),
     }[name]
@@ -330,14 +344,15 @@ def test_each_part_in_its_own_format(tools, scratch, name):
     module = build(tools, scratch / name, text, {"t": table, "w": weight, "h": head}, "cpu", *flags)
     ids = np.arange(rows)
     embedded, y, logits = module["main"](ids)
+    blocks = [activation_block(kind) for kind in formats]
     table, weight, head = (
         round_weight(kind, value) for kind, value in zip(formats, (table, weight, head), strict=True)
     )
     close(embedded, table, 2e-7 * float(np.abs(table).max()))
     # Later products are of what the earlier ones computed: codes on an edge may differ by one.
-    expected = round_activations(embedded).astype(np.float64) @ weight.T
+    expected = round_activations(embedded, blocks[1]).astype(np.float64) @ weight.T
     close(y, expected, 0.02 * float(np.abs(expected).max()))
-    expected = round_activations(y).astype(np.float64) @ head.T
+    expected = round_activations(y, blocks[2]).astype(np.float64) @ head.T
     close(logits, expected, 0.02 * float(np.abs(expected).max()))
 
 
@@ -366,7 +381,7 @@ def test_one_matrix_in_two_formats_is_refused(tools, tmp_path):
     for parts in ("lm_head=int4,embedding", "embedding=int4,lm_head", "embedding=int4"):
         tools.run(*arguments, f"--quantize-parts={parts}")
         assert "#nn.block_format<i4, f16, 32, axis = 1>" in (tmp_path / "o").read_text()
-        assert "i8, f16" not in (tmp_path / "o").read_text()
+        assert "i6, f16" not in (tmp_path / "o").read_text()
     tools.run(*arguments)
     assert "i4, f16" not in (tmp_path / "o").read_text()
 
@@ -392,7 +407,7 @@ def test_weights_without_a_code(tools, tmp_path, name, value, text):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--quantize=int5"], "unknown weight format 'int5': the formats are int4, int8"),
+        (["--quantize=int5"], "unknown weight format 'int5': the formats are int4, int6, int8"),
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
         (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),

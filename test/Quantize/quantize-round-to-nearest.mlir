@@ -4,7 +4,7 @@
 // RUN: intarsia-opt %s --split-input-file --intarsia-quantize="format=none" | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=int3" 2>&1 | FileCheck %s --check-prefix=WRONG
 
-// WRONG: error: unknown weight format 'int3': the formats are int4, int8
+// WRONG: error: unknown weight format 'int3': the formats are int4, int6, int8
 // NONE-NOT: nn.quantize
 
 nn.archive @weights {file = "w.safetensors"}
@@ -16,7 +16,7 @@ nn.archive @weights {file = "w.safetensors"}
 // NAMED-LABEL: func.func @step
 func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x96xf32> {nn.name = "logits"}) {
   // CHECK: %[[TABLE:.*]] = nn.weight @weights["table"]
-  // CHECK: %[[CODES:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi8>, tensor<96x2xf16>)
+  // CHECK: %[[CODES:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i6, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi8>, tensor<96x2xf16>)
   // NAMED: nn.quantize %{{.*}} {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<96x64xbf16>)
   // CHECK: %[[ROUNDED:.*]] = nn.dequantize %[[CODES]], %[[SCALES]] {{.*}} -> tensor<96x64xf32>
   // CHECK: %[[ROWS:.*]] = nn.embedding %[[ROUNDED]], %{{.*}} : (tensor<96x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
@@ -26,7 +26,7 @@ func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   %table = nn.weight @weights["table"] : tensor<96x64xbf16>
   %e = nn.embedding %table, %ids : (tensor<96x64xbf16>, tensor<?xi64>) -> tensor<?x64xbf16>
   %x = arith.extf %e : tensor<?x64xbf16> to tensor<?x64xf32>
-  // CHECK: %[[XC:.*]], %[[XS:.*]] = nn.quantize %[[ROWS]] {format = #nn.block_format<i8, f32, 32, axis = 1>}
+  // CHECK: %[[XC:.*]], %[[XS:.*]] = nn.quantize %[[ROWS]] {format = #nn.block_format<i8, f32, 256, axis = 1>}
   // CHECK: %[[X:.*]] = nn.dequantize %[[XC]], %[[XS]]
   // CHECK: nn.quantize %{{.*}} {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x64xf16>)
   // CHECK: nn.linear %[[X]], %{{.*}} : (tensor<?x64xf32>, tensor<64x64xf32>)

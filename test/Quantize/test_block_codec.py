@@ -22,7 +22,7 @@ FLOATS = {
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,
 }
-INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i8": (-128, 127), "u8": (0, 255), "ternary": (-1, 1)}
+INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i6": (-32, 31), "i8": (-128, 127), "u8": (0, 255), "ternary": (-1, 1)}
 SCALES = {
     "f32": np.float32,
     "f16": np.float16,
@@ -58,7 +58,7 @@ class Format:
 
 FORMATS = (
     [Format("i4", scale, block, points) for scale in ("f32", "f16", "bf16") for block in (32, 64, 128, 0) for points in (False, True)]
-    + [Format(element, scale, 32, points) for element in ("u4", "i8", "u8") for scale in ("f32", "f16") for points in (False, True)]
+    + [Format(element, scale, 32, points) for element in ("u4", "i6", "i8", "u8") for scale in ("f32", "f16") for points in (False, True)]
     + [Format("i8", "f32", 0), Format("u8", "bf16", 0, True)]
     + [Format(element, "e8m0", 32) for element in FLOATS]
     + [Format("e2m1", "e4m3", 16), Format("e4m3", "f32", 0), Format("e5m2", "f32", 0)]
@@ -125,7 +125,7 @@ def encode_numbers(form: Format, ratios: np.ndarray, points: np.ndarray | float)
         return codes, NF4[codes]
     low, high = INTEGERS[form.element]
     codes = (np.rint(ratios) + points).clip(low, high)
-    mask = 0xFF if form.element.endswith("8") else 0x0F
+    mask = 0x0F if "4" in form.element or form.element == "ternary" else 0xFF
     return (codes.astype(np.int32) & mask).astype(np.uint8), (codes - points).astype(np.float32)
 
 
@@ -173,8 +173,9 @@ def check(tools, form: Format, values: np.ndarray) -> None:
     else:
         largest = {"nf4": 1.0, **{name: high for name, (_, high) in INTEGERS.items()}}
         chosen = peaks / np.float32(largest.get(form.element) or ml_dtypes.finfo(FLOATS[form.element]).max)
-        if form.element == "i4":
-            chosen = peaks / np.where(padded.min(axis=2) == -peaks, np.float32(8), np.float32(-8))
+        if form.element in ("i4", "i6"):
+            lowest = np.float32(INTEGERS[form.element][0])
+            chosen = peaks / np.where(padded.min(axis=2) == -peaks, -lowest, lowest)
         if form.scale == "e4m3" or form.element == "i4":
             chosen = best_scales(form, chosen, padded, encoded.tensor_scale)
     expected_scales = chosen.astype(SCALES[form.scale])
@@ -186,7 +187,7 @@ def check(tools, form: Format, values: np.ndarray) -> None:
     points = np.zeros_like(scales)
     if form.zero_points:
         points = np.where(scales == 0, 0, np.rint(np.float32(low) - smallest / scales)).clip(low, high)
-        mask = 0xFF if form.element.endswith("8") else 0x0F
+        mask = 0x0F if "4" in form.element or form.element == "ternary" else 0xFF
         same(encoded.zero_points, (points.astype(np.int32) & mask).astype(np.uint8), "zero points")
     ratios = np.where(scales[..., None] == 0, np.float32(0), padded / scales[..., None])
     codes, numbers = encode_numbers(form, ratios, points[..., None].astype(np.float32))

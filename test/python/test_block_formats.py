@@ -28,7 +28,7 @@ NF4 = np.array(
     ],
     np.float32,
 )  # fmt: skip
-INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i8": (-128, 127), "u8": (0, 255)}
+INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i6": (-32, 31), "i8": (-128, 127), "u8": (0, 255)}
 SCALES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
@@ -43,9 +43,15 @@ def numbers(element: str) -> np.ndarray:
         return np.arange(1 << bits, dtype=np.uint8).view(kind).astype(np.float32)
     if element == "nf4":
         return NF4
-    bits = 8 if element.endswith("8") else 4
+    bits = int(element[1])
     codes = np.arange(1 << bits)
     return np.where((codes >= 1 << (bits - 1)) & (element[0] == "i"), codes - (1 << bits), codes).astype(np.float32)
+
+
+def codes_of(element: str) -> np.ndarray:
+    """The codes of those numbers, uint8: six bits lie in eight, integers with their sign."""
+    codes = np.arange(len(numbers(element)), dtype=np.uint8)
+    return numbers(element).astype(np.int8).view(np.uint8) if element == "i6" else codes
 
 
 def same(actual: np.ndarray, expected: np.ndarray) -> None:
@@ -114,13 +120,11 @@ def test_decode_nvfp4(compile_reference) -> None:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("element", ["i4", "u4", "i8", "u8", "nf4", "ternary"])
+@pytest.mark.parametrize("element", ["i4", "u4", "i6", "i8", "u8", "nf4", "ternary"])
 def test_decode_groups(compile_reference, element: str, scale: str) -> None:
     block = {"nf4": 64, "ternary": 128}.get(element, 32)
     values = np.array([0, 1, -1] * 2, np.float32) if element == "ternary" else numbers(element)
-    codes = np.tile(
-        np.array([0, 1, 15] * 2, np.uint8) if element == "ternary" else np.arange(len(values), dtype=np.uint8), (4, 1)
-    )
+    codes = np.tile(np.array([0, 1, 15] * 2, np.uint8) if element == "ternary" else codes_of(element), (4, 1))
     blocks = -(-codes.shape[1] // block)
     scales = np.random.default_rng(0).normal(size=(4, blocks)).astype(SCALES[scale])
     actual = dequantize(compile_reference, f"{element}, {scale}, {block}", codes, storage(element), scales, scale)
@@ -130,13 +134,14 @@ def test_decode_groups(compile_reference, element: str, scale: str) -> None:
 @pytest.mark.parametrize("element", INTEGERS)
 def test_decode_zero_points(compile_reference, element: str) -> None:
     values = numbers(element)
-    codes = np.tile(np.arange(len(values), dtype=np.uint8), (16, 1))
+    codes = np.tile(codes_of(element), (16, 1))
     random = np.random.default_rng(1)
     scales = random.normal(size=(16, 1)).astype(np.float32)
     points = random.integers(0, len(values), (16, 1)).astype(np.uint8)
     actual = dequantize(
-        compile_reference, f"{element}, f32, 0", codes, storage(element), scales, "f32", zero_points=points
-    )
+        compile_reference, f"{element}, f32, 0", codes, storage(element), scales, "f32",
+        zero_points=codes_of(element)[points],
+    )  # fmt: skip
     same(actual, scales * (values[None, :] - values[points]))
 
 
@@ -278,12 +283,13 @@ def test_encode_integers(compile_reference, element: str, scale: str) -> None:
     codes, scales = quantize(compile_reference, f"{element}, {scale}, 32", values, storage(element), 4, scale)
     peaks = np.abs(values).reshape(64, 4, 32).max(axis=2)
     expected = (peaks / np.float32(high)).astype(SCALES[scale])
-    if element == "i4":
-        # The number with the largest magnitude, whatever its sign, is brought to -8.
-        lowest = np.where(values.reshape(64, 4, 32).min(axis=2) == -peaks, np.float32(8), np.float32(-8))
+    if element in ("i4", "i6"):
+        # The number with the largest magnitude, whatever its sign, is brought to the lowest.
+        lowest = np.where(values.reshape(64, 4, 32).min(axis=2) == -peaks, np.float32(-low), np.float32(low))
+        factors = (1, 0.9375) if element == "i4" else (1,)
         expected = least_error(
             values.reshape(64, 4, 32),
-            [(peaks / lowest * np.float32(factor)).astype(SCALES[scale]) for factor in (1, 0.9375)],
+            [(peaks / lowest * np.float32(factor)).astype(SCALES[scale]) for factor in factors],
             np.float32(1),
             lambda ratios: np.rint(ratios).clip(low, high),
         )

@@ -47,17 +47,17 @@ struct Flags {
                "trained for first)")};
   cl::opt<std::string> quantize{
       "quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
-      cl::desc("Round stored matrices to this format: int4, int8 (also int4-g64, int4-g128, int4-channel), mxfp4, "
-               "nvfp4, none (default)")};
+      cl::desc("Round stored matrices to this format: int4, int6, int8 (also int4-g64, int4-g128, int4-channel), "
+               "mxfp4, nvfp4, none (default)")};
   cl::opt<unsigned> quantizeActivations{
       "quantize-activations", cl::init(8), cl::value_desc("bits"), cl::cat(category),
-      cl::desc("Inputs of linears with rounded weights: 8 bits, by blocks of 32 as they are computed (default), or 16: "
-               "as they are")};
+      cl::desc("Inputs of linears with rounded weights: 8 bits, by blocks of 32 (256 where weights have fewer than "
+               "8) as they are computed (default), or 16: as they are")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
       cl::desc("What --quantize rounds: linears, experts, lm_head, embedding (default: all of them), each alone or "
                "with a format "
-               "of its own: linears,lm_head=int4. Without one, the head and the embedding have int8 where --quantize "
+               "of its own: linears,lm_head=int4. Without one, the head and the embedding have int6 where --quantize "
                "has 4 bits")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
