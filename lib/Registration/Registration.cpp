@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Registration.h"
 
+#include "dialects/Agent/Agent.h"
+#include "dialects/Fleet/Fleet.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse.h"
@@ -19,7 +21,7 @@
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NnDialect, rt::RtDialect>();
+  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect>();
 }
 
 void intarsia::registerIntarsiaPasses() {
