@@ -69,6 +69,7 @@ def Agent_Value : AnyTypeOf<[Agent_Text, Agent_Image, Agent_Audio, Agent_Video, 
 def Agent_AnyValue : AnyTypeOf<[Agent_Text, Agent_Image, Agent_Audio, Agent_Video, Agent_Data, Agent_Vector,
                                 Agent_Features, Agent_Cache]>;
 def Agent_Prompt : AnyTypeOf<[Agent_Text, Agent_Features]>;
+def Agent_Promptable : AnyTypeOf<[Agent_Text, Agent_Image, Agent_Audio, Agent_Video, Agent_Data, Agent_Features]>;
 
 //===-- Attributes --------------------------------------------------------------------------------------------===//
 

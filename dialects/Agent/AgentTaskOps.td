@@ -20,13 +20,14 @@ class Agent_Task<string mnemonic, dag parameters, list<Trait> traits = []>
 
 //===-- Tasks as users write them -----------------------------------------------------------------------------===//
 
-def Agent_LlmOp : Agent_Task<"llm", (ins FlatSymbolRefAttr:$model, Variadic<Agent_Value>:$inputs,
+def Agent_LlmOp : Agent_Task<"llm", (ins FlatSymbolRefAttr:$model, Variadic<Agent_Promptable>:$inputs,
                                          OptionalAttr<Agent_AmountAttr>:$size,
                                          OptionalAttr<I64Attr>:$instruction_tokens, UnitAttr:$shared_instructions)> {
   let summary = "A language model answers";
   let description = [{
     The prompt is `instruction_tokens` that are the same for each request, then the inputs in their order. With
-    `shared_instructions` their cache is kept between requests. Inputs that are no text go through the model's encoders.
+    `shared_instructions` their cache is kept between requests. Inputs that are neither text nor features go through the
+    model's encoders.
 
     ```mlir
     %a = agent.llm @llama70b(%q, %docs) produces <300 tokens, p95 = 700, max = 1024> {instruction_tokens = 250 : i64}

@@ -12,6 +12,7 @@
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse.h"
 #include "intarsia/Lower.h"
+#include "intarsia/Plan.h"
 #include "intarsia/Quantize.h"
 #include "intarsia/Target.h"
 #include "mlir/InitAllDialects.h"
@@ -25,11 +26,13 @@ void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
 }
 
 void intarsia::registerIntarsiaPasses() {
+  registerPlanPasses();
   registerQuantizePasses();
   registerFusePasses();
   registerLowerPasses();
   registerTargetPasses();
   registerAnalysisTestPasses();
+  registerPlanTestPasses();
 }
 
 void intarsia::hideLibraryFlags() {
