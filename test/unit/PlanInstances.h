@@ -59,7 +59,8 @@ public:
       piece.extraReplicas = p.queueing ? between(0, 2) : 3;
       bool streams = chance(0.5);
       if (percentile) {
-        if (chance(0.4))
+        // Few enough that no distribution has more atoms than are kept exactly.
+        if (chance(0.4) && ++spread <= 3)
           piece.shape = Shape::discrete({{real(0.3, 0.9), 0.75}, {real(1.1, 3), 0.25}});
       } else if (p.queueing && chance(0.5)) {
         piece.shape = Shape::exponential();
@@ -122,7 +123,7 @@ public:
                         Objective::Latency, Objective::JoulesPerRequest, Objective::GramsPerRequest});
     if (!rated && p.objective == Objective::DollarsPerHour)
       p.objective = Objective::DollarsPerRequest;
-    shrink(p, assignments);
+    shrink(p, percentile ? assignments / 6 : assignments);
     bounds(p);
     return p;
   }
@@ -130,6 +131,7 @@ public:
 private:
   std::mt19937_64 engine;
   bool percentile = false;
+  int spread = 0;
 
   // Not from <random>'s distributions, whose results differ between libraries.
   double unit() { return double(engine() >> 11) * 0x1.0p-53; }
@@ -322,21 +324,21 @@ private:
         p.agents[a].level.tokenMs = real(12, 40);
     }
     for (size_t k = 0; k < p.pools.size(); ++k)
-      if (chance(0.6))
-        p.pools[k].devices = int64_t(quantile(uses[k], real(0.3, 0.95)) * real(0.9, 1.3));
+      if (chance(0.5))
+        p.pools[k].devices = int64_t(quantile(uses[k], real(0.5, 0.98)) * real(0.95, 1.3));
     for (size_t l = 0; l < p.links.size(); ++l)
-      if (chance(0.2))
+      if (chance(0.12))
         if (double used = quantile(linkUses[l], real(0.5, 0.95)); used > 0) {
           // Times follow from the bandwidth, so a slower link must not undo the bound above: latency takes the place.
           double before = p.links[l].gigabytesPerSecond;
           p.links[l].gigabytesPerSecond = std::min(before, used * real(0.8, 1.2));
         }
     if (chance(0.2))
-      p.dollarsPerHourCap = quantile(dollars, real(0.05, 0.6));
+      p.dollarsPerHourCap = quantile(dollars, real(0.1, 0.7));
     if (chance(0.2))
-      p.wattsCap = quantile(watts, real(0.05, 0.6)) * 1.0000003;
+      p.wattsCap = quantile(watts, real(0.15, 0.8)) * 1.0000003;
     if (chance(0.1))
-      p.gramsPerHourCap = quantile(grams, real(0.05, 0.6)) * 1.0000003;
+      p.gramsPerHourCap = quantile(grams, real(0.15, 0.8)) * 1.0000003;
     p.dollarsPerHourCap *= 1.0000003;
     if (!p.previous.empty())
       p.moveCost = quantile(objectives, 0.5) * real(0.001, 0.1);

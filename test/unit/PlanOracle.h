@@ -62,6 +62,7 @@ public:
   explicit Oracle(const PlacementProblem &problem) : p(problem) {
     rate.assign(p.pieces.size(), 0.0);
     work.assign(p.pieces.size(), 0.0);
+    squares.assign(p.pieces.size(), 0.0);
     perRequest.assign(p.pieces.size(), 0.0);
     edgeRate.assign(p.edges.size(), 0.0);
     edgePerRequest.assign(p.edges.size(), 0.0);
@@ -99,6 +100,8 @@ public:
       double both = first + later;
       rate[region.piece] += perSecond;
       work[region.piece] += perSecond * scale / both;
+      squares[region.piece] += perSecond * region.timeScale * region.timeScale *
+                               (first + later * region.laterTurnScale * region.laterTurnScale) / both;
       perRequest[region.piece] += perMean * scale / both;
       edges(region.entryEdges, 1);
       break;
@@ -173,6 +176,8 @@ public:
     double variation = choice.firstOutputMs && first < choice.milliseconds
                            ? variationOf(p.pieces[piece].shape) * std::pow(1 - first / choice.milliseconds, 2)
                            : variationOf(p.pieces[piece].shape);
+    // The second moment of a service time over its squared mean, less one: spread times different scales.
+    variation = (1 + variation) * (squares[piece] / rate[piece]) / (scale * scale) - 1;
     replica.wait = waits * choice.milliseconds * scale / (servers - load) * (1 + variation) / 2;
     return replica;
   }
@@ -232,7 +237,8 @@ public:
     double first, end;
   };
 
-  Verdict judge(const Placements &plan) const {
+  /// Latencies are left out where the structure does not hold, or other costs reach `worthBelow`.
+  Verdict judge(const Placements &plan, double worthBelow = 1e300) const {
     Verdict verdict;
     std::vector<Replica> replicas;
     double perHour = 0, watts = 0, grams = 0, dollarsEach = 0, joulesEach = 0, gramsEach = 0;
@@ -304,14 +310,7 @@ public:
         pools.insert(pool(piece));
       verdict.structureHolds &= pools.size() == members.size();
     }
-    for (auto &agent : p.agents) {
-      auto [first, end] = latency(agent, replicas, ways);
-      verdict.firstOutput.push_back(first), verdict.endToEnd.push_back(end);
-    }
     verdict.dollarsPerHour = perHour, verdict.grams = grams;
-    double mean = 0;
-    for (size_t a = 0; a < p.agents.size(); ++a)
-      mean += share[a] * verdict.endToEnd[a];
     switch (p.objective) {
     case Objective::DollarsPerHour:
       verdict.objective = perHour;
@@ -326,10 +325,19 @@ public:
       verdict.objective = total > 0 ? grams / 3600 / total : gramsEach;
       break;
     case Objective::Latency:
-      verdict.objective = mean;
       break;
     }
     verdict.objective += moves * p.moveCost;
+    if (!verdict.structureHolds || verdict.objective >= worthBelow) {
+      verdict.structureHolds = false;
+      return verdict;
+    }
+    for (size_t a = 0; a < p.agents.size(); ++a) {
+      auto [first, end] = latency(p.agents[a], replicas, ways);
+      verdict.firstOutput.push_back(first), verdict.endToEnd.push_back(end);
+      if (p.objective == Objective::Latency)
+        verdict.objective += share[a] * end;
+    }
     return verdict;
   }
 
@@ -398,7 +406,7 @@ public:
     return {percentile(firsts), percentile(ends)};
   }
 
-  std::vector<double> rate, work, perRequest, edgeRate, edgePerRequest, share;
+  std::vector<double> rate, work, squares, perRequest, edgeRate, edgePerRequest, share;
   double total = 0;
 
 private:

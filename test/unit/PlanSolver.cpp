@@ -77,7 +77,7 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     double best = unlimited;
     oracle.forAll([&](const Placements &plan) {
       ++plans;
-      auto verdict = oracle.judge(plan);
+      auto verdict = oracle.judge(plan, best);
       if (verdict.objective < best && oracle.holds(verdict))
         best = verdict.objective;
     });
@@ -85,6 +85,12 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     SolveOptions options;
     options.prune = options.bound = seed % 2;
     SolveResult result = solved(problem, options);
+    if (std::getenv("INTARSIA_PLAN_VERBOSE"))
+      for (auto &of : result.evaluation.agents)
+        std::printf("exact %d ", of.exact);
+    if (std::getenv("INTARSIA_PLAN_VERBOSE"))
+      std::printf("seed %lu: %.3f s, %d MILPs, %d cuts, %zu pieces\n", (unsigned long)seed, result.statistics.seconds,
+                  result.statistics.milpSolves, result.statistics.percentileCuts, problem.pieces.size());
     if (best == unlimited) {
       EXPECT_EQ(result.status, SolveResult::Status::Infeasible) << "seed " << seed;
       continue;

@@ -198,6 +198,9 @@ Lagrangian::Step Lagrangian::evaluate() {
     for (auto &neighbor : after[piece])
       for (auto [sum, value] : zip(given, neighbor.first ? toFrom[neighbor.pair] : toTo[neighbor.pair]))
         sum += value;
+    // Around a cycle those before may leave nothing that fits; the piece then minds only those after it.
+    if (leastOf(given) == unlimited)
+      given = potential;
     int bestGroup = int(std::min_element(given.begin(), given.end()) - given.begin());
     double bestCost = unlimited;
     for (auto [option, cost] : enumerate(optionCosts[piece]))
