@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Time of planning: intarsia-bench-plan [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5] [--limit=60]
+// Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5] [--limit=60]
 // [--gap=1e-6] [--queueing]. Prints seconds of this process (user and wall), the gap and where the time went, and
 // medians. Instances: agents of chains and forks over models of unlike size, a fleet whose dear pools are fast and
 // whose scarce ones bind, half of the pools rented by the node, service levels of 1.15 to 1.5 times the least possible.
@@ -172,7 +172,7 @@ int main(int count, char **arguments) {
     else if (value("--queueing"))
       settings.queueing = true;
     else
-      return std::fprintf(stderr, "intarsia-bench-plan: unknown argument %s\n", arguments[i]), 1;
+      return std::fprintf(stderr, "intarsia-bench-plan-solve: unknown argument %s\n", arguments[i]), 1;
   }
   std::vector<double> users, walls, gaps;
   for (int seed = settings.firstSeed; seed < settings.firstSeed + settings.seeds; ++seed) {
