@@ -86,10 +86,10 @@ public:
     Figure figure;
     figure.value = *number;
     for (auto [key, into] : {std::pair("source", &figure.source), std::pair("date", &figure.date)}) {
-      Expected<std::string> text = word(node, key);
-      if (!text)
-        return at(node, name + ": " + toString(text.takeError()) + ": every figure says where it is from and when");
-      *into = *text;
+      const YamlNode *text = node.find(key);
+      if (!text || text->scalar.empty())
+        return at(node, name + ": '" + key + "' is missing: every figure says where it is from and when");
+      *into = text->scalar;
     }
     if (const YamlNode *unsure = node.find("unsure")) {
       if (unsure->scalar != "true" && unsure->scalar != "false")
