@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Fits the figures of the serving cost formula to the measured tables of catalogue/serving.
+
+Writes catalogue/efficiency/serving.yaml and serving-splitwise.yaml, which become part of the program at the next build,
+and beside each the errors of a cross-validation that leaves one (model, system) pair out at a time (*-errors.csv). The
+formula is the compiler's (lib/Cost/ServingCost.cpp, through intarsia-serving-fit.so); what is measured, left out and
+repaired is in serving_rows.py.
+
+Every figure has a prior: what a data sheet's share, a kernel's time or a factor plausibly is. It keeps figures that few
+rows determine where they mean something, and generalizes better to a pair that was not seen.
+
+usage: fit_serving.py [--build=build/dev] [--plot=build/serving.png] [--no-write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+from serving_rows import ROOT, Formula, Row, Table, serving_rows, splitwise_rows
+
+EFFICIENCY = ROOT / "catalogue/efficiency"
+ENGINES = ("trtllm", "vllm", "sglang")
+# A residual of this size is usual: beyond it a row counts linearly, not squared.
+USUAL_ERROR = 0.15
+# A prior counts like so many rows of 400.
+PRIOR_WEIGHT = 4.0
+
+# Median and, as a logarithm, the width of what is plausible; a width of 0 fixes the figure.
+Prior = tuple[float, float]
+DECODE_PRIORS: dict[str, Prior] = {
+    "layer_us": (36, 0.5),  # about ten kernels
+    "expert_layer_us": (25, 0.5),
+    "latent_layer_us": (12, 0.5),
+    "linear_layer_us": (20, 0.5),
+    "selected_layer_us": (60, 0.5),
+    "biased_layer_us": (10, 0.5),
+    "layer_factor": (1, 0.2),
+    "hopper_factor": (1.1, 0.2),
+    "ampere_factor": (1, 0),
+    "slow_build_factor": (1.2, 0.2),
+    "step_us": (500, 0.5),
+    "sequence_us": (15, 0.5),
+    "sequence_factor": (1, 0.3),
+    "dense_bandwidth": (0.82, 0.15),
+    "expert_bandwidth": (0.7, 0.15),
+    "cache_bandwidth": (0.65, 0.2),
+    "blackwell_bandwidth": (1, 0.1),
+    "four_bit_bandwidth": (0.85, 0.2),
+    "four_bit_expert_bandwidth": (1, 0.2),
+    "dequantized_bandwidth": (0.85, 0.2),
+    "sixteen_bit_compute": (0.65, 0.15),
+    "eight_bit_compute": (0.5, 0.15),
+    "four_bit_compute": (0.4, 0.2),
+    "attention_compute": (0.45, 0.3),
+    "blackwell_compute": (1, 0.1),
+    "expert_compute": (0.6, 0.2),
+    "collective_us": (5, 0.4),
+    "collective_factor": (1, 0.2),
+    "network_us": (15, 0.5),
+    "link_efficiency": (0.6, 0.2),
+    "all_to_all_factor": (1, 0.3),
+    "prefill_layer_us": (30, 0.5),
+    "interference": (1, 0.2),
+    "data_parallel_imbalance": (1.1, 0.15),
+    "expert_parallel_imbalance": (1.1, 0.15),
+    "expert_dispersion": (0.5, 0.5),
+    "blend": (1.08, 0.1),
+    "one_phase_factor": (1, 0.1),
+}
+FIRST_PRIORS: dict[str, Prior] = {
+    "first.overhead_us": (30000, 0.5),
+    "first.overhead_factor": (1, 0.4),
+    "first.layer_us": (400, 0.5),
+    "first.expert_layer_us": (400, 0.7),
+    "first.latent_layer_us": (200, 0.7),
+    "first.linear_layer_us": (400, 0.7),
+    "first.selected_layer_us": (400, 0.7),
+    "first.layer_factor": (1, 0.4),
+    "first.sixteen_bit_compute": (0.65, 0.15),
+    "first.eight_bit_compute": (0.5, 0.15),
+    "first.four_bit_compute": (0.4, 0.2),
+    "first.attention_compute": (0.45, 0.3),
+    "first.blackwell_compute": (1, 0.1),
+    "first.expert_compute": (0.6, 0.2),
+    "first.bandwidth": (0.7, 0.2),
+    "first.link_efficiency": (0.5, 0.2),
+    "first.wait": (0.1, 0.5),
+    "first.one_phase_us": (30000, 0.7),
+    "first.slow_build_factor": (1, 0.2),
+    "first.power_cap_factor": (1, 0),
+    "first.long_slowdown": (0, 0),
+    "first.long_tokens": (4096, 0),
+}
+# An engine of 2023: kernels one by one from Python, so fixed times are tens of times longer; no experts, no Blackwell.
+SPLITWISE_DECODE_PRIORS = DECODE_PRIORS | {
+    "layer_us": (400, 0.7),
+    "biased_layer_us": (100, 0.7),
+    "hopper_factor": (1, 0),
+    "ampere_factor": (1.3, 0.3),
+    "layer_factor": (1, 0),
+    "sequence_factor": (1, 0),
+    "collective_factor": (1, 0),
+    "interference": (1, 0),
+    "sequence_us": (100, 1.0),
+    "blend": (3, 0.5),
+    "one_phase_factor": (1, 0),
+    "slow_build_factor": (1, 0),
+    "blackwell_bandwidth": (1, 0),
+    "blackwell_compute": (1, 0),
+}
+SPLITWISE_FIRST_PRIORS = FIRST_PRIORS | {
+    "first.overhead_factor": (1, 0),
+    "first.layer_factor": (1, 0),
+    "first.slow_build_factor": (1, 0),
+    "first.blackwell_compute": (1, 0),
+    "first.power_cap_factor": (1.2, 0.3),
+    "first.long_slowdown": (0.5, 1.0),
+    "first.long_tokens": (4096, 0.5),
+}
+
+
+def is_efficiency(name: str) -> bool:
+    last = name.rsplit(".", 1)[-1]
+    return (last.endswith(("_compute", "_bandwidth", "_efficiency")) or last == "bandwidth") and not any(
+        word in last for word in ("blackwell", "expert_compute", "four_bit_bandwidth", "four_bit_expert", "dequantized")
+    )
+
+
+@dataclass
+class Problem:
+    """Figures to fit by name, with priors, to rows of one kind."""
+
+    formula: Formula
+    names: list[str]  # free ones
+    medians: NDArray[np.float64]  # logarithms
+    widths: NDArray[np.float64]
+    base: NDArray[np.float64]  # all figures, in the formula's order
+
+    @staticmethod
+    def make(formula: Formula, priors: dict[str, Prior], engines: tuple[str, ...], base: dict[str, float]) -> Problem:
+        figures = np.ones(len(formula.names))
+        names, medians, widths = [], [], []
+        for index, name in enumerate(formula.names):
+            stem, _, engine = name.rpartition(".")
+            of_engine = engine in (*ENGINES, "splitwise")
+            if of_engine and engine not in engines:
+                continue
+            prior = priors.get(stem if of_engine else name)
+            if prior is None:
+                figures[index] = base.get(name, 1.0)
+                continue
+            figures[index] = prior[0]
+            if prior[1] > 0:
+                names.append(name)
+                medians.append(np.log(prior[0]))
+                widths.append(prior[1])
+        return Problem(formula, names, np.array(medians), np.array(widths), figures)
+
+    def figures(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        figures = self.base.copy()
+        for name, value in zip(self.names, values, strict=True):
+            figures[self.formula.names.index(name)] = np.exp(value)
+        return figures
+
+    def fit(self, table: Table, start: NDArray[np.float64] | None = None, steps: int = 60) -> NDArray[np.float64]:
+        """Give the logarithms of the free figures that explain the table best."""
+        measured = np.log(table.measured)
+        weight = PRIOR_WEIGHT * np.sqrt(len(table.rows) / 400)
+
+        def residuals(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            errors = (np.log(table.predict(self.figures(values))) - measured) / USUAL_ERROR
+            return np.concatenate([errors, weight * (values - self.medians) / self.widths])
+
+        upper = np.array([np.log(1.0) if is_efficiency(name) else np.inf for name in self.names])
+        start = np.minimum(self.medians if start is None else start, upper - 1e-3)
+        found = least_squares(
+            residuals,
+            start,
+            bounds=(-np.inf, upper),
+            loss="soft_l1",
+            x_scale="jac",
+            max_nfev=steps,
+            xtol=1e-6,
+            ftol=1e-6,
+        )
+        return found.x
+
+    def leave_one_out(self, table: Table, start: NDArray[np.float64], only: str | None = None) -> NDArray[np.float64]:
+        """Predict each (model, system) pair with figures fitted to the others, in milliseconds; NaN for pairs not asked."""
+        predicted = np.full(len(table.rows), np.nan)
+        for group in [only] if only else np.unique(table.groups):
+            left_out = table.groups == group
+            values = self.fit(table.subset(~left_out), start, steps=30)
+            predicted[left_out] = table.subset(left_out).predict(self.figures(values))
+        return predicted
+
+
+def errors(predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.abs(predicted / measured - 1)
+
+
+def report(name: str, error: NDArray[np.float64]) -> None:
+    print(
+        f"{name:44} {len(error):5} rows  median {np.median(error):6.1%}  mean {error.mean():6.1%}  "
+        f"90 % below {np.quantile(error, 0.9):6.1%}",
+        flush=True,
+    )
+
+
+def residual_summary(predicted: NDArray[np.float64], table: Table) -> dict[str, object]:
+    """Spread of ln(predicted / measured) between and within pairs, robust against the few rows that nothing explains."""
+    logs = np.log(predicted / table.measured)
+    groups = np.unique(table.groups)
+    middles = np.array([np.median(logs[table.groups == group]) for group in groups])
+    within = np.concatenate([logs[table.groups == group] - m for group, m in zip(groups, middles, strict=True)])
+
+    def spread(values: NDArray[np.float64]) -> float:
+        return float(1.4826 * np.median(np.abs(values - np.median(values))))
+
+    return {
+        "rows": len(logs),
+        "groups": len(groups),
+        "group_spread": round(spread(middles), 4),
+        "row_spread": round(spread(within), 4),
+        "quantiles": [round(float(q), 4) for q in np.quantile(logs, np.arange(1, 20) / 20)],
+    }
+
+
+@dataclass
+class Part:
+    """One kind of piece: its rows, figures, and predictions."""
+
+    kind: str
+    problem: Problem
+    table: Table
+    values: NDArray[np.float64]
+    inside: NDArray[np.float64]
+    outside: NDArray[np.float64]
+
+
+def run_part(kind: str, problem: Problem, rows: list[Row]) -> Part:
+    table = problem.formula.table(rows)
+    values = problem.fit(table)
+    inside = table.predict(problem.figures(values))
+    return Part(kind, problem, table, values, inside, problem.leave_one_out(table, values))
+
+
+def write_yaml(path: Path, parts: list[Part], engines: tuple[str, ...], generations: tuple[str, ...]) -> None:
+    undetermined = []
+    figures: dict[str, float] = {}
+    for part in parts:
+        all_figures = part.problem.figures(part.values)
+        # A figure that no row of the table moves stays at its prior.
+        for i, name in enumerate(part.problem.names):
+            moved = part.values.copy()
+            moved[i] += 0.01
+            if np.abs(np.log(part.table.predict(part.problem.figures(moved)) / part.inside)).max() < 1e-4:
+                undetermined.append(name)
+        for name, value in zip(part.problem.formula.names, all_figures, strict=True):
+            engine = name.rpartition(".")[2]
+            if (part.kind == "first_token") != name.startswith("first.") or (
+                engine in (*ENGINES, "splitwise") and engine not in engines
+            ):
+                continue
+            figures[name] = value
+    lines = [
+        "# Written by bench/fit_serving.py from the tables of catalogue/serving. Times in microseconds, efficiencies as",
+        "# shares of the catalogue's peaks, factors without unit; ServingFigures in intarsia/ServingCost.h says of what.",
+    ]
+    if undetermined:
+        lines += ["# No measured row determines, so priors stand for:"]
+        lines += [f"#   {name}" for name in undetermined]
+    lines += [f"engines: [{', '.join(engines)}]", f"generations: [{', '.join(generations)}]", "figures:"]
+    lines += [f"  {name}: {float(f'{value:.5g}'):g}" for name, value in figures.items()]
+    lines += ["# ln(predicted / measured) of rows whose (model, system) was left out of the fit."]
+    lines += ["residuals:"]
+    for part in parts:
+        lines += [f"  {part.kind}:"]
+        for key, value in residual_summary(part.outside, part.table).items():
+            text = "[" + ", ".join(f"{v:g}" for v in value) + "]" if isinstance(value, list) else value
+            lines += [f"    {key}: {text}"]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_errors(path: Path, parts: list[Part]) -> None:
+    with path.open("w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["kind", "group", "rows", "left_out_median", "left_out_mean", "fitted_median", "fitted_mean"])
+        for part in parts:
+            outside, inside = errors(part.outside, part.table.measured), errors(part.inside, part.table.measured)
+            names = ["all", *np.unique(part.table.groups)]
+            for name in names:
+                mask = np.full(len(outside), True) if name == "all" else part.table.groups == name
+                figures = [f(e[mask]) for e in (outside, inside) for f in (np.median, np.mean)]
+                out.writerow([part.kind, name, int(mask.sum()), *(f"{value:.4f}" for value in figures)])
+
+
+def plot(path: Path, parts: list[Part]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 2, figsize=(13, 12))
+    for axis, part in zip(axes.flat, parts, strict=True):
+        systems = np.array([row.system for row in part.table.rows])
+        for system in np.unique(systems):
+            mask = systems == system
+            axis.loglog(part.table.measured[mask], part.outside[mask], ".", markersize=3, label=system)
+        ends = np.array([part.table.measured.min(), part.table.measured.max()])
+        axis.loglog(ends, ends, "k-", linewidth=0.8)
+        for factor in (0.8, 1.25):
+            axis.loglog(ends, ends * factor, "k:", linewidth=0.6)
+        error = errors(part.outside, part.table.measured)
+        axis.set_title(
+            f"{'Splitwise' if part.table.rows[0].mode == 'splitwise' else 'serving'}: {part.kind}, left out: median {np.median(error):.1%}, mean {error.mean():.1%}"
+        )
+        axis.set_xlabel("measured ms")
+        axis.set_ylabel("predicted ms, its (model, system) left out")
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    print(f"wrote {path}")
+
+
+def serving_problems(formula: Formula) -> list[tuple[str, Problem]]:
+    return [
+        ("decode", Problem.make(formula, DECODE_PRIORS, ENGINES, {})),
+        ("first_token", Problem.make(formula, FIRST_PRIORS, ENGINES, {"ampere_factor": 1.0})),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
+    parser.add_argument("--plot", type=Path, default=ROOT / "build/serving.png")
+    parser.add_argument("--no-write", action="store_true", help="print errors only")
+    options = parser.parse_args()
+    formula = Formula(options.build / "lib/intarsia-serving-fit.so")
+
+    parts = [
+        run_part(kind, problem, rows)
+        for (kind, problem), rows in zip(serving_problems(formula), serving_rows(), strict=True)
+    ]
+    print("leave-one-(model, system)-out errors; deepseek-r1 and -v3 together")
+    for part in parts:
+        outside, inside = errors(part.outside, part.table.measured), errors(part.inside, part.table.measured)
+        report(f"{part.kind}", outside)
+        for mode in ("agg", "disagg"):
+            report(f"  {mode}", outside[[row.mode == mode for row in part.table.rows]])
+        report("  (of the fit itself)", inside)
+        for group in np.unique(part.table.groups):
+            report(f"    {group}", outside[part.table.groups == group])
+
+    later, first = splitwise_rows()
+    decode = run_part("decode", Problem.make(formula, SPLITWISE_DECODE_PRIORS, ("splitwise",), {}), later)
+    ampere = float(np.exp(decode.values[decode.problem.names.index("ampere_factor")]))
+    prompt = run_part(
+        "first_token", Problem.make(formula, SPLITWISE_FIRST_PRIORS, ("splitwise",), {"ampere_factor": ampere}), first
+    )
+    for part in (decode, prompt):
+        outside = errors(part.outside, part.table.measured)
+        uncapped = ~np.array([row.power_capped for row in part.table.rows])
+        report(f"splitwise {part.kind}: A100, H100", outside[uncapped])
+        report("  with the capped H100", outside)
+        for group in np.unique(part.table.groups):
+            report(f"    {group}", outside[part.table.groups == group])
+    if not options.no_write:
+        write_yaml(EFFICIENCY / "serving.yaml", parts, ENGINES, ("hopper", "blackwell"))
+        write_yaml(EFFICIENCY / "serving-splitwise.yaml", [decode, prompt], ("splitwise",), ("ampere", "hopper"))
+        write_errors(EFFICIENCY / "serving-errors.csv", parts)
+        write_errors(EFFICIENCY / "serving-splitwise-errors.csv", [decode, prompt])
+    plot(options.plot, [*parts, decode, prompt])
+
+
+if __name__ == "__main__":
+    main()

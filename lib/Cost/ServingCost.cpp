@@ -1,0 +1,377 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/ServingCost.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+using namespace intarsia;
+
+using Kind = AttentionLayers::Kind;
+
+/// Of a device's memory, what weights and caches get: engines keep the rest for activations and graphs (vLLM's
+/// gpu_memory_utilization is 0.9 by default).
+static constexpr double usableMemory = 0.88;
+
+/// (a^q + b^q)^(1/q).
+static double blended(double a, double b, double q) {
+  double most = std::max(a, b), least = std::min(a, b);
+  return most > 0 ? most * std::pow(1 + std::pow(least / most, q), 1 / q) : 0;
+}
+
+static Error refuse(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
+
+Expected<ServingEngine> intarsia::parseServingEngine(StringRef name) {
+  for (int i = 0; i < servingEngines; ++i)
+    if (servingEngineName(ServingEngine(i)) == name)
+      return ServingEngine(i);
+  return refuse("no figures of serving engine '" + name + "'; there are trtllm, vllm, sglang, splitwise");
+}
+
+StringRef intarsia::servingEngineName(ServingEngine engine) {
+  static constexpr StringRef names[] = {"trtllm", "vllm", "sglang", "splitwise"};
+  return names[int(engine)];
+}
+
+static constexpr std::pair<StringRef, NumberFormat> formats[] = {{"bf16", NumberFormat::BF16},
+                                                                 {"fp8", NumberFormat::FP8},
+                                                                 {"int8", NumberFormat::INT8},
+                                                                 {"fp4", NumberFormat::FP4},
+                                                                 {"int4", NumberFormat::INT4}};
+
+Expected<NumberFormat> intarsia::parseNumberFormat(StringRef name) {
+  for (auto &[known, format] : formats)
+    if (known == name)
+      return format;
+  return refuse("no number format '" + name + "'; there are bf16, fp8, int8, fp4, int4");
+}
+
+static StringRef formatName(NumberFormat format) { return formats[int(format)].first; }
+
+double intarsia::bytesOf(NumberFormat format) {
+  switch (format) {
+  case NumberFormat::BF16:
+    return 2;
+  case NumberFormat::FP8:
+  case NumberFormat::INT8:
+    return 1;
+  case NumberFormat::FP4:
+  case NumberFormat::INT4:
+    return 0.5 + 1.0 / 16;
+  }
+  llvm_unreachable("all formats are listed");
+}
+
+static bool isFourBit(NumberFormat format) { return format == NumberFormat::FP4 || format == NumberFormat::INT4; }
+
+ServingPrecision intarsia::usualPrecision(const ModelShape &shape, const CatalogueDevice &device, NumberFormat weights,
+                                          NumberFormat cache) {
+  ServingPrecision precision;
+  precision.weights = weights;
+  precision.attention = isFourBit(weights) && shape.experts ? NumberFormat::BF16 : weights;
+  precision.cache = cache;
+  bool computes = weights != NumberFormat::INT4 && device.peakTflops.count(formatName(weights).str());
+  precision.compute = computes ? weights : NumberFormat::BF16;
+  return precision;
+}
+
+Expected<ServingCost> ServingCost::create(const Deployment &deployment, const ServingEfficiency *efficiency) {
+  const ModelShape &shape = *deployment.shape;
+  const CatalogueDevice &device = *deployment.device;
+  const ParallelDegrees &degrees = deployment.degrees;
+  auto where = [&](const Twine &message) { return refuse(shape.name + " on " + device.name + ": " + message); };
+  for (auto [name, value] : {std::pair("tensor", degrees.tensor),
+                             {"attention-data", degrees.attentionData},
+                             {"expert", degrees.expert},
+                             {"pipeline", degrees.pipeline}})
+    if (value < 1 || value > 4096)
+      return where(formatv("{0} degree {1} is not between 1 and 4096", name, value));
+  int group = degrees.tensor * degrees.attentionData;
+  if (group % degrees.expert)
+    return where(formatv("expert degree {0} does not divide {1} devices (tensor {2} x attention-data {3})",
+                         degrees.expert, group, degrees.tensor, degrees.attentionData));
+  if (degrees.expert > 1 && (!shape.experts || degrees.expert > shape.experts))
+    return where(formatv("expert degree {0}, but the model has {1} experts", degrees.expert, shape.experts));
+  if (degrees.pipeline > shape.layers)
+    return where(formatv("pipeline degree {0}, but the model has {1} layers", degrees.pipeline, shape.layers));
+  for (const AttentionLayers &layers : shape.attention)
+    if (degrees.tensor > layers.heads)
+      return where(formatv("tensor degree {0}, but attention has {1} heads", degrees.tensor, layers.heads));
+  if (!(deployment.tokensPerStep >= 1 && deployment.tokensPerStep <= 2))
+    return where(
+        formatv("{0} tokens a step; with one drafted token they are between 1 and 2", deployment.tokensPerStep));
+  if (device.efficiencyOf.empty())
+    return where("its catalogue entry names no 'efficiency_of' (" + device.file +
+                 "): no measured generation stands for it");
+
+  ServingCost cost;
+  cost.what = deployment;
+  cost.fitted = efficiency ? efficiency : &ServingEfficiency::of(deployment.engine);
+  cost.figures = &cost.fitted->figures;
+  cost.isBlackwell = device.efficiencyOf == "blackwell";
+  if (!is_contained(cost.fitted->generations, device.generation)) {
+    if (!is_contained(cost.fitted->generations, device.efficiencyOf))
+      return where("no efficiencies of '" + device.efficiencyOf + "' were fitted for the engine '" +
+                   servingEngineName(deployment.engine) + "' (" + cost.fitted->file + ")");
+    cost.carried = "efficiencies of " + device.efficiencyOf + " carried over to " + device.generation;
+  }
+
+  Expected<double> bandwidth = device.need(device.memoryGBps, "memory_gbps");
+  if (!bandwidth)
+    return bandwidth.takeError();
+  Expected<double> sixteen = device.peak("bf16");
+  if (!sixteen)
+    return sixteen.takeError();
+  Expected<double> peak = device.peak(formatName(deployment.precision.compute));
+  if (!peak)
+    return peak.takeError();
+  cost.bytesPerUs = *bandwidth * 1e3;
+  cost.sixteenBitFlopsPerUs = *sixteen * 1e6;
+  cost.group = group;
+  cost.linkBytesPerUs = cost.networkBytesPerUs = 1;
+  if (group > 1 || degrees.pipeline > 1) {
+    Expected<double> link = device.linkOneWayGBps();
+    if (!link)
+      return link.takeError();
+    cost.linkBytesPerUs = *link * 1e3;
+    cost.nodes = std::max(1.0, double(group) / device.devicesOnLink());
+    if (cost.nodes > 1) {
+      Expected<double> network = device.need(device.networkGBps, "node.network_gbps");
+      if (!network)
+        return network.takeError();
+      cost.networkBytesPerUs = *network * 1e3;
+    }
+  }
+
+  const ServingPrecision &precision = deployment.precision;
+  double tensor = degrees.tensor;
+  double dense = (shape.attentionParameters() * bytesOf(precision.attention) +
+                  shape.denseParameters() * bytesOf(precision.weights)) /
+                 tensor;
+  double head = 2 * shape.headParameters() / tensor;
+  double experts = shape.allExpertParameters() * bytesOf(precision.weights) / group;
+  cost.denseStreamUs = dense / cost.bytesPerUs;
+  cost.headStreamUs = head / cost.bytesPerUs;
+  cost.expertStreamUs = experts / cost.bytesPerUs;
+  cost.weightBytes = (dense + experts) / degrees.pipeline + head + 2 * shape.embeddingParameters() / tensor;
+  cost.productUsPerToken = 2 * shape.multipliedParameters() / group / (*peak * 1e6);
+  return cost;
+}
+
+double ServingCost::transferUsPerToken(double linkEfficiency, double allToAllFactor) const {
+  if (group <= 1)
+    return 0;
+  const ModelShape &shape = *what.shape;
+  double efficient = linkBytesPerUs * linkEfficiency;
+  if (what.degrees.attentionData > 1 && shape.experts) {
+    // Each token goes to the devices of its experts as bytes and comes back in BF16; devices that hold several of its
+    // experts get it once.
+    double copies = group * (1 - std::pow(1 - 1 / group, std::max(1, shape.expertsPerToken)));
+    double us = allToAllFactor * 3.0 * shape.hidden * copies * shape.expertLayers / efficient;
+    if (nodes > 1)
+      us += 3.0 * shape.hidden * copies * (1 - 1 / nodes) * shape.expertLayers / (networkBytesPerUs * linkEfficiency);
+    return us;
+  }
+  // Two all-reduces a layer in BF16: a ring inside the node, and between nodes the share of each device.
+  double bytes = 2.0 * 2 * shape.hidden * shape.layers;
+  double us = bytes * 2 * (1 - 1 / group) / efficient;
+  if (nodes > 1)
+    us += bytes * 2 * (1 - 1 / nodes) / (networkBytesPerUs * linkEfficiency);
+  return us;
+}
+
+static double byFormat(NumberFormat format, double sixteen, double eight, double four) {
+  switch (format) {
+  case NumberFormat::BF16:
+    return sixteen;
+  case NumberFormat::FP8:
+  case NumberFormat::INT8:
+    return eight;
+  case NumberFormat::FP4:
+  case NumberFormat::INT4:
+    return four;
+  }
+  llvm_unreachable("all formats are listed");
+}
+
+StepTime ServingCost::decodeStep(double batch, double context, const ServingFigures &f) const {
+  const ModelShape &shape = *what.shape;
+  const ParallelDegrees &degrees = what.degrees;
+  int engine = int(what.engine);
+  context = std::max(0.0, context);
+  // A pipeline's stages work on shares of the batch in turn; a token passes them all.
+  double together = std::max(1.0, batch / degrees.pipeline);
+  // A speculative step checks one drafted token a sequence beside the next one.
+  double positions = together * (what.tokensPerStep > 1 ? 2 : 1);
+  double replica = together / degrees.attentionData;
+  bool fourBit = isFourBit(what.precision.weights);
+  bool dequantized = fourBit && !isFourBit(what.precision.compute);
+
+  double layersUs = f.layerUs * shape.layers + f.expertLayerUs * shape.expertLayers +
+                    (shape.hasBiasedLayers ? f.biasedLayerUs * shape.layers : 0);
+  double cacheBytes = 0, scoreFlops = 0;
+  for (const AttentionLayers &layers : shape.attention) {
+    double heads = std::min<double>(degrees.tensor, layers.heads);
+    if (layers.kind == Kind::Latent)
+      layersUs += f.latentLayerUs * layers.layers;
+    if (layers.kind == Kind::Linear)
+      layersUs += f.linearLayerUs * layers.layers;
+    if (layers.selectedTokens)
+      layersUs += f.selectedLayerUs * layers.layers;
+    double shared = layers.kind == Kind::Grouped ? std::min<double>(degrees.tensor, layers.keyHeads) : 1;
+    double seen = layers.visible(context);
+    double numbers = (layers.cachedNumbersPerToken() - layers.indexDim) * seen / shared + layers.indexDim * context;
+    // A state is read and written.
+    cacheBytes += layers.layers * (numbers * bytesOf(what.precision.cache) + 2 * layers.stateBytes() / heads);
+    scoreFlops += layers.layers * (layers.scoreFlops(seen, false) + layers.indexFlops(context)) / heads;
+  }
+  double generation = isBlackwell ? 1 : f.hopperFactor * (what.device->generation == "ampere" ? f.ampereFactor : 1);
+  StepTime time;
+  double fixedUs = layersUs * f.layerFactor[engine] * generation * (what.slowBuild ? f.slowBuildFactor : 1) + f.stepUs +
+                   f.sequenceUs * f.sequenceFactor[engine] * replica;
+  double latencyUs = 0;
+  double collectives = 2.0 * shape.layers;
+  if (group > 1)
+    latencyUs += collectives * f.collectiveUs * f.collectiveFactor[engine] * std::log2(group);
+  if (nodes > 1)
+    latencyUs += collectives * f.networkUs * std::log2(nodes);
+  latencyUs += (degrees.pipeline - 1) * f.collectiveUs * f.collectiveFactor[engine];
+  double transferUs = transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * positions / degrees.attentionData +
+                      (degrees.pipeline - 1) * 2.0 * shape.hidden * positions / (linkBytesPerUs * f.linkEfficiency);
+
+  double shrink = (isBlackwell ? f.blackwellBandwidth : 1) * (dequantized ? f.dequantizedBandwidth : 1);
+  double denseRate = f.denseBandwidth * shrink * (fourBit ? f.fourBitBandwidth : 1);
+  double expertRate = f.expertBandwidth * shrink * (fourBit ? f.fourBitExpertBandwidth : 1);
+  double streamUs = (denseStreamUs + headStreamUs) / denseRate +
+                    expertStreamUs * shape.expertsTouched(positions, f.expertDispersion) / expertRate *
+                        (degrees.expert > 1 ? f.expertParallelImbalance : 1);
+  double computeRate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
+                       (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
+  double productUs = productUsPerToken * positions / computeRate;
+  double cacheUs = blended(cacheBytes * replica / (bytesPerUs * f.cacheBandwidth),
+                           scoreFlops * replica / (sixteenBitFlopsPerUs * f.attentionCompute), 4);
+  double imbalance = degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
+  double stepUs =
+      blended(fixedUs + latencyUs, (transferUs + blended(streamUs, productUs, 4) + cacheUs) * imbalance, f.blend);
+  time.fixedMs = fixedUs * 1e-3;
+  time.streamingMs = streamUs * 1e-3;
+  time.computeMs = productUs * 1e-3;
+  time.cacheMs = cacheUs * 1e-3;
+  time.collectiveLatencyMs = latencyUs * 1e-3;
+  time.collectiveTransferMs = transferUs * 1e-3;
+  time.totalMs = stepUs * 1e-3 * (what.onePhase ? f.onePhaseFactor : 1) / what.tokensPerStep;
+  return time;
+}
+
+/// Flops of a prompt's scores on one device.
+static double promptScoreFlops(const ModelShape &shape, double prompt, double group) {
+  double flops = 0;
+  for (const AttentionLayers &layers : shape.attention)
+    flops += layers.layers * prompt *
+             (layers.scoreFlops(layers.visibleOfPrompt(prompt), true) + layers.indexFlops(prompt / 2));
+  return flops / group;
+}
+
+static double busyUs(const ServingCost &cost, const ServingFigures &f, double prompt, double productUsPerToken,
+                     double sixteenBitFlopsPerUs, double transferUsPerToken, double group, bool isBlackwell) {
+  const Deployment &what = cost.deployment();
+  const ModelShape &shape = *what.shape;
+  double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
+                (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
+  return productUsPerToken * prompt / rate +
+         promptScoreFlops(shape, prompt, group) / (sixteenBitFlopsPerUs * f.attentionCompute) +
+         transferUsPerToken * prompt / what.degrees.attentionData + f.prefillLayerUs * shape.layers;
+}
+
+StepTime ServingCost::sharedStep(double batch, double prompt, double output, bool burst,
+                                 const ServingFigures &f) const {
+  prompt = std::max(0.0, prompt);
+  StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
+  double promptUs = busyUs(*this, f, prompt, productUsPerToken, sixteenBitFlopsPerUs,
+                           transferUsPerToken(f.linkEfficiency, f.allToAllFactor), group, isBlackwell);
+  double imbalance = what.degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
+  double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
+  time.interferenceMs = promptsPerStep * promptUs * f.interference[int(what.engine)] * imbalance * 1e-3;
+  time.totalMs += time.interferenceMs;
+  return time;
+}
+
+double ServingCost::prefillBusyMs(double prompt) const {
+  // Stages of a pipeline hold different prompts at once.
+  return busyUs(*this, *figures, prompt, productUsPerToken, sixteenBitFlopsPerUs,
+                transferUsPerToken(figures->linkEfficiency, figures->allToAllFactor), group, isBlackwell) *
+         1e-3 / what.degrees.pipeline;
+}
+
+StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
+                                 const ServingFigures &f) const {
+  const ModelShape &shape = *what.shape;
+  int engine = int(what.engine);
+  prompt = std::max(0.0, prompt);
+  prompts = std::max(1.0, prompts);
+  double tokens = prompt * prompts;
+  double layersUs = f.firstLayerUs * shape.layers + f.firstExpertLayerUs * shape.expertLayers;
+  for (const AttentionLayers &layers : shape.attention) {
+    if (layers.kind == Kind::Latent)
+      layersUs += f.firstLatentLayerUs * layers.layers;
+    if (layers.kind == Kind::Linear)
+      layersUs += f.firstLinearLayerUs * layers.layers;
+    if (layers.selectedTokens)
+      layersUs += f.firstSelectedLayerUs * layers.layers;
+  }
+  layersUs *= f.firstLayerFactor[engine] * (what.slowBuild ? f.firstSlowBuildFactor : 1) *
+              (what.device->generation == "ampere" ? f.ampereFactor : 1);
+  double rate =
+      byFormat(what.precision.compute, f.firstSixteenBitCompute, f.firstEightBitCompute, f.firstFourBitCompute) *
+      (isBlackwell ? f.firstBlackwellCompute : 1) * (shape.experts ? f.firstExpertCompute : 1);
+  double productUs = productUsPerToken * tokens / rate;
+  double streamUs = (denseStreamUs + expertStreamUs) / f.firstBandwidth;
+  double scoreUs = promptScoreFlops(shape, prompt, group) * prompts / (sixteenBitFlopsPerUs * f.firstAttentionCompute);
+  double transferUs = transferUsPerToken(f.firstLinkEfficiency, 1) * tokens / what.degrees.attentionData;
+  double lengthRatio = tokens / f.firstLongTokens;
+  double longer = 1 + f.firstLongSlowdown * lengthRatio * lengthRatio / (1 + lengthRatio * lengthRatio);
+  double capped = what.powerCapped ? f.firstPowerCapFactor : 1;
+  double ownUs = (layersUs + (blended(streamUs, productUs, 4) + scoreUs + transferUs) * longer) * capped;
+  double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers);
+  double waitUs = ownUs * others * (burst ? 0.5 : f.firstWait);
+  double overheadUs = f.firstOverheadUs * f.firstOverheadFactor[engine];
+  StepTime time;
+  time.fixedMs = (overheadUs + layersUs * capped) * 1e-3;
+  time.streamingMs = streamUs * 1e-3;
+  time.computeMs = productUs * 1e-3;
+  time.cacheMs = scoreUs * 1e-3;
+  time.collectiveTransferMs = transferUs * 1e-3;
+  time.waitMs = (waitUs + (what.onePhase ? f.firstOnePhaseUs : 0)) * 1e-3;
+  time.totalMs = (overheadUs + ownUs) * 1e-3 + time.waitMs;
+  return time;
+}
+
+double ServingCost::cacheBytesPerDevice(double context) const {
+  double bytes = 0;
+  for (const AttentionLayers &layers : what.shape->attention) {
+    double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
+    double kept = layers.window ? std::min(context, double(layers.window)) : context;
+    bytes += layers.layers * (layers.cachedNumbersPerToken() * bytesOf(what.precision.cache) * kept / shared +
+                              layers.stateBytes() / std::min<double>(what.degrees.tensor, layers.heads));
+  }
+  return bytes / what.degrees.pipeline;
+}
+
+Expected<double> ServingCost::largestBatch(double context) const {
+  Expected<double> memory = what.device->need(what.device->memoryGB, "memory_gb");
+  if (!memory)
+    return memory;
+  double usable = *memory * 1e9 * usableMemory;
+  if (weightBytes >= usable)
+    return refuse(formatv(
+        "{0} on {1}: weights take {2:F1} GB a device, {3:F1} of {4:F0} GB are usable; use more devices "
+        "(now {5}) or fewer bits",
+        what.shape->name, what.device->name, weightBytes * 1e-9, usable * 1e-9, *memory, what.degrees.devices()));
+  return (usable - weightBytes) / cacheBytesPerDevice(std::max(1.0, context)) * what.degrees.attentionData;
+}

@@ -1,0 +1,128 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Cost/ServingFit.h"
+#include "intarsia/ServingCost.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+using namespace llvm;
+using namespace intarsia;
+
+namespace {
+
+struct Row {
+  ServingCost cost;
+  itx_serving_row measured;
+};
+
+Expected<Row> readRow(const itx_serving_row &row) {
+  Deployment deployment;
+  Expected<const ModelShape *> shape = findShape(row.model);
+  if (!shape)
+    return shape.takeError();
+  deployment.shape = *shape;
+  Expected<const CatalogueDevice *> device = findDevice(row.device);
+  if (!device)
+    return device.takeError();
+  deployment.device = *device;
+  Expected<ServingEngine> engine = parseServingEngine(row.engine);
+  if (!engine)
+    return engine.takeError();
+  deployment.engine = *engine;
+  Expected<NumberFormat> weights = parseNumberFormat(row.weights);
+  if (!weights)
+    return weights.takeError();
+  Expected<NumberFormat> cache = parseNumberFormat(row.cache);
+  if (!cache)
+    return cache.takeError();
+  deployment.precision = usualPrecision(**shape, **device, *weights, *cache);
+  for (auto [name, into] : {std::pair(row.attention, &deployment.precision.attention),
+                            std::pair(row.compute, &deployment.precision.compute)})
+    if (*name) {
+      Expected<NumberFormat> format = parseNumberFormat(name);
+      if (!format)
+        return format.takeError();
+      *into = *format;
+    }
+  deployment.degrees = {row.tensor, row.attention_data, row.expert, 1};
+  deployment.onePhase = row.one_phase;
+  deployment.slowBuild = row.slow_build;
+  deployment.powerCapped = row.power_capped;
+  deployment.tokensPerStep = row.tokens_per_step;
+  // Without the figures of the program, which may be of an older formula: the fit brings its own.
+  static const ServingEfficiency measuredGenerations = [] {
+    ServingEfficiency efficiency{};
+    efficiency.generations = {"ampere", "hopper", "blackwell"};
+    return efficiency;
+  }();
+  Expected<ServingCost> cost = ServingCost::create(deployment, &measuredGenerations);
+  if (!cost)
+    return cost.takeError();
+  Row read{std::move(*cost), row};
+  if (row.kind != ITX_SERVING_FIRST) {
+    // The engine runs what fits and queues the rest. It was measured, so a replica holds one request at least, also
+    // where a checkpoint is smaller than the format says.
+    Expected<double> most = read.cost.largestBatch(row.input_tokens + row.output_tokens / 2);
+    double bound = row.attention_data;
+    if (most)
+      bound = std::max(bound, *most);
+    else
+      consumeError(most.takeError());
+    read.measured.batch = std::min(row.batch, bound);
+  }
+  return read;
+}
+
+} // namespace
+
+int32_t itx_serving_figures(void) { return int32_t(ServingFigures::names().size()); }
+
+const char *itx_serving_figure(int32_t index) { return ServingFigures::names()[index]; }
+
+void *itx_serving_table(const itx_serving_row *rows, int64_t count, char *message, int64_t size) {
+  auto table = std::make_unique<std::vector<Row>>();
+  for (int64_t i = 0; i < count; ++i) {
+    Expected<Row> row = readRow(rows[i]);
+    if (!row) {
+      std::string text = ("row " + Twine(i) + ": " + toString(row.takeError())).str();
+      std::strncpy(message, text.c_str(), size_t(size - 1));
+      message[size - 1] = 0;
+      return nullptr;
+    }
+    table->push_back(std::move(*row));
+  }
+  return table.release();
+}
+
+void itx_serving_free(void *table) { delete static_cast<std::vector<Row> *>(table); }
+
+void itx_serving_predict(const void *table, const double *given, double *milliseconds) {
+  ServingFigures figures;
+  if (given)
+    for (size_t i = 0; i < ServingFigures::names().size(); ++i)
+      figures.at(i) = given[i];
+  for (const Row &row : *static_cast<const std::vector<Row> *>(table)) {
+    const itx_serving_row &asked = row.measured;
+    const ServingFigures &used = given ? figures : ServingEfficiency::of(row.cost.deployment().engine).figures;
+    switch (asked.kind) {
+    case ITX_SERVING_DECODE:
+      *milliseconds++ = row.cost.decodeStep(asked.batch, asked.input_tokens + asked.output_tokens / 2, used).totalMs;
+      break;
+    case ITX_SERVING_SHARED:
+      *milliseconds++ =
+          row.cost.sharedStep(asked.batch, asked.input_tokens, asked.output_tokens, asked.burst, used).totalMs;
+      break;
+    default:
+      *milliseconds++ =
+          row.cost.firstToken(asked.input_tokens, asked.prompts, asked.concurrency, asked.workers, asked.burst, used)
+              .totalMs;
+    }
+  }
+}

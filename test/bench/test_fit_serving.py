@@ -1,0 +1,136 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The committed figures of the serving cost model: what they predict is what the committed tables of errors say."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import serving_rows
+from serving_rows import Formula, Row, Table
+
+EFFICIENCY = serving_rows.ROOT / "catalogue/efficiency"
+READERS = {"serving": serving_rows.serving_rows, "serving-splitwise": serving_rows.splitwise_rows}
+KINDS = ("decode", "first_token")
+
+
+@pytest.fixture(scope="module")
+def formula(build_dir: Path) -> Formula:
+    library = build_dir / "lib/intarsia-serving-fit.so"
+    if not library.exists():
+        pytest.fail(f"{library} is not built")
+    return Formula(library)
+
+
+def committed(name: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Read a table of errors by kind and group."""
+    with (EFFICIENCY / f"{name}-errors.csv").open(newline="") as file:
+        return {
+            (row["kind"], row["group"]): {k: float(v) for k, v in row.items() if k not in ("kind", "group")}
+            for row in csv.DictReader(file)
+        }
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_program_predicts_what_the_tables_say(formula: Formula, name: str):
+    """With the figures of the program, rounded to five digits as they are in the file."""
+    expected = committed(name)
+    seen = set()
+    for kind, rows in zip(KINDS, READERS[name](), strict=True):
+        table = Table(formula, rows)
+        error = np.abs(table.predict() / table.measured - 1)
+        for group in ["all", *np.unique(table.groups)]:
+            mask = np.full(len(rows), True) if group == "all" else table.groups == group
+            wanted = expected[kind, group]
+            assert int(mask.sum()) == wanted["rows"]
+            assert np.median(error[mask]) == pytest.approx(wanted["fitted_median"], abs=5e-4), (kind, group)
+            assert error[mask].mean() == pytest.approx(wanted["fitted_mean"], abs=5e-4), (kind, group)
+            seen.add((kind, group))
+    assert seen == set(expected)
+
+
+def test_bars():
+    """Hold the out-of-sample errors that the catalogue promises."""
+    serving, splitwise = committed("serving"), committed("serving-splitwise")
+    assert serving["decode", "all"]["left_out_median"] <= 0.11
+    assert serving["decode", "all"]["left_out_mean"] <= 0.20
+    assert serving["first_token", "all"]["left_out_median"] <= 0.27
+    assert splitwise["decode", "all"]["left_out_median"] <= 0.12
+    assert splitwise["first_token", "all"]["left_out_median"] <= 0.12
+
+
+def test_a_fold_is_what_the_table_says(formula: Formula):
+    """Fit without one pair, and find its errors as they were written."""
+    pytest.importorskip("scipy", reason="scipy fits the figures")
+    import fit_serving
+
+    group = "llama-3.1-70b|h100_sxm"
+    later, _ = serving_rows.serving_rows()
+    table = Table(formula, later)
+    _, problem = fit_serving.serving_problems(formula)[0]
+    values = problem.fit(table)
+    predicted = problem.leave_one_out(table, values, only=group)
+    mask = table.groups == group
+    assert np.isnan(predicted[~mask]).all()
+    error = np.abs(predicted[mask] / table.measured[mask] - 1)
+    wanted = committed("serving")["decode", group]
+    assert np.median(error) == pytest.approx(wanted["left_out_median"], abs=0.003)
+    assert error.mean() == pytest.approx(wanted["left_out_mean"], abs=0.003)
+
+
+def test_only_what_was_decided_is_left_out():
+    with (serving_rows.TABLES / "measured_serving.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    left_out = [row for row in rows if serving_rows.is_left_out(row)]
+    assert sum(row["mode"] == "disagg" for row in left_out) == 882
+    assert sum(row["mode"] == "agg" for row in left_out) == 55
+    later, first = serving_rows.serving_rows()
+    assert len(later) == len(rows) - 882 - 55 == 2717
+    assert all(row.concurrency <= 8 or row.one_phase for row in first)
+
+
+def of(spelling: dict[str, str], **changes: str) -> tuple[int, int, int, bool]:
+    return serving_rows.repaired_degrees(spelling | changes)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "data", "expert_tensor", "expert", "repaired"),
+    [
+        ("64", "1", "8", "8", (8, 1, 8, False)),
+        ("16", "1", "4", "4", (4, 1, 4, False)),
+        ("1", "64", "8", "8", (1, 8, 8, True)),
+        ("1", "16", "4", "4", (1, 4, 4, True)),
+        ("4", "4", "1", "16", (1, 4, 4, True)),
+        ("4", "1", "2", "2", (2, 1, 2, False)),
+        ("4", "", "2", "2", (4, 1, 2, False)),  # without the column it is what it says
+        ("8", "1", "1", "8", (8, 1, 8, False)),
+        ("8", "1", "8", "1", (8, 1, 1, False)),
+        ("4", "", "1", "0", (4, 1, 1, False)),
+    ],
+)
+def test_degrees_are_repaired(
+    tensor: str, data: str, expert_tensor: str, expert: str, repaired: tuple[int, int, int, bool]
+):
+    row = {"mode": "agg", "tp_size": tensor, "attention_dp_size": data, "moe_tp_size": expert_tensor}
+    assert of(row, moe_ep_size=expert) == repaired
+
+
+def test_pairs_stay_together():
+    """Near duplicates under two names are on one side of every split, the capped H100 with the H100."""
+    later, _ = serving_rows.serving_rows()
+    assert {row.group for row in later if row.model.startswith("deepseek")} == {
+        f"deepseek|{system}" for system in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
+    }
+    later, _ = serving_rows.splitwise_rows()
+    assert len({row.group for row in later}) == 4
+
+
+def test_unknown_names_are_refused(formula: Formula):
+    make: Callable[..., Row] = serving_rows.Row
+    row = make("llama-3.1-9b", "h100_sxm", "vllm", "agg", "fp8", "fp8", 1, 1, 1, serving_rows.SHARED, 1, 8, 8, 1.0)
+    with pytest.raises(ValueError, match=r"row 0: the catalogue has no model 'llama-3.1-9b'; did you mean"):
+        Table(formula, [row])
