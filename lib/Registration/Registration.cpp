@@ -6,10 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Registration.h"
 
+#include "dialects/Agent/Agent.h"
+#include "dialects/Fleet/Fleet.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse.h"
 #include "intarsia/Lower.h"
+#include "intarsia/Plan.h"
 #include "intarsia/Quantize.h"
 #include "intarsia/Target.h"
 #include "mlir/InitAllDialects.h"
@@ -19,15 +22,17 @@
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NnDialect, rt::RtDialect>();
+  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect>();
 }
 
 void intarsia::registerIntarsiaPasses() {
+  registerPlanPasses();
   registerQuantizePasses();
   registerFusePasses();
   registerLowerPasses();
   registerTargetPasses();
   registerAnalysisTestPasses();
+  registerPlanTestPasses();
 }
 
 void intarsia::hideLibraryFlags() {

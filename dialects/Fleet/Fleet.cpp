@@ -1,0 +1,214 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Fleet/Fleet.h"
+
+#include "dialects/Fleet/Figures.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::fleet;
+
+#include "dialects/Fleet/FleetDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Fleet/FleetAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Fleet/FleetOps.cpp.inc"
+
+void FleetDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Fleet/FleetAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Fleet/FleetOps.cpp.inc"
+      >();
+}
+
+namespace {
+// From the cheapest and dearest, slowest and fastest that are on offer, with an order of magnitude of room: a T4 is
+// rented for 0.1 $/h and a wafer costs some millions; memory of a wafer gives 20 PB/s, but no link comes near it.
+constexpr FigureRange dollarsPerHourRange = {0.001, 2000, "is it in dollars, of one device and one hour?", true};
+constexpr FigureRange dollarsRange = {10, 1e7, "is it in dollars, of one device?"};
+constexpr FigureRange yearsRange = {0.25, 30, "is it in years?"};
+constexpr FigureRange interestRange = {0.0001, 0.5, "8 % a year is 0.08", true};
+constexpr FigureRange dollarsPerKilowattHourRange = {0.001, 3, "is it in dollars per kWh, not cents?", true};
+constexpr FigureRange bandwidthRange = {0.001, 20000, "is it in GB/s (10^9 bytes), not bits or bytes?"};
+constexpr FigureRange microsecondsRange = {0.01, 1e6, "is it in microseconds?", true};
+constexpr FigureRange kilowattsRange = {0.005, 1e6, "is it in kilowatts, not watts?"};
+constexpr FigureRange gramsRange = {0.1, 2000, "is it in grams of carbon dioxide per kWh?", true};
+constexpr FigureRange dollarsPerGigabyteRange = {1e-6, 10, "is it in dollars per 10^9 bytes?", true};
+} // namespace
+
+//===-- Prices and placements ---------------------------------------------------------------------------------===//
+
+Attribute RentalAttr::parse(AsmParser &parser, Type) {
+  FloatAttr dollarsPerHour;
+  SMLoc location = parser.getCurrentLocation();
+  if (parseFigures(parser, {{"dollars_per_hour", &dollarsPerHour}}))
+    return {};
+  return parser.getChecked<RentalAttr>(location, parser.getContext(), dollarsPerHour);
+}
+
+void RentalAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printFigures(printer.getStream(), {{"dollars_per_hour", getDollarsPerHour()}});
+  printer << '>';
+}
+
+LogicalResult RentalAttr::verify(EmitError emitError, FloatAttr dollarsPerHour) {
+  if (!dollarsPerHour)
+    return emitError() << "rental has no dollars_per_hour";
+  return verifyFigure(emitError, "dollars_per_hour", dollarsPerHour, dollarsPerHourRange);
+}
+
+Attribute OwnedAttr::parse(AsmParser &parser, Type) {
+  FloatAttr dollars, years, interest, dollarsPerKilowattHour;
+  SMLoc location = parser.getCurrentLocation();
+  if (parseFigures(parser, {{"dollars", &dollars},
+                            {"years", &years},
+                            {"interest", &interest},
+                            {"dollars_per_kilowatt_hour", &dollarsPerKilowattHour}}))
+    return {};
+  return parser.getChecked<OwnedAttr>(location, parser.getContext(), dollars, years, interest, dollarsPerKilowattHour);
+}
+
+void OwnedAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printFigures(printer.getStream(), {{"dollars", getDollars()},
+                                     {"years", getYears()},
+                                     {"interest", getInterest()},
+                                     {"dollars_per_kilowatt_hour", getDollarsPerKilowattHour()}});
+  printer << '>';
+}
+
+LogicalResult OwnedAttr::verify(EmitError emitError, FloatAttr dollars, FloatAttr years, FloatAttr interest,
+                                FloatAttr dollarsPerKilowattHour) {
+  std::pair<StringRef, FloatAttr> all[] = {{"dollars", dollars},
+                                           {"years", years},
+                                           {"interest", interest},
+                                           {"dollars_per_kilowatt_hour", dollarsPerKilowattHour}};
+  for (auto [name, figure] : all)
+    if (!figure)
+      return emitError() << "owned has no " << name;
+  if (failed(verifyFigure(emitError, "dollars", dollars, dollarsRange)) ||
+      failed(verifyFigure(emitError, "years", years, yearsRange)) ||
+      failed(verifyFigure(emitError, "interest", interest, interestRange)))
+    return failure();
+  return verifyFigure(emitError, "dollars_per_kilowatt_hour", dollarsPerKilowattHour, dollarsPerKilowattHourRange);
+}
+
+LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int64_t tensor, int64_t pipeline,
+                                    int64_t expert, int64_t data, int64_t replicas, int64_t batch,
+                                    StringAttr precision) {
+  std::pair<StringRef, int64_t> all[] = {{"tensor", tensor}, {"pipeline", pipeline}, {"expert", expert},
+                                         {"data", data},     {"replicas", replicas}, {"batch", batch}};
+  for (auto [name, degree] : all)
+    if (degree < 1 || degree > 1'000'000)
+      return emitError() << name << " is " << degree << ", must be between 1 and 1000000";
+  if ((tensor * data) % expert != 0)
+    return emitError() << "expert is " << expert << ", must divide tensor * data, which is " << tensor * data;
+  StringRef known[] = {"f32", "tf32", "bf16", "f16", "fp8", "fp6", "fp4", "i8", "i4"};
+  if (precision && !llvm::is_contained(known, precision.getValue()))
+    return emitError() << "precision '" << precision.getValue() << "' is unknown"
+                       << nearestNames(precision.getValue(), known);
+  return success();
+}
+
+LogicalResult fleet::verifyPlacement(Operation *op, PlacementAttr placement, SymbolTableCollection &tables) {
+  auto pool = lookupNamed<PoolOp>(op, placement.getPool(), tables, "fleet.pool");
+  if (!pool)
+    return failure();
+  int64_t perReplica = placement.getDevicesPerReplica(), needed = perReplica * placement.getReplicas();
+  if (needed > pool.getCount())
+    return op->emitOpError() << "is placed on " << needed << " devices of " << placement.getPool() << " ("
+                             << placement.getReplicas() << " replicas of " << perReplica << "), which has "
+                             << pool.getCount();
+  return success();
+}
+
+//===-- Systems -----------------------------------------------------------------------------------------------===//
+
+/// An op's errors, for what verifies figures.
+static auto errorsOf(Operation *op) {
+  return [op] { return op->emitOpError(); };
+}
+
+LogicalResult SystemOp::verify() {
+  auto errors = errorsOf(*this);
+  if (failed(verifyFigure(errors, "power_cap_kilowatts", getPowerCapKilowattsAttr(), kilowattsRange)))
+    return failure();
+  return verifyFigure(errors, "grams_per_kilowatt_hour", getGramsPerKilowattHourAttr(), gramsRange);
+}
+
+LogicalResult SystemOp::verifyRegions() {
+  if (getBody().getOps<PoolOp>().empty())
+    return emitOpError() << "@" << getSymName()
+                         << " has no pool: nothing can be placed on it; add a fleet.pool of one of its devices";
+  llvm::DenseMap<std::pair<Attribute, Attribute>, LinkOp> seen;
+  for (LinkOp link : getBody().getOps<LinkOp>()) {
+    SmallVector<std::pair<Attribute, Attribute>> ways = {{link.getSourceAttr(), link.getDestinationAttr()}};
+    if (!link.getOneWay() && link.getSourceAttr() != link.getDestinationAttr())
+      ways.emplace_back(link.getDestinationAttr(), link.getSourceAttr());
+    for (auto way : ways) {
+      auto [entry, inserted] = seen.try_emplace(way, link);
+      if (!inserted)
+        return (link.emitOpError() << "is a second link from " << way.first << " to " << way.second
+                                   << ", must be the only one")
+                   .attachNote(entry->second.getLoc())
+               << "the first is here";
+    }
+  }
+  return success();
+}
+
+LogicalResult DeviceOp::verify() {
+  if (!getCatalogue() == !getFile())
+    return emitOpError() << "@" << getSymName() << (getFile() ? " has both" : " has neither")
+                         << " a name in the catalogue " << (getFile() ? "and" : "nor")
+                         << " a file, must have one of them: catalogue = \"nvidia/h100-sxm\" or file = \"device.yaml\"";
+  if (getSet() && *getSet() != "datasheet" && *getSet() != "paper")
+    return emitOpError() << "set is '" << *getSet() << "', must be 'datasheet' or 'paper'";
+  return success();
+}
+
+LogicalResult PoolOp::verify() {
+  if (getCount() < 1)
+    return emitOpError() << "@" << getSymName() << " has " << getCount() << " devices, must have at least one";
+  if (getDevicesPerNode() < 1 || getDevicesPerNode() > getCount())
+    return emitOpError() << "@" << getSymName() << " has " << getDevicesPerNode() << " devices in a node and "
+                         << getCount() << " in all";
+  if (getWholeNodes() && getCount() % getDevicesPerNode() != 0)
+    return emitOpError() << "@" << getSymName() << " has " << getCount()
+                         << " devices, which is no whole number of nodes of " << getDevicesPerNode();
+  if (getPrice() && !isa<RentalAttr, OwnedAttr>(*getPrice()))
+    return emitOpError() << "price is " << *getPrice() << ", must be #fleet.rental<…> or #fleet.owned<…>";
+  return verifyFigure(errorsOf(*this), "availability", getAvailabilityAttr(),
+                      {0.01, 1, "it is a fraction: 95 % is 0.95"});
+}
+
+LogicalResult PoolOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return success(lookupNamed<DeviceOp>(*this, getDeviceAttr(), tables, "fleet.device") != nullptr);
+}
+
+LogicalResult LinkOp::verify() {
+  auto errors = errorsOf(*this);
+  if (failed(verifyFigure(errors, "gigabytes_per_second", getGigabytesPerSecondAttr(), bandwidthRange)) ||
+      failed(verifyFigure(errors, "microseconds", getMicrosecondsAttr(), microsecondsRange)))
+    return failure();
+  return verifyFigure(errors, "dollars_per_gigabyte", getDollarsPerGigabyteAttr(), dollarsPerGigabyteRange);
+}
+
+LogicalResult LinkOp::verifySymbolUses(SymbolTableCollection &tables) {
+  for (FlatSymbolRefAttr end : {getSourceAttr(), getDestinationAttr()})
+    if (!lookupNamed<PoolOp>(*this, end, tables, "fleet.pool"))
+      return failure();
+  return success();
+}

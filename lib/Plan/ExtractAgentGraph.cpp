@@ -1,0 +1,610 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// From a decomposed agent.graph to the plain data of intarsia/AgentGraph.h.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Agent/Agent.h"
+#include "intarsia/AgentGraph.h"
+#include "intarsia/Plan.h"
+#include "lib/Plan/Sizes.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::agent;
+using namespace intarsia::plan;
+namespace wf = intarsia::workflow;
+
+namespace {
+//===-- Small translations ------------------------------------------------------------------------------------===//
+
+/// Where in the user's file: the innermost file position, with names of nodes and callers.
+std::string textOf(Location location) {
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    std::string child = textOf(name.getChildLoc());
+    return name.getName().str() + (child.empty() ? "" : " at " + child);
+  }
+  if (auto call = dyn_cast<CallSiteLoc>(location))
+    return textOf(call.getCallee()) + ", called from " + textOf(call.getCaller());
+  if (auto fused = dyn_cast<FusedLoc>(location); fused && !fused.getLocations().empty())
+    return textOf(fused.getLocations().front());
+  return "";
+}
+
+wf::Unit unitIn(Type type) {
+  switch (unitOf(type)) {
+  case Unit::Pixels:
+    return wf::Unit::Pixels;
+  case Unit::Seconds:
+    return wf::Unit::Seconds;
+  case Unit::Bytes:
+    return wf::Unit::Bytes;
+  case Unit::Vectors:
+    return wf::Unit::Vectors;
+  default:
+    return wf::Unit::Tokens;
+  }
+}
+
+wf::Flow flowOf(Type type) {
+  return llvm::TypeSwitch<Type, wf::Flow>(type)
+      .Case<ImageType>([](auto) { return wf::Flow::Image; })
+      .Case<AudioType>([](auto) { return wf::Flow::Audio; })
+      .Case<VideoType>([](auto) { return wf::Flow::Video; })
+      .Case<DataType>([](auto) { return wf::Flow::Data; })
+      .Case<agent::VectorType>([](auto) { return wf::Flow::Vector; })
+      .Case<FeaturesType>([](auto) { return wf::Flow::Features; })
+      .Case<CacheType>([](auto) { return wf::Flow::Cache; })
+      .Default(wf::Flow::Text);
+}
+
+std::optional<double> valueOf(FloatAttr figure) {
+  return figure ? std::optional(figure.getValueAsDouble()) : std::nullopt;
+}
+
+std::optional<int64_t> valueOf(std::optional<uint64_t> number) {
+  return number ? std::optional<int64_t>(static_cast<int64_t>(*number)) : std::nullopt;
+}
+
+Amount amountOf(Spread spread) { return Amount::lognormal(spread.mean, spread.variance); }
+
+wf::Prompt promptOf(const PromptWork &work) {
+  return {amountOf(work.newTokens), amountOf(work.cachedTokens), amountOf(work.generatedTokens)};
+}
+
+//===-- What reaches a value ----------------------------------------------------------------------------------===//
+
+/// A task, or the request, whose value arrives somewhere.
+struct Source {
+  Operation *task = nullptr; ///< null: the request
+  Value value;               ///< as the task gives it
+  AmountAttr every;          ///< of a stream on the way
+  LoopOp loop;               ///< that carried it from a run to the next
+  auto key() const {
+    Operation *carrier = LoopOp(loop);
+    return std::tuple(task, value.getAsOpaquePointer(), every.getAsOpaquePointer(), carrier);
+  }
+};
+
+class Tracer {
+public:
+  static SmallVector<Source> sourcesOf(Value value) {
+    Tracer tracer;
+    tracer.trace(value, AmountAttr(), LoopOp());
+    return tracer.found;
+  }
+
+private:
+  SmallVector<Source> found;
+  llvm::SmallDenseSet<std::pair<Value, Operation *>> seen;
+
+  void trace(Value value, AmountAttr every, LoopOp carrier) {
+    if (!seen.insert({value, carrier ? carrier.getOperation() : nullptr}).second)
+      return;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      Operation *parent = argument.getOwner()->getParentOp();
+      unsigned index = argument.getArgNumber();
+      if (auto loop = dyn_cast<LoopOp>(parent)) {
+        trace(loop.getInitial()[index], every, carrier);
+        trace(loop.getBody().front().getTerminator()->getOperand(index), every, loop);
+      } else if (auto map = dyn_cast<MapOp>(parent)) {
+        trace(map.getOver(), every, carrier);
+      } else {
+        found.push_back({nullptr, value, every, carrier});
+      }
+      return;
+    }
+    Operation *op = value.getDefiningOp();
+    unsigned index = cast<OpResult>(value).getResultNumber();
+    if (auto stream = dyn_cast<StreamOp>(op))
+      return trace(stream.getValue(), stream.getEveryAttr(), carrier);
+    if (isa<JoinOp, TransferOp, KvTransferOp>(op)) {
+      for (Value part : op->getOperands())
+        trace(part, every, carrier);
+      return;
+    }
+    if (isa<BranchOp, LoopOp, MapOp>(op)) {
+      for (Region &region : op->getRegions())
+        trace(region.front().getTerminator()->getOperand(index), every, carrier);
+      return;
+    }
+    found.push_back({op, value, every, carrier});
+  }
+};
+
+//===-- Extraction --------------------------------------------------------------------------------------------===//
+
+class Extractor {
+public:
+  Extractor(GraphOp graph, SymbolTableCollection &tables, const ExpectedSizes &sizes)
+      : graph(graph), tables(tables), sizes(sizes) {}
+
+  FailureOr<wf::Graph> extract() {
+    result.name = graph.getSymName().str();
+    result.location = textOf(graph.getLoc());
+    if (SlaAttr sla = graph.getSlaAttr()) {
+      if (sla.getPercent())
+        result.sla.percentile = sla.getPercent().getValueAsDouble() / 100;
+      result.sla.latencyMs = valueOf(sla.getLatencyMs()).value_or(wf::unlimited);
+      result.sla.ttftMs = valueOf(sla.getTtftMs()).value_or(wf::unlimited);
+      result.sla.tbtMs = valueOf(sla.getTbtMs()).value_or(wf::unlimited);
+      result.sla.requestsPerSecond = valueOf(sla.getRequestsPerSecond()).value_or(0);
+    }
+    WalkResult walked = graph.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<LlmOp, RetrieveOp, CallOp>(op)) {
+        op->emitError() << "'" << op->getName() << "' is no piece that could be placed; run plan-decompose before";
+        return WalkResult::interrupt();
+      }
+      if (isa<TaskOpInterface>(op)) {
+        taskOf[op] = result.tasks.size();
+        result.tasks.emplace_back();
+      }
+      return WalkResult::advance();
+    });
+    if (walked.wasInterrupted())
+      return failure();
+    for (auto [op, index] : taskOf)
+      fillTask(op, result.tasks[index]);
+    result.root = addBlock(graph.getBody().front(), -1, "", graph.getLoc());
+    addEdges();
+    for (const wf::Region &dag : result.regions)
+      for (auto [position, child] : llvm::enumerate(dag.children)) {
+        const wf::Region &leaf = result.regions[child];
+        if (leaf.task >= 0 && result.tasks[leaf.task].kind == wf::Kind::Write)
+          result.tasks[leaf.task].background = llvm::none_of(
+              dag.arcs, [&](const wf::Region::Arc &arc) { return arc.from == static_cast<int>(position); });
+      }
+    return std::move(result);
+  }
+
+private:
+  GraphOp graph;
+  SymbolTableCollection &tables;
+  const ExpectedSizes &sizes;
+  wf::Graph result;
+  llvm::MapVector<Operation *, int> taskOf;
+  llvm::DenseMap<Operation *, int> regionOf; ///< of tasks (leaves) and of branches, loops, maps
+  llvm::DenseMap<Operation *, int> symbols;
+  llvm::StringMap<int> names;
+
+  /// The index of what a task names in its list, which it is added to when it is met first.
+  template <typename Op, typename Entry, typename Fill>
+  int named(Operation *user, FlatSymbolRefAttr symbol, std::vector<Entry> &list, Fill fill) {
+    auto op = tables.lookupNearestSymbolFrom<Op>(user, symbol);
+    auto [entry, inserted] = symbols.try_emplace(op, list.size());
+    if (inserted) {
+      list.emplace_back();
+      list.back().name = op.getSymName().str();
+      fill(op, list.back());
+    }
+    return entry->second;
+  }
+
+  int modelOf(Operation *user, FlatSymbolRefAttr symbol) {
+    return named<ModelOp>(user, symbol, result.models, [](ModelOp op, wf::Model &model) {
+      model.shape = op.getShape().value_or("").str();
+      model.module = op.getModule().value_or("").str();
+      model.parameters = valueOf(op.getParametersAttr());
+      model.flopsPerUnit = valueOf(op.getFlopsPerUnitAttr());
+      model.flopsPerOutput = valueOf(op.getFlopsPerOutputAttr());
+      model.tokensPerUnit = valueOf(op.getTokensPerUnitAttr());
+      model.kvBytesPerToken = valueOf(op.getKvBytesPerTokenAttr());
+      model.contextTokens = valueOf(op.getContextTokens());
+      if (op.getPrecisionsAttr())
+        for (StringRef precision : op.getPrecisionsAttr().getAsValueRange<StringAttr>())
+          model.precisions.push_back(precision.str());
+    });
+  }
+
+  int indexOf(Operation *user, FlatSymbolRefAttr symbol) {
+    return named<IndexOp>(user, symbol, result.indexes, [](IndexOp op, wf::Index &index) {
+      index.vectors = op.getVectors();
+      index.dimension = op.getDimension();
+      index.bytesPerVector = op.getBytesPerVector().value_or(4 * op.getDimension());
+      index.visited = valueOf(op.getVisitedAttr()).value_or(1);
+      if (op.getLatency())
+        index.latencyMs = op.getLatency()->getAmount();
+    });
+  }
+
+  int toolOf(Operation *user, FlatSymbolRefAttr symbol) {
+    return named<ToolOp>(user, symbol, result.tools, [](ToolOp op, wf::Tool &tool) {
+      tool.endpoint = op.getEndpoint().value_or("").str();
+      tool.latencyMs = op.getLatency().getAmount();
+      tool.dollarsPerCall = valueOf(op.getDollarsPerCallAttr()).value_or(0);
+      tool.concurrency = valueOf(op.getConcurrency());
+      tool.failureProbability = valueOf(op.getFailureProbabilityAttr()).value_or(0);
+    });
+  }
+
+  int memoryOf(Operation *user, FlatSymbolRefAttr symbol) {
+    return named<MemoryOp>(user, symbol, result.memories, [](MemoryOp op, wf::Memory &memory) {
+      memory.readMs = op.getReadLatency().getAmount();
+      memory.writeMs = op.getWriteLatency().getAmount();
+      memory.concurrency = valueOf(op.getConcurrency());
+    });
+  }
+
+  std::string uniqueName(std::string name) {
+    int count = names[name]++;
+    return count == 0 ? name : uniqueName(name + "#" + std::to_string(count + 1));
+  }
+
+  /// What a task is by its kind; its name is the label and the piece, or the op with what it names.
+  void fillTask(Operation *op, wf::Task &task) {
+    std::string piece, subject;
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<PrefillOp>([&](PrefillOp prefill) {
+          task.kind = wf::Kind::Prefill;
+          piece = ".prefill";
+          task.model = modelOf(op, prefill.getModelAttr());
+          task.prompt = promptOf(sizes.ofPrompt(op));
+          for (const PromptWork &work : sizes.byRun(op))
+            task.promptByRun.push_back(promptOf(work));
+        })
+        .Case<DecodeOp>([&](DecodeOp decode) {
+          task.kind = wf::Kind::Decode;
+          piece = ".decode";
+          task.model = modelOf(op, decode.getModelAttr());
+          task.contextTokens = sizes.of(decode.getCache());
+          for (const Source &source : Tracer::sourcesOf(decode.getCache()))
+            if (isa_and_present<PrefillOp>(source.task))
+              pair(op, source.task);
+        })
+        .Case<EncodeOp>([&](EncodeOp encode) {
+          task.kind = wf::Kind::Encode;
+          piece = ".encode";
+          task.model = modelOf(op, encode.getModelAttr());
+        })
+        .Case<EmbedOp>([&](EmbedOp embed) {
+          task.kind = wf::Kind::Embed;
+          piece = ".embed";
+          task.model = modelOf(op, embed.getModelAttr());
+        })
+        .Case<SearchOp>([&](SearchOp search) {
+          task.kind = wf::Kind::Search;
+          piece = ".search";
+          task.index = indexOf(op, search.getIndexAttr());
+          task.topK = search.getTopK();
+          task.latencyMs = result.indexes[task.index].latencyMs;
+          if (auto embed = search.getQuery().getDefiningOp<EmbedOp>())
+            pair(op, embed);
+        })
+        .Case<InferOp>([&](InferOp infer) {
+          task.kind = wf::Kind::Infer;
+          task.model = modelOf(op, infer.getModelAttr());
+          subject = infer.getModel().str();
+        })
+        .Case<InvokeOp>([&](InvokeOp invoke) {
+          task.kind = wf::Kind::Invoke;
+          task.tool = toolOf(op, invoke.getToolAttr());
+          task.latencyMs = result.tools[task.tool].latencyMs;
+          subject = invoke.getTool().str();
+        })
+        .Case<ComputeOp>([&](ComputeOp compute) {
+          task.kind = wf::Kind::Compute;
+          task.function = compute.getFunction().str();
+          task.latencyMs = compute.getLatency().getAmount();
+          subject = task.function;
+        })
+        .Case<ReadOp>([&](ReadOp read) {
+          task.kind = wf::Kind::Read;
+          task.memory = memoryOf(op, read.getMemoryAttr());
+          task.latencyMs = result.memories[task.memory].readMs;
+          subject = read.getMemory().str();
+          piece = ".read";
+        })
+        .Case<WriteOp>([&](WriteOp write) {
+          task.kind = wf::Kind::Write;
+          task.memory = memoryOf(op, write.getMemoryAttr());
+          task.latencyMs = result.memories[task.memory].writeMs;
+          subject = write.getMemory().str();
+          piece = ".write";
+        });
+    auto common = cast<TaskOpInterface>(op);
+    if (task.model >= 0 && subject.empty())
+      subject = result.models[task.model].name;
+    if (task.index >= 0)
+      subject = result.indexes[task.index].name;
+    task.name = uniqueName((common.getLabel() ? common.getLabel()->str() : subject) + piece);
+    task.location = textOf(op->getLoc());
+    for (Value input : op->getOperands())
+      task.inputs.push_back({unitIn(input.getType()), sizes.of(input)});
+    if (op->getNumResults() > 0)
+      task.output = {unitIn(op->getResult(0).getType()), sizes.of(op->getResult(0))};
+    Executions executions = executionsOf(op);
+    task.executions = executions.expected;
+    task.probability = executions.probability;
+    task.together = common.getTogether().value_or("").str();
+    task.apart = common.getApart().value_or("").str();
+    if (fleet::PlacementAttr place = common.getPlaceAttr()) {
+      bool nested = !place.getPool().getNestedReferences().empty();
+      wf::Place where;
+      where.system = nested ? place.getPool().getRootReference().str() : "";
+      where.pool = place.getPool().getLeafReference().str();
+      where.tensor = place.getTensor();
+      where.pipeline = place.getPipeline();
+      where.expert = place.getExpert();
+      where.data = place.getData();
+      where.replicas = place.getReplicas();
+      where.batch = place.getBatch();
+      where.precision = place.getPrecision() ? place.getPrecision().str() : "";
+      where.pinsPoolOnly = where.precision.empty() && place.getDevicesPerReplica() == 1 && place.getExpert() == 1 &&
+                           place.getReplicas() == 1 && place.getBatch() == 1;
+      task.place = where;
+    }
+  }
+
+  void pair(Operation *a, Operation *b) {
+    result.tasks[taskOf[a]].pair = taskOf[b];
+    result.tasks[taskOf[b]].pair = taskOf[a];
+  }
+
+  //===-- Regions ---------------------------------------------------------------------------------------------===//
+
+  int addRegion(wf::Region::Kind kind, int parent, Location location) {
+    result.regions.emplace_back();
+    wf::Region &region = result.regions.back();
+    region.kind = kind;
+    region.parent = parent;
+    region.location = textOf(location);
+    return result.regions.size() - 1;
+  }
+
+  int addBlock(Block &block, int parent, StringRef name, Location location) {
+    int dag = addRegion(wf::Region::Kind::Dag, parent, location);
+    result.regions[dag].name = name.str();
+    SmallVector<Operation *> items;
+    for (Operation &op : block)
+      if (isa<TaskOpInterface, BranchOp, LoopOp, MapOp>(op)) {
+        items.push_back(&op);
+        int child = addItem(&op, dag);
+        result.regions[dag].children.push_back(child);
+      }
+    // Who waits for whom, also where nothing flows: a branch for what it is decided on, a read for a write.
+    for (auto [to, item] : llvm::enumerate(items))
+      for (size_t from = 0; from < to; ++from)
+        if (std::optional<bool> streaming = waits(block, items[from], item))
+          result.regions[dag].arcs.push_back({static_cast<int>(from), static_cast<int>(to), {}, *streaming});
+    return dag;
+  }
+
+  int addItem(Operation *op, int parent) {
+    if (isa<TaskOpInterface>(op)) {
+      int leaf = addRegion(wf::Region::Kind::Leaf, parent, op->getLoc());
+      result.regions[leaf].task = taskOf[op];
+      return regionOf[op] = leaf;
+    }
+    if (auto branch = dyn_cast<BranchOp>(op)) {
+      int region = addRegion(wf::Region::Kind::Branch, parent, op->getLoc());
+      regionOf[op] = region;
+      result.regions[region].name = branch.getDecide().value_or("").str();
+      result.regions[region].probabilities.assign(branch.getProbabilities().begin(), branch.getProbabilities().end());
+      for (auto [body, name] : llvm::zip_equal(branch.getCases(), branch.getNames().getAsValueRange<StringAttr>())) {
+        int child = addBlock(body.front(), region, name, op->getLoc());
+        result.regions[region].children.push_back(child);
+      }
+      return region;
+    }
+    auto loop = dyn_cast<LoopOp>(op);
+    int region = addRegion(loop ? wf::Region::Kind::Loop : wf::Region::Kind::Map, parent, op->getLoc());
+    regionOf[op] = region;
+    if (loop) {
+      result.regions[region].name = loop.getUntil().value_or("").str();
+      result.regions[region].keepsPrefix = loop.getKeepsPrefix();
+      for (auto [index, probability] : llvm::enumerate(runProbabilitiesOf(loop)))
+        if (probability > 0)
+          result.regions[region].counts.emplace_back(index + 1, probability);
+    } else {
+      auto map = cast<MapOp>(op);
+      result.regions[region].concurrency = valueOf(map.getConcurrency());
+      result.regions[region].counts = widths(map.getWidth().getAmount());
+    }
+    int child = addBlock(op->getRegion(0).front(), region, "", op->getLoc());
+    result.regions[region].children.push_back(child);
+    return region;
+  }
+
+  static std::vector<std::pair<int64_t, double>> widths(const Amount &width) {
+    std::map<int64_t, double> counts;
+    constexpr int steps = 512;
+    if (width.isConstant())
+      counts[std::max<int64_t>(1, std::llround(width.mean()))] = 1;
+    else
+      for (int step = 0; step < steps; ++step)
+        counts[std::max<int64_t>(1, std::llround(width.quantile((step + 0.5) / steps)))] += 1.0 / steps;
+    return {counts.begin(), counts.end()};
+  }
+
+  /// The op of this block that an op is, or is inside of; null if it is in none.
+  static Operation *itemIn(Block &block, Operation *op) { return block.findAncestorOpInBlock(*op); }
+
+  /// Whether `to` waits for `from`, both of this block; true if only for the first part of what it streams.
+  std::optional<bool> waits(Block &block, Operation *from, Operation *to) {
+    bool waiting = false, streaming = isa<TaskOpInterface>(from);
+    auto visit = [&](Value value, bool streamed, auto &&self) -> void {
+      Operation *producer = value.getDefiningOp();
+      if (!producer || producer->getBlock() != &block)
+        return;
+      if (producer == from) {
+        waiting = true;
+        streaming &= streamed;
+      } else if (isa<StreamOp, JoinOp, TransferOp, KvTransferOp>(producer)) {
+        for (Value operand : producer->getOperands())
+          self(operand, streamed || isa<StreamOp>(producer), self);
+      }
+    };
+    to->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        visit(operand, false, visit);
+    });
+    // What is handed to a region from joins outside of it is seen above, by the region's operands.
+    llvm::SmallPtrSet<Attribute, 4> written;
+    from->walk([&](WriteOp write) { written.insert(write.getMemoryAttr()); });
+    if (!written.empty())
+      to->walk([&](ReadOp read) {
+        if (written.contains(read.getMemoryAttr())) {
+          waiting = true;
+          streaming = false;
+        }
+      });
+    return waiting ? std::optional(streaming) : std::nullopt;
+  }
+
+  //===-- Edges -----------------------------------------------------------------------------------------------===//
+
+  std::optional<double> bytesOf(wf::Flow flow, double mean, Operation *producer) {
+    switch (flow) {
+    case wf::Flow::Text:
+      return 4 * mean;
+    case wf::Flow::Image:
+      return 3 * mean;
+    case wf::Flow::Audio:
+      return 32'000 * mean;
+    case wf::Flow::Video:
+      return 500'000 * mean;
+    case wf::Flow::Data:
+      return mean;
+    case wf::Flow::Vector: {
+      // The index that is searched with it knows the dimension.
+      if (producer)
+        if (int search = result.tasks[taskOf[producer]].pair; search >= 0)
+          return 4.0 * result.indexes[result.tasks[search].index].dimension * mean;
+      return std::nullopt;
+    }
+    case wf::Flow::Features:
+      return std::nullopt;
+    case wf::Flow::Cache:
+      if (producer)
+        if (auto perToken = result.models[result.tasks[taskOf[producer]].model].kvBytesPerToken)
+          return *perToken * mean;
+      return std::nullopt;
+    }
+    llvm_unreachable("each flow is listed");
+  }
+
+  void addEdges() {
+    for (auto [op, index] : taskOf)
+      addEdgesTo(op, op->getOperands(), index);
+    Operation *end = graph.getBody().front().getTerminator();
+    addEdgesTo(end, end->getOperands(), -1);
+    for (const wf::Edge &edge : result.edges)
+      if (edge.to < 0 && edge.from >= 0 && result.tasks[edge.from].kind == wf::Kind::Decode)
+        result.tasks[edge.from].answers = true;
+  }
+
+  void addEdgesTo(Operation *reader, ValueRange operands, int to) {
+    std::set<decltype(Source().key())> seen;
+    for (Value operand : operands)
+      for (Source source : Tracer::sourcesOf(operand)) {
+        // What was there before the loop has come in at its entry; from run to run goes what the loop itself makes.
+        if (source.loop && (!source.task || !source.loop->isProperAncestor(source.task)))
+          continue;
+        if (source.loop && !source.loop->isProperAncestor(reader))
+          source.loop = LoopOp();
+        if (seen.insert(source.key()).second)
+          addEdge(source, to);
+      }
+  }
+
+  void addEdge(const Source &source, int to) {
+    wf::Edge edge;
+    edge.from = source.task ? taskOf[source.task] : -1;
+    edge.to = to;
+    edge.flow = flowOf(source.value.getType());
+    edge.amount = {unitIn(source.value.getType()), sizes.of(source.value)};
+    edge.bytes = bytesOf(edge.flow, edge.amount.amount.mean(), source.task);
+    if (source.every) {
+      edge.streaming = true;
+      edge.every = wf::Quantity{edge.amount.unit, source.every.getAmount()};
+    }
+    LoopOp loop = source.loop;
+    edge.loop = loop ? regionOf[loop] : -1;
+    int number = result.edges.size();
+    result.edges.push_back(edge);
+    if (to < 0)
+      return;
+    int toRegion = leafOf(to);
+    if (edge.loop >= 0)
+      result.regions[edge.loop].backEdges.push_back(number);
+    else if (edge.from < 0)
+      result.regions[toRegion].entryEdges.push_back(number);
+    else
+      attach(number, leafOf(edge.from), toRegion);
+  }
+
+  int leafOf(int task) { return regionOf[(taskOf.begin() + task)->first]; }
+
+  /// To the arc between those children of the smallest region around both ends that the ends are in.
+  void attach(int edge, int from, int to) {
+    SmallVector<int> ancestors;
+    for (int region = from; region >= 0; region = result.regions[region].parent)
+      ancestors.push_back(region);
+    int below = to, common = result.regions[to].parent;
+    while (!llvm::is_contained(ancestors, common)) {
+      below = common;
+      common = result.regions[common].parent;
+    }
+    int other = from;
+    while (result.regions[other].parent != common)
+      other = result.regions[other].parent;
+    wf::Region &dag = result.regions[common];
+    auto position = [&](int child) { return static_cast<int>(llvm::find(dag.children, child) - dag.children.begin()); };
+    int first = position(other), second = position(below);
+    for (wf::Region::Arc &arc : dag.arcs)
+      if (arc.from == first && arc.to == second) {
+        arc.edges.push_back(edge);
+        return;
+      }
+    // What a loop's operand brings in from a join outside is waited for by the loop; this is no other case.
+    dag.arcs.push_back({first, second, {edge}, result.edges[edge].streaming && dag.kind == wf::Region::Kind::Dag});
+  }
+};
+} // namespace
+
+FailureOr<wf::Graph> intarsia::extractAgentGraph(GraphOp graph, SymbolTableCollection &tables) {
+  bool decomposed = true;
+  graph.walk([&](CallOp call) {
+    call.emitError() << "'agent.call' is no piece that could be placed; run plan-decompose before";
+    decomposed = false;
+  });
+  if (!decomposed)
+    return failure();
+  FailureOr<ExpectedSizes> sizes = ExpectedSizes::compute(graph, tables);
+  if (failed(sizes))
+    return failure();
+  return Extractor(graph, tables, *sizes).extract();
+}

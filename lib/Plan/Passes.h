@@ -1,0 +1,28 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_PLAN_PASSES_H
+#define INTARSIA_LIB_PLAN_PASSES_H
+
+#include "dialects/Agent/Agent.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace intarsia::plan {
+
+#define GEN_PASS_DECL
+#include "lib/Plan/Passes.h.inc"
+
+/// All ops of a kind in a module, in order: a pass may change them while it goes through the list.
+template <typename Op> llvm::SmallVector<Op> collect(mlir::ModuleOp module) {
+  llvm::SmallVector<Op> ops;
+  module.walk([&](Op op) { ops.push_back(op); });
+  return ops;
+}
+
+} // namespace intarsia::plan
+
+#endif

@@ -1,0 +1,30 @@
+// RUN: intarsia-opt %s --plan-decompose-multimodal | FileCheck %s
+// RUN: intarsia-opt %s --plan-decompose-multimodal --cse | FileCheck %s --check-prefix=ONCE
+
+agent.model @vit {parameters = 6.75e8, tokens_per_unit = 1.0e-3}
+agent.model @ear {parameters = 6.37e8, tokens_per_unit = 25.0}
+agent.model @m {shape = "s", encoders = {image = @vit, audio = @ear}}
+
+// CHECK-LABEL: agent.graph @g
+// CHECK-SAME: (%[[Q:.*]]: !agent.text {{.*}}, %[[P:.*]]: !agent.image {{.*}}, %[[S:.*]]: !agent.audio
+agent.graph @g(%q: !agent.text {agent.size = #agent.amount<400 tokens>},
+               %photo: !agent.image {agent.size = #agent.amount<1048576 pixels>},
+               %sound: !agent.audio {agent.size = #agent.amount<30 seconds>}) -> (!agent.text, !agent.text) {
+  // CHECK-NEXT: %[[F:.*]] = agent.encode @vit(%[[P]]) {label = "look"} : (!agent.image) -> !agent.features
+  // CHECK-NEXT: %[[E:.*]] = agent.encode @ear(%[[S]]) {label = "look"} : (!agent.audio) -> !agent.features
+  // CHECK-NEXT: agent.llm @m(%[[F]], %[[Q]], %[[E]]) produces <300 tokens> {label = "look"} : (!agent.features, !agent.text, !agent.features) -> !agent.text
+  %0 = agent.llm @m(%photo, %q, %sound) produces <300 tokens> {label = "look"} : (!agent.image, !agent.text, !agent.audio) -> !agent.text
+  // Text needs no encoder.
+  // CHECK-NEXT: agent.llm @m(%[[Q]])
+  %1 = agent.llm @m(%q) produces <300 tokens> : (!agent.text) -> !agent.text
+  agent.return %0, %1 : !agent.text, !agent.text
+}
+
+// ONCE-LABEL: agent.graph @twice
+agent.graph @twice(%photo: !agent.image {agent.size = #agent.amount<1048576 pixels>}) -> (!agent.text, !agent.text) {
+  // ONCE: agent.encode
+  // ONCE-NOT: agent.encode
+  %0 = agent.llm @m(%photo) produces <300 tokens> : (!agent.image) -> !agent.text
+  %1 = agent.llm @m(%photo) produces <300 tokens> : (!agent.image) -> !agent.text
+  agent.return %0, %1 : !agent.text, !agent.text
+}
