@@ -1,0 +1,278 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Distribution.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace intarsia::plan;
+
+namespace {
+using Atoms = std::vector<std::pair<double, double>>;
+
+/// Below this probability an atom says nothing about any percentile that is asked for.
+constexpr double negligible = 1e-13;
+
+/// Exponential of mean 1, cut at these survival probabilities; an atom is the mean of its slice. 48 slices, narrower in
+/// the tail: what is lost of the variance is below 0.5 %.
+Atoms exponentialSlices() {
+  Atoms slices;
+  constexpr int count = 48;
+  double low = 0;
+  for (int i = 1; i <= count; ++i) {
+    double survival = std::pow(1.0 - double(i) / count, 2.0);
+    double survivalLow = std::exp(-low);
+    double high = i == count ? INFINITY : -std::log(survival);
+    double mass = survivalLow - (i == count ? 0 : survival);
+    double firstMoment = survivalLow * (low + 1) - (i == count ? 0 : survival * (high + 1));
+    slices.push_back({firstMoment / mass, mass});
+    low = high;
+  }
+  return slices;
+}
+
+double normalQuantile(double level) {
+  double low = -10, high = 10;
+  for (int i = 0; i < 80; ++i) {
+    double middle = (low + high) / 2;
+    (std::erfc(-middle / std::sqrt(2.0)) / 2 < level ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+} // namespace
+
+Distribution::Distribution(Atoms valuesAndProbabilities) : entries(std::move(valuesAndProbabilities)) { normalize(); }
+
+void Distribution::normalize() {
+  if (entries.size() == 1)
+    return;
+  std::sort(entries.begin(), entries.end());
+  size_t kept = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    auto [value, probability] = entries[i];
+    if (probability < negligible)
+      continue;
+    if (kept && value - entries[kept - 1].first <= 1e-9 * std::max(1.0, std::abs(value)))
+      entries[kept - 1].second += probability;
+    else
+      entries[kept++] = {value, probability};
+  }
+  entries.resize(kept);
+  if (kept <= maximumAtoms)
+    return;
+  // A regular grid up to the percentile 99.95, then one atom each for slices of the tail that halve it.
+  double low = entries.front().first, high = quantile(0.9995);
+  size_t bins = maximumAtoms - 64;
+  double step = (high - low) / (bins - 1);
+  std::vector<double> mass(bins, 0.0);
+  Atoms tail;
+  double tailMass = 0, tailMoment = 0, beyond = 0;
+  for (auto [value, probability] : entries)
+    beyond += value > high ? probability : 0;
+  double boundary = beyond / 2;
+  for (auto [value, probability] : entries) {
+    if (value <= high && step > 0) {
+      double position = (value - low) / step;
+      size_t left = std::min(size_t(position), bins - 2);
+      double share = position - left;
+      mass[left] += probability * (1 - share);
+      mass[left + 1] += probability * share;
+      continue;
+    }
+    tailMass += probability;
+    tailMoment += probability * value;
+    beyond -= probability;
+    if (beyond <= boundary) {
+      tail.push_back({tailMoment / tailMass, tailMass});
+      tailMass = tailMoment = 0;
+      boundary = beyond / 2;
+    }
+  }
+  if (tailMass > 0)
+    tail.push_back({tailMoment / tailMass, tailMass});
+  entries.clear();
+  for (size_t i = 0; i < bins; ++i)
+    if (mass[i] > 0)
+      entries.push_back({low + i * step, mass[i]});
+  entries.insert(entries.end(), tail.begin(), tail.end());
+}
+
+Distribution Distribution::exponentialTail(double probability, double meanIfPositive) {
+  if (probability < 1e-9 || meanIfPositive <= 0)
+    return {};
+  static const Atoms slices = exponentialSlices();
+  Atoms atoms;
+  if (probability < 1)
+    atoms.push_back({0.0, 1 - probability});
+  for (auto [value, mass] : slices)
+    atoms.push_back({value * meanIfPositive, mass * probability});
+  return Distribution(std::move(atoms));
+}
+
+double Distribution::mean() const {
+  double sum = 0;
+  for (auto [value, probability] : entries)
+    sum += value * probability;
+  return sum;
+}
+
+double Distribution::squaredVariation() const {
+  double average = mean(), sum = 0;
+  for (auto [value, probability] : entries)
+    sum += (value - average) * (value - average) * probability;
+  return average > 0 ? sum / (average * average) : 0;
+}
+
+double Distribution::quantile(double level) const {
+  double sum = 0;
+  for (auto [value, probability] : entries) {
+    sum += probability;
+    if (sum >= level - 1e-12)
+      return value;
+  }
+  return entries.back().first;
+}
+
+Distribution Distribution::scaled(double factor) const {
+  Distribution result = *this;
+  for (auto &[value, probability] : result.entries)
+    value *= factor;
+  if (factor == 0)
+    return {};
+  return result;
+}
+
+Distribution Distribution::shifted(double offset) const {
+  Distribution result = *this;
+  for (auto &[value, probability] : result.entries)
+    value += offset;
+  return result;
+}
+
+Distribution Distribution::plus(const Distribution &other) const {
+  if (isPoint())
+    return other.shifted(minimum());
+  if (other.isPoint())
+    return shifted(other.minimum());
+  // Products that would be moved to a grid in any case go there at once; the grid is finer than the final one.
+  Atoms sums;
+  if (entries.size() * other.entries.size() > 8 * maximumAtoms) {
+    constexpr size_t bins = 4096;
+    double low = minimum() + other.minimum();
+    double high = quantile(0.999999) + other.quantile(0.999999), step = (high - low) / (bins - 1);
+    std::vector<double> mass(bins + 1, 0.0);
+    double tailMass = 0, tailMoment = 0;
+    for (auto [left, leftProbability] : entries)
+      for (auto [right, rightProbability] : other.entries) {
+        double probability = leftProbability * rightProbability, position = (left + right - low) / step;
+        if (position < bins - 1) {
+          size_t bin = size_t(position);
+          mass[bin] += probability * (1 - (position - bin));
+          mass[bin + 1] += probability * (position - bin);
+        } else {
+          tailMass += probability;
+          tailMoment += probability * (left + right);
+        }
+      }
+    for (size_t i = 0; i <= bins; ++i)
+      if (mass[i] > 0)
+        sums.push_back({low + i * step, mass[i]});
+    if (tailMass > 0)
+      sums.push_back({tailMoment / tailMass, tailMass});
+    return Distribution(std::move(sums));
+  }
+  sums.reserve(entries.size() * other.entries.size());
+  for (auto [left, leftProbability] : entries)
+    for (auto [right, rightProbability] : other.entries)
+      sums.push_back({left + right, leftProbability * rightProbability});
+  return Distribution(std::move(sums));
+}
+
+Distribution Distribution::maximumWith(const Distribution &other) const {
+  Atoms result;
+  size_t i = 0, j = 0;
+  double left = 0, right = 0, before = 0;
+  while (i < entries.size() || j < other.entries.size()) {
+    bool takeLeft = j == other.entries.size() ||
+                    (i < entries.size() && entries[i].first <= other.entries[j].first);
+    double value = takeLeft ? entries[i].first : other.entries[j].first;
+    (takeLeft ? left : right) += takeLeft ? entries[i++].second : other.entries[j++].second;
+    double now = left * right;
+    if (now > before)
+      result.push_back({value, now - before});
+    before = now;
+  }
+  return Distribution(std::move(result));
+}
+
+Distribution Distribution::maximumOf(int count) const {
+  Atoms result;
+  double cumulative = 0, before = 0;
+  for (auto [value, probability] : entries) {
+    cumulative += probability;
+    double now = std::pow(std::min(1.0, cumulative), count);
+    result.push_back({value, now - before});
+    before = now;
+  }
+  return Distribution(std::move(result));
+}
+
+Distribution Distribution::mixture(const std::vector<std::pair<Distribution, double>> &parts) {
+  Atoms result;
+  for (auto &[part, weight] : parts)
+    for (auto [value, probability] : part.entries)
+      if (weight > 0)
+        result.push_back({value, probability * weight});
+  return Distribution(std::move(result));
+}
+
+double Shape::logarithmDeviation() const {
+  // ln(p95/mean) = z s - s²/2 with z the normal quantile of 95 %; the smaller root.
+  double z = 1.6448536269514722, ratio = std::log(p95OverMean);
+  return z - std::sqrt(std::max(0.0, z * z - 2 * ratio));
+}
+
+double Shape::squaredVariation() const {
+  switch (kind) {
+  case Kind::Deterministic:
+    return 0;
+  case Kind::Exponential:
+    return 1;
+  case Kind::Lognormal:
+    return std::expm1(std::pow(logarithmDeviation(), 2));
+  case Kind::Atoms:
+    return Distribution(atoms).squaredVariation();
+  }
+  return 0;
+}
+
+Distribution Shape::discretized() const {
+  switch (kind) {
+  case Kind::Deterministic:
+    return Distribution::point(1);
+  case Kind::Exponential:
+    return Distribution::exponentialTail(1, 1);
+  case Kind::Lognormal: {
+    // Means of slices: of X below q the share is Phi(z - s) for X of mean 1.
+    double deviation = logarithmDeviation();
+    constexpr int count = 48;
+    Atoms slices;
+    double share = 0, level = 0;
+    for (int i = 1; i <= count; ++i) {
+      double nextLevel = i == count ? 1 : 1 - std::pow(1 - double(i) / count, 2.0);
+      double nextShare = i == count ? 1 : std::erfc(-(normalQuantile(nextLevel) - deviation) / std::sqrt(2.0)) / 2;
+      slices.push_back({(nextShare - share) / (nextLevel - level), nextLevel - level});
+      share = nextShare, level = nextLevel;
+    }
+    return Distribution(std::move(slices));
+  }
+  case Kind::Atoms: {
+    Distribution given(atoms);
+    return given.scaled(1 / given.mean());
+  }
+  }
+  return {};
+}

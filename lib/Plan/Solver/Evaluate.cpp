@@ -1,0 +1,171 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// What a plan costs and how long it takes.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Evaluate.h"
+#include "Figures.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <set>
+
+using llvm::formatv;
+
+namespace intarsia::plan {
+
+/// Room for rounding in sums that the MILP solver holds only up to its own tolerance.
+constexpr double slack = 1e-7;
+
+bool exceeds(double value, double bound) { return value > bound + slack * std::max(1.0, std::abs(bound)); }
+
+Distribution latencyDistribution(const Figures &figures, int agentIndex, const Placements &placements,
+                                 const std::vector<Stage> &stages, Measure measure, bool &exact) {
+  const PlacementProblem &problem = figures.problem;
+  const Agent &agent = problem.agents[agentIndex];
+  return figures.latencies[agentIndex].distribution(
+      measure,
+      [&](int index, bool later, LeafPart part) {
+        const Region &region = agent.regions[index];
+        double scale = region.timeScale * (later ? region.laterTurnScale : 1);
+        return durationOf(stages[region.piece], problem.pieces[region.piece].shape, scale, part);
+      },
+      [&](int edge) {
+        return figures
+            .transfer(edge, placements[problem.edges[edge].from].choice, placements[problem.edges[edge].to].choice)
+            .ms;
+      },
+      exact);
+}
+
+LeafTime leafTimeOf(const Region &region, const Stage &stage, bool later) {
+  double scale = region.timeScale * (later ? region.laterTurnScale : 1);
+  return {stage.waitMs(), stage.firstMs * scale, stage.restMs * scale};
+}
+
+Evaluation evaluate(const PlacementProblem &problem, const Placements &placements) {
+  return evaluate(Figures(problem), placements);
+}
+
+Evaluation evaluate(const Figures &figures, const Placements &placements) {
+  const PlacementProblem &problem = figures.problem;
+  Evaluation result;
+  auto violated = [&](const llvm::Twine &text) { result.violations.push_back(text.str()); };
+  Bill total;
+  std::vector<Stage> stages;
+  result.devices.resize(problem.pools.size());
+  result.nodes.resize(problem.pools.size());
+  for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
+    auto [choiceIndex, replicas] = placements[index];
+    const Choice &choice = piece.menu[choiceIndex];
+    Stage stage = stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], problem.queueing);
+    if (replicas < smallestReplicas(choice, figures.loads[index]))
+      violated(formatv("piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for", piece.name, replicas,
+                       replicas * sustainedPerSecond(choice),
+                       figures.loads[index].perSecond * figures.loads[index].meanScale));
+    if (piece.pinnedPool && choice.pool != *piece.pinnedPool)
+      violated(formatv("piece '{0}' is pinned to pool '{1}'", piece.name, problem.pools[*piece.pinnedPool].name));
+    if (piece.pinnedLabel && choice.label != *piece.pinnedLabel)
+      violated(formatv("piece '{0}' is pinned to '{1}'", piece.name, *piece.pinnedLabel));
+    if (exceeds(stage.tokenMs, figures.tokenMsLimits[index]))
+      violated(formatv("piece '{0}': {1:f3} ms between tokens, {2:f3} are allowed", piece.name, stage.tokenMs,
+                       figures.tokenMsLimits[index]));
+    result.devices[choice.pool] += figures.footprint(choice) * replicas;
+    total += figures.bill(int(index), choice, stage, replicas);
+    result.waitMs.push_back(stage.waitMs());
+    result.utilization.push_back(stage.utilization);
+    stages.push_back(stage);
+    if (!problem.previous.empty() && problem.previous[index].choice >= 0 && problem.previous[index].choice != choiceIndex)
+      ++result.moves;
+  }
+  for (auto [index, pool] : llvm::enumerate(problem.pools)) {
+    result.nodes[index] = (result.devices[index] + pool.devicesPerNode - 1) / pool.devicesPerNode;
+    int64_t held = pool.wholeNodes ? result.nodes[index] * pool.devicesPerNode : result.devices[index];
+    if (held > pool.devices)
+      violated(formatv("pool '{0}': {1} devices are needed, {2} exist", pool.name, held, pool.devices));
+    if (pool.wholeNodes)
+      total += figures.billOfNode(pool).scaled(result.nodes[index]);
+  }
+  result.linkGBps.resize(problem.links.size());
+  for (auto [index, edge] : llvm::enumerate(problem.edges)) {
+    Transfer transfer = figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice);
+    if (transfer.forbidden)
+      violated(formatv("edge '{0}' from '{1}' to '{2}': no way between their placements", edge.name,
+                       problem.pieces[edge.from].name, problem.pieces[edge.to].name));
+    total += figures.bill(int(index), transfer);
+    if (transfer.link >= 0)
+      result.linkGBps[transfer.link] += figures.gigabytesPerSecond(int(index));
+  }
+  for (auto [index, link] : llvm::enumerate(problem.links))
+    if (exceeds(result.linkGBps[index], link.gigabytesPerSecond))
+      violated(formatv("link '{0}': {1:f3} GB/s are needed, it has {2:f3}", link.name, result.linkGBps[index],
+                       link.gigabytesPerSecond));
+  auto poolOf = [&](int piece) { return problem.pieces[piece].menu[placements[piece].choice].pool; };
+  for (auto &group : problem.together)
+    for (int piece : group)
+      if (poolOf(piece) != poolOf(group[0]))
+        violated(formatv("'{0}' and '{1}' must share a pool", problem.pieces[group[0]].name, problem.pieces[piece].name));
+  for (auto &group : problem.apart)
+    for (size_t i = 0; i < group.size(); ++i)
+      for (size_t j = i + 1; j < group.size(); ++j)
+        if (poolOf(group[i]) == poolOf(group[j]))
+          violated(formatv("'{0}' and '{1}' must not share a pool", problem.pieces[group[i]].name,
+                           problem.pieces[group[j]].name));
+
+  for (auto [index, agent] : llvm::enumerate(problem.agents)) {
+    Evaluation::OfAgent of;
+    const AgentLatency &latency = figures.latencies[index];
+    auto leafTimes = [&](int region, bool later) {
+      return leafTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
+    };
+    auto edgeTime = [&](int edge) {
+      return figures
+          .transfer(edge, placements[problem.edges[edge].from].choice, placements[problem.edges[edge].to].choice)
+          .ms;
+    };
+    PathTerms terms;
+    of.meanMs = of.endToEndMs = latency.linear(Measure::EndToEnd, {}, leafTimes, edgeTime, &terms);
+    of.firstOutputMs = latency.linear(Measure::FirstOutput, {}, leafTimes, edgeTime);
+    std::set<int> critical;
+    for (auto &leaf : terms.leaves)
+      critical.insert(leaf.region);
+    of.criticalRegions.assign(critical.begin(), critical.end());
+    for (auto &region : agent.regions)
+      if (region.kind == Region::Kind::Leaf)
+        of.tokenMs = std::max(of.tokenMs, stages[region.piece].tokenMs);
+    if (agent.level.percentile) {
+      Distribution end =
+          latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);
+      of.endToEndMs = end.quantile(*agent.level.percentile);
+      of.meanMs = end.mean();
+      of.firstOutputMs =
+          latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
+              .quantile(*agent.level.percentile);
+    }
+    std::string which = agent.level.percentile ? formatv("p{0}", *agent.level.percentile * 100).str() : "nominal";
+    if (exceeds(of.endToEndMs, agent.level.endToEndMs))
+      violated(formatv("agent '{0}': {1} end-to-end {2:f3} ms, {3:f3} are allowed", agent.name, which, of.endToEndMs,
+                       agent.level.endToEndMs));
+    if (exceeds(of.firstOutputMs, agent.level.firstOutputMs))
+      violated(formatv("agent '{0}': {1} first output after {2:f3} ms, {3:f3} are allowed", agent.name, which,
+                       of.firstOutputMs, agent.level.firstOutputMs));
+    result.latencyMs += figures.weights[index] * of.endToEndMs;
+    result.agents.push_back(std::move(of));
+  }
+  result.dollarsPerHour = total.dollarsPerHour, result.watts = total.watts, result.gramsPerHour = total.gramsPerHour;
+  result.peakWatts = total.peakWatts, result.dollarsPerRequest = total.dollarsPerRequest;
+  result.joulesPerRequest = total.joulesPerRequest, result.gramsPerRequest = total.gramsPerRequest;
+  result.objective = (problem.objective == Objective::Latency ? result.latencyMs : total.of(problem.objective)) +
+                     problem.moveCost * result.moves;
+  if (exceeds(result.dollarsPerHour, problem.dollarsPerHourCap))
+    violated(formatv("${0:f4} an hour, the budget is ${1:f4}", result.dollarsPerHour, problem.dollarsPerHourCap));
+  if (exceeds(result.peakWatts, problem.wattsCap))
+    violated(formatv("{0:f2} W if all are busy, the cap is {1:f2} W", result.peakWatts, problem.wattsCap));
+  if (exceeds(result.gramsPerHour, problem.gramsPerHourCap))
+    violated(formatv("{0:f3} g of CO2 an hour, the cap is {1:f3} g", result.gramsPerHour, problem.gramsPerHourCap));
+  return result;
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,167 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Figures.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+
+namespace intarsia::plan {
+
+Bill &Bill::operator+=(const Bill &other) {
+  dollarsPerHour += other.dollarsPerHour, watts += other.watts, gramsPerHour += other.gramsPerHour;
+  peakWatts += other.peakWatts, dollarsPerRequest += other.dollarsPerRequest;
+  joulesPerRequest += other.joulesPerRequest, gramsPerRequest += other.gramsPerRequest;
+  return *this;
+}
+
+Bill Bill::scaled(double factor) const {
+  return {dollarsPerHour * factor,    watts * factor,            gramsPerHour * factor,   peakWatts * factor,
+          dollarsPerRequest * factor, joulesPerRequest * factor, gramsPerRequest * factor};
+}
+
+double Bill::of(Objective objective) const {
+  switch (objective) {
+  case Objective::DollarsPerRequest:
+    return dollarsPerRequest;
+  case Objective::DollarsPerHour:
+    return dollarsPerHour;
+  case Objective::JoulesPerRequest:
+    return joulesPerRequest;
+  case Objective::GramsPerRequest:
+    return gramsPerRequest;
+  case Objective::Latency:
+    return 0;
+  }
+  return 0;
+}
+
+Figures::Figures(const PlacementProblem &problem) : problem(problem) {
+  size_t pieceCount = problem.pieces.size(), poolCount = problem.pools.size();
+  latencies.reserve(problem.agents.size());
+  for (auto &agent : problem.agents) {
+    latencies.emplace_back(agent);
+    requestsPerSecond += agent.requestsPerSecond;
+  }
+  loads.resize(pieceCount);
+  workPerRequest.resize(pieceCount);
+  transfersPerRequest.resize(problem.edges.size());
+  transfersPerSecond.resize(problem.edges.size());
+  tokenMsLimits.assign(pieceCount, unlimited);
+  std::vector<Work::OfPiece> rates(pieceCount), shares(pieceCount);
+  for (auto &agent : problem.agents) {
+    double weight = requestsPerSecond > 0 ? agent.requestsPerSecond / requestsPerSecond : 1.0 / problem.agents.size();
+    weights.push_back(weight);
+    Work work = expectedWork(problem, agent);
+    for (size_t piece = 0; piece < pieceCount; ++piece) {
+      auto &of = work.pieces[piece];
+      rates[piece].executions += agent.requestsPerSecond * of.executions;
+      rates[piece].scaled += agent.requestsPerSecond * of.scaled;
+      rates[piece].squaredScaled += agent.requestsPerSecond * of.squaredScaled;
+      workPerRequest[piece] += weight * of.scaled;
+      if (of.executions > 0)
+        tokenMsLimits[piece] = std::min(tokenMsLimits[piece], agent.level.tokenMs);
+    }
+    for (size_t edge = 0; edge < problem.edges.size(); ++edge) {
+      transfersPerRequest[edge] += weight * work.transfers[edge];
+      transfersPerSecond[edge] += agent.requestsPerSecond * work.transfers[edge];
+    }
+  }
+  for (size_t piece = 0; piece < pieceCount; ++piece)
+    if (rates[piece].executions > 0)
+      loads[piece] = {rates[piece].executions, rates[piece].scaled / rates[piece].executions,
+                      rates[piece].squaredScaled / rates[piece].executions};
+  linkOf.assign(poolCount * poolCount, -1);
+  for (auto [index, link] : llvm::enumerate(problem.links))
+    for (auto [from, to] : link.pairs)
+      linkOf[from * poolCount + to] = int(index);
+  exceptions.resize(problem.edges.size());
+  for (auto [index, edge] : llvm::enumerate(problem.edges)) {
+    for (auto [position, exception] : llvm::enumerate(edge.exceptions))
+      exceptions[index].push_back({{exception.fromChoice, exception.toChoice}, int(position)});
+    llvm::sort(exceptions[index]);
+  }
+}
+
+int64_t Figures::footprint(const Choice &choice) const {
+  int64_t devices = choice.devicesPerReplica, node = problem.pools[choice.pool].devicesPerNode;
+  if (devices == 0)
+    return 0;
+  if (devices >= node)
+    return (devices + node - 1) / node * node;
+  while (node % devices)
+    ++devices;
+  return devices;
+}
+
+Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
+  const Edge &edge = problem.edges[edgeIndex];
+  auto &known = exceptions[edgeIndex];
+  int from = problem.pieces[edge.from].menu[fromChoice].pool, to = problem.pieces[edge.to].menu[toChoice].pool;
+  int link = linkOf[from * problem.pools.size() + to];
+  if (!known.empty()) {
+    std::pair<int, int> choices{fromChoice, toChoice};
+    auto found = llvm::lower_bound(known, std::make_pair(choices, -1));
+    if (found != known.end() && found->first == choices) {
+      auto &exception = edge.exceptions[found->second];
+      return {exception.milliseconds, exception.dollars, exception.joules, link, exception.forbidden};
+    }
+  }
+  if (link < 0)
+    return {0, 0, 0, -1, from != to};
+  const Link &figures = problem.links[link];
+  double gigabytes = edge.bytes * 1e-9;
+  return {figures.microseconds / 1000 + gigabytes / figures.gigabytesPerSecond * 1000,
+          gigabytes * figures.dollarsPerGigabyte, gigabytes * figures.joulesPerGigabyte, link, false};
+}
+
+Bill Figures::billOf(double dollarsPerHour, double watts, double gramsPerKilowattHour) const {
+  Bill bill;
+  double perRequest = requestsPerSecond > 0 ? 1 / requestsPerSecond : 0;
+  bill.dollarsPerHour = dollarsPerHour, bill.watts = watts;
+  bill.gramsPerHour = watts / 1000 * gramsPerKilowattHour;
+  bill.dollarsPerRequest = dollarsPerHour / 3600 * perRequest;
+  bill.joulesPerRequest = watts * perRequest;
+  bill.gramsPerRequest = bill.gramsPerHour / 3600 * perRequest;
+  return bill;
+}
+
+Bill Figures::bill(int piece, const Choice &choice, const Stage &stage, int64_t replicas) const {
+  const Pool &pool = problem.pools[choice.pool];
+  double devices = double(footprint(choice)) * replicas;
+  double held = pool.wholeNodes ? 0 : devices;
+  double spread = pool.busyWatts - pool.idleWatts;
+  double perRequest = workPerRequest[piece], perSecond = loads[piece].perSecond * loads[piece].meanScale;
+  Bill bill = billOf(held * pool.dollarsPerDeviceHour + perSecond * 3600 * choice.dollarsPerExecution,
+                     held * pool.idleWatts + devices * spread * stage.utilization + perSecond * choice.joulesPerExecution,
+                     pool.gramsPerKilowattHour);
+  if (requestsPerSecond <= 0) {
+    bill.dollarsPerRequest = perRequest * choice.dollarsPerExecution;
+    bill.joulesPerRequest = perRequest * choice.joulesPerExecution;
+    bill.gramsPerRequest = bill.joulesPerRequest / 3.6e6 * pool.gramsPerKilowattHour;
+  }
+  bill.peakWatts = held * pool.idleWatts + devices * spread + perSecond * choice.joulesPerExecution;
+  return bill;
+}
+
+Bill Figures::bill(int edge, const Transfer &transfer) const {
+  double perSecond = transfersPerSecond[edge];
+  Bill bill = billOf(perSecond * 3600 * transfer.dollars, perSecond * transfer.joules, 0);
+  if (requestsPerSecond <= 0) {
+    bill.dollarsPerRequest = transfersPerRequest[edge] * transfer.dollars;
+    bill.joulesPerRequest = transfersPerRequest[edge] * transfer.joules;
+  }
+  bill.peakWatts = bill.watts;
+  return bill;
+}
+
+Bill Figures::billOfNode(const Pool &pool) const {
+  Bill bill = billOf(pool.devicesPerNode * pool.dollarsPerDeviceHour, pool.devicesPerNode * pool.idleWatts,
+                     pool.gramsPerKilowattHour);
+  bill.peakWatts = bill.watts;
+  return bill;
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,64 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Figures that follow from a problem alone: loads, transfers, what replicas occupy, and what each costs.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_FIGURES_H
+#define INTARSIA_PLAN_FIGURES_H
+
+#include "Latency.h"
+#include "Queueing.h"
+
+namespace intarsia::plan {
+
+/// Between two choices.
+struct Transfer {
+  double ms = 0, dollars = 0, joules = 0;
+  int link = -1;
+  bool forbidden = false;
+};
+
+/// Costs by hour, and what the objective makes of them.
+struct Bill {
+  double dollarsPerHour = 0, watts = 0, gramsPerHour = 0, peakWatts = 0;
+  double dollarsPerRequest = 0, joulesPerRequest = 0, gramsPerRequest = 0;
+  Bill &operator+=(const Bill &other);
+  Bill scaled(double factor) const;
+  double of(Objective objective) const;
+};
+
+class Figures {
+public:
+  explicit Figures(const PlacementProblem &problem);
+
+  const PlacementProblem &problem;
+  std::vector<AgentLatency> latencies; ///< by agent
+  std::vector<double> weights;         ///< share of each agent in all requests; equal shares if no rate is given
+  double requestsPerSecond = 0;
+  std::vector<Load> loads;             ///< by piece
+  std::vector<double> workPerRequest;  ///< by piece: scaled executions in a mean request
+  std::vector<double> transfersPerRequest, transfersPerSecond; ///< by edge
+  std::vector<double> tokenMsLimits;   ///< by piece: the strictest of the agents that run it
+
+  /// Devices of a replica, as counted in its pool.
+  int64_t footprint(const Choice &choice) const;
+  Transfer transfer(int edge, int fromChoice, int toChoice) const;
+  /// Everything a piece adds but whole nodes, which are of the pool.
+  Bill bill(int piece, const Choice &choice, const Stage &stage, int64_t replicas) const;
+  Bill bill(int edge, const Transfer &transfer) const;
+  /// One more node of a pool with whole nodes.
+  Bill billOfNode(const Pool &pool) const;
+  double gigabytesPerSecond(int edge) const { return transfersPerSecond[edge] * problem.edges[edge].bytes * 1e-9; }
+
+private:
+  Bill billOf(double dollarsPerHour, double watts, double gramsPerKilowattHour) const;
+  std::vector<int> linkOf; ///< by (from pool, to pool)
+  std::vector<std::vector<std::pair<std::pair<int, int>, int>>> exceptions; ///< by edge, sorted: (choices, position)
+};
+
+} // namespace intarsia::plan
+
+#endif

@@ -1,0 +1,96 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Times of an agent: from times of its leaves to its end, as linear functions along the critical path and as
+// distributions.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_LATENCY_H
+#define INTARSIA_PLAN_LATENCY_H
+
+#include "intarsia/Placement.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace intarsia::plan {
+
+/// A dag of children as a network whose arcs take time: the form in which series and parallel parts are found.
+struct Network {
+  enum class Takes { Whole, First, Rest, Nothing, Transfer, TransferAndFirst };
+  struct Arc {
+    int from, to;
+    Takes takes;
+    int child = -1; ///< position among the children: whose time it is
+    int arc = -1;   ///< position among the region's arcs: whose edges it carries
+  };
+  int vertices = 0, source = 0, sink = 0;
+  std::vector<Arc> arcs; ///< from lower to higher order of `order`
+  std::vector<int> order; ///< vertices, topologically
+};
+
+/// What fixes the random parts of an agent; empty: their expectation. By region.
+struct Scenario {
+  std::vector<int> branchTaken; ///< -1: expectation, -2: as if it took no time
+  std::vector<int> count;       ///< of loops and maps; -1: expectation
+};
+
+/// Which time is asked for.
+enum class Measure { EndToEnd, FirstOutput };
+
+/// A leaf's execution: in the queue, from there to the first output, after it.
+struct LeafTime {
+  double waitMs = 0, firstMs = 0, restMs = 0;
+};
+enum class LeafPart { Whole, WaitAndFirst, First, Rest };
+
+/// A linear function of times: how often the times of leaves and edges are on the critical path.
+struct PathTerms {
+  struct Leaf {
+    int region;
+    bool later; ///< of a turn but the first
+    LeafTime factors;
+  };
+  std::vector<Leaf> leaves;
+  std::vector<std::pair<int, double>> edges;
+};
+
+class AgentLatency {
+public:
+  explicit AgentLatency(const Agent &agent);
+
+  using LeafTimes = llvm::function_ref<LeafTime(int region, bool later)>;
+  using EdgeTime = llvm::function_ref<double(int edge)>;
+  /// The longest path; `terms` (if asked for) is the linear function whose value it is, and which is a lower bound of
+  /// it for any other times.
+  double linear(Measure measure, const Scenario &scenario, LeafTimes leafTimes, EdgeTime edgeTime,
+                PathTerms *terms = nullptr) const;
+
+  using LeafDistribution = llvm::function_ref<Distribution(int region, bool later, LeafPart part)>;
+  /// Independent leaves. `exact` becomes false where a dag is not series-parallel: paths that meet are then taken as
+  /// independent, which for maxima of sums of common parts is an upper bound.
+  Distribution distribution(Measure measure, LeafDistribution leaf, EdgeTime edgeTime, bool &exact) const;
+
+  const Agent &agent;
+
+private:
+  struct Walk;
+  const Network &network(int region, bool toFirst) const { return networks[region * 2 + toFirst]; }
+  std::vector<Network> networks; ///< by region: to the end, to the first output
+};
+
+/// Expected executions and transfers in a request of an agent.
+struct Work {
+  struct OfPiece {
+    double executions = 0;
+    double scaled = 0;        ///< sum of scales
+    double squaredScaled = 0; ///< sum of squared scales
+  };
+  std::vector<OfPiece> pieces;
+  std::vector<double> transfers; ///< by edge
+};
+Work expectedWork(const PlacementProblem &problem, const Agent &agent);
+
+} // namespace intarsia::plan
+
+#endif

@@ -1,0 +1,219 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "LocalSearch.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cmath>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
+    : program(program), tightening(std::move(tightening)), checksOf(program.problem.agents.size()),
+      agentsOf(program.options.size()) {
+  for (auto [index, check] : enumerate(program.checks))
+    checksOf[check.agent].push_back(int(index));
+  for (auto [index, agent] : enumerate(program.problem.agents)) {
+    if (checksOf[index].empty())
+      continue;
+    std::set<int> pieces;
+    for (auto &region : agent.regions)
+      if (region.kind == Region::Kind::Leaf)
+        pieces.insert(region.piece);
+    for (int piece : pieces)
+      agentsOf[piece].push_back(int(index));
+  }
+}
+
+double LocalSearch::latencyViolation(int agent, double &objective) const {
+  double violation = 0;
+  objective = 0;
+  for (int index : checksOf[agent]) {
+    const LatencyCheck &check = program.checks[index];
+    double ms = program.latency(check, current);
+    if (check.inObjective)
+      objective = std::max(objective, ms * program.latencyWeights[agent]);
+    double limit = check.limit * (check.nominal ? 1 : tightening[agent]);
+    if (exceeds(ms, limit))
+      violation += limit > 0 ? std::min(ms / limit - 1, 1e6) + 1e-3 : 1e6;
+  }
+  return violation;
+}
+
+std::pair<double, double> LocalSearch::totals() const {
+  double cost = linearCost, violation = 0;
+  SmallVector<double, 32> extra(usage.size(), 0.0);
+  for (auto [index, resource] : enumerate(program.resources))
+    if (resource.nodeSize && usage[index] > 0) {
+      double nodes = std::ceil(usage[index] / resource.nodeSize - 1e-9);
+      cost += nodes * resource.nodeCost;
+      for (auto [used, amount] : resource.nodeUses)
+        extra[used] += nodes * amount;
+    }
+  for (auto [index, resource] : enumerate(program.resources))
+    if (double used = usage[index] + extra[index]; exceeds(used, resource.limit))
+      violation += resource.limit > 0 ? used / resource.limit - 1 + 1e-3 : used;
+  return {cost, violation};
+}
+
+void LocalSearch::apply(ArrayRef<Change> changes) {
+  auto account = [&](int piece, double sign) {
+    const Option &option = program.options[piece][current[piece]];
+    linearCost += sign * option.cost;
+    for (auto [resource, amount] : option.uses)
+      usage[resource] += sign * amount;
+  };
+  auto accountPair = [&](int index, double sign) {
+    const Pair &pair = program.pairs[index];
+    size_t at = size_t(program.options[pair.from][current[pair.from]].group) * pair.toGroups +
+                program.options[pair.to][current[pair.to]].group;
+    // An excluded pair is a violation that no plan pays for.
+    linearCost += sign * std::min(pair.cost[at], 1e3 * unit);
+    for (auto &[resource, amounts] : pair.uses)
+      usage[resource] += sign * amounts[at];
+  };
+  for (double sign : {-1.0, 1.0}) {
+    SmallVector<int, 16> done;
+    for (auto &change : changes) {
+      account(change.piece, sign);
+      for (int pair : program.pairsOf[change.piece])
+        if (!is_contained(done, pair)) {
+          done.push_back(pair);
+          accountPair(pair, sign);
+        }
+    }
+    if (sign < 0)
+      for (auto &change : changes)
+        current[change.piece] = change.option;
+  }
+}
+
+void LocalSearch::reset(ArrayRef<int> assignment) {
+  current.assign(assignment.begin(), assignment.end());
+  linearCost = 0;
+  unit = 0;
+  usage.assign(program.resources.size(), 0.0);
+  for (auto [piece, option] : enumerate(current)) {
+    const Option &taken = program.options[piece][option];
+    linearCost += taken.cost;
+    for (auto [resource, amount] : taken.uses)
+      usage[resource] += amount;
+    unit += program.relaxedCost(taken, int(piece));
+  }
+  agentViolation.assign(program.problem.agents.size(), 0.0);
+  agentObjective.assign(program.problem.agents.size(), 0.0);
+  double latency = 0, violated = 0;
+  for (size_t agent = 0; agent < agentViolation.size(); ++agent) {
+    agentViolation[agent] = latencyViolation(int(agent), agentObjective[agent]);
+    latency += agentObjective[agent], violated += agentViolation[agent];
+  }
+  unit = std::max(unit + latency, 1e-12);
+  for (auto &pair : program.pairs) {
+    size_t at = size_t(program.options[pair.from][current[pair.from]].group) * pair.toGroups +
+                program.options[pair.to][current[pair.to]].group;
+    linearCost += std::min(pair.cost[at], 1e3 * unit);
+    for (auto &[resource, amounts] : pair.uses)
+      usage[resource] += amounts[at];
+  }
+  auto [cost, violation] = totals();
+  currentCost = cost + latency;
+  currentViolation = violation + violated;
+}
+
+bool LocalSearch::attempt(ArrayRef<Change> changes) {
+  SmallVector<Change, 2> back;
+  for (auto &change : changes)
+    back.push_back({change.piece, current[change.piece]});
+  double costBefore = linearCost;
+  SmallVector<double, 32> usageBefore(usage.begin(), usage.end());
+  apply(changes);
+  auto undo = [&] {
+    for (auto &change : back)
+      current[change.piece] = change.option;
+    linearCost = costBefore;
+    usage.assign(usageBefore.begin(), usageBefore.end());
+    return false;
+  };
+  SmallVector<int, 4> agents;
+  double otherViolation = 0, otherObjective = 0;
+  for (auto &change : changes)
+    for (int agent : agentsOf[change.piece])
+      if (!is_contained(agents, agent))
+        agents.push_back(agent);
+  for (size_t agent = 0; agent < agentViolation.size(); ++agent)
+    if (!is_contained(agents, int(agent)))
+      otherViolation += agentViolation[agent], otherObjective += agentObjective[agent];
+  auto [cost, violation] = totals();
+  cost += otherObjective, violation += otherViolation;
+  double goal = currentCost + penalty * currentViolation - 1e-10 * unit;
+  // Latencies only add.
+  if (cost + penalty * violation >= goal)
+    return undo();
+  SmallVector<std::pair<double, double>, 4> of;
+  for (int agent : agents) {
+    double objective;
+    double violated = latencyViolation(agent, objective);
+    of.push_back({violated, objective});
+    violation += violated, cost += objective;
+    if (cost + penalty * violation >= goal)
+      return undo();
+  }
+  for (auto [agent, figures] : zip(agents, of))
+    std::tie(agentViolation[agent], agentObjective[agent]) = figures;
+  currentCost = cost, currentViolation = violation;
+  return true;
+}
+
+void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) {
+  reset(assignment);
+  std::vector<uint8_t> settled(program.options.size());
+  // Prices of violations rise until they are gone.
+  for (double factor : {1.0, 10.0, 100.0}) {
+    penalty = factor * unit;
+    llvm::fill(settled, 0);
+    for (bool moved = true; moved && Clock::now() < deadline;) {
+      moved = false;
+      for (size_t piece = 0; piece < current.size(); ++piece) {
+        if (settled[piece] && currentViolation == 0)
+          continue;
+        bool here = false;
+        auto &all = program.options[piece];
+        for (size_t option = 0; option < all.size(); ++option)
+          if (int(option) != current[piece] && program.active[piece][option])
+            here |= attempt({{int(piece), int(option)}});
+        for (int index : program.pairsOf[piece]) {
+          const Pair &pair = program.pairs[index];
+          int other = pair.from == int(piece) ? pair.to : pair.from;
+          for (size_t option = 0; option < all.size(); ++option) {
+            if (!program.active[piece][option])
+              continue;
+            int pool = program.problem.pieces[piece].menu[all[option].choice].pool;
+            for (auto [otherIndex, otherOption] : enumerate(program.options[other]))
+              if (program.active[other][otherIndex] &&
+                  program.problem.pieces[other].menu[otherOption.choice].pool == pool &&
+                  (current[piece] != int(option) || current[other] != int(otherIndex)))
+                here |= attempt({{int(piece), int(option)}, {other, int(otherIndex)}});
+          }
+        }
+        settled[piece] = !here;
+        moved |= here;
+        if ((piece & 15) == 0 && Clock::now() >= deadline)
+          break;
+      }
+      if (!moved && currentViolation == 0 && llvm::is_contained(settled, 0))
+        continue;
+    }
+    if (currentViolation == 0)
+      break;
+  }
+  assignment = current;
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,54 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Good plans quickly: descent by single moves and by moves of both ends of a pair, violations priced into the cost.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_LOCALSEARCH_H
+#define INTARSIA_PLAN_LOCALSEARCH_H
+
+#include "Program.h"
+#include <chrono>
+
+namespace intarsia::plan {
+
+using Clock = std::chrono::steady_clock;
+
+class LocalSearch {
+public:
+  /// `tightening` by agent scales the limits of checks that only bound a percentile from below.
+  LocalSearch(const Program &program, std::vector<double> tightening);
+
+  /// Improves an assignment until no move helps or time is over. The result may violate rows if no plan is found that
+  /// holds them; `violation()` tells.
+  void run(std::vector<int> &assignment, Clock::time_point deadline);
+  double cost() const { return currentCost; }
+  double violation() const { return currentViolation; }
+
+private:
+  struct Change {
+    int piece, option;
+  };
+  void reset(llvm::ArrayRef<int> assignment);
+  /// Applies changes to the totals and returns (cost, violation) of everything but latencies.
+  void apply(llvm::ArrayRef<Change> changes);
+  std::pair<double, double> totals() const;
+  double latencyViolation(int agent, double &objective) const;
+  bool attempt(llvm::ArrayRef<Change> changes);
+
+  const Program &program;
+  std::vector<double> tightening;
+  std::vector<std::vector<int>> checksOf; ///< by agent
+  std::vector<std::vector<int>> agentsOf; ///< by piece: agents with checks
+  std::vector<int> current;
+  double linearCost = 0;
+  std::vector<double> usage; ///< by resource, without what nodes use
+  std::vector<double> agentViolation, agentObjective;
+  double currentCost = 0, currentViolation = 0, penalty = 0, unit = 1;
+};
+
+} // namespace intarsia::plan
+
+#endif

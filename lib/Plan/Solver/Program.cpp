@@ -1,0 +1,518 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Program.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <map>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+Program::Program(const Figures &figures, bool prune, ArrayRef<std::pair<int, int>> forbiddenChoices)
+    : figures(figures), problem(figures.problem) {
+  latencyWeights.assign(problem.agents.size(), 0.0);
+  if (problem.objective == Objective::Latency)
+    latencyWeights = figures.weights;
+  for (auto [index, pool] : enumerate(problem.pools)) {
+    Resource resource{Conflict::Kind::PoolDevices, int(index), double(pool.devices)};
+    if (pool.wholeNodes) {
+      resource.nodeSize = pool.devicesPerNode;
+      resource.limit = double(pool.devices / pool.devicesPerNode * pool.devicesPerNode);
+      resource.nodeCost = figures.billOfNode(pool).of(problem.objective);
+    }
+    resources.push_back(std::move(resource));
+  }
+  auto addCap = [&](Conflict::Kind kind, double limit, double Bill::*part) {
+    if (limit == unlimited)
+      return;
+    for (auto [index, pool] : enumerate(problem.pools))
+      if (pool.wholeNodes)
+        resources[index].nodeUses.push_back({int(resources.size()), figures.billOfNode(pool).*part});
+    resources.push_back({kind, -1, limit});
+  };
+  addCap(Conflict::Kind::Dollars, problem.dollarsPerHourCap, &Bill::dollarsPerHour);
+  addCap(Conflict::Kind::Watts, problem.wattsCap, &Bill::peakWatts);
+  addCap(Conflict::Kind::Grams, problem.gramsPerHourCap, &Bill::gramsPerHour);
+  for (auto [index, link] : enumerate(problem.links))
+    resources.push_back({Conflict::Kind::LinkBandwidth, int(index), link.gigabytesPerSecond});
+  buildOptions(prune, forbiddenChoices);
+  buildPairs();
+  buildChecks();
+}
+
+static double amountOf(const Bill &bill, Conflict::Kind kind) {
+  switch (kind) {
+  case Conflict::Kind::Dollars:
+    return bill.dollarsPerHour;
+  case Conflict::Kind::Watts:
+    return bill.peakWatts;
+  case Conflict::Kind::Grams:
+    return bill.gramsPerHour;
+  default:
+    return 0;
+  }
+}
+
+bool noSlower(const Stage &a, const Stage &b, bool spreads) {
+  // A stage with nothing after its first output spreads that instead.
+  if (spreads && (a.restMs > 0) != (b.restMs > 0))
+    return false;
+  return a.waitProbability <= b.waitProbability && a.waitIfPositiveMs * a.waitProbability <= b.waitIfPositiveMs * b.waitProbability &&
+         (a.waitProbability == 0 || a.waitIfPositiveMs <= b.waitIfPositiveMs) && a.firstMs <= b.firstMs &&
+         a.restMs <= b.restMs;
+}
+
+void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenChoices) {
+  options.resize(problem.pieces.size());
+  groups.resize(problem.pieces.size());
+  std::vector<bool> hasExceptions(problem.pieces.size()), timed(problem.pieces.size());
+  for (auto &edge : problem.edges)
+    if (!edge.exceptions.empty())
+      hasExceptions[edge.from] = hasExceptions[edge.to] = true;
+  for (auto &agent : problem.agents)
+    if (agent.level.endToEndMs != unlimited || agent.level.firstOutputMs != unlimited ||
+        problem.objective == Objective::Latency)
+      for (auto &region : agent.regions)
+        if (region.kind == Region::Kind::Leaf)
+          timed[region.piece] = true;
+  for (auto [index, piece] : enumerate(problem.pieces)) {
+    auto &all = options[index];
+    std::map<int, int> groupOf;
+    for (auto [choiceIndex, choice] : enumerate(piece.menu)) {
+      const Load &load = figures.loads[index];
+      if ((piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
+          (piece.pinnedLabel && choice.label != *piece.pinnedLabel) ||
+          llvm::is_contained(forbiddenChoices, std::make_pair(int(index), int(choiceIndex))))
+        continue;
+      int64_t least = smallestReplicas(choice, load);
+      // Without queues, or without load, more replicas change nothing.
+      bool queues = problem.queueing && load.perSecond > 0 && timed[index] &&
+                    (choice.devicesPerReplica > 0 || choice.executionsPerSecond);
+      double footprint = double(figures.footprint(choice));
+      for (int64_t replicas = least; replicas <= least + (queues ? piece.extraReplicas : 0); ++replicas) {
+        if (footprint * replicas > problem.pools[choice.pool].devices)
+          break;
+        Stage stage = stageUnderLoad(choice, piece.shape, replicas, load, problem.queueing);
+        if (exceeds(stage.tokenMs, figures.tokenMsLimits[index]))
+          continue;
+        Bill bill = figures.bill(int(index), choice, stage, replicas);
+        Option option{int(choiceIndex), replicas, stage, bill.of(problem.objective), 0, footprint * replicas, {}};
+        if (!problem.previous.empty() && problem.previous[index].choice >= 0 &&
+            problem.previous[index].choice != int(choiceIndex))
+          option.cost += problem.moveCost;
+        // With exceptions each choice is its own group; groups of one pool otherwise.
+        int key = hasExceptions[index] ? -1 - int(choiceIndex) : choice.pool;
+        option.group = groupOf.try_emplace(key, int(groupOf.size())).first->second;
+        for (auto [resourceIndex, resource] : enumerate(resources)) {
+          double amount = resource.kind == Conflict::Kind::PoolDevices
+                              ? (resource.index == choice.pool ? option.devices : 0.0)
+                              : amountOf(bill, resource.kind);
+          if (amount > 0)
+            option.uses.push_back({int(resourceIndex), amount});
+        }
+        all.push_back(std::move(option));
+      }
+    }
+    optionsBeforePruning += int(all.size());
+    if (prune) {
+      // Of equal ones the first stays.
+      auto dominates = [&](const Option &a, const Option &b) {
+        if (a.group != b.group || a.cost > b.cost || piece.menu[a.choice].pool != piece.menu[b.choice].pool)
+          return false;
+        for (size_t resource = 0; resource < resources.size(); ++resource) {
+          auto amount = [&](const Option &option) {
+            for (auto [which, value] : option.uses)
+              if (which == int(resource))
+                return value;
+            return 0.0;
+          };
+          if (amount(a) > amount(b))
+            return false;
+        }
+        return !timed[index] || noSlower(a.stage, b.stage, piece.shape.kind != Shape::Kind::Deterministic);
+      };
+      std::vector<bool> dropped(all.size());
+      for (size_t i = 0; i < all.size(); ++i)
+        for (size_t j = 0; j < all.size() && !dropped[i]; ++j)
+          if (i != j && !dropped[j] && dominates(all[j], all[i]) && (j < i || !dominates(all[i], all[j])))
+            dropped[i] = true;
+      size_t kept = 0;
+      for (size_t i = 0; i < all.size(); ++i)
+        if (!dropped[i]) {
+          if (kept != i)
+            all[kept] = std::move(all[i]);
+          ++kept;
+        }
+      all.erase(all.begin() + kept, all.end());
+    }
+    // Groups without options would be empty rows.
+    std::map<int, int> renumbered;
+    for (auto &option : all)
+      option.group = renumbered.try_emplace(option.group, int(renumbered.size())).first->second;
+    groups[index] = int(renumbered.size());
+    active.push_back(std::vector<uint8_t>(all.size(), 1));
+    if (all.empty())
+      impossiblePiece = int(index);
+  }
+}
+
+void Program::buildPairs() {
+  pairsOf.resize(problem.pieces.size());
+  edgeTimes.resize(problem.edges.size());
+  if (impossiblePiece >= 0)
+    return;
+  std::vector<std::vector<int>> representative(problem.pieces.size()); // a choice of each group
+  for (auto [piece, all] : enumerate(options)) {
+    representative[piece].resize(groups[piece]);
+    for (auto &option : all)
+      representative[piece][option.group] = option.choice;
+  }
+  std::map<std::pair<int, int>, int> known;
+  auto pairOf = [&](int from, int to) {
+    auto [found, inserted] = known.insert({{from, to}, int(pairs.size())});
+    if (inserted) {
+      pairs.push_back({from, to, groups[from], groups[to], std::vector<double>(groups[from] * groups[to], 0.0), {}});
+      pairsOf[from].push_back(found->second);
+      pairsOf[to].push_back(found->second);
+    }
+    return found->second;
+  };
+  for (auto [index, edge] : enumerate(problem.edges)) {
+    int edgeIndex = int(index);
+    auto linkResource = [&](int link) {
+      for (auto [resource, figures] : enumerate(resources))
+        if (figures.kind == Conflict::Kind::LinkBandwidth && figures.index == link)
+          return int(resource);
+      return -1;
+    };
+    auto usesOf = [&](const Transfer &transfer) {
+      std::vector<std::pair<int, double>> uses;
+      Bill bill = figures.bill(edgeIndex, transfer);
+      for (auto [resource, of] : enumerate(resources))
+        if (double amount = amountOf(bill, of.kind))
+          uses.push_back({int(resource), amount});
+      if (transfer.link >= 0)
+        uses.push_back({linkResource(transfer.link), figures.gigabytesPerSecond(edgeIndex)});
+      return uses;
+    };
+    auto &times = edgeTimes[index];
+    if (edge.from == edge.to) {
+      // Between executions of one piece: part of its options.
+      times = {-1, false, groups[edge.from], 1, std::vector<double>(groups[edge.from], 0.0)};
+      std::vector<Option> kept;
+      for (auto &option : options[edge.from]) {
+        Transfer transfer = figures.transfer(edgeIndex, option.choice, option.choice);
+        if (transfer.forbidden)
+          continue;
+        times.ms[option.group] = transfer.ms;
+        option.cost += figures.bill(edgeIndex, transfer).of(problem.objective);
+        for (auto use : usesOf(transfer))
+          option.uses.push_back(use);
+        kept.push_back(option);
+      }
+      options[edge.from] = std::move(kept);
+      active[edge.from].assign(options[edge.from].size(), 1);
+      if (options[edge.from].empty())
+        impossiblePiece = edge.from;
+      continue;
+    }
+    bool swapped = edge.from > edge.to;
+    Pair &pair = pairs[times.pair = pairOf(std::min(edge.from, edge.to), std::max(edge.from, edge.to))];
+    times.swapped = swapped, times.fromGroups = pair.fromGroups, times.toGroups = pair.toGroups;
+    times.ms.assign(pair.cost.size(), 0.0);
+    for (int a = 0; a < pair.fromGroups; ++a)
+      for (int b = 0; b < pair.toGroups; ++b) {
+        int first = representative[pair.from][a], second = representative[pair.to][b];
+        Transfer transfer = swapped ? figures.transfer(edgeIndex, second, first) : figures.transfer(edgeIndex, first, second);
+        size_t at = size_t(a) * pair.toGroups + b;
+        times.ms[at] = transfer.ms;
+        pair.cost[at] += transfer.forbidden ? unlimited : figures.bill(edgeIndex, transfer).of(problem.objective);
+        for (auto [resource, amount] : usesOf(transfer)) {
+          if (amount <= 0)
+            continue;
+          auto found = llvm::find_if(pair.uses, [&](auto &use) { return use.first == resource; });
+          if (found == pair.uses.end()) {
+            pair.uses.push_back({resource, std::vector<double>(pair.cost.size(), 0.0)});
+            found = std::prev(pair.uses.end());
+          }
+          found->second[at] += amount;
+        }
+      }
+  }
+  auto exclude = [&](int one, int other, bool samePool) {
+    if (one == other)
+      return;
+    Pair &pair = pairs[pairOf(std::min(one, other), std::max(one, other))];
+    for (int a = 0; a < pair.fromGroups; ++a)
+      for (int b = 0; b < pair.toGroups; ++b) {
+        int firstPool = problem.pieces[pair.from].menu[representative[pair.from][a]].pool;
+        int secondPool = problem.pieces[pair.to].menu[representative[pair.to][b]].pool;
+        if ((firstPool == secondPool) == samePool)
+          pair.cost[size_t(a) * pair.toGroups + b] = unlimited;
+      }
+  };
+  for (auto &group : problem.together)
+    for (size_t i = 1; i < group.size(); ++i)
+      exclude(group[i - 1], group[i], false);
+  for (auto &group : problem.apart)
+    for (size_t i = 0; i < group.size(); ++i)
+      for (size_t j = i + 1; j < group.size(); ++j)
+        exclude(group[i], group[j], true);
+}
+
+/// Scenarios whose probability is above 1 - percentile: what an agent takes in one of them, its percentile takes.
+static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &base, const Agent &agent) {
+  double percentile = *agent.level.percentile, least = 1 - percentile + 1e-9;
+  size_t count = agent.regions.size();
+  Scenario nothing;
+  nothing.branchTaken.assign(count, -2);
+  nothing.count.assign(count, 0);
+  // Which regions run exactly once or never: only there an outcome has its own probability.
+  std::vector<int> single, leaves;
+  auto walk = [&](auto &self, int index, bool once) -> void {
+    const Region &region = agent.regions[index];
+    if (region.kind == Region::Kind::Loop || region.kind == Region::Kind::Map) {
+      int smallest = region.counts[0].first;
+      for (auto [turns, probability] : region.counts)
+        if (probability > 0)
+          smallest = std::min(smallest, turns);
+      nothing.count[index] = smallest;
+    }
+    if (once)
+      (region.kind == Region::Kind::Leaf ? leaves : single).push_back(index);
+    bool childOnce = once && (region.kind == Region::Kind::Dag || region.kind == Region::Kind::Branch);
+    for (int child : region.children)
+      self(self, child, childOnce && region.kind == Region::Kind::Dag);
+  };
+  walk(walk, agent.root, true);
+  // The most probable outcome of each, as far as all together stay probable enough.
+  auto fill = [&](Scenario scenario, double probability, int kept) {
+    for (int index : single) {
+      const Region &region = agent.regions[index];
+      if (index == kept)
+        continue;
+      if (region.kind == Region::Kind::Branch) {
+        auto best = llvm::max_element(region.probabilities);
+        if (probability * *best > least) {
+          probability *= *best;
+          scenario.branchTaken[index] = int(best - region.probabilities.begin());
+        }
+      } else if (region.kind == Region::Kind::Loop) {
+        // At least so many turns with 90 %.
+        auto counts = region.counts;
+        llvm::sort(counts);
+        double tail = 1;
+        for (auto [turns, share] : counts) {
+          if (tail >= 0.9 && probability * tail > least)
+            scenario.count[index] = turns;
+          tail -= share;
+        }
+        double reached = 0;
+        for (auto [turns, share] : counts)
+          reached += turns >= scenario.count[index] ? share : 0;
+        probability *= std::min(1.0, reached);
+      }
+    }
+    return scenario;
+  };
+  auto add = [&](Scenario scenario, int quantileLeaf) {
+    for (auto &check : checks)
+      if (check.agent == base.agent && check.measure == base.measure && check.quantileLeaf == quantileLeaf &&
+          check.scenario.branchTaken == scenario.branchTaken && check.scenario.count == scenario.count)
+        return;
+    LatencyCheck check = base;
+    check.scenario = std::move(scenario), check.quantileLeaf = quantileLeaf;
+    checks.push_back(std::move(check));
+  };
+  add(fill(nothing, 1, -1), -1);
+  for (int index : single) {
+    const Region &region = agent.regions[index];
+    if (region.kind == Region::Kind::Branch)
+      for (auto [taken, probability] : enumerate(region.probabilities))
+        if (probability > least) {
+          Scenario scenario = nothing;
+          scenario.branchTaken[index] = int(taken);
+          add(fill(scenario, probability, index), -1);
+        }
+    if (region.kind == Region::Kind::Loop) {
+      auto counts = region.counts;
+      llvm::sort(counts);
+      Scenario scenario = nothing;
+      double tail = 1, probability = 1;
+      for (auto [turns, share] : counts) {
+        if (tail > least)
+          scenario.count[index] = turns, probability = tail;
+        tail -= share;
+      }
+      add(fill(scenario, probability, index), -1);
+    }
+  }
+  for (int leaf : leaves)
+    add(nothing, leaf);
+}
+
+void Program::buildChecks() {
+  leastShape.resize(problem.pieces.size());
+  for (auto [index, piece] : enumerate(problem.pieces)) {
+    Distribution shape = piece.shape.discretized();
+    leastShape[index].push_back(shape.minimum());
+    for (auto &agent : problem.agents)
+      leastShape[index].push_back(agent.level.percentile ? shape.quantile(*agent.level.percentile) : 1);
+  }
+  for (auto [index, agent] : enumerate(problem.agents))
+    for (Measure measure : {Measure::EndToEnd, Measure::FirstOutput}) {
+      double limit = measure == Measure::EndToEnd ? agent.level.endToEndMs : agent.level.firstOutputMs;
+      bool inObjective = measure == Measure::EndToEnd && latencyWeights[index] > 0;
+      if (limit == unlimited && !inObjective)
+        continue;
+      LatencyCheck check{int(index), measure, {}, limit, !agent.level.percentile};
+      check.inObjective = inObjective;
+      if (check.nominal)
+        checks.push_back(check);
+      else
+        addScenarios(checks, check, agent);
+    }
+}
+
+LeafTime Program::leafTime(const LatencyCheck &check, int regionIndex, bool later, const Option &option) const {
+  const Region &region = problem.agents[check.agent].regions[regionIndex];
+  LeafTime time = leafTimeOf(region, option.stage, later);
+  if (check.nominal)
+    return time;
+  auto &shape = leastShape[region.piece];
+  double factor = regionIndex == check.quantileLeaf && !later ? shape[1 + check.agent] : shape[0];
+  time.waitMs = 0;
+  (time.restMs > 0 ? time.restMs : time.firstMs) *= factor;
+  return time;
+}
+
+double Program::edgeMs(int edge, int fromGroup, int toGroup) const {
+  auto &times = edgeTimes[edge];
+  if (times.pair < 0)
+    return times.ms[fromGroup];
+  return times.swapped ? times.ms[size_t(toGroup) * times.toGroups + fromGroup]
+                       : times.ms[size_t(fromGroup) * times.toGroups + toGroup];
+}
+
+double Program::latency(const LatencyCheck &check, ArrayRef<int> assignment, PathTerms *terms) const {
+  const Agent &agent = problem.agents[check.agent];
+  auto optionOf = [&](int piece) -> const Option & { return options[piece][assignment[piece]]; };
+  return figures.latencies[check.agent].linear(
+      check.measure, check.scenario,
+      [&](int region, bool later) {
+        return leafTime(check, region, later, optionOf(agent.regions[region].piece));
+      },
+      [&](int edge) {
+        return edgeMs(edge, optionOf(problem.edges[edge].from).group, optionOf(problem.edges[edge].to).group);
+      },
+      terms);
+}
+
+Row Program::rowOf(const LatencyCheck &check, const PathTerms &terms) const {
+  const Agent &agent = problem.agents[check.agent];
+  Row row;
+  row.name = formatv("{0}_{1}", check.measure == Measure::EndToEnd ? "end_to_end" : "first_output", agent.name);
+  row.upper = check.limit;
+  std::map<int, std::vector<double>> byPiece, byPair;
+  for (auto &leaf : terms.leaves) {
+    int piece = agent.regions[leaf.region].piece;
+    auto &factors = byPiece[piece];
+    factors.resize(options[piece].size());
+    for (auto [factor, option] : zip(factors, options[piece])) {
+      LeafTime time = leafTime(check, leaf.region, leaf.later, option);
+      factor += leaf.factors.waitMs * time.waitMs + leaf.factors.firstMs * time.firstMs + leaf.factors.restMs * time.restMs;
+    }
+  }
+  for (auto [edge, factor] : terms.edges) {
+    auto &times = edgeTimes[edge];
+    if (times.pair < 0) {
+      int piece = problem.edges[edge].from;
+      auto &factors = byPiece[piece];
+      factors.resize(options[piece].size());
+      for (auto [sum, option] : zip(factors, options[piece]))
+        sum += factor * times.ms[option.group];
+      continue;
+    }
+    auto &factors = byPair[times.pair];
+    factors.resize(times.ms.size());
+    for (auto [sum, ms] : zip(factors, times.ms))
+      sum += factor * ms;
+  }
+  for (auto &[piece, factors] : byPiece)
+    row.optionTerms.push_back({piece, std::move(factors)});
+  for (auto &[pair, factors] : byPair)
+    row.pairTerms.push_back({pair, std::move(factors)});
+  return row;
+}
+
+Row Program::rowOf(const Resource &resource, bool relaxed) const {
+  int which = int(&resource - resources.data());
+  Row row;
+  switch (resource.kind) {
+  case Conflict::Kind::PoolDevices:
+    row.name = "devices_" + problem.pools[resource.index].name;
+    break;
+  case Conflict::Kind::LinkBandwidth:
+    row.name = "bandwidth_" + problem.links[resource.index].name;
+    break;
+  default:
+    row.name = resource.kind == Conflict::Kind::Dollars ? "budget" : resource.kind == Conflict::Kind::Watts ? "power" : "carbon";
+  }
+  row.upper = resource.limit;
+  for (auto [piece, all] : enumerate(options)) {
+    std::vector<double> factors(all.size(), 0.0);
+    bool any = false;
+    for (auto [factor, option] : zip(factors, all)) {
+      for (auto [used, amount] : option.uses) {
+        if (used == which)
+          factor += amount;
+        if (relaxed && resources[used].nodeSize)
+          for (auto [other, perNode] : resources[used].nodeUses)
+            if (other == which)
+              factor += amount / resources[used].nodeSize * perNode;
+      }
+      any |= factor != 0;
+    }
+    if (any)
+      row.optionTerms.push_back({int(piece), std::move(factors)});
+  }
+  for (auto [index, pair] : enumerate(pairs))
+    for (auto &[used, amounts] : pair.uses)
+      if (used == which)
+        row.pairTerms.push_back({int(index), amounts});
+  return row;
+}
+
+double Program::relaxedCost(const Option &option, int piece) const {
+  double cost = option.cost;
+  for (auto [used, amount] : option.uses)
+    if (resources[used].nodeSize)
+      cost += amount / resources[used].nodeSize * resources[used].nodeCost;
+  return cost;
+}
+
+Placements Program::placementsOf(ArrayRef<int> assignment) const {
+  Placements placements;
+  for (auto [piece, option] : enumerate(assignment))
+    placements.push_back({options[piece][option].choice, options[piece][option].replicas});
+  return placements;
+}
+
+std::vector<int> Program::assignmentOf(const Placements &placements) const {
+  std::vector<int> assignment;
+  for (auto [piece, placed] : enumerate(placements)) {
+    int found = -1;
+    for (auto [index, option] : enumerate(options[piece]))
+      if (option.choice == placed.choice && (found < 0 || option.replicas == placed.replicas))
+        found = int(index);
+    assignment.push_back(found);
+  }
+  return assignment;
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,101 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Queueing.h"
+#include <algorithm>
+#include <cmath>
+
+namespace intarsia::plan {
+
+double sustainedPerSecond(const Choice &choice) {
+  if (choice.executionsPerSecond)
+    return *choice.executionsPerSecond;
+  return choice.milliseconds > 0 ? choice.slots * 1000.0 / choice.milliseconds : unlimited;
+}
+
+int64_t smallestReplicas(const Choice &choice, const Load &load) {
+  if (choice.devicesPerReplica == 0 && !choice.executionsPerSecond)
+    return 1;
+  double work = load.perSecond * load.meanScale, capacity = sustainedPerSecond(choice);
+  if (work <= 0 || !std::isfinite(capacity))
+    return 1;
+  // Never at saturation: a queue of utilization 1 has no end.
+  return std::max<int64_t>(1, int64_t(std::floor(work / capacity * (1 + 1e-9))) + 1);
+}
+
+Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas, const Load &load, bool queueing) {
+  Stage stage;
+  double full = choice.milliseconds, alone = choice.millisecondsAlone.value_or(full);
+  double first = choice.firstOutputMs.value_or(full);
+  double work = load.perSecond * load.meanScale;
+  bool outside = choice.devicesPerReplica == 0 && !choice.executionsPerSecond;
+  double service = full;
+  if (!outside && work > 0 && full > 0)
+    stage.utilization = work / (sustainedPerSecond(choice) * replicas);
+  if (queueing && stage.utilization > 0) {
+    // Probabilities of k executions in service up to all slots busy, relative to each other.
+    int64_t places = replicas * choice.slots;
+    double perMs = load.perSecond / 1000, capacityPerMs = sustainedPerSecond(choice) * replicas / load.meanScale / 1000;
+    auto rate = [&](int64_t busy) {
+      double occupancy = std::max(1.0, double(busy) / replicas);
+      double ms = choice.slots == 1 ? full : alone + (full - alone) * (occupancy - 1) / (choice.slots - 1);
+      return std::min(busy / (ms * load.meanScale), capacityPerMs);
+    };
+    // The terms are log-concave; far from their largest they do not count.
+    double logarithm = 0, largest = 0;
+    std::vector<double> logarithms{0.0};
+    for (int64_t busy = 1; busy <= places; ++busy) {
+      logarithm += std::log(perMs / rate(busy));
+      logarithms.push_back(logarithm);
+      largest = std::max(largest, logarithm);
+      if (logarithm < largest - 40)
+        break;
+    }
+    bool reachesFull = int64_t(logarithms.size()) == places + 1;
+    double full = rate(places), ratio = std::min(perMs / full, 1 - 1e-9);
+    double sum = 0, busySum = 0;
+    for (size_t busy = 0; busy < logarithms.size(); ++busy) {
+      double weight = std::exp(logarithms[busy] - largest);
+      sum += weight, busySum += weight * busy;
+    }
+    double waiting = 0;
+    if (reachesFull) {
+      double atFull = std::exp(logarithms.back() - largest), beyond = atFull * ratio / (1 - ratio);
+      sum += beyond, busySum += beyond * places;
+      waiting = (atFull + beyond) / sum;
+    }
+    // By Little's law the time in service is the mean number in service over the rate.
+    if (alone != choice.milliseconds)
+      service = std::clamp(busySum / sum / (perMs * load.meanScale), std::min(alone, choice.milliseconds),
+                           std::max(alone, choice.milliseconds));
+    double scaleVariation = load.meanSquaredScale / (load.meanScale * load.meanScale);
+    double restShare = choice.milliseconds > 0 ? 1 - first / choice.milliseconds : 0;
+    double variation = shape.squaredVariation() * (restShare > 0 ? restShare * restShare : 1);
+    double squaredVariation = scaleVariation * (1 + variation) - 1;
+    stage.waitProbability = waiting;
+    stage.waitIfPositiveMs = (1 + squaredVariation) / 2 / (full - perMs);
+  }
+  double factor = choice.milliseconds > 0 ? service / choice.milliseconds : 1;
+  stage.firstMs = first * factor;
+  stage.restMs = (choice.milliseconds - first) * factor;
+  stage.tokenMs = choice.tokenMs * factor;
+  return stage;
+}
+
+Distribution durationOf(const Stage &stage, const Shape &shape, double scale, LeafPart part) {
+  // The shape is of what follows the first output, or of all where nothing follows.
+  bool follows = stage.restMs > 0;
+  Distribution result;
+  if (part != LeafPart::Rest)
+    result = follows ? Distribution::point(stage.firstMs * scale) : shape.discretized().scaled(stage.firstMs * scale);
+  if (follows && (part == LeafPart::Rest || part == LeafPart::Whole))
+    result = result.plus(shape.discretized().scaled(stage.restMs * scale));
+  if (part == LeafPart::Whole || part == LeafPart::WaitAndFirst)
+    result = result.plus(Distribution::exponentialTail(stage.waitProbability, stage.waitIfPositiveMs));
+  return result;
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,66 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The road to a plan: heuristic, bound, elimination, then the MILP, to which rows are added until what it finds holds
+// all latencies. Percentiles enter as cuts (logic-based Benders decomposition: Hooker and Ottosson, 2003).
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_SOLVER_H
+#define INTARSIA_PLAN_SOLVER_H
+
+#include "Lagrangian.h"
+#include "LocalSearch.h"
+#include "MixedInteger.h"
+
+namespace intarsia::plan {
+
+class Solver {
+public:
+  Solver(const PlacementProblem &problem, const SolveOptions &options,
+         llvm::ArrayRef<std::pair<int, int>> forbiddenChoices = {});
+
+  /// A plan to start from, if it is one.
+  void suggest(const Placements &placements);
+  SolveResult run();
+  /// A bound and a plan without the MILP: what is known after the heuristic and the bound.
+  SolveResult estimate();
+
+private:
+  double secondsLeft() const;
+  void heuristic();
+  void bound();
+  void milp();
+  /// Evaluates a plan and keeps it if it holds everything and is the best so far.
+  bool offer(llvm::ArrayRef<int> assignment);
+  /// Rows that an assignment violates, added; false if there are none.
+  bool addViolatedRows(llvm::ArrayRef<int> assignment, const Evaluation &evaluation, double estimatedObjective);
+  void addRow(Row row);
+  void addPathRow(const LatencyCheck &check, llvm::ArrayRef<int> assignment);
+  /// From a plan whose percentile is too high (or, for the objective, has the value `level`).
+  Row speedCut(int agent, Measure measure, llvm::ArrayRef<int> assignment, double level, bool objective);
+  double percentileOf(int agent, Measure measure, llvm::ArrayRef<Stage> stages, llvm::ArrayRef<double> edgeMs) const;
+  MixedIntegerProgram build(std::vector<std::vector<int>> &optionColumns, std::vector<std::vector<int>> &pairColumns,
+                            std::vector<int> &nodeColumns, std::vector<int> &latencyColumns) const;
+  double gap() const;
+  SolveResult finish();
+
+  const PlacementProblem &problem;
+  SolveOptions options;
+  Figures figures;
+  Program program;
+  std::unique_ptr<Lagrangian> lagrangian;
+  std::vector<Row> rows;
+  bool hasPercentiles = false;
+  std::vector<int> best;
+  Evaluation bestEvaluation;
+  double bestObjective = unlimited, lowerBound = -unlimited;
+  bool infeasible = false;
+  SolveResult::Statistics statistics;
+  Clock::time_point begin = Clock::now(), deadline;
+};
+
+} // namespace intarsia::plan
+
+#endif
