@@ -168,6 +168,8 @@ struct PlacementProblem {
   /// Whether waits in queues count in latencies (the formula is in Queueing.h).
   bool queueing = true;
   Objective objective = Objective::DollarsPerRequest;
+  /// Objective::Latency: of this agent alone; -1: the mean over the requests of all.
+  int latencyAgent = -1;
   /// A plan to start from (empty: none): each piece that changes its choice costs `dollarsPerMove`, in the unit of the
   /// objective.
   Placements previous;
@@ -190,7 +192,7 @@ struct Evaluation {
   double dollarsPerHour = 0, watts = 0, gramsPerHour = 0;
   double dollarsPerRequest = 0, joulesPerRequest = 0, gramsPerRequest = 0;
   double peakWatts = 0;
-  double latencyMs = 0; ///< mean over the requests of all agents of the agent's end-to-end figure
+  double latencyMs = 0; ///< end-to-end figure of the agent that the objective names, or mean over all requests
   int moves = 0;        ///< against `previous`
   double objective = 0; ///< with what moves cost
   std::vector<int64_t> devices, nodes;    ///< by pool; devices as counted inside nodes

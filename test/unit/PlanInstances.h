@@ -253,8 +253,10 @@ private:
       });
       if (p.queueing && longest->extraReplicas > 0 && chance(0.5))
         --longest->extraReplicas;
-      else
+      else if (longest->menu.size() > 1)
         longest->menu.pop_back();
+      else
+        longest->extraReplicas = 0;
       int piece = int(longest - p.pieces.begin());
       for (auto &edge : p.edges)
         std::erase_if(edge.exceptions, [&](const EdgeException &exception) {

@@ -204,8 +204,9 @@ private:
       menu.add(choice, meaning, pool.name);
       added = true;
     }
-    return added ? "" : formatv("room for {0:F0} sequences, attention over {1} devices needs as many", *most,
-                                degrees.attentionData);
+    if (added)
+      return "";
+    return formatv("room for {0:F0} sequences, attention over {1} devices needs as many", *most, degrees.attentionData);
   }
 
   Error nowhere() const {

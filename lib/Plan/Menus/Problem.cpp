@@ -382,14 +382,15 @@ private:
     if (!menu)
       return menu;
     std::set<int> pools;
-    for (auto [choice, meaning] : llvm::zip(menu->choices, menu->meanings))
-      if (pools.insert(choice.pool).second)
-        if (Expected<ServingCost> cost = decoderCost(work, fleet, options.engine, choice, meaning)) {
-          if (!cost->carriedOver().empty())
-            unsure.insert(fleet.pools[choice.pool].device.name + ": " + cost->carriedOver());
-        } else {
-          consumeError(cost.takeError());
-        }
+    for (auto [choice, meaning] : llvm::zip(menu->choices, menu->meanings)) {
+      if (!pools.insert(choice.pool).second)
+        continue;
+      Expected<ServingCost> cost = decoderCost(work, fleet, options.engine, choice, meaning);
+      if (!cost)
+        return cost.takeError();
+      if (!cost->carriedOver().empty())
+        unsure.insert(fleet.pools[choice.pool].device.name + ": " + cost->carriedOver());
+    }
     return scaleMembers(group, work, std::move(*menu));
   }
 
@@ -545,15 +546,14 @@ private:
     double amount = edge.amount.amount.mean();
     const wf::Task &reader = graph.tasks[edge.to];
     int model = reader.model >= 0 ? reader.model : graph.tasks[edge.from].model;
-    if (model >= 0 && !graph.models[model].shape.empty())
-      if (Expected<const ModelShape *> shape = findShape(graph.models[model].shape)) {
-        // Caches are in 16 bits, as menus assume; features are vectors of the reader's width.
-        if (edge.flow == wf::Flow::Cache)
-          return (*shape)->cachedNumbers(amount) * bytesOf16 + (*shape)->stateBytes();
-        return amount * (*shape)->hidden * bytesOf16;
-      } else {
-        consumeError(shape.takeError());
-      }
+    if (model >= 0 && !graph.models[model].shape.empty()) {
+      // Menus have been made, so the shape is known. Caches are in 16 bits, as they assume; features are vectors of the
+      // reader's width.
+      const ModelShape &shape = *llvm::cantFail(findShape(graph.models[model].shape));
+      if (edge.flow == wf::Flow::Cache)
+        return shape.cachedNumbers(amount) * bytesOf16 + shape.stateBytes();
+      return amount * shape.hidden * bytesOf16;
+    }
     notes.insert("what flows from '" + graph.tasks[edge.from].name + "' to '" + reader.name +
                  "' has no size in bytes and is taken as none");
     return 0;

@@ -151,7 +151,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     if (exceeds(of.firstOutputMs, agent.level.firstOutputMs))
       violated(formatv("agent '{0}': {1} first output after {2:f3} ms, {3:f3} are allowed", agent.name, which,
                        of.firstOutputMs, agent.level.firstOutputMs));
-    result.latencyMs += figures.weights[index] * of.endToEndMs;
+    result.latencyMs += figures.latencyWeights[index] * of.endToEndMs;
     result.agents.push_back(std::move(of));
   }
   result.dollarsPerHour = total.dollarsPerHour, result.watts = total.watts, result.gramsPerHour = total.gramsPerHour;

@@ -69,6 +69,10 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
       transfersPerSecond[edge] += agent.requestsPerSecond * work.transfers[edge];
     }
   }
+  latencyWeights = weights;
+  if (problem.latencyAgent >= 0)
+    for (size_t agent = 0; agent < latencyWeights.size(); ++agent)
+      latencyWeights[agent] = int(agent) == problem.latencyAgent;
   for (size_t piece = 0; piece < pieceCount; ++piece)
     if (rates[piece].executions > 0)
       loads[piece] = {rates[piece].executions, rates[piece].scaled / rates[piece].executions,

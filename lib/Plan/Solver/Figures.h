@@ -36,6 +36,7 @@ public:
 
   const PlacementProblem &problem;
   std::vector<AgentLatency> latencies; ///< by agent
+  std::vector<double> latencyWeights;  ///< of each agent in the objective if that is latency
   std::vector<double> weights;         ///< share of each agent in all requests; equal shares if no rate is given
   double requestsPerSecond = 0;
   std::vector<Load> loads;             ///< by piece

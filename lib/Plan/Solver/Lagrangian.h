@@ -38,9 +38,15 @@ public:
   const std::vector<std::vector<double>> &rises() const { return optionRises; }
 
   std::vector<double> prices;
-  void keepBest(double bound) { bestPrices = prices; bestBound = bound; }
-  void restoreBest() { if (!bestPrices.empty()) prices.resize(bestPrices.size()), std::copy(bestPrices.begin(), bestPrices.end(), prices.begin()); }
-  double bestBound = -unlimited;
+  void keepBest() { bestPrices = prices; }
+  /// Rows that came later get no price.
+  void restoreBest() {
+    if (bestPrices.empty())
+      return;
+    size_t rows = prices.size();
+    prices = bestPrices;
+    prices.resize(rows, 0.0);
+  }
 
 private:
   double activity(const Row &row, llvm::ArrayRef<int> assignment) const;

@@ -54,7 +54,7 @@ static void writeLp(const MixedIntegerProgram &program, StringRef path) {
 }
 
 MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
-                                     double cutoff, const std::vector<double> &start, StringRef exportLp) {
+                                     const std::vector<double> &start, StringRef exportLp) {
   if (!exportLp.empty())
     writeLp(program, exportLp);
   MixedIntegerResult result;
@@ -105,8 +105,6 @@ MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double 
   Cbc_setParameter(model, "timeMode", "elapsed");
   set("sec", std::max(0.05, timeLimitSeconds));
   set("ratio", relativeGap);
-  if (cutoff < INFINITY)
-    set("cutoff", cutoff * costScale);
   if (!start.empty()) {
     std::vector<int> indices(start.size());
     for (size_t i = 0; i < start.size(); ++i)

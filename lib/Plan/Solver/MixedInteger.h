@@ -43,16 +43,17 @@ struct MixedIntegerProgram {
 
 struct MixedIntegerResult {
   bool found = false;      ///< `values` is a solution
-  bool proven = false;     ///< it is optimal up to the gap, or it was proven that none is better than the cutoff
-  bool infeasible = false; ///< proven that there is none (below the cutoff)
+  bool proven = false;     ///< it is optimal up to the gap, or it was proven that there is none
+  bool infeasible = false; ///< proven that there is none
   double objective = 0, bound = -std::numeric_limits<double>::infinity();
   std::vector<double> values;
 };
 
-/// Solutions with a cost above `cutoff` do not count. `start`: a solution to begin with (by column; empty: none).
+/// `start`: a solution to begin with (by column; empty: none). CBC gets no cutoff: 2.10.8 with preprocessing calls
+/// solutions optimal that are not when it has one.
 /// Writes the program to `exportLp` if that is a path.
 MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
-                                     double cutoff, const std::vector<double> &start, llvm::StringRef exportLp);
+                                     const std::vector<double> &start, llvm::StringRef exportLp);
 
 } // namespace intarsia::plan
 

@@ -17,7 +17,7 @@ Program::Program(const Figures &figures, bool prune, ArrayRef<std::pair<int, int
     : figures(figures), problem(figures.problem) {
   latencyWeights.assign(problem.agents.size(), 0.0);
   if (problem.objective == Objective::Latency)
-    latencyWeights = figures.weights;
+    latencyWeights = figures.latencyWeights;
   for (auto [index, pool] : enumerate(problem.pools)) {
     Resource resource{Conflict::Kind::PoolDevices, int(index), double(pool.devices)};
     if (pool.wholeNodes) {

@@ -158,7 +158,7 @@ void Solver::bound() {
       ++stalled;
     if (step.bound > bestSeen) {
       bestSeen = step.bound;
-      lagrangian->keepBest(step.bound);
+      lagrangian->keepBest();
     }
     lowerBound = std::max(lowerBound, step.bound);
     // Options that no better plan takes.
@@ -577,9 +577,8 @@ void Solver::milp() {
         if (column >= 0)
           start[column] = bestEvaluation.agents[agent].endToEndMs;
     }
-    double cutoff = bestObjective < unlimited ? bestObjective + 1e-7 * std::abs(bestObjective) : unlimited;
     MixedIntegerResult result =
-        solveMixedInteger(program, std::max(left, 0.1), options.relativeGap, cutoff, start, exportLp);
+        solveMixedInteger(program, std::max(left, 0.1), options.relativeGap, start, exportLp);
     exportLp.clear();
     ++statistics.milpSolves;
     if (result.infeasible) {

@@ -81,6 +81,8 @@ public:
     bound("the carbon cap in grams per hour", problem.gramsPerHourCap);
     figure("the cost of a move", "", problem.moveCost, 0, unlimited, "");
     previous();
+    if (problem.latencyAgent != -1)
+      index("the objective", "agent", problem.latencyAgent, problem.agents.size());
     if (message.empty())
       return Error::success();
     return createStringError(message);

@@ -1,0 +1,244 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The simulator against closed forms of queueing theory, and against what the planner says of the same plan.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Simulation.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace intarsia::plan;
+
+namespace {
+
+template <typename T> T checked(llvm::Expected<T> value) {
+  if (!value) {
+    ADD_FAILURE() << toString(value.takeError());
+    return T();
+  }
+  return std::move(*value);
+}
+
+/// One piece that serves in `ms`, in so many slots and replicas, at `rate` requests a second.
+PlacementProblem station(double ms, int slots, Shape shape, double rate) {
+  PlacementProblem p;
+  p.pools = {{.name = "pool", .devices = 100}};
+  Piece piece{"piece"};
+  piece.menu = {{.label = "only", .pool = 0, .devicesPerReplica = 1, .milliseconds = ms, .slots = slots}};
+  piece.shape = shape;
+  p.pieces = {piece};
+  Agent agent{.name = "agent", .requestsPerSecond = rate};
+  agent.regions = {Region::leaf(0)};
+  agent.level.percentile = 0.95;
+  p.agents = {agent};
+  return p;
+}
+
+/// Erlang's C formula as a sum, the textbook way.
+double erlangC(double load, int servers) {
+  double term = 1, sum = 1;
+  for (int k = 1; k < servers; ++k)
+    sum += term *= load / k;
+  term *= load / servers;
+  double waiting = term * servers / (servers - load);
+  return waiting / (sum + waiting);
+}
+
+TEST(PlanSimulation, queueWithOneServerIsMM1) {
+  for (double utilization : {0.3, 0.6, 0.8}) {
+    PlacementProblem p = station(10, 1, Shape::exponential(), 100 * utilization);
+    SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
+    // The time in the system is exponential with mean s / (1 - rho).
+    double mean = 10 / (1 - utilization);
+    EXPECT_NEAR(report.agents[0].endToEndMs.mean, mean, 0.03 * mean);
+    EXPECT_NEAR(report.agents[0].endToEndMs.p95, mean * std::log(20), 0.03 * mean * std::log(20));
+    EXPECT_NEAR(report.pieces[0].utilization, utilization, 0.01);
+    // The planner's formula is exact here.
+    EXPECT_NEAR(evaluate(p, {{0, 1}}).agents[0].endToEndMs, mean * std::log(20), 0.02 * mean * std::log(20));
+  }
+}
+
+TEST(PlanSimulation, severalServersAreMMC) {
+  for (int servers : {2, 8, 32}) {
+    double load = 0.85 * servers;
+    PlacementProblem p = station(10, 1, Shape::exponential(), load * 100);
+    p.pools[0].devices = servers;
+    Placements plan = {{0, servers}};
+    SimulationReport report = checked(simulate(p, plan, {.requests = 1000000}));
+    double wait = erlangC(load, servers) * 10 / (servers - load);
+    EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.05 * wait) << servers;
+    EXPECT_NEAR(evaluate(p, plan).waitMs[0], wait, 1e-6 * wait) << servers;
+    // Slots of one replica are servers too.
+    PlacementProblem slots = station(10, servers, Shape::exponential(), load * 100);
+    EXPECT_NEAR(evaluate(slots, {{0, 1}}).waitMs[0], wait, 1e-6 * wait) << servers;
+  }
+}
+
+TEST(PlanSimulation, constantTimesAreMD1) {
+  for (double utilization : {0.5, 0.8}) {
+    PlacementProblem p = station(10, 1, {}, 100 * utilization);
+    SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
+    double wait = utilization * 10 / (2 * (1 - utilization));
+    EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.03 * wait);
+    EXPECT_NEAR(evaluate(p, {{0, 1}}).waitMs[0], wait, 1e-6 * wait);
+  }
+}
+
+/// A batch whose executions slow each other down is a queue with rates that depend on its state.
+TEST(PlanSimulation, batchesSlowDownAsTheyFill) {
+  for (double rate : {50, 250, 600}) {
+    PlacementProblem p = station(20, 16, Shape::exponential(), rate);
+    p.pieces[0].menu[0].millisecondsAlone = 5;
+    // Stationary probabilities by their recurrence; 16 slots and a queue.
+    auto ms = [](int busy) { return 5 + 15.0 * (busy - 1) / 15; };
+    double weight = 1, sum = 1, inService = 0, waiting = 0;
+    for (int k = 1; k < 3000; ++k) {
+      int busy = std::min(k, 16);
+      weight *= rate / 1000 / (busy / ms(busy));
+      sum += weight, inService += weight * busy, waiting += weight * (k - busy);
+    }
+    double service = inService / sum / (rate / 1000), wait = waiting / sum / (rate / 1000);
+    SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 400000}));
+    EXPECT_NEAR(report.pieces[0].meanServiceMs, service, 0.03 * service) << rate;
+    EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.06 * wait + 0.01) << rate;
+    EXPECT_NEAR(evaluate(p, {{0, 1}}).waitMs[0], wait, 1e-4 * wait + 1e-6) << rate;
+  }
+}
+
+/// Without load and spread every request takes what the planner says: all kinds of regions, streams and transfers.
+TEST(PlanSimulation, lonelyRequestsTakeWhatThePlannerSays) {
+  PlacementProblem p;
+  p.pools = {{.name = "a", .devices = 100}, {.name = "b", .devices = 100}};
+  p.links = {{"ab", {{0, 1}}, 1, 500}, {"ba", {{1, 0}}, 1, 500}};
+  for (int i = 0; i < 6; ++i) {
+    Piece piece{"piece" + std::to_string(i)};
+    piece.menu = {{.label = "only", .pool = i % 2, .devicesPerReplica = 1, .milliseconds = 10.0 + 3 * i, .slots = 4,
+                   .firstOutputMs = i % 3 ? std::optional<double>(4.0) : std::nullopt}};
+    p.pieces.push_back(piece);
+  }
+  for (int i = 0; i + 1 < 6; ++i)
+    p.edges.push_back({"edge" + std::to_string(i), i, i + 1, 1e6 * (i + 1), {}});
+  p.edges.push_back({"back", 3, 2, 2e6, {}});
+  Agent agent{.name = "agent", .requestsPerSecond = 0.01};
+  agent.regions = {Region::leaf(0), Region::leaf(1, 1.5), Region::leaf(2), Region::leaf(3),
+                   Region::dag({2, 3}, {{0, 1, {2}}}), Region::loop(4, {{3, 1.0}}, {5}),
+                   Region::leaf(4), Region::map(6, {{4, 1.0}}), Region::leaf(5, 1, {4}),
+                   Region::dag({0, 1, 5, 7, 8}, {{0, 1, {0}}, {1, 2, {1}, true}, {0, 3, {}}, {2, 4, {}}, {3, 4, {}}})};
+  agent.regions[2].laterTurnScale = 0.5;
+  agent.root = 9;
+  p.agents = {agent};
+  Placements plan(6, {0, 1});
+  Evaluation evaluation = evaluate(p, plan);
+  SimulationReport report = checked(simulate(p, plan, {.requests = 200}));
+  EXPECT_NEAR(report.agents[0].endToEndMs.p50, evaluation.agents[0].endToEndMs, 1e-3);
+  EXPECT_NEAR(report.agents[0].firstOutputMs.p50, evaluation.agents[0].firstOutputMs, 1e-3);
+}
+
+TEST(PlanSimulation, linksTakeTurns) {
+  PlacementProblem p = station(1, 64, {}, 90);
+  p.pools.push_back({.name = "far", .devices = 100});
+  p.links = {{"wire", {{0, 1}}, 1, 0}};
+  p.pieces.push_back(p.pieces[0]);
+  p.pieces[1].name = "other", p.pieces[1].menu[0].pool = 1;
+  p.edges = {{"data", 0, 1, 1e7, {}}}; // 10 ms on the wire, 90 times a second: M/D/1 at 0.9
+  p.agents[0].regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  p.agents[0].root = 2;
+  SimulationReport report = checked(simulate(p, {{0, 1}, {0, 1}}, {.requests = 500000}));
+  EXPECT_NEAR(report.linkUtilization[0], 0.9, 0.01);
+  double expected = 1 + 10 + 0.9 * 10 / (2 * 0.1) + 1;
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, expected, 0.06 * expected);
+}
+
+TEST(PlanSimulation, failuresRunAgain) {
+  PlacementProblem p = station(10, 8, {}, 1);
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 100000, .failures = {{0, 0.2}}}));
+  EXPECT_NEAR(report.pieces[0].executions / 100000.0, 1.25, 0.01);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, 12.5, 0.15);
+}
+
+TEST(PlanSimulation, recordedArrivalsAreReplayed) {
+  PlacementProblem p = station(10, 1, {}, 0);
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 0}, {0, 0}, {0, 0}, {100, 0}}}));
+  EXPECT_EQ(report.agents[0].requests, 4);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, (10 + 20 + 30 + 10) / 4.0, 1e-4);
+}
+
+TEST(PlanSimulation, sameSeedSameResult) {
+  PlacementProblem p = station(10, 4, Shape::lognormal(2), 300);
+  auto run = [&](uint64_t seed) {
+    return checked(simulate(p, {{0, 1}}, {.requests = 20000, .seed = seed})).agents[0].endToEndMs.p99;
+  };
+  EXPECT_EQ(run(7), run(7));
+  EXPECT_NE(run(7), run(8));
+}
+
+/// An agent as people build them; the planner's 95th percentile before any tightening, against the simulator's.
+TEST(PlanSimulation, plannedPercentilesAreSimulated) {
+  for (double busy : {0.4, 0.7, 0.85}) {
+    PlacementProblem p;
+    p.pools = {{.name = "gpu", .devices = 100}, {.name = "cpu", .devices = 100}};
+    p.links = {{"pcie", {{0, 1}, {1, 0}}, 12, 20}};
+    auto add = [&](const char *name, int pool, double ms, double alone, int slots, double first, Shape shape) {
+      Piece piece{name};
+      piece.menu = {{.label = "only", .pool = pool, .devicesPerReplica = 1, .milliseconds = ms,
+                     .millisecondsAlone = alone, .slots = slots, .firstOutputMs = first, .tokenMs = ms / 200}};
+      piece.shape = shape;
+      p.pieces.push_back(piece);
+    };
+    add("embed", 1, 4, 2, 8, 4, {});
+    add("search", 1, 12, 12, 4, 12, Shape::lognormal(2));
+    add("tool", 1, 300, 300, 64, 300, Shape::exponential());
+    add("prefill", 0, 90, 60, 4, 90, Shape::lognormal(1.8));
+    add("decode", 0, 4000, 2500, 64, 20, Shape::lognormal(2.2));
+    p.edges = {{"kv", 3, 4, 2e8, {}}, {"chunks", 1, 3, 1e5, {}}};
+    Agent agent{.name = "rag", .requestsPerSecond = busy * 16};
+    agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {}}}), Region::leaf(2),
+                     Region::branch({2, 3}, {0.8, 0.2}), Region::leaf(3), Region::leaf(4),
+                     Region::dag({4, 5, 6}, {{0, 1, {1}}, {1, 2, {0}}})};
+    agent.root = 7;
+    agent.level.percentile = 0.95;
+    p.agents = {agent};
+    Placements plan = {{0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}};
+    Evaluation evaluation = evaluate(p, plan);
+    ASSERT_TRUE(evaluation.feasible()) << evaluation.violations[0];
+    // Prefill sustains 44 a second, decode 16: `busy` is the share of decode's.
+    SimulationReport report = checked(simulate(p, plan, {.requests = 200000}));
+    double planned = evaluation.agents[0].endToEndMs, simulated = report.agents[0].endToEndMs.p95;
+    std::printf("busy %.2f: p95 %.1f ms planned, %.1f ms simulated (%+.1f %%); first output %.1f, %.1f ms (%+.1f %%)\n",
+                busy, planned, simulated, 100 * (planned / simulated - 1), evaluation.agents[0].firstOutputMs,
+                report.agents[0].firstOutputMs.p95,
+                100 * (evaluation.agents[0].firstOutputMs / report.agents[0].firstOutputMs.p95 - 1));
+    EXPECT_NEAR(planned, simulated, 0.05 * simulated);
+    EXPECT_NEAR(evaluation.agents[0].firstOutputMs, report.agents[0].firstOutputMs.p95,
+                0.15 * report.agents[0].firstOutputMs.p95);
+  }
+}
+
+TEST(PlanSimulation, refusesWhatCannotBe) {
+  struct {
+    PlacementProblem problem;
+    Placements plan;
+    SimulationOptions options;
+    const char *message;
+  } cases[] = {
+      {station(10, 1, {}, 100), {{0, 1}}, {}, "piece 'piece': 1 replicas do not sustain its load; 2 do"},
+      {station(10, 1, {}, 0), {{0, 1}}, {}, "no agent has requests per second"},
+      {station(10, 1, {}, 10), {{3, 1}}, {}, "by choice 3, its menu has 1"},
+      {station(10, 1, {}, 10), {}, {}, "the plan places 0 pieces, the problem has 1"},
+      {station(10, 1, {}, 10), {{0, 1}}, {.requests = 0}, "a simulation of no request"},
+      {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 0}, {4, 0}}}, "are not in order"},
+      {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 2}}}, "is of agent 2, there are 1"},
+      {station(10, 1, {}, 10), {{0, 1}}, {.failures = {{0, 1.0}}}, "probabilities from 0 to below 1"},
+  };
+  for (auto &bad : cases) {
+    auto report = simulate(bad.problem, bad.plan, bad.options);
+    ASSERT_FALSE(static_cast<bool>(report)) << bad.message;
+    std::string message = toString(report.takeError());
+    EXPECT_NE(message.find(bad.message), std::string::npos) << message;
+  }
+}
+
+} // namespace
