@@ -239,8 +239,8 @@ LogicalResult LoopOp::verify() {
     if (getRuns().getMean() && std::fabs(mean - said) > 0.005 * mean)
       return emitOpError() << "runs " << figureText(said) << " times on average, by its run_probabilities "
                            << figureText(std::round(mean * 1e6) / 1e6);
-  } else if (!getRuns().getMean()) {
-    return emitOpError() << "says by percentiles how often it runs, must say a mean or run_probabilities";
+  } else if (getRuns().getPercents()) {
+    return emitOpError() << "says by percentiles how often it runs, must say a mean alone or run_probabilities";
   }
   if (getInitial().getTypes() != getResultTypes())
     return emitOpError() << "carries (" << getInitial().getTypes() << "), gives (" << getResultTypes()

@@ -187,7 +187,7 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
 // -----
 
 agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
-  // expected-error@+1 {{'agent.loop' op says by percentiles how often it runs, must say a mean or run_probabilities}}
+  // expected-error@+1 {{'agent.loop' op says by percentiles how often it runs, must say a mean alone or run_probabilities}}
   agent.loop() runs <count, p50 = 2, p95 = 7, max = 8> : () -> () {
     agent.yield
   }

@@ -1,0 +1,265 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What tasks of agents name: models, indexes, tools, memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._agent_text import attributes, symbol
+from ._agent_values import (
+    AgentError,
+    Amount,
+    Figure,
+    Size,
+    Value,
+    _amount,
+    _Declared,
+    _emit,
+    _here,
+    _operands,
+    _produced,
+    _task_options,
+    _trace,
+    _types,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Model(_Declared):
+    """A model that tasks ask.
+
+    Parameters
+    ----------
+    name
+        What the graph calls it.
+    shape
+        Its name among the published shapes of the catalogue.
+    module
+        A compiled model.
+    parameters
+        Their number, for a model without shape.
+    flops_per_unit, flops_per_output
+        Of each token, pixel or second that goes in, and that comes out.
+    tokens_per_unit
+        Of encoders: how many tokens a pixel or a second makes.
+    kv_bytes_per_token, context_tokens, precisions
+        Of language models: bytes of cache for a token, the longest prompt and answer, element types of weights.
+    encoders
+        Of language models: models by "image", "audio" or "video" that make tokens of what is no text.
+
+    """
+
+    shape: str | None = None
+    module: str | None = None
+    parameters: float | None = None
+    flops_per_unit: float | None = None
+    flops_per_output: float | None = None
+    tokens_per_unit: float | None = None
+    kv_bytes_per_token: float | None = None
+    context_tokens: int | None = None
+    precisions: Sequence[str] | None = None
+    encoders: Mapping[str, Model] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.shape is None and self.module is None and self.parameters is None:
+            raise AgentError(
+                f"model {self.name!r} has neither a shape nor a module nor parameters: nothing says what it costs"
+            )
+
+    def _needs(self) -> Sequence[_Declared]:
+        return list(self.encoders.values())
+
+    def _text(self) -> str:
+        options: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if name not in ("name", "encoders") and value is not None
+        }
+        for name in ("parameters", "flops_per_unit", "flops_per_output", "tokens_per_unit", "kv_bytes_per_token"):
+            if name in options:
+                options[name] = float(options[name])
+        if self.encoders:
+            options["encoders"] = {kind: (symbol(model.name),) for kind, model in self.encoders.items()}
+        if self.precisions is not None:
+            options["precisions"] = list(self.precisions)
+        return f"agent.model {symbol(self.name)}{attributes(options)}"
+
+    def answer(
+        self,
+        *inputs: Value,
+        tokens: Figure,
+        instruction_tokens: int | None = None,
+        shared_instructions: bool = False,
+        **options: Any,
+    ) -> Value:
+        """Ask a language model.
+
+        Parameters
+        ----------
+        inputs
+            The prompt, in order; what is no text goes through the model's encoders.
+        tokens
+            How long the answer is.
+        instruction_tokens
+            Tokens in front of the prompt that are the same for each request; their cache is kept between requests with
+            `shared_instructions`.
+        options
+            `label`, `place` (a pool), `together`, `apart`: see the dialect's documentation.
+
+        """
+        what = f"answer of {self.name!r}"
+        values = _operands(what, inputs)
+        trace = _trace(what)
+        head = f"{trace.use(self)}(@@)"
+        given = {
+            "instruction_tokens": instruction_tokens,
+            "shared_instructions": shared_instructions or None,
+            **_task_options(what, options),
+        }
+        return _emit("agent.llm", head, values, Size("text", _amount(tokens)), given, options.get("label") or self.name)
+
+    def infer(
+        self,
+        *inputs: Value,
+        tokens: Figure | None = None,
+        pixels: Figure | None = None,
+        seconds: Figure | None = None,
+        size: Figure | None = None,
+        **options: Any,
+    ) -> Value:
+        """Ask a model that is no language model: for text (`tokens`), an image, sound (`seconds`) or data (`size`)."""
+        what = f"infer of {self.name!r}"
+        values = _operands(what, inputs)
+        produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
+        head = f"{_trace(what).use(self)}(@@)"
+        return _emit(
+            "agent.infer", head, values, produced, _task_options(what, options), options.get("label") or self.name
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Index(_Declared):
+    """Texts that are found by their vectors.
+
+    `vectors` of `dimension` numbers, of texts of `chunk_tokens` tokens; a search reads the fraction `visited` of them.
+    `embedder` makes vectors of queries; an index that somebody else runs takes `ms` instead.
+    """
+
+    vectors: int
+    dimension: int
+    chunk_tokens: int
+    embedder: Model | None = None
+    ms: Figure | None = None
+    visited: float | None = None
+    bytes_per_vector: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.embedder is None and self.ms is None:
+            raise AgentError(f"index {self.name!r} has neither an embedder nor a time (ms)")
+
+    def _needs(self) -> Sequence[_Declared]:
+        return [self.embedder] if self.embedder else []
+
+    def _text(self) -> str:
+        takes = f" takes {_amount(self.ms)._text('ms')}" if self.ms is not None else ""
+        options: dict[str, Any] = {
+            "vectors": self.vectors,
+            "dimension": self.dimension,
+            "chunk_tokens": self.chunk_tokens,
+            "embedder": (symbol(self.embedder.name),) if self.embedder else None,
+            "bytes_per_vector": self.bytes_per_vector,
+            "visited": None if self.visited is None else float(self.visited),
+        }
+        return f"agent.index {symbol(self.name)}{takes}{attributes(options)}"
+
+    def retrieve(self, query: Value, *, top_k: int, tokens: Figure | None = None, **options: Any) -> Value:
+        """Find the `top_k` nearest texts: ``top_k * chunk_tokens`` tokens, if nothing else is said."""
+        what = f"retrieve of {self.name!r}"
+        values = _operands(what, [query])
+        size = Size("text", _amount(tokens)) if tokens is not None else Size("text", Amount(0))
+        given = {"top_k": top_k, **_task_options(what, options)}
+        head = f"{_trace(what).use(self)}(@@)"
+        return _emit("agent.retrieve", head, values, size, given, options.get("label") or self.name, tokens is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Tool(_Declared):
+    """Something outside that tasks call; calling the object is a task.
+
+    Parameters
+    ----------
+    name
+        What the graph calls it.
+    ms
+        The time of a call.
+    dollars_per_call, concurrency, failure_probability, endpoint
+        Its price, how many calls may be under way at once, how often one must be made again, where it is.
+
+    """
+
+    ms: Figure
+    dollars_per_call: float | None = None
+    concurrency: int | None = None
+    failure_probability: float | None = None
+    endpoint: str | None = None
+
+    def _text(self) -> str:
+        options = {
+            "dollars_per_call": None if self.dollars_per_call is None else float(self.dollars_per_call),
+            "concurrency": self.concurrency,
+            "failure_probability": None if self.failure_probability is None else float(self.failure_probability),
+            "endpoint": self.endpoint,
+        }
+        return f"agent.tool {symbol(self.name)} takes {_amount(self.ms)._text('ms')}{attributes(options)}"
+
+    def __call__(
+        self,
+        *inputs: Value,
+        tokens: Figure | None = None,
+        pixels: Figure | None = None,
+        seconds: Figure | None = None,
+        size: Figure | None = None,
+        **options: Any,
+    ) -> Value:
+        """Call the tool: it gives text (`tokens`), an image, sound (`seconds`) or data (`size`, in bytes)."""
+        what = f"tool {self.name!r}"
+        values = _operands(what, inputs)
+        produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
+        head = f"{_trace(what).use(self)}(@@)"
+        return _emit(
+            "agent.invoke", head, values, produced, _task_options(what, options), options.get("label") or self.name
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Memory(_Declared):
+    """A store of what was observed. A read waits for the writes before it."""
+
+    read_ms: Figure
+    write_ms: Figure
+    concurrency: int | None = None
+
+    def _text(self) -> str:
+        reads, writes = _amount(self.read_ms)._text("ms"), _amount(self.write_ms)._text("ms")
+        options = attributes({"concurrency": self.concurrency})
+        return f"agent.memory {symbol(self.name)} reads {reads} writes {writes}{options}"
+
+    def read(self, *inputs: Value, tokens: Figure | None = None, size: Figure | None = None, **options: Any) -> Value:
+        """Read text (`tokens`) or data (`size`, in bytes)."""
+        what = f"read of {self.name!r}"
+        values = _operands(what, inputs)
+        produced = _produced(what, {"tokens": tokens, "size": size})
+        head = f"{_trace(what).use(self)}(@@)"
+        return _emit(
+            "agent.read", head, values, produced, _task_options(what, options), options.get("label") or self.name
+        )
+
+    def write(self, *inputs: Value, **options: Any) -> None:
+        """Write; nothing waits for it but reads of this memory."""
+        what = f"write of {self.name!r}"
+        values = _operands(what, inputs)
+        trace = _trace(what)
+        names = ", ".join(value.name for value in values)
+        given = attributes(_task_options(what, options))
+        trace.block.lines.append(f"agent.write {trace.use(self)}({names}){given} : {_types(values)}{_here()}")

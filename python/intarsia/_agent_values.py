@@ -1,0 +1,313 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Amounts, sizes and values of agents, and the graph that is being written down."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ._agent_text import attributes, location, shortest, symbol
+
+if TYPE_CHECKING:
+    from .agent import Graph
+
+
+class AgentError(ValueError):
+    """An agent that cannot be: what is wrong, where, and what to try."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount that differs from request to request.
+
+    Parameters
+    ----------
+    mean
+        The mean; leave it out if there are two percentiles or more.
+    max
+        A bound that is never passed.
+    p50, p90, p95, p99
+        Percentiles. With a mean at most one of them; it makes the amount lognormal.
+
+    """
+
+    mean: float | None = None
+    max: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+    def __post_init__(self) -> None:
+        percentiles = [name for name in ("p50", "p90", "p95", "p99") if getattr(self, name) is not None]
+        for name in ("mean", "max", *percentiles):
+            figure = getattr(self, name)
+            if figure is not None and not (math.isfinite(figure) and figure >= 0):
+                raise AgentError(f"{name} of an amount is {figure}, must be a number that is not negative")
+        if self.mean is None and len(percentiles) < 2:
+            raise AgentError(
+                "an amount has neither a mean nor two percentiles; write Amount(300) or Amount(p50=200, p95=900)"
+            )
+        if self.mean is not None and len(percentiles) > 1:
+            raise AgentError(
+                f"an amount has a mean and {' and '.join(percentiles)}; give a mean and one, or percentiles alone"
+            )
+
+    def _text(self, unit: str) -> str:
+        parts = [f"{shortest(self.mean)} {unit}".strip()] if self.mean is not None else [unit or "count"]
+        for name in ("p50", "p90", "p95", "p99", "max"):
+            if (figure := getattr(self, name)) is not None:
+                parts.append(f"{name} = {shortest(figure)}")
+        return f"<{', '.join(parts)}>"
+
+
+Figure = float | int | Amount
+
+
+def _amount(figure: Figure) -> Amount:
+    return figure if isinstance(figure, Amount) else Amount(figure)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of what: made by :func:`text`, :func:`image`, :func:`audio`, :func:`video` and :func:`data`."""
+
+    kind: str
+    amount: Amount
+
+    @property
+    def _type(self) -> str:
+        return f"!agent.{self.kind}"
+
+    @property
+    def _text(self) -> str:
+        return self.amount._text(_UNITS[self.kind])
+
+
+_UNITS = {"text": "tokens", "image": "pixels", "audio": "seconds", "video": "seconds", "data": "bytes"}
+
+
+def text(tokens: Figure | None = None, **percentiles: float) -> Size:
+    """Text of so many tokens; ``text(400, p95=900)`` is short for ``text(Amount(400, p95=900))``."""
+    return _size("text", tokens, percentiles)
+
+
+def image(pixels: Figure | None = None, **percentiles: float) -> Size:
+    """Images of so many pixels together."""
+    return _size("image", pixels, percentiles)
+
+
+def audio(seconds: Figure | None = None, **percentiles: float) -> Size:
+    """Sound of so many seconds."""
+    return _size("audio", seconds, percentiles)
+
+
+def video(seconds: Figure | None = None, **percentiles: float) -> Size:
+    """Video of so many seconds."""
+    return _size("video", seconds, percentiles)
+
+
+def data(size: Figure | None = None, **percentiles: float) -> Size:
+    """Anything else, of so many bytes."""
+    return _size("data", size, percentiles)
+
+
+def _size(kind: str, figure: Figure | None, percentiles: dict[str, float]) -> Size:
+    if isinstance(figure, Amount):
+        if percentiles:
+            raise AgentError(f"{kind} has an Amount and {', '.join(percentiles)} beside it; put them into the Amount")
+        return Size(kind, figure)
+    return Size(kind, Amount(figure, **percentiles))
+
+
+@dataclass(frozen=True)
+class Sla:
+    """What a service promises.
+
+    Parameters
+    ----------
+    p50_ms, p95_ms, p99_ms
+        From request to answer; one of them.
+    ttft_ms, tbt_ms
+        To the first token, and between tokens, of language models whose text leaves the graph; at the same percentile.
+    requests_per_second
+        The rate of requests.
+
+    """
+
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    ttft_ms: float | None = None
+    tbt_ms: float | None = None
+    requests_per_second: float | None = None
+
+    def __post_init__(self) -> None:
+        if sum(figure is not None for figure in (self.p50_ms, self.p95_ms, self.p99_ms)) > 1:
+            raise AgentError("an Sla promises a latency at several percentiles; give one of p50_ms, p95_ms, p99_ms")
+
+    @property
+    def _text(self) -> str:
+        given = [f"{name} = {shortest(value)}" for name, value in vars(self).items() if value is not None]
+        return f"#agent.sla<{', '.join(given)}>"
+
+
+#  What is being written down
+
+
+@dataclass(frozen=True, eq=False)
+class _Declared:
+    name: str
+
+    def _needs(self) -> Sequence[_Declared]:
+        return ()
+
+    def _text(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(eq=False)
+class _Block:
+    """Ops of a region. Values belong to the block that they are made in, and may be used in it and inside of it."""
+
+    where: str
+    parent: _Block | None = None
+    lines: list[str] = field(default_factory=list)
+
+    def holds(self, other: _Block) -> bool:
+        block: _Block | None = other
+        while block is not None and block is not self:
+            block = block.parent
+        return block is self
+
+
+@dataclass(eq=False)
+class _Trace:
+    """A graph while its function runs."""
+
+    name: str
+    block: _Block
+    declared: dict[str, _Declared] = field(default_factory=dict)
+    called: dict[str, Graph] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def fresh(self, hint: str) -> str:
+        base = "".join(c if c.isalnum() else "_" for c in hint).strip("_") or "v"
+        base = f"v{base}" if base[0].isdigit() else base
+        name, count = base, 1
+        while name in self.names:
+            count += 1
+            name = f"{base}_{count}"
+        self.names.add(name)
+        return f"%{name}"
+
+    def use(self, declared: _Declared) -> str:
+        other = self.declared.setdefault(declared.name, declared)
+        if other is not declared:
+            raise AgentError(f"two things are called {declared.name!r}: {other!r} and {declared!r}")
+        return symbol(declared.name)
+
+
+_traces: list[_Trace] = []
+
+
+def _trace(what: str) -> _Trace:
+    if not _traces:
+        raise AgentError(f"{what} is called outside of a graph; put it into a function with @agent.graph(…)")
+    return _traces[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """What flows between tasks. Functions of this module take and give them; there is nothing to do with one else."""
+
+    name: str
+    kind: str
+    _block: _Block = field(repr=False)
+    _trace: _Trace = field(repr=False)
+
+    @property
+    def _type(self) -> str:
+        return f"!agent.{self.kind}"
+
+
+def _operands(what: str, values: Sequence[Any]) -> list[Value]:
+    trace = _trace(what)
+    for position, value in enumerate(values):
+        if not isinstance(value, Value):
+            raise AgentError(f"input {position} of {what} is {value!r}, must be a value of this graph")
+        if value._trace is not trace:
+            raise AgentError(
+                f"input {position} of {what} is a value of graph {value._trace.name!r}, this is {trace.name!r}"
+            )
+        if not value._block.holds(trace.block):
+            raise AgentError(
+                f"input {position} of {what} is made in {value._block.where}, which is over or may not happen; "
+                f"let {value._block.where} return it"
+            )
+    return list(values)
+
+
+def _types(values: Sequence[Value]) -> str:
+    return ", ".join(value._type for value in values)
+
+
+def _results(kinds: Sequence[str]) -> str:
+    return f"!agent.{kinds[0]}" if len(kinds) == 1 else f"({', '.join(f'!agent.{kind}' for kind in kinds)})"
+
+
+def _here() -> str:
+    """Where in the user's program, as a location of the IR: the innermost frame that is not of this package."""
+    frame = sys._getframe(1)
+    package = os.path.dirname(os.path.abspath(__file__))
+    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == package:
+        frame = frame.f_back
+    return location(os.path.basename(frame.f_code.co_filename), frame.f_lineno)
+
+
+def _emit(
+    op: str,
+    head: str,
+    inputs: Sequence[Value],
+    size: Size | None,
+    options: Mapping[str, Any],
+    hint: str,
+    says: bool = True,
+) -> Value:
+    """Write down a task with one result."""
+    trace = _trace(hint)
+    kind = size.kind if size else "text"
+    result = trace.fresh(hint)
+    produces = f" produces {size._text}" if size and says else ""
+    names = ", ".join(value.name for value in inputs)
+    task = f"{op} {head.replace('@@', names)}{produces}{attributes(options)}"
+    trace.block.lines.append(f"{result} = {task} : ({_types(inputs)}) -> !agent.{kind}{_here()}")
+    return Value(result, kind, trace.block, trace)
+
+
+def _produced(what: str, sizes: Mapping[str, Figure | None]) -> Size:
+    """Of the arguments tokens, pixels, seconds, size the one that is given, as a Size."""
+    given = {name: figure for name, figure in sizes.items() if figure is not None}
+    if len(given) != 1:
+        raise AgentError(
+            f"{what} says {' and '.join(given) or 'nothing'} of what it produces, must give one of {', '.join(sizes)}"
+        )
+    name, figure = next(iter(given.items()))
+    kind = {"tokens": "text", "pixels": "image", "seconds": "audio", "size": "data"}[name]
+    return Size(kind, _amount(figure))
+
+
+def _task_options(what: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("label", "place", "together", "apart")
+    for name in options:
+        if name not in known:
+            raise AgentError(f"{what} has no option {name!r}; known are {', '.join(known)}")
+    given = dict(options)
+    if (place := given.get("place")) is not None:
+        given["place"] = (f"#fleet.placement<{'::'.join(symbol(part) for part in place.split('::'))}>",)
+    return given

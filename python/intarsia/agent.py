@@ -1,0 +1,482 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Write agents: graphs of tasks with expected sizes, which the planner places on machines.
+
+A graph is a Python function that is run once, with values that stand for what flows. What it calls is written down, and
+printed as IR of the dialect ``agent``:
+
+>>> from intarsia import agent
+>>> llama = agent.Model("llama70b", shape="llama-3.1-70b")
+>>> minilm = agent.Model("minilm", parameters=2.27e7)
+>>> docs = agent.Index("kb", vectors=10_000_000, dimension=384, chunk_tokens=100, embedder=minilm)
+>>> @agent.graph(agent.text(400, p95=900), sla=agent.Sla(p95_ms=3000, ttft_ms=250, tbt_ms=20, requests_per_second=20))
+... def support(question):
+...     return llama.answer(question, docs.retrieve(question, top_k=8), tokens=agent.Amount(300, p95=700, max=1024))
+>>> print(support)  # doctest: +ELLIPSIS
+agent.model @minilm {parameters = 22700000.0}
+...
+
+Sizes are in tokens (text), pixels (images), seconds (audio, video) and bytes (data); times in milliseconds. A number is
+a constant; :class:`Amount` says more.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ._agent_text import attributes, quoted, real, shortest, symbol
+from ._agent_things import Index, Memory, Model, Tool
+from ._agent_values import (
+    _UNITS,
+    AgentError,
+    Amount,
+    Figure,
+    Size,
+    Sla,
+    Value,
+    _amount,
+    _Block,
+    _Declared,
+    _emit,
+    _here,
+    _operands,
+    _produced,
+    _results,
+    _task_options,
+    _Trace,
+    _trace,
+    _traces,
+    _types,
+    audio,
+    data,
+    image,
+    text,
+    video,
+)
+
+__all__ = [
+    "AgentError",
+    "Amount",
+    "Graph",
+    "Index",
+    "Memory",
+    "Model",
+    "Size",
+    "Sla",
+    "Tool",
+    "Value",
+    "audio",
+    "branch",
+    "compute",
+    "data",
+    "from_langgraph",
+    "function",
+    "graph",
+    "image",
+    "join",
+    "loop",
+    "map",
+    "module",
+    "stream",
+    "text",
+    "video",
+]
+
+
+#  Tasks that name nothing, and what is built of tasks
+
+
+def compute(
+    name: str,
+    *inputs: Value,
+    ms: Figure,
+    tokens: Figure | None = None,
+    pixels: Figure | None = None,
+    seconds: Figure | None = None,
+    size: Figure | None = None,
+    **options: Any,
+) -> Value:
+    """Compute by a function of the user's program, which takes `ms` on one core."""
+    what = f"compute {name!r}"
+    values = _operands(what, inputs)
+    produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
+    head = f"{quoted(name)}(@@) takes {_amount(ms)._text('ms')}"
+    return _emit("agent.compute", head, values, produced, _task_options(what, options), options.get("label") or name)
+
+
+def function(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a task of a function: inside a graph a call is a task, elsewhere it is the call.
+
+    >>> @function(ms=4, tokens=300)
+    ... def rerank(documents): return sorted(documents)
+    """
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(body)
+        def call(*inputs: Any) -> Any:
+            return compute(body.__name__, *inputs, **options) if _traces else body(*inputs)
+
+        return call
+
+    return decorate
+
+
+def join(*parts: Value) -> Value:
+    """Texts one after another: a context that grows, a prompt of several parts. Costs nothing."""
+    values = _operands("join", parts)
+    if not values:
+        raise AgentError("join has no parts")
+    for value in values:
+        if value.kind != values[0].kind:
+            raise AgentError(f"join has parts of {values[0].kind} and {value.kind}, must be of one kind")
+    trace = _trace("join")
+    result = trace.fresh("joined")
+    names = ", ".join(value.name for value in values)
+    trace.block.lines.append(f"{result} = agent.join {names} : {values[0]._type}{_here()}")
+    return Value(result, values[0].kind, trace.block, trace)
+
+
+def stream(value: Value, *, every: Figure) -> Value:
+    """Let readers start when the first `every` (tokens, seconds, …) of the value is there."""
+    (value,) = _operands("stream", [value])
+    trace = _trace("stream")
+    result = trace.fresh("stream")
+    amount = _amount(every)._text(_UNITS[value.kind])
+    trace.block.lines.append(f"{result} = agent.stream {value.name} every {amount} : {value._type}{_here()}")
+    return Value(result, value.kind, trace.block, trace)
+
+
+def _region(
+    where: str, body: Callable[..., Any], arguments: Sequence[str], kinds: Sequence[str]
+) -> tuple[_Block, list[Value]]:
+    """Run a part of a graph in a block of its own; gives the block and what it returned."""
+    trace = _trace(where)
+    block = _Block(where, trace.block)
+    trace.block = block
+    try:
+        returned = body(*(Value(name, kind, block, trace) for name, kind in zip(arguments, kinds, strict=True)))
+        if returned is None:
+            returned = ()
+        values = _operands(f"the result of {where}", returned if isinstance(returned, (tuple, list)) else [returned])
+    finally:
+        trace.block = block.parent or block
+    names = ", ".join(value.name for value in values)
+    block.lines.append(f"agent.yield {names} : {_types(values)}" if values else "agent.yield")
+    return block, values
+
+
+def _close(trace: _Trace, op: str, kinds: Sequence[str], lines: Sequence[str], hint: str) -> Any:
+    """Write down an op with regions; gives its results as the body gave them: none, one, or a tuple."""
+    result = trace.fresh(hint) if kinds else ""
+    count = f":{len(kinds)}" if len(kinds) > 1 else ""
+    trace.block.lines += [f"{result}{count} = {op}" if kinds else op, *lines]
+    if not kinds:
+        return None
+    values = tuple(
+        Value(f"{result}#{index}" if count else result, kind, trace.block, trace) for index, kind in enumerate(kinds)
+    )
+    return values if count else values[0]
+
+
+def _indented(block: _Block) -> list[str]:
+    return [f"  {line}" for line in block.lines]
+
+
+def branch(
+    cases: Mapping[str, tuple[float, Callable[[], Any]]],
+    *,
+    on: Value | Sequence[Value] = (),
+    decide: str | None = None,
+    label: str | None = None,
+) -> Any:
+    """Go one of several ways.
+
+    Parameters
+    ----------
+    cases
+        By name: the probability, and a function that writes down the tasks of the case. All return as many values.
+    on
+        What must be there before one is chosen.
+    decide
+        The user's function that chooses.
+    label
+        A name for reports.
+
+    """
+    what = f"branch {label or decide or ''}".strip()
+    waits = _operands(what, [on] if isinstance(on, Value) else list(on))
+    trace = _trace(what)
+    total = sum(probability for probability, _ in cases.values())
+    if not cases or abs(total - 1) > 1e-6:
+        raise AgentError(
+            f"probabilities of {what} sum to {total:g}, must sum to 1: { {n: p for n, (p, _) in cases.items()} }"
+        )
+    place = _here()
+    lines: list[str] = []
+    kinds: list[str] | None = None
+    for name, (probability, body) in cases.items():
+        block, values = _region(f"case {name!r} of {what}", body, [], [])
+        given = [value.kind for value in values]
+        if kinds is not None and given != kinds:
+            raise AgentError(f"case {name!r} of {what} gives {given}, the cases before it {kinds}")
+        kinds = given
+        lines += [
+            f"  case {shortest(probability)} {quoted(name)} {{",
+            *("  " + line for line in _indented(block)),
+            "  }",
+        ]
+    lines[-1] += place
+    head = f" on({', '.join(value.name for value in waits)})" if waits else ""
+    kinds = kinds or []
+    options = attributes({"decide": decide, "label": label})
+    op = f"agent.branch{head}{options} : ({_types(waits)}) -> {_results(kinds)}"
+    return _close(trace, op, kinds, lines, label or "chosen")
+
+
+def loop(
+    body: Callable[..., Any],
+    *carried: Value,
+    runs: Amount,
+    keeps_prefix: bool = False,
+    until: str | None = None,
+    run_probabilities: Sequence[float] | None = None,
+    label: str | None = None,
+) -> Any:
+    """Run tasks until they are done.
+
+    Parameters
+    ----------
+    body
+        Takes what is carried, writes down the tasks of one run, returns what the next one carries. Runs at least once.
+    carried
+        What the first run takes; the result is what the last one returns.
+    runs
+        How often on average, and at most: ``Amount(3.2, max=8)``.
+    keeps_prefix
+        Language models keep their cache from one run to the next.
+    until
+        The user's function that ends the loop.
+    run_probabilities
+        P(1), P(2), …, where they are known.
+    label
+        A name for reports.
+
+    """
+    what = f"loop {label or until or ''}".strip()
+    values = _operands(what, carried)
+    trace = _trace(what)
+    if not isinstance(runs, Amount) or runs.max is None:
+        raise AgentError(f"{what} has no bound: say how often it runs at most, such as runs=Amount(3.2, max=8)")
+    place = _here()
+    arguments = [trace.fresh("carried") for _ in values]
+    block, returned = _region(f"the body of {what}", body, arguments, [value.kind for value in values])
+    kinds = [value.kind for value in values]
+    if [value.kind for value in returned] != kinds:
+        raise AgentError(f"{what} carries {kinds}, its body returns {[value.kind for value in returned]}")
+    options: dict[str, Any] = {"until": until, "label": label}
+    if run_probabilities:
+        options["run_probabilities"] = (f"array<f64: {', '.join(real(p) for p in run_probabilities)}>",)
+    pairs = ", ".join(f"{name} = {value.name}" for name, value in zip(arguments, values, strict=True))
+    keeps = " keeps_prefix" if keeps_prefix else ""
+    types = f"({_types(values)}) -> {_results(kinds)}"
+    op = f"agent.loop({pairs}) runs {runs._text('')}{keeps}{attributes(options)} : {types} {{"
+    return _close(trace, op, kinds, [*_indented(block), f"}}{place}"], label or "last")
+
+
+def map(
+    body: Callable[[Value], Any],
+    over: Value,
+    *,
+    width: Figure,
+    each: Figure | None = None,
+    concurrency: int | None = None,
+    label: str | None = None,
+) -> Any:
+    """Do the same for each of several items of a value, at the same time.
+
+    Parameters
+    ----------
+    body
+        Takes one item, writes down its tasks; what it returns is joined.
+    over
+        What is cut into items.
+    width
+        How many.
+    each
+        The size of one; an equal share of the whole, if it is not said.
+    concurrency
+        How many items of a request are worked on at once.
+    label
+        A name for reports.
+
+    """
+    what = f"map {label or ''}".strip()
+    (value,) = _operands(what, [over])
+    trace = _trace(what)
+    place = _here()
+    item = trace.fresh("item")
+    block, returned = _region(f"the body of {what}", body, [item], [value.kind])
+    kinds = [each_value.kind for each_value in returned]
+    of = f" each {_amount(each)._text(_UNITS[value.kind])}" if each is not None else ""
+    options = attributes({"concurrency": concurrency, "label": label})
+    op = (
+        f"agent.map({item} = {value.name}) width {_amount(width)._text('')}{of}{options} : "
+        f"({value._type}) -> {_results(kinds)} {{"
+    )
+    return _close(trace, op, kinds, [*_indented(block), f"}}{place}"], label or "mapped")
+
+
+#  Graphs
+
+
+class Graph:
+    """A graph as it was written down. Print it, or call it inside of another graph."""
+
+    def __init__(self, name: str, inputs: Mapping[str, Size], sla: Sla | None, private: bool) -> None:
+        self.name = name
+        self.inputs = dict(inputs)
+        self.sla = sla
+        self.private = private
+        self.results: list[str] = []
+        self._body: list[str] = []
+        self._place = _here()
+        self._trace = _Trace(name, _Block(f"graph {name!r}"))
+
+    def _write(self, body: Callable[..., Any]) -> None:
+        trace = self._trace
+        arguments = [trace.fresh(name) for name in self.inputs]
+        _traces.append(trace)
+        try:
+            returned = body(
+                *(
+                    Value(name, size.kind, trace.block, trace)
+                    for name, size in zip(arguments, self.inputs.values(), strict=True)
+                )
+            )
+            if returned is None:
+                returned = ()
+            what = f"the result of {trace.block.where}"
+            values = _operands(what, returned if isinstance(returned, (tuple, list)) else [returned])
+        finally:
+            _traces.pop()
+        self.results = [value.kind for value in values]
+        names = ", ".join(value.name for value in values)
+        end = f"agent.return {names} : {_types(values)}" if values else "agent.return"
+        self._body = [*trace.block.lines, end]
+
+    def _text(self) -> str:
+        parameters = ", ".join(
+            f"{name}: {size._type} {{agent.size = #agent.amount{size._text}}}"
+            for name, size in zip(self._parameters(), self.inputs.values(), strict=True)
+        )
+        results = f" -> {_results(self.results)}" if self.results else ""
+        promises = f" attributes {{sla = {self.sla._text}}}" if self.sla else ""
+        private = "private " if self.private else ""
+        lines = [
+            f"agent.graph {private}{symbol(self.name)}({parameters}){results}{promises} {{",
+            *(f"  {line}" for line in self._body),
+            f"}}{self._place}",
+        ]
+        return "\n".join(lines)
+
+    def _parameters(self) -> list[str]:
+        names = _Trace(self.name, _Block(""))
+        return [names.fresh(name) for name in self.inputs]
+
+    def __call__(self, *inputs: Value, label: str | None = None) -> Any:
+        """Make this graph a task of another one."""
+        what = f"call of {self.name!r}"
+        values = _operands(what, inputs)
+        wanted = [size.kind for size in self.inputs.values()]
+        if [value.kind for value in values] != wanted:
+            raise AgentError(f"{what} gives {[value.kind for value in values]}, the graph takes {wanted}")
+        trace = _trace(what)
+        if trace is self._trace:
+            raise AgentError(f"graph {self.name!r} calls itself: what repeats belongs into agent.loop, with a bound")
+        trace.called[self.name] = self
+        names = ", ".join(value.name for value in values)
+        op = (
+            f"agent.call {symbol(self.name)}({names}){attributes({'label': label})} : "
+            f"({_types(values)}) -> {_results(self.results)}{_here()}"
+        )
+        return _close(trace, op, self.results, [], label or self.name)
+
+    def __str__(self) -> str:
+        return module(self)
+
+
+def graph(
+    *inputs: Size, sla: Sla | None = None, name: str | None = None, private: bool = False
+) -> Callable[[Callable[..., Any]], Graph]:
+    """Make a graph of a function: it is run once, with a value for each of its parameters.
+
+    Parameters
+    ----------
+    inputs
+        What a request brings for each parameter: ``agent.text(400, p95=900)``.
+    sla
+        What the service promises.
+    name
+        The graph's name; that of the function, if nothing else is said.
+    private
+        For graphs that only others call.
+
+    """
+
+    def decorate(body: Callable[..., Any]) -> Graph:
+        parameters = list(inspect.signature(body).parameters)
+        title = name or body.__name__
+        if len(parameters) != len(inputs):
+            raise AgentError(
+                f"graph {title!r} takes {', '.join(parameters) or 'nothing'}, but sizes are given for {len(inputs)}; "
+                "say what a request brings for each, such as @agent.graph(agent.text(400))"
+            )
+        for position, size in enumerate(inputs):
+            if not isinstance(size, Size):
+                raise AgentError(
+                    f"input {position} of graph {title!r} is {size!r}, must be a size such as agent.text(400)"
+                )
+        result = Graph(title, dict(zip(parameters, inputs, strict=True)), sla, private)
+        result._write(body)
+        return result
+
+    return decorate
+
+
+def module(*graphs: Graph) -> str:
+    """IR of graphs, of those that they call, and of all that their tasks name."""
+    order: dict[str, Graph] = {}
+
+    def visit(one: Graph) -> None:
+        for other in one._trace.called.values():
+            visit(other)
+        if order.setdefault(one.name, one) is not one:
+            raise AgentError(f"two graphs are called {one.name!r}")
+
+    for one in graphs:
+        visit(one)
+    declared: dict[str, _Declared] = {}
+
+    def declare(thing: _Declared) -> None:
+        for other in thing._needs():
+            declare(other)
+        if declared.setdefault(thing.name, thing) is not thing:
+            raise AgentError(f"two things are called {thing.name!r}: {declared[thing.name]!r} and {thing!r}")
+        if thing.name in order:
+            raise AgentError(f"a graph and a {type(thing).__name__.lower()} are both called {thing.name!r}")
+
+    for one in order.values():
+        for thing in one._trace.declared.values():
+            declare(thing)
+    parts = [thing._text() for thing in declared.values()]
+    return "\n".join([*parts, *(one._text() for one in order.values())]) + "\n"
+
+
+def from_langgraph(source: Any, **options: Any) -> Graph:
+    """Make a graph of a LangGraph `StateGraph`; see :mod:`intarsia.langgraph` for how sizes are given."""
+    from .langgraph import convert
+
+    return convert(source, **options)

@@ -1,0 +1,269 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Graphs of LangGraph as agents. How often nodes run is compared with LangGraph running them."""
+
+import operator
+import random
+import re
+import subprocess
+from typing import Annotated, TypedDict
+
+import pytest
+from intarsia import agent, langgraph
+
+pytest.importorskip("langgraph.graph", reason="langgraph is not installed (pip install 'intarsia[langgraph]')")
+from langgraph.graph import END, START, StateGraph
+
+small = agent.Model("small", shape="llama-3.1-8b")
+large = agent.Model("large", shape="llama-3.1-70b")
+embedder = agent.Model("minilm", parameters=2.27e7)
+index = agent.Index("kb", vectors=1_000_000, dimension=384, chunk_tokens=100, embedder=embedder, visited=0.001)
+search = agent.Tool("search", ms=agent.Amount(350, p95=900))
+
+
+@pytest.fixture
+def intarsia_opt(tools):
+    return tools.path("intarsia-opt")
+
+
+class State(TypedDict):
+    question: str
+    documents: str
+    log: Annotated[list, operator.add]
+    answer: str
+
+
+def work(intarsia_opt, graph):
+    """Expected executions and probability by label, from intarsia-opt."""
+    run = subprocess.run([intarsia_opt, "-", "--plan-decompose"], input=str(graph), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr + str(graph)
+    found = re.findall(r'label = "([^"]*)".*?executions = ([\d.e+-]+), probability = ([\d.e+-]+)', run.stdout)
+    return {label: (float(executions), float(probability)) for label, executions, probability in found}, run.stdout
+
+
+def counting(choices, seed, times, builder_of):
+    """Mean executions of each node when LangGraph runs the graph, with the given random choices."""
+    rng = random.Random(seed)
+    counts = {}
+
+    def node(name):
+        def run(state):
+            counts[name] = counts.get(name, 0) + 1
+            return {"log": [name]}
+
+        return run
+
+    def path(name):
+        targets, weights = zip(*choices[name].items(), strict=True)
+        return lambda state: rng.choices(targets, weights)[0]
+
+    compiled = builder_of(node, path).compile()
+    for _ in range(times):
+        compiled.invoke({"question": "q", "documents": "", "log": [], "answer": ""}, {"recursion_limit": 1000})
+    return {name: count / times for name, count in counts.items()}
+
+
+def annotated(specs, choices, max_runs=200):
+    def node(name):
+        def run(state): ...
+
+        return specs[name](run)
+
+    def path(name):
+        return langgraph.probabilities(max_runs=max_runs, **choices[name])(lambda state: None)
+
+    return node, path
+
+
+def react(node, path):
+    builder = StateGraph(State)
+    builder.add_node("think", node("think"))
+    builder.add_node("act", node("act"))
+    builder.add_node("finish", node("finish"))
+    builder.add_edge(START, "think")
+    builder.add_conditional_edges("think", path("think"), {"go": "act", "stop": "finish"})
+    builder.add_edge("act", "think")
+    builder.add_edge("finish", END)
+    return builder
+
+
+REACT = {
+    "think": langgraph.llm(small, tokens=80, reads=["log"], writes=["log"]),
+    "act": langgraph.tool(search, tokens=300, reads=["log"], writes=["log"]),
+    "finish": langgraph.llm(large, tokens=200, reads=["log"], writes=["answer"]),
+}
+
+
+def test_react(intarsia_opt):
+    choices = {"think": {"go": 0.7, "stop": 0.3}}
+    graph = agent.from_langgraph(
+        react(*annotated(REACT, choices)), inputs={"log": agent.text(50)}, output="answer", name="react"
+    )
+    found, text = work(intarsia_opt, graph)
+    ran = counting(choices, 1, 500, react)
+    assert found["think"][0] == pytest.approx(1 / 0.3, rel=1e-4)
+    assert found["act"][0] == pytest.approx(1 / 0.3 - 1, rel=1e-4)
+    assert found["finish"] == (1, 1)
+    # 500 requests, runs geometric: a standard error of 3.7 %.
+    for name in ("think", "act", "finish"):
+        assert found[name][0] == pytest.approx(ran[name], rel=0.16)
+    assert "keeps_prefix" in text
+    assert "cached_tokens" in text  # the log grows at its end
+
+
+def test_bound_of_a_loop(intarsia_opt):
+    choices = {"think": {"go": 0.7, "stop": 0.3}}
+    graph = agent.from_langgraph(
+        react(*annotated(REACT, choices, max_runs=2)), inputs={"log": agent.text(50)}, output="answer"
+    )
+    assert work(intarsia_opt, graph)[0]["think"][0] == pytest.approx(1.7)
+
+
+def routed(node, path):
+    """A branch whose cases meet, two nodes at the same time, and a correction that goes back."""
+    builder = StateGraph(State)
+    for name in ("route", "easy", "find", "read", "check", "report"):
+        builder.add_node(name, node(name))
+    builder.add_edge(START, "route")
+    builder.add_conditional_edges("route", path("route"), {"easy": "easy", "hard": "find"})
+    builder.add_edge("find", "read")
+    builder.add_edge("read", "check")
+    builder.add_edge("easy", "check")
+    builder.add_conditional_edges("check", path("check"), {"again": "route", "good": "report"})
+    builder.add_edge("report", END)
+    return builder
+
+
+ROUTED = {
+    "route": langgraph.llm(small, tokens=2, reads=["question"], writes=["log"]),
+    "easy": langgraph.llm(small, tokens=100, reads=["question"], writes=["answer"]),
+    "find": langgraph.retrieve(index, top_k=5, reads=["question"], writes=["documents"]),
+    "read": langgraph.llm(large, tokens=300, reads=["documents", "question"], writes=["answer"]),
+    "check": langgraph.llm(small, tokens=5, reads=["question", "answer"], writes=["log"]),
+    "report": langgraph.compute(ms=3, tokens=400, reads=["log"], writes=["documents"]),
+}
+
+
+def test_branches_in_a_loop(intarsia_opt):
+    choices = {"route": {"easy": 0.6, "hard": 0.4}, "check": {"again": 0.25, "good": 0.75}}
+    graph = agent.from_langgraph(
+        routed(*annotated(ROUTED, choices)),
+        inputs={"question": agent.text(50), "answer": agent.text(1), "log": agent.text(1)},
+        output="answer",
+    )
+    found, _ = work(intarsia_opt, graph)
+    ran = counting(choices, 2, 500, routed)
+    for name in ("route", "easy", "find", "read", "check"):
+        assert found[name][0] == pytest.approx(ran[name], rel=0.2), name
+    assert found["easy"][0] == pytest.approx(0.6 / 0.75, rel=1e-4)
+
+
+def forked(node, path):
+    builder = StateGraph(State)
+    for name in ("start", "left", "right", "end"):
+        builder.add_node(name, node(name))
+    builder.add_edge(START, "start")
+    builder.add_edge("start", "left")
+    builder.add_edge("start", "right")
+    builder.add_edge(["left", "right"], "end")
+    builder.add_edge("end", END)
+    return builder
+
+
+def test_nodes_at_the_same_time(intarsia_opt, tmp_path):
+    specs = {
+        name: langgraph.llm(small, tokens=100, reads=["log"], writes=["log"]) for name in ("start", "left", "right")
+    }
+    specs["end"] = langgraph.llm(small, tokens=10, reads=["log"], writes=["answer"])
+    graph = agent.from_langgraph(forked(*annotated(specs, {})), inputs={"log": agent.text(50)}, output="answer")
+    run = subprocess.run(
+        [intarsia_opt, "-", "--plan-decompose", "--test-agent-graph", "-o", tmp_path / "o.mlir"],
+        input=str(graph),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # left and right wait for start, end for both; left and right not for each other.
+    arcs = re.search(r"^  dag; (.*)$", run.stdout, re.M).group(1)
+    arcs = {tuple(arc.split(" e")[0].split(" -> ")) for arc in arcs.split("; ")}
+    assert {("1", "2"), ("1", "4"), ("3", "6"), ("5", "6")} <= arcs
+    assert not {("3", "4"), ("2", "5"), ("3", "5"), ("2", "4")} & arcs
+
+
+def test_missing_sizes_are_listed():
+    builder = react(lambda name: lambda state: {}, lambda name: lambda state: "stop")
+    with pytest.raises(agent.AgentError) as error:
+        agent.from_langgraph(builder)
+    text = str(error.value)
+    for each in ("think", "act", "finish"):
+        assert f"node '{each}': would be a language model that writes 300 tokens" in text
+    assert "conditional edge from 'think': each of go, stop with 0.5" in text
+    assert "inputs of the graph: 'question' would be 200 tokens" in text
+    assert "loop from node 'think': at most 10 runs (max_runs)" in text
+    assert "assume=True" in text
+
+
+def test_assumed_sizes(intarsia_opt):
+    builder = react(lambda name: lambda state: {}, lambda name: lambda state: "stop")
+    with pytest.raises(agent.AgentError, match="no assume_model"):
+        agent.from_langgraph(builder, assume=True)
+    inputs = {"question": agent.text(30), "log": agent.text(1)}
+    graph = agent.from_langgraph(builder, assume=True, assume_model=small, inputs=inputs)
+    assert work(intarsia_opt, graph)[0]["think"][0] == pytest.approx(2 - 2**-9, rel=1e-5)
+
+
+def test_metadata_and_compiled(intarsia_opt):
+    builder = StateGraph(State)
+    note = langgraph.llm(small, tokens=100, reads=["question"], writes=["answer"])
+    builder.add_node("answer", lambda state: {}, metadata={"intarsia": note})
+    builder.add_edge(START, "answer")
+    graph = agent.from_langgraph(builder.compile(), inputs={"question": agent.text(30)})
+    assert work(intarsia_opt, graph)[0] == {"answer": (1, 1)}
+
+
+def test_what_cannot_be():
+    note = langgraph.llm(small, tokens=100, reads=["question"], writes=["answer"])
+
+    def cyclic():
+        builder = StateGraph(State)
+        for name in ("a", "b", "c"):
+            builder.add_node(name, note(lambda state: {}))
+        path = langgraph.probabilities(b=0.5, c=0.5)(lambda state: "b")
+        builder.add_conditional_edges("a", path, {"b": "b", "c": "c"})
+        builder.add_edge(START, "a")
+        builder.add_edge("b", "c")
+        builder.add_conditional_edges(
+            "c", langgraph.probabilities(b=0.5, e=0.5)(lambda state: "b"), {"b": "b", "e": END}
+        )
+        return builder
+
+    inputs = {"question": agent.text(30)}
+    with pytest.raises(agent.AgentError, match="entered in more than one place"):
+        agent.from_langgraph(cyclic(), inputs=inputs)
+
+    builder = StateGraph(State)
+    builder.add_node("a", note(lambda state: {}))
+    builder.add_edge(START, "a")
+    builder.add_conditional_edges("a", lambda state: END)
+    with pytest.raises(agent.AgentError, match="give add_conditional_edges a path map"):
+        agent.from_langgraph(builder, inputs=inputs)
+
+    builder = StateGraph(State)
+    builder.add_node("a", note(lambda state: {}))
+    builder.add_edge(START, "a")
+    builder.add_conditional_edges("a", langgraph.probabilities(x=0.5)(lambda state: END), {"x": END})
+    with pytest.raises(
+        agent.AgentError, match=r"its probabilities are \{'x': 0.5\}; give one for each, with the sum 1"
+    ):
+        agent.from_langgraph(builder, inputs=inputs)
+
+    with pytest.raises(agent.AgentError, match="int is no StateGraph"):
+        agent.from_langgraph(5)
+
+    builder = StateGraph(State)
+    builder.add_node("a", langgraph.llm(small, tokens=100, reads=["documents"], writes=["answer"])(lambda state: {}))
+    builder.add_edge(START, "a")
+    with pytest.raises(agent.AgentError, match="node 'a' reads 'documents', which nothing before it writes"):
+        agent.from_langgraph(builder, inputs=inputs)
+    with pytest.raises(agent.AgentError, match="input 'questions' is no key of the state"):
+        agent.from_langgraph(builder, inputs={"questions": agent.text(30)})
