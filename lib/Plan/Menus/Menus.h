@@ -66,10 +66,10 @@ struct DecoderWork {
   const ModelShape *shape = nullptr;
   std::vector<std::string> precisions; ///< empty: bf16 and what has 8 bits; formats of 4 bits only by name
   bool decodes = false;
-  double newTokens = 0, cachedTokens = 0;       ///< prefill
-  double contextTokens = 0, writtenTokens = 0;  ///< decode; the first token written is the prefill's
-  std::optional<double> every;                  ///< decode: a reader starts after so many tokens
-  bool promised = false;                        ///< decode: the promise of the next token holds for it
+  double newTokens = 0, cachedTokens = 0;      ///< prefill
+  double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
+  std::optional<double> every;                 ///< decode: a reader starts after so many tokens
+  bool promised = false;                       ///< decode: the promise of the next token holds for it
 };
 
 /// Pools times precisions times parallel degrees times batches (powers of two), timed by ServingCost with prefill and
@@ -89,13 +89,13 @@ llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fl
 /// launch, e and e' being step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
 /// measured on GPUs, carried over to all else.
 struct RooflineWork {
-  std::string what; ///< for messages: "model 'minilm'"
+  std::string what;                    ///< for messages: "model 'minilm'"
   std::vector<std::string> precisions; ///< empty: bf16, or f16 where there is no bf16
-  double parameters = 0; ///< read once for all executions of a batch, times `passes`
+  double parameters = 0;               ///< read once for all executions of a batch, times `passes`
   double passes = 1;
   double flops = 0;
-  double readBytes = 0;  ///< of an execution, beside the weights
-  double heldBytes = 0;  ///< of an index, which shards over devices
+  double readBytes = 0; ///< of an execution, beside the weights
+  double heldBytes = 0; ///< of an index, which shards over devices
   bool hasPrecision() const { return parameters > 0; }
   std::optional<double> firstShare; ///< of the time, until the first output
 };

@@ -20,7 +20,8 @@ namespace intarsia::plan {
 namespace wf = workflow;
 using wf::Kind;
 
-/// Of what a data sheet says of power, what an idle device draws. No vendor publishes it; an assumption, listed as such.
+/// Of what a data sheet says of power, what an idle device draws. No vendor publishes it; an assumption, listed as
+/// such.
 constexpr double idleShareOfWatts = 0.15;
 /// Requests reach tools over networks that are not in the fleet; what that takes is part of the tool's own latency.
 constexpr double outsideGBps = 1e6;
@@ -223,8 +224,8 @@ private:
     Piece piece;
     piece.name = first.name;
     if (group.members.size() > 1) {
-      std::string subject = first.model >= 0 ? graph.models[first.model].name + "." + wf::nameOf(first.kind)
-                                             : first.name;
+      std::string subject =
+          first.model >= 0 ? graph.models[first.model].name + "." + wf::nameOf(first.kind) : first.name;
       piece.name = formatv("{0} ({1} tasks)", subject, group.members.size());
     }
     // Two groups of one model (pinned apart) would have one name.
@@ -241,16 +242,15 @@ private:
     if (!anyRate)
       for (Choice &choice : piece.menu)
         choice.dollarsPerExecution += choice.millisecondsAlone.value_or(choice.milliseconds) / 3.6e6 *
-                                      choice.devicesPerReplica *
-                                      result.problem.pools[choice.pool].dollarsPerDeviceHour;
+                                      choice.devicesPerReplica * result.problem.pools[choice.pool].dollarsPerDeviceHour;
     std::vector<std::pair<Amount, double>> amounts;
     for (const Member &member : group.members) {
       const wf::Task &task = taskOf(member);
-      const Amount &amount = isOutside(task)               ? *task.latencyMs
-                             : task.kind == Kind::Prefill  ? task.prompt.newTokens
-                             : task.kind == Kind::Decode   ? task.output.amount
-                             : !task.inputs.empty()        ? task.inputs.front().amount
-                                                           : task.output.amount;
+      const Amount &amount = isOutside(task)              ? *task.latencyMs
+                             : task.kind == Kind::Prefill ? task.prompt.newTokens
+                             : task.kind == Kind::Decode  ? task.output.amount
+                             : !task.inputs.empty()       ? task.inputs.front().amount
+                                                          : task.output.amount;
       // Of an execution of mean size: members differ in scale, which stands in their regions.
       if (amount.mean() > 0)
         amounts.push_back({amount.scaled(1 / amount.mean()), std::max(member.executionsPerSecond, 1e-12)});
@@ -273,8 +273,8 @@ private:
       return Error::success();
     const wf::Place &place = *task.place;
     auto pool = llvm::find_if(fleet.pools, [&](const FleetPool &candidate) { return candidate.name == place.pool; });
-    std::string where = (task.location.empty() ? "" : task.location + ": ") + "task '" + task.name + "' is placed on @" +
-                        place.pool;
+    std::string where =
+        (task.location.empty() ? "" : task.location + ": ") + "task '" + task.name + "' is placed on @" + place.pool;
     if (pool == fleet.pools.end() || (!place.system.empty() && place.system != fleet.name)) {
       std::vector<std::string> names;
       for (const FleetPool &candidate : fleet.pools)
@@ -324,7 +324,8 @@ private:
       concurrency = graph.memories[first.memory].concurrency;
       name = graph.memories[first.memory].name + "." + wf::nameOf(first.kind);
     }
-    double ms = first.background ? 0 : mean(group, [&](const Member &m) { return taskOf(m).latencyMs->mean(); }) * calls;
+    double ms =
+        first.background ? 0 : mean(group, [&](const Member &m) { return taskOf(m).latencyMs->mean(); }) * calls;
     for (Member &member : group.members)
       member.scale = ms > 0 ? taskOf(member).latencyMs->mean() * calls / ms : 1;
     Menu menu;
@@ -358,7 +359,8 @@ private:
     work.model = model.name;
     work.precisions = model.precisions;
     if (model.shape.empty())
-      return createStringError("model '" + model.name + "' has no shape, which the time of its layers and caches follows "
+      return createStringError("model '" + model.name +
+                               "' has no shape, which the time of its layers and caches follows "
                                "from; name one of the catalogue with 'shape'");
     Expected<const ModelShape *> shape = findShape(model.shape);
     if (!shape)
@@ -401,8 +403,7 @@ private:
         member.scale = std::max(taskOf(member).output.amount.mean() - 1, 1.0) / std::max(work.writtenTokens - 1, 1.0);
       return std::move(menu);
     }
-    Expected<ServingCost> cost =
-        decoderCost(work, fleet, options.engine, menu.choices.front(), menu.meanings.front());
+    Expected<ServingCost> cost = decoderCost(work, fleet, options.engine, menu.choices.front(), menu.meanings.front());
     if (!cost)
       return cost.takeError();
     double whole = prefillMs(*cost, work.newTokens, work.cachedTokens);
