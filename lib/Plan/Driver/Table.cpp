@@ -10,6 +10,7 @@
 #include "lib/Plan/Solver/Figures.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 
@@ -66,9 +67,16 @@ std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &e
     add("@" + agent.name + ": first token", of.firstOutputMs, agent.level.firstOutputMs, "ms");
     add("@" + agent.name + ": next token", of.tokenMs, agent.level.tokenMs, "ms");
   }
-  for (size_t pool = 0; pool < problem.pools.size(); ++pool)
-    add((pool < report.built->fleetPools ? "devices of @" : "calls of ") + Twine(problem.pools[pool].name),
-        double(evaluation.devices[pool]), double(problem.pools[pool].devices), "");
+  for (size_t pool = 0; pool < report.built->fleetPools; ++pool)
+    add("devices of @" + problem.pools[pool].name, double(evaluation.devices[pool]),
+        double(problem.pools[pool].devices), "");
+  // What is outside and limited has one replica with as many slots as calls may be under way.
+  for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
+    const Choice &choice = piece.menu[report.result.placements[index].choice];
+    if (choice.pool >= int(report.built->fleetPools) && choice.devicesPerReplica > 0)
+      add("calls of " + StringRef(problem.pools[choice.pool].name).split(':').second,
+          evaluation.utilization[index] * choice.slots, choice.slots, "under way");
+  }
   for (auto [link, used] : llvm::zip(problem.links, evaluation.linkGBps))
     if (link.name != "outside")
       add("link " + link.name, used, link.gigabytesPerSecond, "GB/s");
@@ -107,6 +115,13 @@ static std::string dollars(double value) {
   return value == 0 ? "0" : value < 0.01 ? formatv("{0:e2}", value).str() : formatv("{0:f4}", value).str();
 }
 
+/// 95, 99.9, 0.2.
+static std::string plain(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%g", value);
+  return text;
+}
+
 static void printEvaluation(raw_ostream &out, const PlanReport &report, const Evaluation &evaluation) {
   const PlacementProblem &problem = *report.problem;
   out << formatv("${0} a request, ${1:f2} an hour, {2:f0} W ({3:f0} W if all are busy), {4:f1} J a request",
@@ -118,11 +133,11 @@ static void printEvaluation(raw_ostream &out, const PlanReport &report, const Ev
   for (auto [index, agent] : llvm::enumerate(problem.agents)) {
     const Evaluation::OfAgent &of = evaluation.agents[index];
     auto against = [](double bound) { return std::isfinite(bound) ? formatv(" of {0:f0}", bound).str() : ""; };
-    std::string which = agent.level.percentile ? formatv("p{0}", *agent.level.percentile * 100).str() : "mean";
+    std::string which = agent.level.percentile ? "p" + plain(*agent.level.percentile * 100) : "mean";
     out << formatv(
         "@{0}: {1} {2:f0}{3} ms (mean {4:f0}), first token {5:f0}{6} ms, next {7:f1}{8} ms, at {9} requests/s\n",
         agent.name, which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
-        against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), agent.requestsPerSecond);
+        against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), plain(agent.requestsPerSecond));
     out << "  critical path: " << llvm::join(criticalPath(report, int(index), evaluation), " > ") << '\n';
   }
 }

@@ -51,10 +51,43 @@ static double busyMs(const ServingCost &cost, double newTokens, double cachedTok
   return cost.prefillBusyMs(tokens) + prefillMs(cost, tokens, cachedTokens) - prefillMs(cost, tokens, 0);
 }
 
-static std::vector<std::string> precisionsOf(const DecoderWork &work) {
+/// What is offered where a model does not say: 16 bits, and 8 in the format that the device computes in. Formats of 4
+/// bits change answers more than one may assume.
+static std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device) {
   if (!work.precisions.empty())
     return work.precisions;
-  return {"bf16", "fp8", "int8"};
+  std::vector<std::string> precisions{"bf16"};
+  for (const char *eight : {"fp8", "int8"})
+    if (precisions.size() == 1 && device.peakTflops.count(eight))
+      precisions.push_back(eight);
+  return precisions;
+}
+
+/// Takes away what is no better in anything than another choice in the same pool and precision.
+static void prune(Menu &menu) {
+  auto perSecond = [](const Choice &choice) {
+    return choice.executionsPerSecond.value_or(choice.slots * 1000.0 / choice.milliseconds);
+  };
+  auto alone = [](const Choice &choice) { return choice.millisecondsAlone.value_or(choice.milliseconds); };
+  auto noWorse = [&](size_t a, size_t b) {
+    const Choice &one = menu.choices[a], &other = menu.choices[b];
+    return one.pool == other.pool && menu.meanings[a].precision == menu.meanings[b].precision &&
+           one.devicesPerReplica <= other.devicesPerReplica && one.milliseconds <= other.milliseconds &&
+           alone(one) <= alone(other) && one.tokenMs <= other.tokenMs && perSecond(one) >= perSecond(other) &&
+           one.firstOutputMs.value_or(one.milliseconds) <= other.firstOutputMs.value_or(other.milliseconds);
+  };
+  Menu kept;
+  for (size_t b = 0; b < menu.choices.size(); ++b) {
+    bool dominated = false;
+    for (size_t a = 0; a < menu.choices.size() && !dominated; ++a)
+      dominated = a != b && noWorse(a, b) && (!noWorse(b, a) || a < b);
+    if (dominated)
+      continue;
+    kept.choices.push_back(menu.choices[b]);
+    kept.meanings.push_back(menu.meanings[b]);
+  }
+  menu.choices = std::move(kept.choices);
+  menu.meanings = std::move(kept.meanings);
 }
 
 static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, ServingEngine engine,
@@ -85,15 +118,17 @@ public:
       : work(work), fleet(fleet), engine(engine) {}
 
   Expected<Menu> run() {
-    for (const std::string &name : precisionsOf(work)) {
-      Expected<NumberFormat> format = parseNumberFormat(name == "f16" ? "bf16" : name);
-      if (!format)
-        return createStringError("model '" + work.model + "': " + toString(format.takeError()));
-      for (int pool = 0; pool < int(fleet.pools.size()); ++pool)
+    for (int pool = 0; pool < int(fleet.pools.size()); ++pool)
+      for (const std::string &name : precisionsOf(work, fleet.pools[pool].device)) {
+        Expected<NumberFormat> format = parseNumberFormat(name == "f16" ? "bf16" : name);
+        if (!format)
+          return createStringError("model '" + work.model + "': " + toString(format.takeError()));
         addPool(pool, name, *format);
-    }
+      }
     if (menu.choices.empty())
       return nowhere();
+    if (work.prunes)
+      prune(menu);
     return std::move(menu);
   }
 

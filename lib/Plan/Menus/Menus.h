@@ -64,12 +64,13 @@ struct Menu {
 struct DecoderWork {
   std::string model;
   const ModelShape *shape = nullptr;
-  std::vector<std::string> precisions; ///< empty: bf16 and what has 8 bits; formats of 4 bits only by name
+  std::vector<std::string> precisions; ///< empty: bf16, and fp8 or int8 by the device; 4 bits only by name
   bool decodes = false;
   double newTokens = 0, cachedTokens = 0;      ///< prefill
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
   std::optional<double> every;                 ///< decode: a reader starts after so many tokens
-  bool promised = false;                       ///< decode: the promise of the next token holds for it
+  bool prunes = true;    ///< not where a placement by hand may name what is no better than something else
+  bool promised = false; ///< decode: the promise of the next token holds for it
 };
 
 /// Pools times precisions times parallel degrees times batches (powers of two), timed by ServingCost with prefill and

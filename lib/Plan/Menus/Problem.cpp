@@ -367,6 +367,7 @@ private:
       return createStringError("model '" + model.name + "': " + toString(shape.takeError()));
     work.shape = *shape;
     work.decodes = first.kind == Kind::Decode;
+    work.prunes = !first.place || first.place->pinsPoolOnly;
     if (work.decodes) {
       work.contextTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
       work.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
@@ -561,6 +562,19 @@ private:
   }
   static constexpr double bytesOf16 = 2;
 
+  /// A cache is read by the weights that wrote it: those of another precision are another model.
+  void forbidOtherPrecisions(Edge &flow) {
+    for (auto [from, wrote] : llvm::enumerate(result.meanings[flow.from]))
+      for (auto [to, reads] : llvm::enumerate(result.meanings[flow.to]))
+        if (wrote.precision != reads.precision) {
+          EdgeException exception;
+          exception.fromChoice = int(from);
+          exception.toChoice = int(to);
+          exception.forbidden = true;
+          flow.exceptions.push_back(exception);
+        }
+  }
+
   //===-- Agents ----------------------------------------------------------------------------------------------===//
 
   int nothing() {
@@ -601,6 +615,8 @@ private:
       // The values of all executions of a map or loop before it flow to one execution of what is behind.
       double several = edge.loop < 0 ? std::max(1.0, from.executions / std::max(to.executions, 1e-12)) : 1;
       flow.bytes = bytesOf(graph, edge) * several;
+      if (edge.flow == wf::Flow::Cache)
+        forbidOtherPrecisions(flow);
       edgeOf[position] = int(result.problem.edges.size());
       result.problem.edges.push_back(std::move(flow));
     }
