@@ -59,6 +59,8 @@ std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &e
 /// Names of the pieces on the critical path of an agent.
 std::vector<std::string> criticalPath(const PlanReport &report, int agent, const Evaluation &evaluation);
 
+/// A constraint that conflicts with others, and what would do.
+std::string textOf(const PlanReport &report, const Conflict &conflict);
 void printReport(llvm::raw_ostream &out, const PlanReport &report);
 /// docs/plan.md has the schema.
 void printJson(llvm::raw_ostream &out, const PlanReport &report);

@@ -171,14 +171,22 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
     out << formatv("{0} of {1} pieces moved\n", report.result.evaluation.moves, rows.size());
 }
 
+std::string textOf(const PlanReport &report, const Conflict &conflict) {
+  bool outside = conflict.kind == Conflict::Kind::PoolDevices && conflict.index >= int(report.built->fleetPools);
+  if (!outside)
+    return conflict.text;
+  // The pool of a tool has one device, which stands for the calls that may be under way.
+  StringRef tool = StringRef(report.problem->pools[conflict.index].name).split(':').second;
+  std::string text = formatv("'{0}' takes no more calls at once", tool);
+  if (conflict.relaxed)
+    text += formatv("; {0} times as many would do", plain(*conflict.relaxed));
+  return text;
+}
+
 static void printConflicts(raw_ostream &out, const PlanReport &report) {
   out << "nothing holds all that is asked. These conflict; without any one of them there is a plan:\n";
-  for (const Conflict &conflict : report.conflicts) {
-    out << "  " << conflict.text;
-    if (conflict.relaxed)
-      out << formatv("; {0:f1} would do", *conflict.relaxed);
-    out << '\n';
-  }
+  for (const Conflict &conflict : report.conflicts)
+    out << "  " << textOf(report, conflict) << '\n';
 }
 
 void printReport(raw_ostream &out, const PlanReport &report) {
@@ -192,11 +200,12 @@ void printReport(raw_ostream &out, const PlanReport &report) {
     out << "\nwhy not the next best:\n";
     for (const Alternative &alternative : report.alternatives) {
       const Piece &piece = report.problem->pieces[alternative.piece];
+      out << "  " << piece.name;
       if (alternative.possible)
-        out << formatv("  {0}: {1}: {2}\n", piece.name,
-                       piece.menu[alternative.placements[alternative.piece].choice].label, alternative.reason);
-      else
-        out << formatv("  {0}: {1}\n", piece.name, alternative.reason);
+        out << ": " << piece.menu[alternative.placements[alternative.piece].choice].label;
+      else if (alternative.pool)
+        out << ": @" << report.problem->pools[*alternative.pool].name;
+      out << ": " << alternative.reason << '\n';
     }
   }
   if (!report.front.empty()) {
