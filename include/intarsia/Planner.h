@@ -1,0 +1,39 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// From a file with agent graphs and a fleet to a plan: what intarsia-plan does.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLANNER_H
+#define INTARSIA_PLANNER_H
+
+#include "intarsia/Placement.h"
+#include "intarsia/ServingCost.h"
+
+namespace intarsia {
+
+struct PlannerOptions {
+  std::string input;     ///< .mlir; "-": standard input
+  std::string fleetFile; ///< with a fleet.system, if the input has none
+  std::string output;    ///< where the IR with its placements goes; empty: nowhere
+  std::string json;      ///< where the plan goes as JSON (docs/plan.md); empty: nowhere
+  plan::Objective objective = plan::Objective::DollarsPerRequest;
+  ServingEngine engine = ServingEngine::VLLM;
+  int paretoPoints = 0; ///< 0: one plan
+  int64_t simulatedRequests = 0;
+  bool explains = true; ///< why not the next best
+  double timeLimitSeconds = 60;
+  std::string exportLp;
+  std::vector<std::string> lost; ///< "@pool:N": devices that are gone; the plan with them is kept where it can be
+  double dollarsPerHourCap = plan::unlimited;
+};
+
+/// Plans and prints. Errors have been printed when it returns; 0: a plan was found, 1: an error, 2: nothing holds all
+/// that is asked (what conflicts has been printed), 3: none was found in time.
+int runPlanner(const PlannerOptions &options);
+
+} // namespace intarsia
+
+#endif

@@ -1,0 +1,150 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Between the planner's plain data and the IR: fleets in, placements out.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Driver.h"
+#include "dialects/Agent/Agent.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace intarsia::plan {
+
+/// The catalogue's entry of a device, its own file, or the set that it names.
+static FailureOr<CatalogueDevice> deviceOf(fleet::DeviceOp op, StringRef directory) {
+  auto fail = [&](llvm::Error error) -> FailureOr<CatalogueDevice> {
+    return op.emitError() << "device @" << op.getSymName() << ": " << llvm::toString(std::move(error));
+  };
+  if (op.getFile()) {
+    llvm::SmallString<128> path(*op.getFile());
+    if (!llvm::sys::path::is_absolute(path)) {
+      path = directory;
+      llvm::sys::path::append(path, *op.getFile());
+    }
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return op.emitError() << "device @" << op.getSymName() << ": cannot read '" << path
+                            << "': " << buffer.getError().message();
+    llvm::Expected<CatalogueDevice> device = CatalogueDevice::parse((*buffer)->getBuffer(), *op.getFile());
+    if (!device)
+      return fail(device.takeError());
+    return *device;
+  }
+  if (!op.getCatalogue())
+    return op.emitError() << "device @" << op.getSymName() << " names neither a 'catalogue' entry nor a 'file'";
+  // A set of figures of its own has names of its own: paper/h100.
+  std::string name = op.getCatalogue()->str();
+  if (std::optional<StringRef> set = op.getSet(); set && *set != "datasheet" && !StringRef(name).starts_with(*set)) {
+    StringRef model = StringRef(name).rsplit('/').second;
+    name = (*set + "/" + (model.empty() ? StringRef(name) : model)).str();
+  }
+  llvm::Expected<const CatalogueDevice *> device = findDevice(name);
+  if (!device)
+    return fail(device.takeError());
+  return **device;
+}
+
+static FailureOr<FleetPool> poolOf(fleet::PoolOp op, const llvm::StringMap<CatalogueDevice> &devices) {
+  FleetPool pool;
+  pool.name = op.getSymName().str();
+  pool.device = devices.lookup(op.getDevice());
+  pool.count = op.getCount();
+  pool.perNode = op.getDevicesPerNode();
+  pool.wholeNodes = op.getWholeNodes();
+  pool.availability = op.getAvailability() ? op.getAvailability()->convertToDouble() : 1;
+  // What a link inside a node reaches is bounded by the node that was bought.
+  auto within = [&](std::optional<Figure> &figure) {
+    if (figure)
+      figure->value = std::min(figure->value, double(pool.perNode));
+  };
+  within(pool.device.nodeDevices);
+  within(pool.device.linkDomain);
+  if (auto rental = dyn_cast_or_null<fleet::RentalAttr>(op.getPriceAttr())) {
+    if (rental.getDollarsPerHour())
+      pool.rentalDollarsPerHour = rental.getDollarsPerHour().getValueAsDouble();
+  } else if (auto owned = dyn_cast_or_null<fleet::OwnedAttr>(op.getPriceAttr())) {
+    OwnershipTerms terms;
+    if (owned.getDollars())
+      pool.device.purchaseDollars = Figure{owned.getDollars().getValueAsDouble(), "the fleet", "", false};
+    if (owned.getYears())
+      terms.years = owned.getYears().getValueAsDouble();
+    if (owned.getInterest())
+      terms.interestPerYear = owned.getInterest().getValueAsDouble();
+    if (owned.getDollarsPerKilowattHour())
+      terms.dollarsPerKWh = owned.getDollarsPerKilowattHour().getValueAsDouble();
+    pool.owned = terms;
+  }
+  return pool;
+}
+
+FailureOr<Fleet> fleetOf(fleet::SystemOp system, StringRef directory) {
+  Fleet result;
+  result.name = system.getSymName().str();
+  if (system.getPowerCapKilowatts())
+    result.wattsCap = system.getPowerCapKilowatts()->convertToDouble() * 1000;
+  if (system.getGramsPerKilowattHour())
+    result.gramsPerKilowattHour = system.getGramsPerKilowattHour()->convertToDouble();
+  llvm::StringMap<CatalogueDevice> devices;
+  bool failed = false; // all unknown devices are listed at once
+  for (auto op : system.getBody().getOps<fleet::DeviceOp>()) {
+    FailureOr<CatalogueDevice> device = deviceOf(op, directory);
+    if (succeeded(device))
+      devices[op.getSymName()] = *device;
+    else
+      failed = true;
+  }
+  if (failed)
+    return failure();
+  llvm::StringMap<int> pools;
+  for (auto op : system.getBody().getOps<fleet::PoolOp>()) {
+    FailureOr<FleetPool> pool = poolOf(op, devices);
+    if (mlir::failed(pool))
+      return failure();
+    pools[op.getSymName()] = int(result.pools.size());
+    result.pools.push_back(std::move(*pool));
+  }
+  for (auto op : system.getBody().getOps<fleet::LinkOp>()) {
+    FleetLink link;
+    link.from = pools.lookup(op.getSource());
+    link.to = pools.lookup(op.getDestination());
+    link.gigabytesPerSecond = op.getGigabytesPerSecond().convertToDouble();
+    link.microseconds = op.getMicroseconds().convertToDouble();
+    link.shared = op.getShared().value_or("").str();
+    link.oneWay = op.getOneWay();
+    if (op.getDollarsPerGigabyte())
+      link.dollarsPerGigabyte = op.getDollarsPerGigabyte()->convertToDouble();
+    result.links.push_back(std::move(link));
+  }
+  return result;
+}
+
+void writePlacements(ModuleOp module, StringRef system, const BuiltProblem &built, const Placements &placements) {
+  MLIRContext *context = module.getContext();
+  size_t graphIndex = 0;
+  for (auto graph : module.getOps<agent::GraphOp>()) {
+    if (graphIndex == built.pieceOfTask.size())
+      return;
+    const std::vector<int> &pieces = built.pieceOfTask[graphIndex++];
+    size_t task = 0;
+    // As extractAgentGraph numbers them.
+    graph.walk<WalkOrder::PreOrder>([&](agent::TaskOpInterface op) {
+      int piece = pieces[task++];
+      const Placed &placed = placements[piece];
+      const ChoiceMeaning &meaning = built.meanings[piece][placed.choice];
+      if (meaning.outside)
+        return;
+      const std::string &pool = built.problem.pools[built.problem.pieces[piece].menu[placed.choice].pool].name;
+      auto reference = SymbolRefAttr::get(context, system, FlatSymbolRefAttr::get(context, pool));
+      auto precision = meaning.precision.empty() ? StringAttr() : StringAttr::get(context, meaning.precision);
+      op.setPlaceAttr(fleet::PlacementAttr::get(context, reference, meaning.tensor, meaning.pipeline, meaning.expert,
+                                                meaning.data, placed.replicas, meaning.batch, precision));
+    });
+  }
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,70 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// What the planner's driver is made of.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_PLAN_DRIVER_H
+#define INTARSIA_LIB_PLAN_DRIVER_H
+
+#include "dialects/Fleet/Fleet.h"
+#include "intarsia/Planner.h"
+#include "intarsia/Simulation.h"
+#include "lib/Plan/Menus/Menus.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace intarsia::plan {
+
+/// A system's ops as plain data. `directory` is where files of devices are looked for. Errors are at the op.
+mlir::FailureOr<Fleet> fleetOf(fleet::SystemOp system, llvm::StringRef directory);
+
+/// Writes #fleet.placement on each task that has been put on a device. The graphs are those that the problem was made
+/// of, in their order.
+void writePlacements(mlir::ModuleOp module, llvm::StringRef system, const BuiltProblem &built,
+                     const Placements &placements);
+
+/// All that is known of a plan when it is printed.
+struct PlanReport {
+  const std::vector<workflow::Graph> *graphs = nullptr;
+  const BuiltProblem *built = nullptr;
+  const PlacementProblem *problem = nullptr; ///< of `built`, perhaps without lost devices
+  SolveResult result;
+  std::vector<Alternative> alternatives;
+  std::vector<Conflict> conflicts;
+  std::vector<ParetoPoint> front;
+  std::optional<SimulationReport> simulation;
+  bool replanned = false;
+};
+
+/// A row of the table: a piece.
+struct PieceRow {
+  std::string name, pool, precision, degrees;
+  int batch = 1;
+  int64_t replicas = 0, devices = 0;
+  double milliseconds = 0, waitMs = 0, tokenMs = 0, utilization = 0, dollarsPerHour = 0;
+  bool outside = false;
+};
+std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
+
+/// How much of a bound is used, largest first.
+struct Tightness {
+  std::string what;
+  double used = 0, bound = 0;
+  std::string unit;
+  double share() const { return bound > 0 ? used / bound : 0; }
+};
+std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &evaluation);
+/// Names of the pieces on the critical path of an agent.
+std::vector<std::string> criticalPath(const PlanReport &report, int agent, const Evaluation &evaluation);
+
+/// A constraint that conflicts with others, and what would do.
+std::string textOf(const PlanReport &report, const Conflict &conflict);
+void printReport(llvm::raw_ostream &out, const PlanReport &report);
+/// docs/plan.md has the schema.
+void printJson(llvm::raw_ostream &out, const PlanReport &report);
+
+} // namespace intarsia::plan
+
+#endif

@@ -1,0 +1,156 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A plan as JSON; docs/plan.md and docs/plan.schema.json say what stands in it.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "llvm/Support/JSON.h"
+#include "Driver.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// JSON has no infinity: what has no bound is null.
+static json::Value number(double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); }
+
+static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size_t index) {
+  json::Array tasks;
+  for (auto [graph, pieces] : llvm::zip(*report.graphs, report.built->pieceOfTask))
+    for (auto [task, piece] : llvm::zip(graph.tasks, pieces))
+      if (piece == int(index))
+        tasks.push_back(json::Object{{"graph", graph.name}, {"task", task.name}, {"location", task.location}});
+  const ChoiceMeaning &meaning = report.built->meanings[index][report.result.placements[index].choice];
+  return json::Object{{"name", row.name},
+                      {"tasks", std::move(tasks)},
+                      {"outside", row.outside},
+                      {"pool", row.outside ? json::Value(nullptr) : json::Value(row.pool.substr(1))},
+                      {"precision", row.precision.empty() ? json::Value(nullptr) : json::Value(row.precision)},
+                      {"tensor", meaning.tensor},
+                      {"pipeline", meaning.pipeline},
+                      {"expert", meaning.expert},
+                      {"data", meaning.data},
+                      {"batch", row.batch},
+                      {"replicas", row.replicas},
+                      {"devices", row.devices},
+                      {"milliseconds", number(row.milliseconds)},
+                      {"wait_ms", number(row.waitMs)},
+                      {"token_ms", number(row.tokenMs)},
+                      {"utilization", number(row.utilization)},
+                      {"dollars_per_hour", number(row.dollarsPerHour)}};
+}
+
+static json::Object totalsOf(const Evaluation &evaluation) {
+  return json::Object{{"dollars_per_request", number(evaluation.dollarsPerRequest)},
+                      {"dollars_per_hour", number(evaluation.dollarsPerHour)},
+                      {"watts", number(evaluation.watts)},
+                      {"peak_watts", number(evaluation.peakWatts)},
+                      {"joules_per_request", number(evaluation.joulesPerRequest)},
+                      {"grams_per_hour", number(evaluation.gramsPerHour)}};
+}
+
+static json::Array agentsOf(const PlanReport &report) {
+  json::Array agents;
+  const Evaluation &evaluation = report.result.evaluation;
+  for (auto [index, agent] : llvm::enumerate(report.problem->agents)) {
+    const Evaluation::OfAgent &of = evaluation.agents[index];
+    json::Object entry{{"name", agent.name},
+                       {"requests_per_second", agent.requestsPerSecond},
+                       {"percentile", agent.level.percentile.value_or(0.5)},
+                       {"end_to_end_ms", number(of.endToEndMs)},
+                       {"mean_ms", number(of.meanMs)},
+                       {"first_token_ms", number(of.firstOutputMs)},
+                       {"next_token_ms", number(of.tokenMs)},
+                       {"critical_path", json::Array(criticalPath(report, int(index), evaluation))},
+                       {"bounds", json::Object{{"end_to_end_ms", number(agent.level.endToEndMs)},
+                                               {"first_token_ms", number(agent.level.firstOutputMs)},
+                                               {"next_token_ms", number(agent.level.tokenMs)}}}};
+    if (report.simulation) {
+      const SimulationReport::OfAgent &simulated = report.simulation->agents[index];
+      entry["simulated"] = json::Object{{"requests", simulated.requests},
+                                        {"p50_ms", number(simulated.endToEndMs.p50)},
+                                        {"p95_ms", number(simulated.endToEndMs.p95)},
+                                        {"p99_ms", number(simulated.endToEndMs.p99)},
+                                        {"first_token_p95_ms", number(simulated.firstOutputMs.p95)}};
+    }
+    agents.push_back(std::move(entry));
+  }
+  return agents;
+}
+
+static StringRef nameOf(SolveResult::Status status) {
+  switch (status) {
+  case SolveResult::Status::Optimal:
+    return "optimal";
+  case SolveResult::Status::TimeLimit:
+    return "time_limit";
+  case SolveResult::Status::Infeasible:
+    return "infeasible";
+  case SolveResult::Status::NoPlanInTime:
+    return "no_plan_in_time";
+  }
+  return "";
+}
+
+void printJson(raw_ostream &out, const PlanReport &report) {
+  json::Object root{{"version", 1},
+                    {"status", nameOf(report.result.status)},
+                    {"objective", nameOf(report.problem->objective)},
+                    {"unsure", json::Array(report.built->unsure)},
+                    {"not_offered", json::Array(report.built->notes)}};
+  if (report.result.hasPlan()) {
+    root["gap"] = number(report.result.gap);
+    root["totals"] = totalsOf(report.result.evaluation);
+    root["agents"] = agentsOf(report);
+    json::Array pieces, tightest, alternatives;
+    for (auto [index, row] : llvm::enumerate(rowsOf(report, report.result.placements)))
+      pieces.push_back(piecesOf(report, row, index));
+    root["pieces"] = std::move(pieces);
+    for (const Tightness &entry : tightnessOf(report, report.result.evaluation))
+      tightest.push_back(json::Object{
+          {"what", entry.what}, {"used", number(entry.used)}, {"bound", number(entry.bound)}, {"unit", entry.unit}});
+    root["constraints"] = std::move(tightest);
+    for (const Alternative &alternative : report.alternatives) {
+      const Piece &piece = report.problem->pieces[alternative.piece];
+      alternatives.push_back(
+          json::Object{{"piece", piece.name},
+                       {"choice", alternative.possible
+                                      ? json::Value(piece.menu[alternative.placements[alternative.piece].choice].label)
+                                      : json::Value(nullptr)},
+                       {"objective", alternative.possible ? number(alternative.objective) : json::Value(nullptr)},
+                       {"reason", alternative.reason}});
+    }
+    root["why_not"] = std::move(alternatives);
+  }
+  if (!report.conflicts.empty()) {
+    json::Array conflicts;
+    for (const Conflict &conflict : report.conflicts)
+      conflicts.push_back(
+          json::Object{{"text", conflict.text},
+                       {"given", number(conflict.given)},
+                       {"would_do", conflict.relaxed ? number(*conflict.relaxed) : json::Value(nullptr)}});
+    root["conflicts"] = std::move(conflicts);
+  }
+  if (!report.front.empty()) {
+    json::Array front;
+    for (const ParetoPoint &point : report.front) {
+      json::Object entry = totalsOf(point.evaluation);
+      entry["latency_ms"] = number(point.evaluation.latencyMs);
+      entry["proven"] = point.proven;
+      json::Array labels;
+      for (auto [piece, placed] : llvm::zip(report.problem->pieces, point.placements))
+        labels.push_back(json::Object{
+            {"piece", piece.name}, {"choice", piece.menu[placed.choice].label}, {"replicas", placed.replicas}});
+      entry["pieces"] = std::move(labels);
+      front.push_back(std::move(entry));
+    }
+    root["pareto"] = std::move(front);
+  }
+  out << formatv("{0:2}", json::Value(std::move(root))) << '\n';
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,260 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Reads, decomposes, builds the problem, solves, explains, writes.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Planner.h"
+#include "Driver.h"
+#include "dialects/Agent/Agent.h"
+#include "intarsia/Plan.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using llvm::Error;
+
+namespace intarsia {
+using namespace plan;
+
+namespace {
+enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
+
+class Planner {
+public:
+  explicit Planner(const PlannerOptions &options) : options(options), handler(sources, &context) {
+    context.loadDialect<agent::AgentDialect, fleet::FleetDialect>();
+    solveOptions.timeLimitSeconds = options.timeLimitSeconds;
+    solveOptions.exportLp = options.exportLp;
+  }
+
+  int run() {
+    if (failed(load()) || failed(decompose()) || failed(readFleet()))
+      return Failed;
+    llvm::Expected<BuiltProblem> problem = buildProblem(graphs, fleet, {options.engine, options.objective});
+    if (!problem)
+      return fail(problem.takeError());
+    built = std::move(*problem);
+    built.problem.dollarsPerHourCap = options.dollarsPerHourCap;
+    report.graphs = &graphs;
+    report.built = &built;
+    report.problem = &built.problem;
+    if (Error error = solveAndExplain())
+      return fail(std::move(error));
+    printReport(llvm::outs(), report);
+    if (failed(writeFiles()))
+      return Failed;
+    switch (report.result.status) {
+    case SolveResult::Status::Infeasible:
+      return Infeasible;
+    case SolveResult::Status::NoPlanInTime:
+      return OutOfTime;
+    default:
+      return Planned;
+    }
+  }
+
+private:
+  const PlannerOptions &options;
+  MLIRContext context;
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler handler;
+  OwningOpRef<ModuleOp> module, fleetModule;
+  std::vector<workflow::Graph> graphs;
+  Fleet fleet;
+  BuiltProblem built;
+  PlacementProblem reduced; ///< without lost devices
+  PlanReport report;
+  SolveOptions solveOptions;
+
+  int fail(Error error) {
+    llvm::WithColor::error(llvm::errs(), "intarsia-plan") << llvm::toString(std::move(error)) << '\n';
+    return Failed;
+  }
+
+  OwningOpRef<ModuleOp> parse(const std::string &file) {
+    auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
+    if (!buffer) {
+      fail(llvm::createStringError("cannot read '" + file + "': " + buffer.getError().message()));
+      return nullptr;
+    }
+    sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+    return parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  }
+
+  LogicalResult load() {
+    module = parse(options.input);
+    if (!module)
+      return failure();
+    if (options.fleetFile.empty())
+      return success();
+    // A source manager's first buffer is what is parsed.
+    auto buffer = llvm::MemoryBuffer::getFile(options.fleetFile);
+    if (!buffer)
+      return failure(
+          fail(llvm::createStringError("cannot read '" + options.fleetFile + "': " + buffer.getError().message())));
+    llvm::SourceMgr fleetSources;
+    fleetSources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+    SourceMgrDiagnosticHandler fleetHandler(fleetSources, &context);
+    fleetModule = parseSourceFile<ModuleOp>(fleetSources, ParserConfig(&context));
+    if (!fleetModule)
+      return failure();
+    if (!module->getOps<fleet::SystemOp>().empty())
+      return failure(fail(llvm::createStringError("'" + options.input + "' and '" + options.fleetFile +
+                                                  "' both have a fleet.system; leave one away")));
+    // Placements by hand name pools, so the plan's file has them too.
+    for (auto system : llvm::make_early_inc_range(fleetModule->getOps<fleet::SystemOp>()))
+      system->moveBefore(module->getBody(), module->getBody()->begin());
+    return success();
+  }
+
+  LogicalResult decompose() {
+    PassManager passes(&context);
+    buildDecomposePipeline(passes);
+    if (failed(passes.run(*module)))
+      return failure();
+    SymbolTableCollection tables;
+    for (auto graph : module->getOps<agent::GraphOp>()) {
+      FailureOr<workflow::Graph> extracted = extractAgentGraph(graph, tables);
+      if (failed(extracted))
+        return failure();
+      graphs.push_back(std::move(*extracted));
+    }
+    if (graphs.empty())
+      return failure(fail(llvm::createStringError("'" + options.input + "' has no agent.graph to plan")));
+    return success();
+  }
+
+  LogicalResult readFleet() {
+    auto systems = llvm::to_vector(module->getOps<fleet::SystemOp>());
+    if (systems.empty())
+      return failure(fail(llvm::createStringError(
+          "'" + options.input + "' has no fleet.system: write one there, or name its file with --fleet")));
+    if (systems.size() > 1)
+      return systems[1].emitError("a plan is for one fleet.system, and '")
+             << systems[0].getSymName() << "' stands before; leave one away";
+    StringRef file = options.fleetFile.empty() ? StringRef(options.input) : StringRef(options.fleetFile);
+    FailureOr<Fleet> read = fleetOf(systems.front(), llvm::sys::path::parent_path(file));
+    if (failed(read))
+      return failure();
+    fleet = std::move(*read);
+    return success();
+  }
+
+  Error solveAndExplain() {
+    llvm::Expected<SolveResult> result = solve(built.problem, solveOptions);
+    if (!result)
+      return result.takeError();
+    report.result = std::move(*result);
+    if (!options.lost.empty() && report.result.hasPlan())
+      if (Error error = replan())
+        return error;
+    // Questions that follow solve again, each in what a plan may take; the first model is the one to look at.
+    SolveOptions again = solveOptions;
+    again.exportLp.clear();
+    if (report.result.status == SolveResult::Status::Infeasible) {
+      llvm::Expected<std::vector<Conflict>> conflicts = explainInfeasibility(*report.problem, again);
+      if (!conflicts)
+        return conflicts.takeError();
+      report.conflicts = std::move(*conflicts);
+    }
+    if (!report.result.hasPlan())
+      return Error::success();
+    if (options.explains) {
+      llvm::Expected<std::vector<Alternative>> why = explainChoices(*report.problem, report.result, false, again);
+      if (!why)
+        return why.takeError();
+      for (Alternative &alternative : *why)
+        if (!built.meanings[alternative.piece].front().outside)
+          report.alternatives.push_back(std::move(alternative));
+    }
+    if (options.paretoPoints > 0) {
+      llvm::Expected<std::vector<ParetoPoint>> front = paretoFront(*report.problem, options.paretoPoints, again);
+      if (!front)
+        return front.takeError();
+      report.front = std::move(*front);
+    }
+    if (options.simulatedRequests > 0) {
+      SimulationOptions simulation;
+      simulation.requests = options.simulatedRequests;
+      llvm::Expected<SimulationReport> simulated = simulate(*report.problem, report.result.placements, simulation);
+      if (!simulated)
+        return simulated.takeError();
+      report.simulation = std::move(*simulated);
+    }
+    return Error::success();
+  }
+
+  Error replan() {
+    std::vector<std::pair<int, int64_t>> lost;
+    for (StringRef text : options.lost) {
+      auto [name, count] = text.rsplit(':');
+      name.consume_front("@");
+      int64_t devices = 0;
+      if (count.empty() || count.getAsInteger(10, devices) || devices < 0)
+        return llvm::createStringError("--without=" + text + ": write --without=@pool:3");
+      std::vector<std::string> names;
+      int found = -1;
+      for (size_t pool = 0; pool < built.fleetPools; ++pool) {
+        names.push_back(built.problem.pools[pool].name);
+        if (names.back() == name)
+          found = int(pool);
+      }
+      if (found < 0)
+        return llvm::createStringError("--without=" + text + ": the fleet has no pool @" + name + ";" +
+                                       nearestNames(name, names));
+      lost.push_back({found, devices});
+    }
+    // A move is worth a thousandth of what the plan costs: of plans about as good the one that moves least is taken.
+    double moveCost = 1e-3 * std::abs(report.result.evaluation.objective);
+    llvm::Expected<PlacementProblem> without = withoutDevices(built.problem, report.result.placements, lost, moveCost);
+    if (!without)
+      return without.takeError();
+    reduced = std::move(*without);
+    report.problem = &reduced;
+    report.replanned = true;
+    SolveOptions again = solveOptions;
+    again.exportLp.clear();
+    llvm::Expected<SolveResult> result = solve(reduced, again);
+    if (!result)
+      return result.takeError();
+    report.result = std::move(*result);
+    return Error::success();
+  }
+
+  LogicalResult write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+    if (file.empty())
+      return success();
+    std::error_code error;
+    llvm::ToolOutputFile out(file, error, llvm::sys::fs::OF_None);
+    if (error)
+      return failure(fail(llvm::createStringError("cannot write '" + file + "': " + error.message())));
+    print(out.os());
+    out.keep();
+    return success();
+  }
+
+  LogicalResult writeFiles() {
+    if (failed(write(options.json, [&](llvm::raw_ostream &out) { printJson(out, report); })))
+      return failure();
+    if (!report.result.hasPlan())
+      return success();
+    writePlacements(*module, fleet.name, built, report.result.placements);
+    return write(options.output, [&](llvm::raw_ostream &out) { module->print(out); });
+  }
+};
+} // namespace
+
+int runPlanner(const PlannerOptions &options) { return Planner(options).run(); }
+
+} // namespace intarsia

@@ -1,0 +1,239 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A plan as a table for a terminal.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Driver.h"
+#include "lib/Plan/Solver/Figures.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements) {
+  const PlacementProblem &problem = *report.problem;
+  Figures figures(problem);
+  std::vector<PieceRow> rows;
+  for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
+    auto [choiceIndex, replicas] = placements[index];
+    const Choice &choice = piece.menu[choiceIndex];
+    const ChoiceMeaning &meaning = report.built->meanings[index][choiceIndex];
+    Stage stage = stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], problem.queueing);
+    PieceRow row;
+    row.name = piece.name;
+    row.outside = meaning.outside;
+    row.pool = meaning.outside ? "outside" : "@" + problem.pools[choice.pool].name;
+    row.precision = meaning.precision;
+    std::vector<std::string> degrees;
+    for (auto [name, degree] : {std::pair("tensor ", meaning.tensor),
+                                {"pipeline ", meaning.pipeline},
+                                {"expert ", meaning.expert},
+                                {"data ", meaning.data}})
+      if (degree > 1)
+        degrees.push_back(name + std::to_string(degree));
+    row.degrees = llvm::join(degrees, ", ");
+    row.batch = meaning.batch;
+    row.replicas = replicas;
+    row.devices = meaning.outside ? 0 : figures.footprint(choice) * replicas;
+    row.milliseconds = (stage.firstMs + stage.restMs) * figures.loads[index].meanScale;
+    row.waitMs = stage.waitMs();
+    row.tokenMs = stage.tokenMs;
+    row.utilization = stage.utilization;
+    row.dollarsPerHour = double(row.devices) * problem.pools[choice.pool].dollarsPerDeviceHour +
+                         figures.loads[index].perSecond * figures.loads[index].meanScale * 3600 *
+                             (figures.requestsPerSecond > 0 ? choice.dollarsPerExecution : 0);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &evaluation) {
+  const PlacementProblem &problem = *report.problem;
+  std::vector<Tightness> list;
+  auto add = [&](const Twine &what, double used, double bound, StringRef unit) {
+    if (std::isfinite(bound) && bound > 0)
+      list.push_back({what.str(), used, bound, unit.str()});
+  };
+  for (auto [agent, of] : llvm::zip(problem.agents, evaluation.agents)) {
+    add("@" + agent.name + ": end to end", of.endToEndMs, agent.level.endToEndMs, "ms");
+    add("@" + agent.name + ": first token", of.firstOutputMs, agent.level.firstOutputMs, "ms");
+    add("@" + agent.name + ": next token", of.tokenMs, agent.level.tokenMs, "ms");
+  }
+  for (size_t pool = 0; pool < report.built->fleetPools; ++pool)
+    add("devices of @" + problem.pools[pool].name, double(evaluation.devices[pool]),
+        double(problem.pools[pool].devices), "");
+  // What is outside and limited has one replica with as many slots as calls may be under way.
+  for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
+    const Choice &choice = piece.menu[report.result.placements[index].choice];
+    if (choice.pool >= int(report.built->fleetPools) && choice.devicesPerReplica > 0)
+      add("calls of " + StringRef(problem.pools[choice.pool].name).split(':').second,
+          evaluation.utilization[index] * choice.slots, choice.slots, "under way");
+  }
+  for (auto [link, used] : llvm::zip(problem.links, evaluation.linkGBps))
+    if (link.name != "outside")
+      add("link " + link.name, used, link.gigabytesPerSecond, "GB/s");
+  add("power", evaluation.peakWatts, problem.wattsCap, "W");
+  add("budget", evaluation.dollarsPerHour, problem.dollarsPerHourCap, "$/h");
+  llvm::stable_sort(list, [](const Tightness &a, const Tightness &b) { return a.share() > b.share(); });
+  return list;
+}
+
+std::vector<std::string> criticalPath(const PlanReport &report, int agent, const Evaluation &evaluation) {
+  std::vector<std::string> names;
+  const workflow::Graph &graph = (*report.graphs)[agent];
+  for (int region : evaluation.agents[agent].criticalRegions)
+    if (region < int(graph.regions.size()) && graph.regions[region].task >= 0)
+      names.push_back(graph.tasks[graph.regions[region].task].name);
+  return names;
+}
+
+/// Columns padded to their widest entry; numbers to the right.
+static void printTable(raw_ostream &out, const std::vector<std::vector<std::string>> &rows, size_t leftColumns) {
+  std::vector<size_t> widths(rows.front().size());
+  for (auto &row : rows)
+    for (auto [width, cell] : llvm::zip(widths, row))
+      width = std::max(width, cell.size());
+  for (auto &row : rows) {
+    std::string line;
+    for (auto [column, cell] : llvm::enumerate(row)) {
+      std::string padding(widths[column] - cell.size(), ' ');
+      line += (column ? "  " : "") + (column < leftColumns ? cell + padding : padding + cell);
+    }
+    out << StringRef(line).rtrim() << '\n';
+  }
+}
+
+static std::string dollars(double value) {
+  return value == 0 ? "0" : value < 0.01 ? formatv("{0:e2}", value).str() : formatv("{0:f4}", value).str();
+}
+
+/// 95, 99.9, 0.2.
+static std::string plain(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%g", value);
+  return text;
+}
+
+static void printEvaluation(raw_ostream &out, const PlanReport &report, const Evaluation &evaluation) {
+  const PlacementProblem &problem = *report.problem;
+  out << formatv("${0} a request, ${1:f2} an hour, {2:f0} W ({3:f0} W if all are busy), {4:f1} J a request",
+                 dollars(evaluation.dollarsPerRequest), evaluation.dollarsPerHour, evaluation.watts,
+                 evaluation.peakWatts, evaluation.joulesPerRequest);
+  if (evaluation.gramsPerHour > 0)
+    out << formatv(", {0:f1} g CO2 an hour", evaluation.gramsPerHour);
+  out << '\n';
+  for (auto [index, agent] : llvm::enumerate(problem.agents)) {
+    const Evaluation::OfAgent &of = evaluation.agents[index];
+    auto against = [](double bound) { return std::isfinite(bound) ? formatv(" of {0:f0}", bound).str() : ""; };
+    std::string which = agent.level.percentile ? "p" + plain(*agent.level.percentile * 100) : "mean";
+    out << formatv(
+        "@{0}: {1} {2:f0}{3} ms (mean {4:f0}), first token {5:f0}{6} ms, next {7:f1}{8} ms, at {9} requests/s\n",
+        agent.name, which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
+        against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), plain(agent.requestsPerSecond));
+    out << "  critical path: " << llvm::join(criticalPath(report, int(index), evaluation), " > ") << '\n';
+  }
+}
+
+static void printPlan(raw_ostream &out, const PlanReport &report) {
+  std::vector<PieceRow> rows = rowsOf(report, report.result.placements);
+  double total = 0;
+  for (const PieceRow &row : rows)
+    total += row.dollarsPerHour;
+  std::vector<std::vector<std::string>> table{
+      {"task", "pool", "precision", "degrees", "batch", "replicas", "devices", "ms", "wait", "busy", "$/h", "share"}};
+  for (const PieceRow &row : rows)
+    table.push_back({row.name, row.pool, row.precision, row.degrees, row.outside ? "" : std::to_string(row.batch),
+                     row.outside ? "" : std::to_string(row.replicas), row.outside ? "" : std::to_string(row.devices),
+                     formatv("{0:f1}", row.milliseconds), formatv("{0:f1}", row.waitMs),
+                     row.outside ? "" : formatv("{0:P0}", row.utilization).str(), formatv("{0:f2}", row.dollarsPerHour),
+                     total > 0 ? formatv("{0:P0}", row.dollarsPerHour / total).str() : ""});
+  printTable(out, table, 4);
+  out << '\n';
+  printEvaluation(out, report, report.result.evaluation);
+  std::vector<Tightness> tightness = tightnessOf(report, report.result.evaluation);
+  if (!tightness.empty())
+    out << formatv("tightest: {0}, {1:f1} of {2:f1}{3} ({4:P0})\n", tightness.front().what, tightness.front().used,
+                   tightness.front().bound, tightness.front().unit.empty() ? "" : " " + tightness.front().unit,
+                   tightness.front().share());
+  if (report.result.status == SolveResult::Status::Optimal)
+    out << "no plan of these menus is better\n";
+  else
+    out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
+  if (report.replanned)
+    out << formatv("{0} of {1} pieces moved\n", report.result.evaluation.moves, rows.size());
+}
+
+std::string textOf(const PlanReport &report, const Conflict &conflict) {
+  bool outside = conflict.kind == Conflict::Kind::PoolDevices && conflict.index >= int(report.built->fleetPools);
+  if (!outside)
+    return conflict.text;
+  // The pool of a tool has one device, which stands for the calls that may be under way.
+  StringRef tool = StringRef(report.problem->pools[conflict.index].name).split(':').second;
+  std::string text = formatv("'{0}' takes no more calls at once", tool);
+  if (conflict.relaxed)
+    text += formatv("; {0} times as many would do", plain(*conflict.relaxed));
+  return text;
+}
+
+static void printConflicts(raw_ostream &out, const PlanReport &report) {
+  out << "nothing holds all that is asked. These conflict; without any one of them there is a plan:\n";
+  for (const Conflict &conflict : report.conflicts)
+    out << "  " << textOf(report, conflict) << '\n';
+}
+
+void printReport(raw_ostream &out, const PlanReport &report) {
+  if (report.result.hasPlan())
+    printPlan(out, report);
+  else if (report.result.status == SolveResult::Status::Infeasible)
+    printConflicts(out, report);
+  else
+    out << "no plan was found in time; give more with --time-limit\n";
+  if (!report.alternatives.empty()) {
+    out << "\nwhy not the next best:\n";
+    for (const Alternative &alternative : report.alternatives) {
+      const Piece &piece = report.problem->pieces[alternative.piece];
+      out << "  " << piece.name;
+      if (alternative.possible)
+        out << ": " << piece.menu[alternative.placements[alternative.piece].choice].label;
+      else if (alternative.pool)
+        out << ": @" << report.problem->pools[*alternative.pool].name;
+      out << ": " << alternative.reason << '\n';
+    }
+  }
+  if (!report.front.empty()) {
+    out << "\ncost against latency:\n";
+    std::vector<std::vector<std::string>> table{{"$/request", "$/h", "ms", "W", "proven"}};
+    for (const ParetoPoint &point : report.front)
+      table.push_back({dollars(point.evaluation.dollarsPerRequest), formatv("{0:f2}", point.evaluation.dollarsPerHour),
+                       formatv("{0:f0}", point.evaluation.latencyMs), formatv("{0:f0}", point.evaluation.watts),
+                       point.proven ? "yes" : "no"});
+    printTable(out, table, 0);
+  }
+  if (report.simulation) {
+    out << formatv("\nsimulated for {0:f0} s of arrivals:\n", report.simulation->simulatedSeconds);
+    for (auto [agent, of] : llvm::zip(report.problem->agents, report.simulation->agents))
+      out << formatv("  @{0}: {1} requests, p50 {2:f0}, p95 {3:f0}, p99 {4:f0} ms; first token p95 {5:f0} ms\n",
+                     agent.name, of.requests, of.endToEndMs.p50, of.endToEndMs.p95, of.endToEndMs.p99,
+                     of.firstOutputMs.p95);
+  }
+  if (!report.built->notes.empty()) {
+    out << "\nnot on offer:\n";
+    for (const std::string &note : report.built->notes)
+      out << "  " << note << '\n';
+  }
+  if (!report.built->unsure.empty()) {
+    out << "\nrests on figures that are unsure:\n";
+    for (const std::string &figure : report.built->unsure)
+      out << "  " << figure << '\n';
+  }
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,129 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// From agent graphs, a fleet and the catalogue to a placement problem: for each piece a menu of ways to run it, each
+// with what it takes. Free of MLIR.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_PLAN_MENUS_H
+#define INTARSIA_LIB_PLAN_MENUS_H
+
+#include "intarsia/AgentGraph.h"
+#include "intarsia/Placement.h"
+#include "intarsia/ServingCost.h"
+
+namespace intarsia::plan {
+
+//===-- The fleet ---------------------------------------------------------------------------------------------===//
+
+/// Equal devices. `device` is a copy of the catalogue's entry, with the node of this pool.
+struct FleetPool {
+  std::string name, location;
+  CatalogueDevice device;
+  int64_t count = 0, perNode = 1;
+  bool wholeNodes = false;
+  std::optional<double> rentalDollarsPerHour; ///< said for this pool
+  std::optional<OwnershipTerms> owned;        ///< the purchase price stands in `device`
+  double availability = 1;                    ///< of the devices, the fraction that is there
+};
+
+struct FleetLink {
+  int from = 0, to = 0; ///< pools
+  double gigabytesPerSecond = 0, microseconds = 0, dollarsPerGigabyte = 0;
+  std::string shared; ///< links of this name are one wire
+  bool oneWay = false;
+};
+
+struct Fleet {
+  std::string name, location;
+  std::vector<FleetPool> pools;
+  std::vector<FleetLink> links;
+  double wattsCap = unlimited;
+  double gramsPerKilowattHour = 0;
+};
+
+//===-- Menus -------------------------------------------------------------------------------------------------===//
+
+/// What the label of a choice says.
+struct ChoiceMeaning {
+  std::string precision; ///< of the weights; empty where there are none
+  int tensor = 1, pipeline = 1, expert = 1, data = 1, batch = 1;
+  bool outside = false; ///< on no device of the fleet
+};
+
+struct Menu {
+  std::vector<Choice> choices;
+  std::vector<ChoiceMeaning> meanings;
+  std::vector<std::string> refusals; ///< why a pool and precision is not on it
+  void add(Choice choice, ChoiceMeaning meaning, llvm::StringRef pool);
+};
+
+/// What one execution of a prefill or a decode does, means over executions.
+struct DecoderWork {
+  std::string model;
+  const ModelShape *shape = nullptr;
+  std::vector<std::string> precisions; ///< empty: bf16, and fp8 or int8 by the device; 4 bits only by name
+  bool decodes = false;
+  double newTokens = 0, cachedTokens = 0;      ///< prefill
+  double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
+  std::optional<double> every;                 ///< decode: a reader starts after so many tokens
+  bool prunes = true;    ///< not where a placement by hand may name what is no better than something else
+  bool promised = false; ///< decode: the promise of the next token holds for it
+};
+
+/// Pools times precisions times parallel degrees times batches (powers of two), timed by ServingCost with prefill and
+/// decode on replicas of their own. Tensor degrees are powers of two that divide the heads and stay inside a node;
+/// models of experts also get data-parallel attention with experts over all devices; where no tensor degree holds the
+/// weights, nodes are chained as a pipeline. Fails if nothing fits, naming the model, its bytes and the largest pool.
+llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, ServingEngine engine);
+/// Milliseconds of a prefill after `cachedTokens` that are found: the scores of the new tokens against the cached ones
+/// are those of the whole prompt less those of its two parts.
+double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens);
+/// Of one choice of such a menu, again.
+llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, ServingEngine engine,
+                                        const Choice &choice, const ChoiceMeaning &meaning);
+
+/// What one execution of an encoder, embedder, other model or search does. Time on a device is
+///   launch + max(batch · flops / (peak · e), (stored bytes once + batch · read bytes) / (bandwidth · e')),
+/// launch, e and e' being step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
+/// measured on GPUs, carried over to all else.
+struct RooflineWork {
+  std::string what;                    ///< for messages: "model 'minilm'"
+  std::vector<std::string> precisions; ///< empty: bf16, or f16 where there is no bf16
+  double parameters = 0;               ///< read once for all executions of a batch, times `passes`
+  double passes = 1;
+  double flops = 0;
+  double readBytes = 0; ///< of an execution, beside the weights
+  double heldBytes = 0; ///< of an index, which shards over devices
+  bool hasPrecision() const { return parameters > 0; }
+  std::optional<double> firstShare; ///< of the time, until the first output
+};
+llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet);
+
+//===-- The problem -------------------------------------------------------------------------------------------===//
+
+struct MenuOptions {
+  ServingEngine engine = ServingEngine::VLLM;
+  Objective objective = Objective::DollarsPerRequest;
+};
+
+struct BuiltProblem {
+  PlacementProblem problem;
+  std::vector<std::vector<ChoiceMeaning>> meanings; ///< by piece and choice
+  std::vector<std::vector<int>> pieceOfTask;        ///< by graph and task
+  std::vector<std::string> unsure; ///< figures that the plan rests on and that are unsure, assumed or carried over
+  std::vector<std::string> notes;  ///< what is not on menus and why
+  size_t fleetPools = 0;           ///< the first so many pools are the fleet's, the others outside
+};
+
+/// Tasks of all graphs that ask the same model for the same thing become one piece, whose executions differ in scale:
+/// one deployment serves them. Tasks on no device (tools, memories, plain functions, indexes that somebody else runs)
+/// are on a pool "outside" of unlimited size, or one of their own where calls under way at once are limited.
+llvm::Expected<BuiltProblem> buildProblem(const std::vector<workflow::Graph> &graphs, const Fleet &fleet,
+                                          const MenuOptions &options);
+
+} // namespace intarsia::plan
+
+#endif

@@ -1,0 +1,128 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Menus of what is no language model: by the larger of arithmetic and memory.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Menus.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// Of a device's memory, what weights and indexes get; as ServingCost keeps.
+constexpr double usableMemory = 0.88;
+constexpr int largestBatchTried = 64;
+
+/// Bytes of a stored number; f32 and f16 beside what language models use.
+static Expected<double> bytesOfElement(StringRef name) {
+  if (name == "f32")
+    return 4;
+  if (name == "f16")
+    return 2;
+  Expected<NumberFormat> format = parseNumberFormat(name);
+  if (!format)
+    return format.takeError();
+  return bytesOf(*format);
+}
+
+namespace {
+class RooflineMenu {
+public:
+  RooflineMenu(const RooflineWork &work, const Fleet &fleet)
+      : work(work), fleet(fleet), figures(ServingEfficiency::of(ServingEngine::VLLM).figures) {}
+
+  Expected<Menu> run() {
+    for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
+      if (!work.hasPrecision()) {
+        add(pool, "", 0, 1);
+        continue;
+      }
+      std::vector<std::string> precisions = work.precisions;
+      if (precisions.empty())
+        precisions = {fleet.pools[pool].device.peakTflops.count("bf16") ? "bf16" : "f16"};
+      for (const std::string &precision : precisions) {
+        Expected<double> bytes = bytesOfElement(precision);
+        if (!bytes)
+          return createStringError(work.what + ": " + toString(bytes.takeError()));
+        Expected<double> peak = fleet.pools[pool].device.peak(precision == "int4" ? "bf16" : precision);
+        if (!peak) {
+          refuse(pool, toString(peak.takeError()));
+          continue;
+        }
+        add(pool, precision, *bytes, *peak);
+      }
+    }
+    if (menu.choices.empty()) {
+      std::string text = work.what + " fits nowhere";
+      for (const std::string &refusal : menu.refusals)
+        text += "\n  " + refusal;
+      return createStringError(text);
+    }
+    return std::move(menu);
+  }
+
+private:
+  const RooflineWork &work;
+  const Fleet &fleet;
+  const ServingFigures &figures;
+  Menu menu;
+
+  void refuse(int pool, const Twine &why) {
+    menu.refusals.push_back((work.what + " on @" + fleet.pools[pool].name + ": " + why).str());
+  }
+
+  void add(int index, const std::string &precision, double bytesOfNumber, double peakTflops) {
+    const FleetPool &pool = fleet.pools[index];
+    Expected<double> memory = pool.device.need(pool.device.memoryGB, "memory_gb");
+    if (!memory)
+      return refuse(index, toString(memory.takeError()));
+    Expected<double> bandwidth = pool.device.need(pool.device.memoryGBps, "memory_gbps");
+    if (!bandwidth)
+      return refuse(index, toString(bandwidth.takeError()));
+    double weights = work.parameters * bytesOfNumber, usable = *memory * 1e9 * usableMemory;
+    bool eight = bytesOfNumber == 1;
+    double compute = eight ? figures.firstEightBitCompute : figures.firstSixteenBitCompute;
+    bool added = false;
+    // An index is cut into as many shards as hold it; a model stays whole.
+    int most = work.heldBytes > 0 ? int(std::min<int64_t>(pool.count, 64)) : 1;
+    for (int shards = 1; shards <= most; shards *= 2) {
+      if (weights + work.heldBytes / shards > usable)
+        continue;
+      for (int batch = 1; batch <= (work.hasPrecision() ? largestBatchTried : 1); batch *= 2) {
+        auto ms = [&](double together) {
+          double computeMs = together * work.flops / (peakTflops * 1e9 * compute);
+          double memoryMs = (weights * work.passes + together * work.readBytes / shards) /
+                            (*bandwidth * 1e6 * figures.denseBandwidth);
+          return figures.stepUs * 1e-3 + std::max(work.hasPrecision() ? computeMs : 0, memoryMs);
+        };
+        Choice choice;
+        choice.pool = index;
+        choice.devicesPerReplica = shards;
+        choice.milliseconds = ms(batch);
+        choice.millisecondsAlone = ms(1);
+        choice.slots = batch;
+        if (work.firstShare)
+          choice.firstOutputMs = choice.milliseconds * std::clamp(*work.firstShare, 0.0, 1.0);
+        ChoiceMeaning meaning;
+        meaning.precision = precision;
+        meaning.data = shards;
+        meaning.batch = batch;
+        menu.add(choice, meaning, pool.name);
+        added = true;
+      }
+    }
+    if (!added)
+      refuse(index, formatv("takes {0:F1} GB, {1} devices of {2:F0} GB are there", (weights + work.heldBytes) * 1e-9,
+                            pool.count, *memory));
+  }
+};
+} // namespace
+
+Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet) { return RooflineMenu(work, fleet).run(); }
+
+} // namespace intarsia::plan

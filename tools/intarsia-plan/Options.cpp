@@ -1,0 +1,101 @@
+//===- Options.cpp - The command line of intarsia-plan -----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Options.h"
+
+#include "intarsia/Version.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/WithColor.h"
+
+namespace cl = llvm::cl;
+
+namespace intarsia {
+namespace {
+
+/// As intarsia-compile makes its own: LLVM's flags are gone by then.
+struct Flags {
+  cl::OptionCategory category{"Options of intarsia-plan"};
+
+  cl::opt<std::string> input{cl::Positional, cl::init("-"), cl::value_desc("AGENTS"),
+                             cl::desc("<.mlir with agent graphs, and a fleet.system unless --fleet names one>"),
+                             cl::cat(category)};
+  cl::opt<std::string> fleet{"fleet", cl::value_desc("file"), cl::cat(category),
+                             cl::desc("A .mlir with the fleet.system, if the agents' file has none")};
+  cl::opt<std::string> output{"o", cl::value_desc("file"), cl::cat(category),
+                              cl::desc("Write the pieces with their placements as IR")};
+  cl::opt<std::string> json{"json", cl::value_desc("file"), cl::cat(category),
+                            cl::desc("Write the plan as JSON (schema: docs/plan.schema.json)")};
+  cl::opt<plan::Objective> objective{
+      "objective", cl::init(plan::Objective::DollarsPerRequest), cl::cat(category), cl::desc("What is made small:"),
+      cl::values(clEnumValN(plan::Objective::DollarsPerRequest, "cost", "dollars of a request (default)"),
+                 clEnumValN(plan::Objective::DollarsPerHour, "hourly", "dollars of an hour at the agents' rates"),
+                 clEnumValN(plan::Objective::Latency, "latency", "end-to-end time at the agents' percentile"),
+                 clEnumValN(plan::Objective::JoulesPerRequest, "energy", "energy of a request"),
+                 clEnumValN(plan::Objective::GramsPerRequest, "carbon", "carbon dioxide of a request"))};
+  cl::opt<ServingEngine> engine{"engine", cl::init(ServingEngine::VLLM), cl::cat(category),
+                                cl::desc("Whose measured figures language models have:"),
+                                cl::values(clEnumValN(ServingEngine::VLLM, "vllm", "(default)"),
+                                           clEnumValN(ServingEngine::TensorRTLLM, "trtllm", ""),
+                                           clEnumValN(ServingEngine::SGLang, "sglang", ""))};
+  cl::opt<std::string> pareto{"pareto", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),
+                              cl::desc("Also plans between the cheapest and the fastest, at most N (default 8)")};
+  cl::opt<std::string> simulate{"simulate", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),
+                                cl::desc("Simulate the plan with N requests (default 100000)")};
+  cl::opt<bool> why{"why", cl::init(true), cl::cat(category),
+                    cl::desc("For each piece, what the next best choice would cost (default; --why=false is faster)")};
+  cl::opt<double> timeLimit{"time-limit", cl::init(60), cl::value_desc("seconds"), cl::cat(category),
+                            cl::desc("Stop looking for better plans (default 60)")};
+  cl::opt<double> budget{"budget", cl::init(plan::unlimited), cl::value_desc("$/h"), cl::cat(category),
+                         cl::desc("Spend no more an hour")};
+  cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
+                                cl::desc("Write the model as the solver sees it")};
+  cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
+                                cl::desc("Plan again after N devices of a pool are lost, keeping what can stay")};
+};
+
+int numberOf(const cl::opt<std::string> &flag, int standard) {
+  if (!flag.getNumOccurrences())
+    return 0;
+  int number = standard;
+  if (!flag.getValue().empty() && (llvm::StringRef(flag.getValue()).getAsInteger(10, number) || number < 1)) {
+    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
+        << "--" << flag.ArgStr << "=" << flag.getValue() << ": a number above zero is expected\n";
+    exit(1);
+  }
+  return number;
+}
+
+} // namespace
+
+PlannerOptions parsePlannerOptions(int argc, char **argv) {
+  cl::ResetCommandLineParser();
+  static Flags flags;
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &stream) { stream << "intarsia-plan " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "Places the tasks of agents on a fleet: which pool, precision, degrees, batch and how many "
+      "replicas\nhold the service level at the least cost.\n\n"
+      "  intarsia-plan support.mlir\n"
+      "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n");
+  PlannerOptions options;
+  options.input = flags.input;
+  options.fleetFile = flags.fleet;
+  options.output = flags.output;
+  options.json = flags.json;
+  options.objective = flags.objective;
+  options.engine = flags.engine;
+  options.paretoPoints = numberOf(flags.pareto, 8);
+  options.simulatedRequests = numberOf(flags.simulate, 100000);
+  options.explains = flags.why;
+  options.timeLimitSeconds = flags.timeLimit;
+  options.dollarsPerHourCap = flags.budget;
+  options.exportLp = flags.exportLp;
+  options.lost.assign(flags.without.begin(), flags.without.end());
+  return options;
+}
+
+} // namespace intarsia

@@ -1,0 +1,15 @@
+//===- intarsia-plan.cpp - Places agents on a fleet
+//-----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Options.h"
+
+#include "llvm/Support/InitLLVM.h"
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  return intarsia::runPlanner(intarsia::parsePlannerOptions(argc, argv));
+}
