@@ -28,8 +28,14 @@ int main(int count, char **arguments) {
   p.links = {{"cache", {{0, 1}}, 400, 10}, {"chunks", {{2, 0}}, 12, 20}};
   auto add = [&](const char *name, int pool, double ms, double alone, int slots, double first, Shape shape) {
     Piece piece{name};
-    piece.menu = {{.label = "only", .pool = pool, .devicesPerReplica = 1, .milliseconds = ms, .millisecondsAlone = alone,
-                   .slots = slots, .firstOutputMs = first, .tokenMs = ms / 300}};
+    piece.menu = {{.label = "only",
+                   .pool = pool,
+                   .devicesPerReplica = 1,
+                   .milliseconds = ms,
+                   .millisecondsAlone = alone,
+                   .slots = slots,
+                   .firstOutputMs = first,
+                   .tokenMs = ms / 300}};
     piece.shape = shape;
     p.pieces.push_back(piece);
   };

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5] [--limit=60]
+// Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5]
+// [--limit=60]
 // [--gap=1e-6] [--queueing]. Prints seconds of this process (user and wall), the gap and where the time went, and
 // medians. Instances: agents of chains and forks over models of unlike size, a fleet whose dear pools are fast and
 // whose scarce ones bind, half of the pools rented by the node, service levels of 1.15 to 1.5 times the least possible.
@@ -57,8 +58,12 @@ public:
     for (int a = 0; a < settings.pools; ++a)
       for (int b = 0; b < settings.pools; ++b)
         if (a != b)
-          p.links.push_back({"link", {{a, b}}, a / 4 == b / 4 ? 50.0 : 12.5, a / 4 == b / 4 ? 10.0 : 60.0,
-                             a / 4 == b / 4 ? 0 : 0.002, 0});
+          p.links.push_back({"link",
+                             {{a, b}},
+                             a / 4 == b / 4 ? 50.0 : 12.5,
+                             a / 4 == b / 4 ? 10.0 : 60.0,
+                             a / 4 == b / 4 ? 0 : 0.002,
+                             0});
     for (auto &link : p.links)
       link.name = "from" + std::to_string(link.pairs[0].first) + "to" + std::to_string(link.pairs[0].second);
     std::vector<double> fastest(settings.pieces, 1e300);
@@ -98,8 +103,11 @@ public:
         agent.regions.push_back(Region::leaf(first + i));
         children.push_back(i);
         auto connect = [&](int from) {
-          p.edges.push_back({"edge" + std::to_string(p.edges.size()), first + from, first + i,
-                             std::exp(real(std::log(1e4), std::log(4e8))), {}});
+          p.edges.push_back({"edge" + std::to_string(p.edges.size()),
+                             first + from,
+                             first + i,
+                             std::exp(real(std::log(1e4), std::log(4e8))),
+                             {}});
           arcs.push_back({from, i, {int(p.edges.size()) - 1}, false});
           end[i] = std::max(end[i], end[from]);
         };
@@ -187,15 +195,17 @@ int main(int count, char **arguments) {
     double user = userSeconds() - before;
     auto &s = result->statistics;
     const char *names[] = {"optimal", "time limit", "infeasible", "no plan"};
-    std::printf("seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (heuristic %.6g, Lagrangian %.6g, bound "
-                "%.6g); heuristic %.2f s, bound %.2f s, MILP %.2f s in %d solves; options %d, %d pruned, %d left\n",
-                seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
-                s.heuristicObjective, s.lagrangianBound, result->bound, s.heuristicSeconds, s.boundSeconds,
-                s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning, s.optionsAfterBound);
+    std::printf(
+        "seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (heuristic %.6g, Lagrangian %.6g, bound "
+        "%.6g); heuristic %.2f s, bound %.2f s, components %.2f s, MILP %.2f s in %d solves; options %d, %d pruned, %d "
+        "left\n",
+        seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
+        s.heuristicObjective, s.lagrangianBound, result->bound, s.heuristicSeconds, s.boundSeconds, s.componentSeconds,
+        s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning, s.optionsAfterBound);
     std::fflush(stdout);
     users.push_back(user), walls.push_back(s.seconds), gaps.push_back(result->gap);
   }
   std::printf("%d pieces x %d pools: median %.3f s user, %.3f s wall, worst %.3f s user; median gap %.3g, worst %.3g\n",
-              settings.pieces, settings.pools, median(users), median(walls), *std::max_element(users.begin(), users.end()),
-              median(gaps), *std::max_element(gaps.begin(), gaps.end()));
+              settings.pieces, settings.pools, median(users), median(walls),
+              *std::max_element(users.begin(), users.end()), median(gaps), *std::max_element(gaps.begin(), gaps.end()));
 }

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // Distributions of durations as atoms, and the shapes that they are made from. Sums and maxima are of independent
-// variables. Up to `maximumAtoms` results are exact; beyond, atoms are moved to a regular grid such that the mean stays.
+// variables. Up to `maximumAtoms` results are exact; beyond, atoms are moved to a regular grid such that the mean
+// stays.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DISTRIBUTION_H
 #define INTARSIA_DISTRIBUTION_H

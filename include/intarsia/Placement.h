@@ -109,11 +109,11 @@ struct Region {
   Kind kind = Kind::Leaf;
   std::vector<int> children; ///< indices of regions of the agent
 
-  int piece = -1;                ///< Leaf
-  double timeScale = 1;          ///< Leaf: time of an execution here over the menu's
-  double laterTurnScale = 1;     ///< Leaf: further factor in all turns but the first of the innermost loop (kept prefix)
-  std::vector<int> entryEdges;   ///< Leaf: must arrive before each execution
-  std::vector<Arc> arcs;         ///< Dag
+  int piece = -1;              ///< Leaf
+  double timeScale = 1;        ///< Leaf: time of an execution here over the menu's
+  double laterTurnScale = 1;   ///< Leaf: further factor in all turns but the first of the innermost loop (kept prefix)
+  std::vector<int> entryEdges; ///< Leaf: must arrive before each execution
+  std::vector<Arc> arcs;       ///< Dag
   std::vector<double> probabilities; ///< Branch: of each child; sum 1
   /// Loop: (turns, probability); Map: (copies at once, probability).
   std::vector<std::pair<int, double>> counts;
@@ -195,8 +195,8 @@ struct Evaluation {
   double latencyMs = 0; ///< end-to-end figure of the agent that the objective names, or mean over all requests
   int moves = 0;        ///< against `previous`
   double objective = 0; ///< with what moves cost
-  std::vector<int64_t> devices, nodes;    ///< by pool; devices as counted inside nodes
-  std::vector<double> linkGBps;           ///< by link
+  std::vector<int64_t> devices, nodes;     ///< by pool; devices as counted inside nodes
+  std::vector<double> linkGBps;            ///< by link
   std::vector<double> waitMs, utilization; ///< by piece
   /// Empty if the plan holds all that is asked.
   std::vector<std::string> violations;
@@ -221,7 +221,18 @@ struct SolveOptions {
 /// Something that limits: taken out, the conflict is gone.
 struct Conflict {
   enum class Kind {
-    EndToEnd, FirstOutput, Token, PoolDevices, Dollars, Watts, Grams, LinkBandwidth, Pin, Together, Apart, Route
+    EndToEnd,
+    FirstOutput,
+    Token,
+    PoolDevices,
+    Dollars,
+    Watts,
+    Grams,
+    LinkBandwidth,
+    Pin,
+    Together,
+    Apart,
+    Route
   };
   Kind kind;
   int index = -1; ///< agent, pool, link, piece, or group; -1 where there is only one
@@ -235,7 +246,7 @@ struct Conflict {
 struct SolveResult {
   enum class Status { Optimal, TimeLimit, Infeasible, NoPlanInTime };
   Status status = Status::NoPlanInTime;
-  Placements placements;  ///< if a plan was found
+  Placements placements; ///< if a plan was found
   Evaluation evaluation;
   double bound = 0;       ///< no plan is better
   double gap = unlimited; ///< (objective - bound) / objective
@@ -243,7 +254,7 @@ struct SolveResult {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
     int milpSolves = 0, percentileCuts = 0, latencyRows = 0;
     double heuristicObjective = unlimited, lagrangianBound = -unlimited;
-    double heuristicSeconds = 0, boundSeconds = 0, milpSeconds = 0, seconds = 0;
+    double heuristicSeconds = 0, boundSeconds = 0, componentSeconds = 0, milpSeconds = 0, seconds = 0;
   } statistics;
   bool hasPlan() const { return status == Status::Optimal || status == Status::TimeLimit; }
 };
@@ -276,7 +287,7 @@ llvm::Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &
 struct Sensitivity {
   std::string text; ///< the figure
   double given = 0;
-  std::optional<double> below, above; ///< the nearest values at which another plan is better or this one breaks
+  std::optional<double> below, above;        ///< the nearest values at which another plan is better or this one breaks
   std::vector<int> piecesBelow, piecesAbove; ///< that change there
 };
 /// By price of each used pool (between a tenth and ten times the price) and by end-to-end bound of each agent.

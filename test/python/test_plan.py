@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
 AGENTS = sorted((ROOT / "examples" / "agents").glob("*.mlir"))
 FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
 SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text())

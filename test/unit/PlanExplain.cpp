@@ -242,7 +242,8 @@ TEST(PlanSensitivity, plansChangeWhereItSays) {
           auto verdict = oracle.judge(result.placements);
           bool stays = oracle.holds(verdict) && verdict.objective <= best * (1 + 1e-9);
           if (side < 0 && (figure - all[i].given) * outwards >= 0)
-            EXPECT_TRUE(verdict.objective <= best * (1 + 2e-5)) << "seed " << seed << " " << all[i].text << " " << figure;
+            EXPECT_TRUE(verdict.objective <= best * (1 + 2e-5))
+                << "seed " << seed << " " << all[i].text << " " << figure;
           if (side > 0)
             EXPECT_FALSE(stays) << "seed " << seed << " " << all[i].text << " " << figure;
           ++(price ? prices : bounds);

@@ -19,8 +19,8 @@ class Generator {
 public:
   explicit Generator(uint64_t seed) : engine(seed) {}
 
-  /// At most 8 pieces on at most 5 pools, at most about `assignments` plans. Bounds are set from what enumeration finds:
-  /// end-to-end between 1.1 and 1.5 times the least, capacities and caps such that they couple pieces.
+  /// At most 8 pieces on at most 5 pools, at most about `assignments` plans. Bounds are set from what enumeration
+  /// finds: end-to-end between 1.1 and 1.5 times the least, capacities and caps such that they couple pieces.
   PlacementProblem make(double assignments = 12000) {
     PlacementProblem p;
     percentile = chance(0.35);
@@ -48,8 +48,12 @@ public:
           shared.push_back({a, b});
           continue;
         }
-        p.links.push_back({"link" + std::to_string(a) + std::to_string(b), {{a, b}}, real(1, 50), real(5, 3000),
-                           chance(0.5) ? real(0, 0.05) : 0, chance(0.3) ? real(0, 20) : 0});
+        p.links.push_back({"link" + std::to_string(a) + std::to_string(b),
+                           {{a, b}},
+                           real(1, 50),
+                           real(5, 3000),
+                           chance(0.5) ? real(0, 0.05) : 0,
+                           chance(0.3) ? real(0, 20) : 0});
       }
     if (!shared.empty())
       p.links.push_back({"shared", shared, real(1, 20), real(5, 3000), real(0, 0.02), 0});
@@ -111,7 +115,10 @@ public:
       if (chance(0.1))
         for (int n = 0; n < 2; ++n) {
           EdgeException exception{between(0, int(p.pieces[edge.from].menu.size()) - 1),
-                                  between(0, int(p.pieces[edge.to].menu.size()) - 1), real(0, 20), real(0, 1e-4), 0,
+                                  between(0, int(p.pieces[edge.to].menu.size()) - 1),
+                                  real(0, 20),
+                                  real(0, 1e-4),
+                                  0,
                                   chance(0.2)};
           bool known = false;
           for (auto &other : edge.exceptions)
@@ -294,7 +301,8 @@ private:
         p.previous.push_back({between(0, int(piece.menu.size()) - 1), 1});
     }
     oracle::Oracle oracle(p);
-    std::vector<double> least(p.agents.size(), 1e300), leastFirst(p.agents.size(), 1e300), dollars, watts, grams, objectives;
+    std::vector<double> least(p.agents.size(), 1e300), leastFirst(p.agents.size(), 1e300), dollars, watts, grams,
+        objectives;
     std::vector<std::vector<double>> uses(p.pools.size()), linkUses(p.links.size());
     oracle.forAll([&](const Placements &plan) {
       auto verdict = oracle.judge(plan);

@@ -115,8 +115,8 @@ public:
     case Region::Kind::Branch:
       for (size_t i = 0; i < region.children.size(); ++i)
         if (region.probabilities[i] > 0)
-          count(agent, region.children[i], perSecond * region.probabilities[i], perMean * region.probabilities[i], first,
-                later);
+          count(agent, region.children[i], perSecond * region.probabilities[i], perMean * region.probabilities[i],
+                first, later);
       break;
     case Region::Kind::Loop: {
       double mean = meanCount(region), some = someCount(region);
@@ -145,7 +145,8 @@ public:
 
   static double capacity(const Choice &choice) {
     return choice.executionsPerSecond ? *choice.executionsPerSecond
-                                      : choice.milliseconds > 0 ? 1000 * choice.slots / choice.milliseconds : 1e300;
+           : choice.milliseconds > 0  ? 1000 * choice.slots / choice.milliseconds
+                                      : 1e300;
   }
 
   int64_t leastReplicas(int piece, const Choice &choice) const {
@@ -257,8 +258,8 @@ public:
                      work[i] * choice.joulesPerExecution;
       perHour += own * pool.dollarsPerDeviceHour + work[i] * 3600 * choice.dollarsPerExecution;
       watts += power, grams += power * pool.gramsPerKilowattHour / 1000;
-      verdict.peak += own * pool.idleWatts + devices * (pool.busyWatts - pool.idleWatts) +
-                      work[i] * choice.joulesPerExecution;
+      verdict.peak +=
+          own * pool.idleWatts + devices * (pool.busyWatts - pool.idleWatts) + work[i] * choice.joulesPerExecution;
       dollarsEach += perRequest[i] * choice.dollarsPerExecution;
       joulesEach += perRequest[i] * choice.joulesPerExecution;
       gramsEach += perRequest[i] * choice.joulesPerExecution / 3.6e6 * pool.gramsPerKilowattHour;
@@ -350,8 +351,7 @@ public:
       if (verdict.endToEnd[a] > level.endToEndMs || verdict.firstOutput[a] > level.firstOutputMs)
         return false;
       for (auto &region : p.agents[a].regions)
-        if (region.kind == Region::Kind::Leaf &&
-            verdict.tokens[region.piece] > level.tokenMs)
+        if (region.kind == Region::Kind::Leaf && verdict.tokens[region.piece] > level.tokenMs)
           return false;
     }
     return true;
@@ -410,7 +410,6 @@ public:
   double total = 0;
 
 private:
-
   double arrival(const std::vector<int> &edges, const std::vector<Way> &ways) const {
     double last = 0;
     for (int edge : edges)

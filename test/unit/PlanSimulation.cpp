@@ -115,7 +115,11 @@ TEST(PlanSimulation, lonelyRequestsTakeWhatThePlannerSays) {
   p.links = {{"ab", {{0, 1}}, 1, 500}, {"ba", {{1, 0}}, 1, 500}};
   for (int i = 0; i < 6; ++i) {
     Piece piece{"piece" + std::to_string(i)};
-    piece.menu = {{.label = "only", .pool = i % 2, .devicesPerReplica = 1, .milliseconds = 10.0 + 3 * i, .slots = 4,
+    piece.menu = {{.label = "only",
+                   .pool = i % 2,
+                   .devicesPerReplica = 1,
+                   .milliseconds = 10.0 + 3 * i,
+                   .slots = 4,
                    .firstOutputMs = i % 3 ? std::optional<double>(4.0) : std::nullopt}};
     p.pieces.push_back(piece);
   }
@@ -123,9 +127,15 @@ TEST(PlanSimulation, lonelyRequestsTakeWhatThePlannerSays) {
     p.edges.push_back({"edge" + std::to_string(i), i, i + 1, 1e6 * (i + 1), {}});
   p.edges.push_back({"back", 3, 2, 2e6, {}});
   Agent agent{.name = "agent", .requestsPerSecond = 0.01};
-  agent.regions = {Region::leaf(0), Region::leaf(1, 1.5), Region::leaf(2), Region::leaf(3),
-                   Region::dag({2, 3}, {{0, 1, {2}}}), Region::loop(4, {{3, 1.0}}, {5}),
-                   Region::leaf(4), Region::map(6, {{4, 1.0}}), Region::leaf(5, 1, {4}),
+  agent.regions = {Region::leaf(0),
+                   Region::leaf(1, 1.5),
+                   Region::leaf(2),
+                   Region::leaf(3),
+                   Region::dag({2, 3}, {{0, 1, {2}}}),
+                   Region::loop(4, {{3, 1.0}}, {5}),
+                   Region::leaf(4),
+                   Region::map(6, {{4, 1.0}}),
+                   Region::leaf(5, 1, {4}),
                    Region::dag({0, 1, 5, 7, 8}, {{0, 1, {0}}, {1, 2, {1}, true}, {0, 3, {}}, {2, 4, {}}, {3, 4, {}}})};
   agent.regions[2].laterTurnScale = 0.5;
   agent.root = 9;
@@ -183,8 +193,14 @@ TEST(PlanSimulation, plannedPercentilesAreSimulated) {
     p.links = {{"pcie", {{0, 1}, {1, 0}}, 12, 20}};
     auto add = [&](const char *name, int pool, double ms, double alone, int slots, double first, Shape shape) {
       Piece piece{name};
-      piece.menu = {{.label = "only", .pool = pool, .devicesPerReplica = 1, .milliseconds = ms,
-                     .millisecondsAlone = alone, .slots = slots, .firstOutputMs = first, .tokenMs = ms / 200}};
+      piece.menu = {{.label = "only",
+                     .pool = pool,
+                     .devicesPerReplica = 1,
+                     .milliseconds = ms,
+                     .millisecondsAlone = alone,
+                     .slots = slots,
+                     .firstOutputMs = first,
+                     .tokenMs = ms / 200}};
       piece.shape = shape;
       p.pieces.push_back(piece);
     };
@@ -195,8 +211,13 @@ TEST(PlanSimulation, plannedPercentilesAreSimulated) {
     add("decode", 0, 4000, 2500, 64, 20, Shape::lognormal(2.2));
     p.edges = {{"kv", 3, 4, 2e8, {}}, {"chunks", 1, 3, 1e5, {}}};
     Agent agent{.name = "rag", .requestsPerSecond = busy * 16};
-    agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {}}}), Region::leaf(2),
-                     Region::branch({2, 3}, {0.8, 0.2}), Region::leaf(3), Region::leaf(4),
+    agent.regions = {Region::leaf(0),
+                     Region::leaf(1),
+                     Region::dag({0, 1}, {{0, 1, {}}}),
+                     Region::leaf(2),
+                     Region::branch({2, 3}, {0.8, 0.2}),
+                     Region::leaf(3),
+                     Region::leaf(4),
                      Region::dag({4, 5, 6}, {{0, 1, {1}}, {1, 2, {0}}})};
     agent.root = 7;
     agent.level.percentile = 0.95;

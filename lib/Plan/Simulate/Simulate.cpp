@@ -76,8 +76,8 @@ private:
 };
 
 struct ArcOut {
-  int to;       ///< node
-  int edges;    ///< list of edges, an index
+  int to;    ///< node
+  int edges; ///< list of edges, an index
   bool streaming;
 };
 
@@ -90,8 +90,8 @@ struct Node {
   int entry = -1, back = -1; ///< lists of edges
   std::vector<int> children;
   std::vector<ArcOut> outs;
-  int needs = 0;      ///< arcs that must arrive before it starts
-  int streamsIn = 0;  ///< arcs that must end before it ends
+  int needs = 0;     ///< arcs that must arrive before it starts
+  int streamsIn = 0; ///< arcs that must end before it ends
   bool streamsOut = false;
   std::vector<std::pair<int, double>> counts;
   std::vector<double> probabilities;
@@ -224,7 +224,9 @@ SimulationReport::Percentiles percentilesOf(std::vector<float> &values) {
     sum += value;
   result.mean = sum / values.size();
   std::sort(values.begin(), values.end());
-  auto at = [&](double level) { return values[std::min(values.size() - 1, size_t(std::ceil(level * values.size())) - 1)]; };
+  auto at = [&](double level) {
+    return values[std::min(values.size() - 1, size_t(std::ceil(level * values.size())) - 1)];
+  };
   result.p50 = at(0.5), result.p90 = at(0.9), result.p95 = at(0.95), result.p99 = at(0.99);
   return result;
 }
@@ -240,9 +242,19 @@ public:
       double full = std::max(choice.milliseconds, choice.slots * 1000.0 / sustainedPerSecond(choice));
       double alone = choice.millisecondsAlone.value_or(choice.milliseconds);
       bool outside = choice.devicesPerReplica == 0 && !choice.executionsPerSecond;
-      Station station{&choice, Sampler(piece.shape), first, choice.milliseconds - first, alone, full, outside,
-                      !outside && choice.slots > 1 && alone != full, choice.slots, placements[index].replicas,
-                      placements[index].replicas * choice.slots, {}, {}};
+      Station station{&choice,
+                      Sampler(piece.shape),
+                      first,
+                      choice.milliseconds - first,
+                      alone,
+                      full,
+                      outside,
+                      !outside && choice.slots > 1 && alone != full,
+                      choice.slots,
+                      placements[index].replicas,
+                      placements[index].replicas * choice.slots,
+                      {},
+                      {}};
       if (station.variable)
         for (int64_t i = 0; i < station.replicas; ++i) {
           station.members.push_back(int(replicas.size()));
@@ -359,7 +371,8 @@ private:
   int compile(Program &program, const Agent &agent, int index, int parent, int position) {
     const Region &region = agent.regions[index];
     int node = int(program.nodes.size());
-    program.nodes.push_back({region.kind, index, region.piece, parent, position, region.timeScale, region.laterTurnScale});
+    program.nodes.push_back(
+        {region.kind, index, region.piece, parent, position, region.timeScale, region.laterTurnScale});
     program.nodes[node].entry = listOf(region.entryEdges);
     program.nodes[node].back = listOf(region.backEdges);
     program.nodes[node].counts = region.counts;
@@ -424,7 +437,8 @@ private:
     ++arrived;
     if (arrived < target) {
       if (options.arrivals.empty())
-        events.push(now + random.exponential() / problem.agents[agent].requestsPerSecond * 1000, What::Arrival, agent, 0);
+        events.push(now + random.exponential() / problem.agents[agent].requestsPerSecond * 1000, What::Arrival, agent,
+                    0);
       else
         events.push(options.arrivals[arrived].first, What::Arrival, options.arrivals[arrived].second, 0);
     } else if (options.arrivals.empty() && arrived > target) {
@@ -541,7 +555,8 @@ private:
     if (!station.outside)
       --station.freeSlots;
     if (!station.variable) {
-      double stretch = station.outside || station.choice->milliseconds <= 0 ? 1 : station.full / station.choice->milliseconds;
+      double stretch =
+          station.outside || station.choice->milliseconds <= 0 ? 1 : station.full / station.choice->milliseconds;
       double service = (first + rest) * stretch;
       station.serviceSum += service;
       station.busySum += service;
@@ -732,17 +747,17 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
   if (Error error = problem.validate())
     return std::move(error);
   if (placements.size() != problem.pieces.size())
-    return createStringError(formatv("the plan places {0} pieces, the problem has {1}", placements.size(),
-                                     problem.pieces.size()));
+    return createStringError(
+        formatv("the plan places {0} pieces, the problem has {1}", placements.size(), problem.pieces.size()));
   Figures figures(problem);
   for (auto [index, piece] : enumerate(problem.pieces)) {
     auto [choice, replicas] = placements[index];
     if (choice < 0 || choice >= int(piece.menu.size()))
-      return createStringError(formatv("the plan places '{0}' by choice {1}, its menu has {2}", piece.name, choice,
-                                       piece.menu.size()));
+      return createStringError(
+          formatv("the plan places '{0}' by choice {1}, its menu has {2}", piece.name, choice, piece.menu.size()));
     if (options.arrivals.empty() && replicas < smallestReplicas(piece.menu[choice], figures.loads[index]))
-      return createStringError(formatv("piece '{0}': {1} replicas do not sustain its load; {2} do", piece.name, replicas,
-                                       smallestReplicas(piece.menu[choice], figures.loads[index])));
+      return createStringError(formatv("piece '{0}': {1} replicas do not sustain its load; {2} do", piece.name,
+                                       replicas, smallestReplicas(piece.menu[choice], figures.loads[index])));
   }
   for (auto [index, edge] : enumerate(problem.edges))
     if (figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice).forbidden)
@@ -756,14 +771,16 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
     if (!(time >= before) || !std::isfinite(time))
       return createStringError(formatv("recorded arrivals are not in order: {0} ms after {1} ms", time, before));
     if (agent < 0 || agent >= int(problem.agents.size()))
-      return createStringError(formatv("a recorded arrival is of agent {0}, there are {1}", agent, problem.agents.size()));
+      return createStringError(
+          formatv("a recorded arrival is of agent {0}, there are {1}", agent, problem.agents.size()));
     before = time;
   }
   for (auto [piece, probability] : options.failures)
     if (piece < 0 || piece >= int(problem.pieces.size()) || !(probability >= 0 && probability < 1))
-      return createStringError(formatv("failures of piece {0} with probability {1}: pieces are 0 to {2}, probabilities from 0 "
-                                       "to below 1",
-                                       piece, probability, problem.pieces.size() - 1));
+      return createStringError(
+          formatv("failures of piece {0} with probability {1}: pieces are 0 to {2}, probabilities from 0 "
+                  "to below 1",
+                  piece, probability, problem.pieces.size() - 1));
   return Simulator(problem, placements, options).run();
 }
 

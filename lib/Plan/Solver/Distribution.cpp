@@ -196,8 +196,7 @@ Distribution Distribution::maximumWith(const Distribution &other) const {
   size_t i = 0, j = 0;
   double left = 0, right = 0, before = 0;
   while (i < entries.size() || j < other.entries.size()) {
-    bool takeLeft = j == other.entries.size() ||
-                    (i < entries.size() && entries[i].first <= other.entries[j].first);
+    bool takeLeft = j == other.entries.size() || (i < entries.size() && entries[i].first <= other.entries[j].first);
     double value = takeLeft ? entries[i].first : other.entries[j].first;
     (takeLeft ? left : right) += takeLeft ? entries[i++].second : other.entries[j++].second;
     double now = left * right;

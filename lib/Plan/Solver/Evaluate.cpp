@@ -62,8 +62,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     const Choice &choice = piece.menu[choiceIndex];
     Stage stage = stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], problem.queueing);
     if (replicas < smallestReplicas(choice, figures.loads[index]))
-      violated(formatv("piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for", piece.name, replicas,
-                       replicas * sustainedPerSecond(choice),
+      violated(formatv("piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for", piece.name,
+                       replicas, replicas * sustainedPerSecond(choice),
                        figures.loads[index].perSecond * figures.loads[index].meanScale));
     if (piece.pinnedPool && choice.pool != *piece.pinnedPool)
       violated(formatv("piece '{0}' is pinned to pool '{1}'", piece.name, problem.pools[*piece.pinnedPool].name));
@@ -77,7 +77,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     result.waitMs.push_back(stage.waitMs());
     result.utilization.push_back(stage.utilization);
     stages.push_back(stage);
-    if (!problem.previous.empty() && problem.previous[index].choice >= 0 && problem.previous[index].choice != choiceIndex)
+    if (!problem.previous.empty() && problem.previous[index].choice >= 0 &&
+        problem.previous[index].choice != choiceIndex)
       ++result.moves;
   }
   for (auto [index, pool] : llvm::enumerate(problem.pools)) {
@@ -106,7 +107,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
   for (auto &group : problem.together)
     for (int piece : group)
       if (poolOf(piece) != poolOf(group[0]))
-        violated(formatv("'{0}' and '{1}' must share a pool", problem.pieces[group[0]].name, problem.pieces[piece].name));
+        violated(
+            formatv("'{0}' and '{1}' must share a pool", problem.pieces[group[0]].name, problem.pieces[piece].name));
   for (auto &group : problem.apart)
     for (size_t i = 0; i < group.size(); ++i)
       for (size_t j = i + 1; j < group.size(); ++j)
@@ -136,13 +138,11 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
       if (region.kind == Region::Kind::Leaf)
         of.tokenMs = std::max(of.tokenMs, stages[region.piece].tokenMs);
     if (agent.level.percentile) {
-      Distribution end =
-          latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);
+      Distribution end = latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);
       of.endToEndMs = end.quantile(*agent.level.percentile);
       of.meanMs = end.mean();
-      of.firstOutputMs =
-          latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
-              .quantile(*agent.level.percentile);
+      of.firstOutputMs = latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
+                             .quantile(*agent.level.percentile);
     }
     std::string which = agent.level.percentile ? formatv("p{0}", *agent.level.percentile * 100).str() : "nominal";
     if (exceeds(of.endToEndMs, agent.level.endToEndMs))

@@ -158,8 +158,7 @@ Expected<std::vector<Sensitivity>> explainSensitivity(const PlacementProblem &pr
     cheaper.agents[index].level.endToEndMs = unlimited;
     if (problem.objective == Objective::DollarsPerHour ||
         (problem.objective == Objective::DollarsPerRequest && result.evaluation.dollarsPerHour > 0)) {
-      cheaper.dollarsPerHourCap =
-          std::min(cheaper.dollarsPerHourCap, result.evaluation.dollarsPerHour * (1 - 1e-5));
+      cheaper.dollarsPerHourCap = std::min(cheaper.dollarsPerHourCap, result.evaluation.dollarsPerHour * (1 - 1e-5));
       cheaper.objective = Objective::Latency, cheaper.latencyAgent = int(index);
       cheaper.previous.clear();
       SolveResult other = Solver(cheaper, options).run();

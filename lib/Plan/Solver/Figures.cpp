@@ -18,8 +18,10 @@ Bill &Bill::operator+=(const Bill &other) {
 }
 
 Bill Bill::scaled(double factor) const {
-  return {dollarsPerHour * factor,    watts * factor,            gramsPerHour * factor,   peakWatts * factor,
-          dollarsPerRequest * factor, joulesPerRequest * factor, gramsPerRequest * factor};
+  return {dollarsPerHour * factor,    watts * factor,
+          gramsPerHour * factor,      peakWatts * factor,
+          dollarsPerRequest * factor, joulesPerRequest * factor,
+          gramsPerRequest * factor};
 }
 
 double Bill::of(Objective objective) const {
@@ -138,9 +140,10 @@ Bill Figures::bill(int piece, const Choice &choice, const Stage &stage, int64_t 
   double held = pool.wholeNodes ? 0 : devices;
   double spread = pool.busyWatts - pool.idleWatts;
   double perRequest = workPerRequest[piece], perSecond = loads[piece].perSecond * loads[piece].meanScale;
-  Bill bill = billOf(held * pool.dollarsPerDeviceHour + perSecond * 3600 * choice.dollarsPerExecution,
-                     held * pool.idleWatts + devices * spread * stage.utilization + perSecond * choice.joulesPerExecution,
-                     pool.gramsPerKilowattHour);
+  Bill bill =
+      billOf(held * pool.dollarsPerDeviceHour + perSecond * 3600 * choice.dollarsPerExecution,
+             held * pool.idleWatts + devices * spread * stage.utilization + perSecond * choice.joulesPerExecution,
+             pool.gramsPerKilowattHour);
   if (requestsPerSecond <= 0) {
     bill.dollarsPerRequest = perRequest * choice.dollarsPerExecution;
     bill.joulesPerRequest = perRequest * choice.joulesPerExecution;

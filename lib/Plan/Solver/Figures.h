@@ -39,10 +39,10 @@ public:
   std::vector<double> latencyWeights;  ///< of each agent in the objective if that is latency
   std::vector<double> weights;         ///< share of each agent in all requests; equal shares if no rate is given
   double requestsPerSecond = 0;
-  std::vector<Load> loads;             ///< by piece
-  std::vector<double> workPerRequest;  ///< by piece: scaled executions in a mean request
+  std::vector<Load> loads;                                     ///< by piece
+  std::vector<double> workPerRequest;                          ///< by piece: scaled executions in a mean request
   std::vector<double> transfersPerRequest, transfersPerSecond; ///< by edge
-  std::vector<double> tokenMsLimits;   ///< by piece: the strictest of the agents that run it
+  std::vector<double> tokenMsLimits;                           ///< by piece: the strictest of the agents that run it
 
   /// Devices of a replica, as counted in its pool.
   int64_t footprint(const Choice &choice) const;
@@ -56,7 +56,7 @@ public:
 
 private:
   Bill billOf(double dollarsPerHour, double watts, double gramsPerKilowattHour) const;
-  std::vector<int> linkOf; ///< by (from pool, to pool)
+  std::vector<int> linkOf;                                                  ///< by (from pool, to pool)
   std::vector<std::vector<std::pair<std::pair<int, int>, int>>> exceptions; ///< by edge, sorted: (choices, position)
 };
 

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Why there is no plan: a minimal set of constraints by the deletion filter (Chinneck and Dravnieks, 1991), each step of
-// which is a proof by the solver, and what would relax each.
+// Why there is no plan: a minimal set of constraints by the deletion filter (Chinneck and Dravnieks, 1991), each step
+// of which is a proof by the solver, and what would relax each.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,7 +28,8 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
   };
   // What people change last is asked about last: the filter drops what it can in this order.
   for (auto [index, pool] : enumerate(p.pools))
-    add(Kind::PoolDevices, int(index), double(pool.devices), formatv("pool '{0}' has {1} devices", pool.name, pool.devices));
+    add(Kind::PoolDevices, int(index), double(pool.devices),
+        formatv("pool '{0}' has {1} devices", pool.name, pool.devices));
   for (auto [index, link] : enumerate(p.links))
     add(Kind::LinkBandwidth, int(index), link.gigabytesPerSecond,
         formatv("link '{0}' has {1:f3} GB/s", link.name, link.gigabytesPerSecond));
@@ -49,7 +50,8 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
       add(Kind::Apart, int(index), 0, formatv("'{0}' and others must not share a pool", p.pieces[group[0]].name));
   for (auto [index, piece] : enumerate(p.pieces)) {
     if (piece.pinnedPool)
-      add(Kind::Pin, int(index), 0, formatv("'{0}' is pinned to pool '{1}'", piece.name, p.pools[*piece.pinnedPool].name));
+      add(Kind::Pin, int(index), 0,
+          formatv("'{0}' is pinned to pool '{1}'", piece.name, p.pools[*piece.pinnedPool].name));
     else if (piece.pinnedLabel)
       add(Kind::Pin, int(index), 0, formatv("'{0}' is pinned to '{1}'", piece.name, *piece.pinnedLabel));
   }
@@ -127,7 +129,8 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
 }
 
 /// A plan that holds everything, if there is one; nothing if that stays open.
-static std::optional<bool> isPossible(const PlacementProblem &p, const SolveOptions &options, Evaluation *found = nullptr) {
+static std::optional<bool> isPossible(const PlacementProblem &p, const SolveOptions &options,
+                                      Evaluation *found = nullptr) {
   SolveOptions quick = options;
   quick.relativeGap = 1e9;
   quick.exportLp.clear();
@@ -189,9 +192,9 @@ static std::optional<double> smallestBound(const PlacementProblem &problem, cons
   if (conflict.kind == Kind::LinkBandwidth)
     high = std::max(high, 1e6); // times depend on it too
   while (whole ? high - low > 1 : high - low > 1e-4 * high) {
-    double middle = whole ? std::floor((low + high) / 2) : conflict.kind == Kind::LinkBandwidth && high > 4 * low
-                                                              ? std::sqrt(low * high)
-                                                              : (low + high) / 2;
+    double middle = whole                                                    ? std::floor((low + high) / 2)
+                    : conflict.kind == Kind::LinkBandwidth && high > 4 * low ? std::sqrt(low * high)
+                                                                             : (low + high) / 2;
     PlacementProblem tried = problem;
     setBound(tried, conflict, middle);
     if (isPossible(tried, options, &found).value_or(false))

@@ -69,6 +69,7 @@ Lagrangian::Lagrangian(const Program &program) : program(program) {
       if (!row.optionTerms.empty() || !row.pairTerms.empty())
         addRow(std::move(row));
     }
+  resourceRows = rows.size();
 }
 
 void Lagrangian::addRow(Row row) {
@@ -80,9 +81,8 @@ void Lagrangian::addRow(Row row) {
         scale = std::max(scale, std::abs(factor));
   scales.push_back(scale > 0 ? scale : 1);
   // A latency variable is free above zero: the prices of its rows must sum to its weight in the objective.
-  bool firstOfLatency = row.latencyOf >= 0 && llvm::none_of(rows, [&](const Row &other) {
-    return other.latencyOf == row.latencyOf;
-  });
+  bool firstOfLatency =
+      row.latencyOf >= 0 && llvm::none_of(rows, [&](const Row &other) { return other.latencyOf == row.latencyOf; });
   prices.push_back(firstOfLatency ? program.latencyWeights[row.latencyOf] * scales.back() : 0);
   rows.push_back(std::move(row));
 }
@@ -112,6 +112,19 @@ void Lagrangian::price() {
         group = std::min(group, cost);
       }
   }
+}
+
+double Lagrangian::priceResources(std::vector<std::vector<double>> &options, std::vector<std::vector<double>> &pairs) {
+  restoreBest();
+  std::vector<double> all = prices;
+  std::fill(prices.begin() + resourceRows, prices.end(), 0.0);
+  price();
+  options = optionCosts, pairs = pairCosts;
+  prices = all;
+  double offset = 0;
+  for (size_t row = 0; row < resourceRows; ++row)
+    offset += prices[row] * rows[row].upper / scales[row];
+  return offset;
 }
 
 static double leastOf(const std::vector<double> &values) { return *std::min_element(values.begin(), values.end()); }
@@ -183,9 +196,8 @@ Lagrangian::Step Lagrangian::evaluate() {
     auto &all = program.options[piece];
     for (auto [option, cost] : enumerate(optionCosts[piece])) {
       int group = all[option].group;
-      optionRises[piece][option] = program.active[piece][option]
-                                       ? potential[group] - least + cost - groupCosts[piece][group]
-                                       : unlimited;
+      optionRises[piece][option] =
+          program.active[piece][option] ? potential[group] - least + cost - groupCosts[piece][group] : unlimited;
     }
     given = groupCosts[piece];
     for (auto &neighbor : before[piece]) {
@@ -242,7 +254,8 @@ void Lagrangian::move(const Step &step, double target, double agility) {
   }
   double norm = 0;
   for (auto [index, row] : enumerate(rows)) {
-    double latency = row.latencyOf >= 0 && weight[row.latencyOf] > 0 ? weighted[row.latencyOf] / weight[row.latencyOf] : 0;
+    double latency =
+        row.latencyOf >= 0 && weight[row.latencyOf] > 0 ? weighted[row.latencyOf] / weight[row.latencyOf] : 0;
     direction[index] = (activities[index] - latency) / scales[index];
     if (prices[index] <= 0 && direction[index] < 0)
       direction[index] = 0;

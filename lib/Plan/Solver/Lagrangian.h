@@ -37,6 +37,9 @@ public:
   /// How much the bound rises at least if a piece takes an option; valid after evaluate().
   const std::vector<std::vector<double>> &rises() const { return optionRises; }
 
+  /// Costs with only resources priced, at the best prices seen; returns what is taken off for what the resources have.
+  double priceResources(std::vector<std::vector<double>> &options, std::vector<std::vector<double>> &pairs);
+
   std::vector<double> prices;
   void keepBest() { bestPrices = prices; }
   /// Rows that came later get no price.
@@ -54,6 +57,7 @@ private:
 
   const Program &program;
   std::vector<Row> rows;
+  size_t resourceRows = 0;
   std::vector<double> scales; ///< rows are divided by these
   std::vector<double> bestPrices;
   std::vector<int> order, position; ///< of pieces

@@ -73,9 +73,8 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
   std::vector<int> position(network.vertices);
   for (auto [index, vertex] : llvm::enumerate(network.order))
     position[vertex] = int(index);
-  llvm::stable_sort(network.arcs, [&](const Network::Arc &a, const Network::Arc &b) {
-    return position[a.from] < position[b.from];
-  });
+  llvm::stable_sort(network.arcs,
+                    [&](const Network::Arc &a, const Network::Arc &b) { return position[a.from] < position[b.from]; });
   return network;
 }
 
@@ -352,7 +351,8 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
     Distribution result;
     switch (region.kind) {
     case Kind::Leaf:
-      result = leaf(index, later, toFirst ? LeafPart::WaitAndFirst : LeafPart::Whole).shifted(largestEdge(region.entryEdges));
+      result = leaf(index, later, toFirst ? LeafPart::WaitAndFirst : LeafPart::Whole)
+                   .shifted(largestEdge(region.entryEdges));
       break;
     case Kind::Dag: {
       const Network &net = network(index, toFirst);

@@ -25,7 +25,7 @@ struct Network {
     int arc = -1;   ///< position among the region's arcs: whose edges it carries
   };
   int vertices = 0, source = 0, sink = 0;
-  std::vector<Arc> arcs; ///< from lower to higher order of `order`
+  std::vector<Arc> arcs;  ///< from lower to higher order of `order`
   std::vector<int> order; ///< vertices, topologically
 };
 

@@ -36,7 +36,9 @@ static void writeLp(const MixedIntegerProgram &program, StringRef path) {
     for (auto &entry : row.entries)
       term(entry.factor, entry.column);
     bool equal = row.lower == row.upper;
-    out << (equal ? " = " : row.upper < INFINITY ? " <= " : " >= ")
+    out << (equal                  ? " = "
+            : row.upper < INFINITY ? " <= "
+                                   : " >= ")
         << formatv("{0:e15}\n", row.upper < INFINITY ? row.upper : row.lower);
   }
   out << "Bounds\n";
@@ -112,8 +114,8 @@ MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double 
     Cbc_setMIPStartI(model, int(start.size()), indices.data(), start.data());
   }
   Cbc_solve(model);
-  bool optimal = Cbc_isProvenOptimal(model), infeasible = Cbc_isProvenInfeasible(model) ||
-                                                          Cbc_isInitialSolveProvenPrimalInfeasible(model);
+  bool optimal = Cbc_isProvenOptimal(model),
+       infeasible = Cbc_isProvenInfeasible(model) || Cbc_isInitialSolveProvenPrimalInfeasible(model);
   const double *best = Cbc_bestSolution(model);
   if (best) {
     result.found = true;

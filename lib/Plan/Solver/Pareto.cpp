@@ -14,7 +14,8 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points, const SolveOptions &options) {
+Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points,
+                                               const SolveOptions &options) {
   if (Error error = problem.validate())
     return std::move(error);
   if (points < 1)
@@ -24,7 +25,8 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
     rate += agent.requestsPerSecond;
   bool single = problem.agents.size() == 1;
   if (!single && rate <= 0)
-    return createStringError("a front over several agents needs their requests per second: latencies are weighed by them");
+    return createStringError(
+        "a front over several agents needs their requests per second: latencies are weighed by them");
   SolveOptions own = options;
   own.exportLp.clear();
   own.timeLimitSeconds = options.timeLimitSeconds / (2 * points + 2);
@@ -89,8 +91,8 @@ Expected<PlacementProblem> withoutDevices(const PlacementProblem &problem, const
     if (pool < 0 || pool >= int(problem.pools.size()))
       return createStringError(formatv("pool {0} does not exist (there are {1})", pool, problem.pools.size()));
     if (devices < 0 || devices > changed.pools[pool].devices)
-      return createStringError(formatv("pool '{0}' cannot lose {1} devices, it has {2}", problem.pools[pool].name, devices,
-                                       changed.pools[pool].devices));
+      return createStringError(formatv("pool '{0}' cannot lose {1} devices, it has {2}", problem.pools[pool].name,
+                                       devices, changed.pools[pool].devices));
     changed.pools[pool].devices -= devices;
   }
   changed.previous = previous;

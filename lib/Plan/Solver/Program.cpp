@@ -62,7 +62,8 @@ bool noSlower(const Stage &a, const Stage &b, bool spreads) {
   // A stage with nothing after its first output spreads that instead.
   if (spreads && (a.restMs > 0) != (b.restMs > 0))
     return false;
-  return a.waitProbability <= b.waitProbability && a.waitIfPositiveMs * a.waitProbability <= b.waitIfPositiveMs * b.waitProbability &&
+  return a.waitProbability <= b.waitProbability &&
+         a.waitIfPositiveMs * a.waitProbability <= b.waitIfPositiveMs * b.waitProbability &&
          (a.waitProbability == 0 || a.waitIfPositiveMs <= b.waitIfPositiveMs) && a.firstMs <= b.firstMs &&
          a.restMs <= b.restMs;
 }
@@ -228,7 +229,8 @@ void Program::buildPairs() {
     for (int a = 0; a < pair.fromGroups; ++a)
       for (int b = 0; b < pair.toGroups; ++b) {
         int first = representative[pair.from][a], second = representative[pair.to][b];
-        Transfer transfer = swapped ? figures.transfer(edgeIndex, second, first) : figures.transfer(edgeIndex, first, second);
+        Transfer transfer =
+            swapped ? figures.transfer(edgeIndex, second, first) : figures.transfer(edgeIndex, first, second);
         size_t at = size_t(a) * pair.toGroups + b;
         times.ms[at] = transfer.ms;
         pair.cost[at] += transfer.forbidden ? unlimited : figures.bill(edgeIndex, transfer).of(problem.objective);
@@ -404,9 +406,7 @@ double Program::latency(const LatencyCheck &check, ArrayRef<int> assignment, Pat
   auto optionOf = [&](int piece) -> const Option & { return options[piece][assignment[piece]]; };
   return figures.latencies[check.agent].linear(
       check.measure, check.scenario,
-      [&](int region, bool later) {
-        return leafTime(check, region, later, optionOf(agent.regions[region].piece));
-      },
+      [&](int region, bool later) { return leafTime(check, region, later, optionOf(agent.regions[region].piece)); },
       [&](int edge) {
         return edgeMs(edge, optionOf(problem.edges[edge].from).group, optionOf(problem.edges[edge].to).group);
       },
@@ -425,7 +425,8 @@ Row Program::rowOf(const LatencyCheck &check, const PathTerms &terms) const {
     factors.resize(options[piece].size());
     for (auto [factor, option] : zip(factors, options[piece])) {
       LeafTime time = leafTime(check, leaf.region, leaf.later, option);
-      factor += leaf.factors.waitMs * time.waitMs + leaf.factors.firstMs * time.firstMs + leaf.factors.restMs * time.restMs;
+      factor +=
+          leaf.factors.waitMs * time.waitMs + leaf.factors.firstMs * time.firstMs + leaf.factors.restMs * time.restMs;
     }
   }
   for (auto [edge, factor] : terms.edges) {
@@ -461,7 +462,9 @@ Row Program::rowOf(const Resource &resource, bool relaxed) const {
     row.name = "bandwidth_" + problem.links[resource.index].name;
     break;
   default:
-    row.name = resource.kind == Conflict::Kind::Dollars ? "budget" : resource.kind == Conflict::Kind::Watts ? "power" : "carbon";
+    row.name = resource.kind == Conflict::Kind::Dollars ? "budget"
+               : resource.kind == Conflict::Kind::Watts ? "power"
+                                                        : "carbon";
   }
   row.upper = resource.limit;
   for (auto [piece, all] : enumerate(options)) {

@@ -42,7 +42,7 @@ struct Resource {
 struct Pair {
   int from, to;
   int fromGroups, toGroups;
-  std::vector<double> cost; ///< infinity: excluded
+  std::vector<double> cost;                              ///< infinity: excluded
   std::vector<std::pair<int, std::vector<double>>> uses; ///< (resource, amounts)
 };
 
@@ -69,9 +69,9 @@ struct LatencyCheck {
   int agent;
   Measure measure;
   Scenario scenario;
-  double limit;           ///< infinity where the time is only part of the objective
-  bool nominal;           ///< leaves take their means; else their least times
-  int quantileLeaf = -1;  ///< region of the leaf that takes its quantile at the agent's percentile
+  double limit;          ///< infinity where the time is only part of the objective
+  bool nominal;          ///< leaves take their means; else their least times
+  int quantileLeaf = -1; ///< region of the leaf that takes its quantile at the agent's percentile
   bool inObjective = false;
 };
 

@@ -32,6 +32,9 @@ private:
   void heuristic();
   void bound();
   void milp();
+  /// Agents that share no piece meet only in resources. With these priced each is solved exactly, which gives a better
+  /// bound than the linear relaxation; with all others held, each is improved exactly.
+  void solveComponents();
   /// Evaluates a plan and keeps it if it holds everything and is the best so far.
   bool offer(llvm::ArrayRef<int> assignment);
   /// Rows that an assignment violates, added; false if there are none.
@@ -43,6 +46,17 @@ private:
   double percentileOf(int agent, Measure measure, llvm::ArrayRef<Stage> stages, llvm::ArrayRef<double> edgeMs) const;
   MixedIntegerProgram build(std::vector<std::vector<int>> &optionColumns, std::vector<std::vector<int>> &pairColumns,
                             std::vector<int> &nodeColumns, std::vector<int> &latencyColumns) const;
+  /// One component with priced costs, without resources.
+  MixedIntegerProgram buildComponent(const std::vector<uint8_t> &inside,
+                                     const std::vector<std::vector<double>> &optionCosts,
+                                     const std::vector<std::vector<double>> &pairCosts,
+                                     std::vector<std::vector<int>> &optionColumns) const;
+  /// The options that a solution takes; empty if it is none.
+  std::vector<int> assignmentOf(const MixedIntegerResult &result,
+                                const std::vector<std::vector<int>> &optionColumns) const;
+  std::vector<double> startOf(const MixedIntegerProgram &milp, const std::vector<std::vector<int>> &optionColumns,
+                              const std::vector<std::vector<int>> &pairColumns, const std::vector<int> &nodeColumns,
+                              const std::vector<int> &latencyColumns) const;
   double gap() const;
   SolveResult finish();
 

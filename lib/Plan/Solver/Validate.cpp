@@ -111,7 +111,8 @@ private:
     else if (!std::isfinite(value))
       fail(name + " is infinite");
     else
-      fail(formatv("{0} is {1}, more than any real one has ({2}){3}{4}", name, value, most, hint.empty() ? "" : ": ", hint));
+      fail(formatv("{0} is {1}, more than any real one has ({2}){3}{4}", name, value, most, hint.empty() ? "" : ": ",
+                   hint));
     return false;
   }
 
@@ -148,7 +149,8 @@ private:
         fail(formatv("{0}: {1} devices in a node, at least 1 is needed", owner, pool.devicesPerNode));
       figure(owner, "devices", double(pool.devices), 0, 1e7, "");
       figure(owner, "devices in a node", double(pool.devicesPerNode), 0, 1e5, "");
-      figure(owner, "dollars per device-hour", pool.dollarsPerDeviceHour, 0, 1e4, "is it of the whole fleet, or of a year?");
+      figure(owner, "dollars per device-hour", pool.dollarsPerDeviceHour, 0, 1e4,
+             "is it of the whole fleet, or of a year?");
       figure(owner, "idle watts", pool.idleWatts, 0, 1e5, "is it in milliwatts?");
       figure(owner, "busy watts", pool.busyWatts, 0, 1e5, "is it in milliwatts?");
       figure(owner, "grams of CO2 per kWh", pool.gramsPerKilowattHour, 0, 1e4, "is it per MWh?");
@@ -184,8 +186,8 @@ private:
 
   void shape(const std::string &owner, const Shape &shape) {
     if (shape.kind == Shape::Kind::Lognormal && !(shape.p95OverMean >= 1 && shape.p95OverMean <= 3.86))
-      fail(formatv("{0}: its 95th percentile is {1} times its mean; between 1 and 3.86 is possible for a lognormal", owner,
-                   shape.p95OverMean));
+      fail(formatv("{0}: its 95th percentile is {1} times its mean; between 1 and 3.86 is possible for a lognormal",
+                   owner, shape.p95OverMean));
     if (shape.kind != Shape::Kind::Atoms)
       return;
     double sum = 0, mean = 0;
@@ -205,8 +207,9 @@ private:
     for (auto &piece : problem.pieces) {
       std::string owner = "piece '" + piece.name + "'" + (piece.location.empty() ? "" : " (" + piece.location + ")");
       if (piece.menu.empty())
-        fail(owner + " fits nowhere: its menu is empty; allow another precision, more devices in a replica, or add a pool "
-                     "with more memory");
+        fail(owner +
+             " fits nowhere: its menu is empty; allow another precision, more devices in a replica, or add a pool "
+             "with more memory");
       shape(owner, piece.shape);
       if (piece.extraReplicas < 0)
         fail(formatv("{0}: {1} extra replicas", owner, piece.extraReplicas));
@@ -324,9 +327,10 @@ private:
             fail(here + ": a dag without children");
           for (auto &arc : region.arcs) {
             if (arc.from < 0 || arc.to <= arc.from || arc.to >= int(region.children.size()))
-              fail(formatv("{0}: an arc leads from child {1} to {2}; children are listed before those that need them, and "
-                           "cycles belong into a loop",
-                           here, arc.from, arc.to));
+              fail(formatv(
+                  "{0}: an arc leads from child {1} to {2}; children are listed before those that need them, and "
+                  "cycles belong into a loop",
+                  here, arc.from, arc.to));
             edgeList(here, arc.edges);
           }
           break;
