@@ -110,7 +110,7 @@ SPLITWISE_DECODE_PRIORS = DECODE_PRIORS | {
     "collective_factor": (1, 0),
     "interference": (1, 0),
     "sequence_us": (100, 1.0),
-    "blend": (2.5, 0.5),
+    "blend": (3, 0.5),
     "one_phase_factor": (1, 0),
     "slow_build_factor": (1, 0),
     "blackwell_bandwidth": (1, 0),

@@ -154,7 +154,8 @@ struct StepTime {
   double totalMs = 0;
 };
 
-/// Cost of one deployment.
+/// Cost of one deployment. A batch, number of prompts or of workers below 1 counts as 1, tokens below 0 (and what is
+/// not a number) as 0.
 class ServingCost {
 public:
   /// Errors: a figure that the catalogue lacks, degrees that do not divide the model, a device without efficiencies.

@@ -204,6 +204,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   const ModelShape &shape = *what.shape;
   const ParallelDegrees &degrees = what.degrees;
   int engine = int(what.engine);
+  context = std::max(0.0, context);
   // A pipeline's stages work on shares of the batch in turn; a token passes them all.
   double together = std::max(1.0, batch / degrees.pipeline);
   // A speculative step checks one drafted token a sequence beside the next one.
@@ -290,11 +291,12 @@ static double busyUs(const ServingCost &cost, const ServingFigures &f, double pr
 
 StepTime ServingCost::sharedStep(double batch, double prompt, double output, bool burst,
                                  const ServingFigures &f) const {
-  StepTime time = decodeStep(batch, prompt + output / 2, f);
+  prompt = std::max(0.0, prompt);
+  StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
   double promptUs = busyUs(*this, f, prompt, productUsPerToken, sixteenBitFlopsPerUs,
                            transferUsPerToken(f.linkEfficiency, f.allToAllFactor), group, isBlackwell);
   double imbalance = what.degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
-  double promptsPerStep = std::max(batch - 1, 0.0) / std::max(output, 1.0) * (burst ? 0.5 : 1);
+  double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
   time.interferenceMs = promptsPerStep * promptUs * f.interference[int(what.engine)] * imbalance * 1e-3;
   time.totalMs += time.interferenceMs;
   return time;
@@ -311,6 +313,8 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
                                  const ServingFigures &f) const {
   const ModelShape &shape = *what.shape;
   int engine = int(what.engine);
+  prompt = std::max(0.0, prompt);
+  prompts = std::max(1.0, prompts);
   double tokens = prompt * prompts;
   double layersUs = f.firstLayerUs * shape.layers + f.firstExpertLayerUs * shape.expertLayers;
   for (const AttentionLayers &layers : shape.attention) {
@@ -334,7 +338,7 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
   double longer = 1 + f.firstLongSlowdown * lengthRatio * lengthRatio / (1 + lengthRatio * lengthRatio);
   double capped = what.powerCapped ? f.firstPowerCapFactor : 1;
   double ownUs = (layersUs + (blended(streamUs, productUs, 4) + scoreUs + transferUs) * longer) * capped;
-  double others = std::max(concurrency - 1, 0.0) / std::max(workers, 1.0);
+  double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers);
   double waitUs = ownUs * others * (burst ? 0.5 : f.firstWait);
   double overheadUs = f.firstOverheadUs * f.firstOverheadFactor[engine];
   StepTime time;
@@ -369,5 +373,5 @@ Expected<double> ServingCost::largestBatch(double context) const {
         "{0} on {1}: weights take {2:F1} GB a device, {3:F1} of {4:F0} GB are usable; use more devices "
         "(now {5}) or fewer bits",
         what.shape->name, what.device->name, weightBytes * 1e-9, usable * 1e-9, *memory, what.degrees.devices()));
-  return (usable - weightBytes) / cacheBytesPerDevice(std::max(context, 1.0)) * what.degrees.attentionData;
+  return (usable - weightBytes) / cacheBytesPerDevice(std::max(1.0, context)) * what.degrees.attentionData;
 }

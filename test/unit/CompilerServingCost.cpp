@@ -133,6 +133,50 @@ TEST(ServingCost, sharedPoolsCarryPrompts) {
   EXPECT_NEAR(cost.prefillBusyMs(1024), cost.deployment().shape->prefillFlops(1024) / 989e12 * 1e3, 1e-6);
 }
 
+TEST(ServingCost, firstTokensTakeLayersAndProducts) {
+  ServingEfficiency first = figures({{"first.overhead_us", 10000},
+                                     {"first.overhead_factor.sglang", 2},
+                                     {"first.layer_us", 100},
+                                     {"first.wait", 0.25},
+                                     {"first.one_phase_us", 5000},
+                                     {"first.power_cap_factor", 1.5}});
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  deployment.engine = ServingEngine::SGLang;
+  ServingCost cost = create(deployment, &first);
+  // 4096 tokens are bound by products, to which streaming adds 4e-7 of them in the 4-norm; 32 layers take 3.2 ms.
+  double own = cost.deployment().shape->prefillFlops(4096) / 989e12 * 1e3 + 3.2;
+  EXPECT_NEAR(cost.firstToken(4096).totalMs, 20 + own, 0.01);
+  // Each of three others adds a quarter; over three workers a third of that; a burst half of each.
+  EXPECT_NEAR(cost.firstToken(4096, 1, 4).totalMs, 20 + own * 1.75, 0.01);
+  EXPECT_NEAR(cost.firstToken(4096, 1, 4, 3).totalMs, 20 + own * 1.25, 0.01);
+  EXPECT_NEAR(cost.firstToken(4096, 1, 4, 1, true).totalMs, 20 + own * 2.5, 0.01);
+  // Two prompts together: twice the products, the same layers.
+  EXPECT_NEAR(cost.firstToken(4096, 2).totalMs, 20 + (own - 3.2) * 2 + 3.2, 0.01);
+  deployment.onePhase = deployment.powerCapped = true;
+  EXPECT_NEAR(create(deployment, &first).firstToken(4096).totalMs, 20 + own * 1.5 + 5, 0.01);
+  // Long prompts: 1 + slowdown · t²/(t² + tokens²), half of the slowdown at `tokens`.
+  ServingEfficiency slower = figures({{"first.long_slowdown", 0.6}, {"first.long_tokens", 4096}});
+  deployment.onePhase = deployment.powerCapped = false;
+  EXPECT_NEAR(create(deployment, &slower).firstToken(4096).totalMs, (own - 3.2) * 1.3, 0.01);
+}
+
+TEST(ServingCost, poolsOfOnePhaseHaveAFactor) {
+  ServingEfficiency apart = figures({{"one_phase_factor", 0.9}});
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  double both = create(deployment, &apart).decodeStep(4, 1000).totalMs;
+  deployment.onePhase = true;
+  EXPECT_NEAR(create(deployment, &apart).decodeStep(4, 1000).totalMs, both * 0.9, 1e-9);
+}
+
+TEST(ServingCost, expertsUnderAttentionDataAreDispatched) {
+  ServingEfficiency bare = figures();
+  StepTime step =
+      create(deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {1, 8, 8, 1}), &bare).decodeStep(64, 1000);
+  // 8 tokens a rank of 7168 numbers, 1 byte there and 2 back, to 8·(1 − (7/8)^8) devices, in 58 layers.
+  double copies = 8 * (1 - std::pow(7.0 / 8, 8));
+  EXPECT_NEAR(step.collectiveTransferMs, 8 * 7168 * 3.0 * copies * 58 / 450e9 * 1e3, 1e-6);
+}
+
 TEST(ServingCost, draftedTokensShareAStep) {
   ServingEfficiency bare = figures();
   Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
@@ -181,6 +225,18 @@ TEST(ServingCost, moreLoadIsNeverFaster) {
     EXPECT_GT(cost.firstToken(8000).totalMs, cost.firstToken(1000).totalMs) << model.str();
     EXPECT_GE(cost.firstToken(1000, 1, 8).totalMs, cost.firstToken(1000).totalMs) << model.str();
   }
+}
+
+TEST(ServingCost, absurdLoadsGiveFiniteTimes) {
+  ServingCost cost = create(deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {8, 1, 8, 1}));
+  for (double load : {double(NAN), -5.0, 0.0})
+    for (double tokens : {double(NAN), -1.0, 0.0, 1e7}) {
+      EXPECT_TRUE(std::isfinite(cost.decodeStep(load, tokens).totalMs)) << load << " " << tokens;
+      EXPECT_TRUE(std::isfinite(cost.firstToken(tokens, load, load, load).totalMs)) << load << " " << tokens;
+      EXPECT_TRUE(std::isfinite(cost.sharedStep(load, tokens, load).totalMs)) << load << " " << tokens;
+      EXPECT_GT(cost.decodeStep(load, tokens).totalMs, 0);
+    }
+  EXPECT_EQ(cost.decodeStep(0, 100).totalMs, cost.decodeStep(1, 100).totalMs);
 }
 
 TEST(ServingCost, refusesWhatHasNoFigure) {
