@@ -117,9 +117,9 @@ struct Task {
   bool answers = false; ///< Decode: its text leaves the graph; promises of first and next tokens are of these
 
   bool background = false; ///< Write: neither the answer nor another task waits for it
-  double executions = 1;  ///< expected, for a request
-  double probability = 1; ///< of at least one, for a request
-  int64_t topK = 0;       ///< Search
+  double executions = 1;   ///< expected, for a request
+  double probability = 1;  ///< of at least one, for a request
+  int64_t topK = 0;        ///< Search
 
   std::optional<Place> place;
   std::string together, apart; ///< groups that share a pool, or share none; pieces of one user's task are never apart
@@ -133,8 +133,8 @@ struct Edge {
   int from = -1; ///< a task, or -1: the request
   int to = -1;   ///< a task, or -1: the answer
   Flow flow = Flow::Text;
-  /// What one execution of `from` gives; of a cache the tokens of the prompt. Behind a loop or a map the values of all its
-  /// executions flow: from.executions / to.executions of them for one execution of `to`.
+  /// What one execution of `from` gives; of a cache the tokens of the prompt. Behind a loop or a map the values of all
+  /// its executions flow: from.executions / to.executions of them for one execution of `to`.
   Quantity amount;
   /// Mean bytes of that; unset of caches whose model has no `kvBytesPerToken` and of features, which a shape's hidden
   /// size decides. Text is 4 bytes a token, an image 3 a pixel, sound 32,000 a second (16 bits at 16 kHz), video

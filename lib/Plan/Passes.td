@@ -60,7 +60,8 @@ def PlanExpectedWork : PlanPass<"plan-expected-work"> {
 
     **Executions.** Around a task, from the inside out, a case of probability p multiplies the expected executions by p,
     a loop by E[N], a map by E[W]. The probability of at least one execution becomes p times what it was; in a loop
-    1 - sum over n of P(N = n) (1 - x)^n; in a map 1 - E[(1 - x)^W].
+    1 - sum over n of P(N = n) (1 - x)^n; in a map 1 - E[(1 - x)^W]. What is chosen in one run says nothing of the next,
+    nor of how many there are.
 
     **Runs of a loop.** Known are a mean and a bound. Of all distributions that have them the one of the largest entropy
     is taken: P(n) proportional to r^n, a loop that goes on with a fixed probability, cut off at the bound.

@@ -15,6 +15,9 @@ function or as the node's metadata:
 Keys of the state are the values that flow: a node reads those in `reads` (all that are there, if it is not said) and
 writes those in `writes` (all that have a reducer, if there are some, otherwise all). A key with a reducer grows by what
 is written; another one is replaced. A node waits for the nodes before it by what it reads of them.
+
+How often a loop runs and which case is taken in a run are independent in the graph that comes out: expected executions
+are those of the LangGraph graph, probabilities that a node runs at all may differ where a case ends the loop.
 """
 
 from __future__ import annotations

@@ -158,6 +158,57 @@ def test_branches_in_a_loop(intarsia_opt):
     assert found["easy"][0] == pytest.approx(0.6 / 0.75, rel=1e-4)
 
 
+def entered(node, path):
+    builder = StateGraph(State)
+    builder.add_node("left", node("left"))
+    builder.add_node("right", node("right"))
+    builder.add_conditional_edges(START, path(START), {"left": "left", "right": "right"})
+    builder.add_edge("left", END)
+    builder.add_edge("right", END)
+    return builder
+
+
+def nested(node, path):
+    builder = StateGraph(State)
+    for name in ("outer", "inner", "check", "end"):
+        builder.add_node(name, node(name))
+    builder.add_edge(START, "outer")
+    builder.add_edge("outer", "inner")
+    builder.add_conditional_edges("inner", path("inner"), {"again": "inner", "good": "check"})
+    builder.add_conditional_edges("check", path("check"), {"again": "outer", "good": "end"})
+    builder.add_edge("end", END)
+    return builder
+
+
+def left_early(node, path):
+    builder = StateGraph(State)
+    builder.add_node("first", node("first"))
+    builder.add_node("second", node("second"))
+    builder.add_edge(START, "first")
+    builder.add_conditional_edges("first", path("first"), {"retry": "first", "go": "second", "stop": END})
+    builder.add_conditional_edges("second", path("second"), {"back": "first", "stop": END})
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("make", "choices"),
+    [
+        (entered, {START: {"left": 0.25, "right": 0.75}}),
+        (nested, {"inner": {"again": 0.5, "good": 0.5}, "check": {"again": 0.25, "good": 0.75}}),
+        (left_early, {"first": {"retry": 0.2, "go": 0.5, "stop": 0.3}, "second": {"back": 0.5, "stop": 0.5}}),
+    ],
+)
+def test_shapes_run_as_often_as_langgraph_runs_them(intarsia_opt, make, choices):
+    nodes = ("left", "right", "outer", "inner", "check", "end", "first", "second")
+    specs = {name: langgraph.llm(small, tokens=10, reads=["log"], writes=["log"]) for name in nodes}
+    graph = agent.from_langgraph(make(*annotated(specs, choices)), inputs={"log": agent.text(5)})
+    found, _ = work(intarsia_opt, graph)
+    ran = counting(choices, 3, 500, make)
+    assert found.keys() == ran.keys()
+    for name in ran:
+        assert found[name][0] == pytest.approx(ran[name], rel=0.2), name
+
+
 def forked(node, path):
     builder = StateGraph(State)
     for name in ("start", "left", "right", "end"):
