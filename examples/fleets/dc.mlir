@@ -1,3 +1,4 @@
+// Three kinds of device to choose from: H100s at a rental price, Gaudi 3 and L4 at what the catalogue says.
 fleet.system @dc {
   fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
   fleet.device @gaudi3 {catalogue = "intel/gaudi3"}

@@ -118,6 +118,8 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       const Piece &piece = report.problem->pieces[alternative.piece];
       alternatives.push_back(
           json::Object{{"piece", piece.name},
+                       {"pool", alternative.pool ? json::Value(report.problem->pools[*alternative.pool].name)
+                                                 : json::Value(nullptr)},
                        {"choice", alternative.possible
                                       ? json::Value(piece.menu[alternative.placements[alternative.piece].choice].label)
                                       : json::Value(nullptr)},
@@ -130,7 +132,7 @@ void printJson(raw_ostream &out, const PlanReport &report) {
     json::Array conflicts;
     for (const Conflict &conflict : report.conflicts)
       conflicts.push_back(
-          json::Object{{"text", conflict.text},
+          json::Object{{"text", textOf(report, conflict)},
                        {"given", number(conflict.given)},
                        {"would_do", conflict.relaxed ? number(*conflict.relaxed) : json::Value(nullptr)}});
     root["conflicts"] = std::move(conflicts);

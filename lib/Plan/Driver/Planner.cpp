@@ -28,11 +28,15 @@ namespace intarsia {
 using namespace plan;
 
 namespace {
+/// For all questions why not the next best together: each solves the problem again.
+constexpr double explanationSeconds = 10;
+
 enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
 
 class Planner {
 public:
   explicit Planner(const PlannerOptions &options) : options(options), handler(sources, &context) {
+    context.printOpOnDiagnostic(false);
     context.loadDialect<agent::AgentDialect, fleet::FleetDialect>();
     solveOptions.timeLimitSeconds = options.timeLimitSeconds;
     solveOptions.exportLp = options.exportLp;
@@ -171,11 +175,14 @@ private:
     if (!report.result.hasPlan())
       return Error::success();
     if (options.explains) {
-      llvm::Expected<std::vector<Alternative>> why = explainChoices(*report.problem, report.result, false, again);
+      SolveOptions shorter = again;
+      shorter.timeLimitSeconds = std::min(again.timeLimitSeconds, explanationSeconds);
+      llvm::Expected<std::vector<Alternative>> why =
+          explainChoices(*report.problem, report.result, built.fleetPools > 1, shorter);
       if (!why)
         return why.takeError();
       for (Alternative &alternative : *why)
-        if (!built.meanings[alternative.piece].front().outside)
+        if (tellsSomething(alternative))
           report.alternatives.push_back(std::move(alternative));
     }
     if (options.paretoPoints > 0) {
@@ -195,6 +202,22 @@ private:
     return Error::success();
   }
 
+  /// Not about what is outside, nor that another batch of the same pool does as well.
+  bool tellsSomething(const Alternative &alternative) const {
+    const PlacementProblem &problem = *report.problem;
+    int placed = report.result.placements[alternative.piece].choice;
+    const Piece &piece = problem.pieces[alternative.piece];
+    if (built.meanings[alternative.piece][placed].outside)
+      return false;
+    if (alternative.pool)
+      return *alternative.pool < int(built.fleetPools);
+    if (!alternative.possible)
+      return built.fleetPools == 1;
+    double more = alternative.objective - report.result.evaluation.objective;
+    bool samePool = piece.menu[alternative.placements[alternative.piece].choice].pool == piece.menu[placed].pool;
+    return samePool && more > 1e-6 * std::abs(report.result.evaluation.objective);
+  }
+
   Error replan() {
     std::vector<std::pair<int, int64_t>> lost;
     for (StringRef text : options.lost) {
@@ -211,7 +234,7 @@ private:
           found = int(pool);
       }
       if (found < 0)
-        return llvm::createStringError("--without=" + text + ": the fleet has no pool @" + name + ";" +
+        return llvm::createStringError("--without=" + text + ": the fleet has no pool @" + name +
                                        nearestNames(name, names));
       lost.push_back({found, devices});
     }

@@ -63,24 +63,27 @@ static std::vector<std::string> precisionsOf(const DecoderWork &work, const Cata
   return precisions;
 }
 
-/// Takes away what is no better in anything than another choice in the same pool and precision.
-static void prune(Menu &menu) {
+bool noWorse(const Choice &one, const Choice &other) {
   auto perSecond = [](const Choice &choice) {
     return choice.executionsPerSecond.value_or(choice.slots * 1000.0 / choice.milliseconds);
   };
   auto alone = [](const Choice &choice) { return choice.millisecondsAlone.value_or(choice.milliseconds); };
-  auto noWorse = [&](size_t a, size_t b) {
-    const Choice &one = menu.choices[a], &other = menu.choices[b];
-    return one.pool == other.pool && menu.meanings[a].precision == menu.meanings[b].precision &&
-           one.devicesPerReplica <= other.devicesPerReplica && one.milliseconds <= other.milliseconds &&
-           alone(one) <= alone(other) && one.tokenMs <= other.tokenMs && perSecond(one) >= perSecond(other) &&
-           one.firstOutputMs.value_or(one.milliseconds) <= other.firstOutputMs.value_or(other.milliseconds);
+  return one.pool == other.pool && one.devicesPerReplica <= other.devicesPerReplica &&
+         one.milliseconds <= other.milliseconds && alone(one) <= alone(other) && one.tokenMs <= other.tokenMs &&
+         perSecond(one) >= perSecond(other) &&
+         one.firstOutputMs.value_or(one.milliseconds) <= other.firstOutputMs.value_or(other.milliseconds);
+}
+
+/// Takes away what is no better in anything than another choice in the same pool and precision.
+static void prune(Menu &menu) {
+  auto beats = [&](size_t a, size_t b) {
+    return menu.meanings[a].precision == menu.meanings[b].precision && noWorse(menu.choices[a], menu.choices[b]);
   };
   Menu kept;
   for (size_t b = 0; b < menu.choices.size(); ++b) {
     bool dominated = false;
     for (size_t a = 0; a < menu.choices.size() && !dominated; ++a)
-      dominated = a != b && noWorse(a, b) && (!noWorse(b, a) || a < b);
+      dominated = a != b && beats(a, b) && (!beats(b, a) || a < b);
     if (dominated)
       continue;
     kept.choices.push_back(menu.choices[b]);
@@ -252,7 +255,8 @@ private:
         best = &pool;
         bestBytes = pool.device.memoryGB->value * pool.count;
       }
-    std::string text = "model '" + work.model + "' (" + work.shape->name + ") fits nowhere";
+    std::string text = "model '" + work.model + "' (" + work.shape->name + ") " +
+                       (smallestWeights < unlimited ? "fits nowhere" : "has no pool that computes in its precisions");
     if (best && smallestWeights < unlimited)
       text += formatv(": its weights take {0:F1} GB in {1}, and the largest pool @{2} has {3} devices of {4:F0} GB "
                       "({5:F0} GB in all, of which 88 % are for weights and caches); add devices with more memory, or "

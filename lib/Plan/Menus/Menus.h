@@ -78,6 +78,8 @@ struct DecoderWork {
 /// models of experts also get data-parallel attention with experts over all devices; where no tensor degree holds the
 /// weights, nodes are chained as a pipeline. Fails if nothing fits, naming the model, its bytes and the largest pool.
 llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, ServingEngine engine);
+/// Whether a choice is on the same pool and at least as good in all that a plan sees of it.
+bool noWorse(const Choice &one, const Choice &other);
 /// Milliseconds of a prefill after `cachedTokens` that are found: the scores of the new tokens against the cached ones
 /// are those of the whole prompt less those of its two parts.
 double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens);

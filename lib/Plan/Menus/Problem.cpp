@@ -69,6 +69,7 @@ public:
     for (Group &group : groups)
       if (Error error = addPiece(group))
         return std::move(error);
+    dropPrecisions();
     addLinks();
     for (size_t graph = 0; graph < graphs.size(); ++graph)
       addAgent(graph);
@@ -279,7 +280,7 @@ private:
       std::vector<std::string> names;
       for (const FleetPool &candidate : fleet.pools)
         names.push_back(candidate.name);
-      return createStringError(where + ", which fleet.system @" + fleet.name + " does not have;" +
+      return createStringError(where + ", which fleet.system @" + fleet.name + " does not have" +
                                nearestNames(place.pool, names));
     }
     piece.pinnedPool = int(pool - fleet.pools.begin());
@@ -496,6 +497,59 @@ private:
     return rooflineMenu(work, fleet);
   }
 
+  /// A precision goes where another is no worse on each pool for all pieces of the model: fewer bits, mostly. What is
+  /// left must agree between the pieces of a model, which is costly to solve.
+  void dropPrecisions() {
+    std::map<std::string, std::vector<int>> piecesOf;
+    for (const Group &group : groups) {
+      const wf::Task &first = taskOf(group.members.front());
+      if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
+        piecesOf[graphs[group.members.front().graph].models[first.model].name].push_back(group.piece);
+    }
+    for (auto &[model, pieces] : piecesOf) {
+      std::set<std::string> precisions;
+      for (int piece : pieces)
+        for (const ChoiceMeaning &meaning : result.meanings[piece])
+          precisions.insert(meaning.precision);
+      std::set<std::string> kept = precisions;
+      for (const std::string &worse : precisions)
+        for (const std::string &better : kept)
+          if (worse != better && llvm::all_of(pieces, [&](int piece) { return replaces(piece, better, worse); })) {
+            kept.erase(worse);
+            for (int piece : pieces)
+              dropPrecision(piece, worse);
+            break;
+          }
+    }
+  }
+
+  bool replaces(int piece, const std::string &better, const std::string &worse) const {
+    const std::vector<Choice> &menu = result.problem.pieces[piece].menu;
+    const std::vector<ChoiceMeaning> &meanings = result.meanings[piece];
+    for (size_t b = 0; b < menu.size(); ++b) {
+      if (meanings[b].precision != worse)
+        continue;
+      bool found = false;
+      for (size_t a = 0; a < menu.size() && !found; ++a)
+        found = meanings[a].precision == better && noWorse(menu[a], menu[b]);
+      if (!found)
+        return false;
+    }
+    return true;
+  }
+
+  void dropPrecision(int piece, const std::string &precision) {
+    std::vector<Choice> menu;
+    std::vector<ChoiceMeaning> meanings;
+    for (auto [choice, meaning] : llvm::zip(result.problem.pieces[piece].menu, result.meanings[piece]))
+      if (meaning.precision != precision) {
+        menu.push_back(choice);
+        meanings.push_back(meaning);
+      }
+    result.problem.pieces[piece].menu = std::move(menu);
+    result.meanings[piece] = std::move(meanings);
+  }
+
   //===-- Links and edges -------------------------------------------------------------------------------------===//
 
   void addLinks() {
@@ -562,7 +616,8 @@ private:
   }
   static constexpr double bytesOf16 = 2;
 
-  /// A cache is read by the weights that wrote it: those of another precision are another model.
+  /// A cache is read by the weights that wrote it: those of another precision are another model. Left unsaid where it
+  /// cannot happen: exceptions keep the solver from pruning.
   void forbidOtherPrecisions(Edge &flow) {
     for (auto [from, wrote] : llvm::enumerate(result.meanings[flow.from]))
       for (auto [to, reads] : llvm::enumerate(result.meanings[flow.to]))
