@@ -21,15 +21,16 @@ using namespace intarsia;
 
 void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOptions &options) {
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
+  if (options.format != "none") {
+    quantize::QuantizeRoundToNearestOptions rounding;
+    rounding.format = options.format;
+    rounding.activations = options.activations;
+    rounding.parts.assign(options.parts.begin(), options.parts.end());
+    functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
+  }
+  // Of the weights that are blocks still: the others say how their inputs are rounded.
   if (options.activations == 8)
     functions.addPass(quantize::createQuantizeInputsOfBlocks());
-  if (options.format == "none")
-    return;
-  quantize::QuantizeRoundToNearestOptions rounding;
-  rounding.format = options.format;
-  rounding.activations = options.activations;
-  rounding.parts.assign(options.parts.begin(), options.parts.end());
-  functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
 }
 
 namespace {
