@@ -63,14 +63,13 @@ PEERS = {"int4": "Q4_0", "nvfp4": "Q4_0", "int8": "Q8_0"}
 @pytest.mark.parametrize("name", ["int4", "int4-g128", "int6", "int8", "mxfp4", "nvfp4"])
 def test_perplexity_of_rounded_weights(tools, tmp_path, golden, name):
     """PyTorch has the same codes of weights and activations, and computes in float32: the bar is 0.05 %. No more is lost
-    than by llama.cpp at the same bits; of int8, which loses less than that bar, no more than the bar says."""
+    than by llama.cpp at the same bits; of int8, whose loss is less than that bar, PyTorch's figure says so."""
     tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", f"--quantize={name}")
     perplexity = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"])
     assert perplexity == pytest.approx(golden["rounded_perplexity"][name], rel=5e-4)
     if name in PEERS:
-        # Another order of sums moves either figure of int8 by 0.03 %.
-        noise = 5e-4 if name == "int8" else 0
-        assert perplexity <= golden["llama_cpp_perplexity"][PEERS[name]] * (1 + noise)
+        ours = golden["rounded_perplexity"][name] if name == "int8" else perplexity
+        assert ours <= golden["llama_cpp_perplexity"][PEERS[name]]
 
 
 def test_perplexity_with_a_rounded_table(tools, tmp_path, golden):
