@@ -41,8 +41,10 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
   }
   // Unpacked codes are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade
   // Lake, whose first-level cache holds 32 KB, 16 gain 2 (2048 x 5632) to 10 % (5632 x 2048).
-  if (processor.starts_with("skylake") || processor == "cascadelake" || processor == "cooperlake")
+  if (processor == "skylake-avx512" || processor == "cascadelake" || processor == "cooperlake") {
     tiles.codeSteps = 16;
+    tiles.codeBlockBytes = 320 << 10; // 512 rows, as of 64 steps
+  }
   if (!triple.isAArch64() && tiles.lanes == 16)
     tiles.byteDot = has("avx512vnni") ? ByteDot::Vnni : has("avx512bw") ? ByteDot::Maddubs : ByteDot::Plain;
   else if (!triple.isAArch64() && tiles.lanes == 8)
