@@ -20,8 +20,6 @@ AGENTS = sorted((ROOT / "examples" / "agents").glob("*.mlir"))
 FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
 SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
 
-pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL} has not been built")
-
 
 def plan(directory: pathlib.Path, agent: pathlib.Path, *flags: str, code: int = 0) -> dict[str, typing.Any]:
     """Plans an agent on the example fleet and returns its JSON, which is checked against the schema."""
