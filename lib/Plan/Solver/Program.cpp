@@ -68,13 +68,35 @@ bool noSlower(const Stage &a, const Stage &b, bool spreads) {
          a.restMs <= b.restMs;
 }
 
+/// Choices that no edge tells apart, by piece: those of one pool with equal exceptions to the same choices.
+static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &problem) {
+  using Trait = std::tuple<int, bool, int, double, double, double, bool>; // edge, its end, the other choice, figures
+  std::vector<std::vector<std::vector<Trait>>> traits(problem.pieces.size());
+  for (auto [piece, of] : zip(problem.pieces, traits))
+    of.resize(piece.menu.size());
+  for (auto [index, edge] : enumerate(problem.edges))
+    for (auto &e : edge.exceptions) {
+      traits[edge.from][e.fromChoice].push_back(
+          {int(index), true, e.toChoice, e.milliseconds, e.dollars, e.joules, e.forbidden});
+      traits[edge.to][e.toChoice].push_back(
+          {int(index), false, e.fromChoice, e.milliseconds, e.dollars, e.joules, e.forbidden});
+    }
+  std::vector<std::vector<int>> kinds(problem.pieces.size());
+  for (auto [index, piece] : enumerate(problem.pieces)) {
+    std::map<std::pair<int, std::vector<Trait>>, int> known;
+    for (auto [choice, of] : zip(piece.menu, traits[index])) {
+      llvm::sort(of);
+      kinds[index].push_back(known.try_emplace({choice.pool, std::move(of)}, int(known.size())).first->second);
+    }
+  }
+  return kinds;
+}
+
 void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenChoices) {
   options.resize(problem.pieces.size());
   groups.resize(problem.pieces.size());
-  std::vector<bool> hasExceptions(problem.pieces.size()), timed(problem.pieces.size());
-  for (auto &edge : problem.edges)
-    if (!edge.exceptions.empty())
-      hasExceptions[edge.from] = hasExceptions[edge.to] = true;
+  std::vector<bool> timed(problem.pieces.size());
+  std::vector<std::vector<int>> kinds = kindsOfChoices(problem);
   for (auto &agent : problem.agents)
     if (agent.level.endToEndMs != unlimited || agent.level.firstOutputMs != unlimited ||
         problem.objective == Objective::Latency)
@@ -106,9 +128,7 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
         if (!problem.previous.empty() && problem.previous[index].choice >= 0 &&
             problem.previous[index].choice != int(choiceIndex))
           option.cost += problem.moveCost;
-        // With exceptions each choice is its own group; groups of one pool otherwise.
-        int key = hasExceptions[index] ? -1 - int(choiceIndex) : choice.pool;
-        option.group = groupOf.try_emplace(key, int(groupOf.size())).first->second;
+        option.group = groupOf.try_emplace(kinds[index][choiceIndex], int(groupOf.size())).first->second;
         for (auto [resourceIndex, resource] : enumerate(resources)) {
           double amount = resource.kind == Conflict::Kind::PoolDevices
                               ? (resource.index == choice.pool ? option.devices : 0.0)
