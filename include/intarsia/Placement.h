@@ -252,9 +252,10 @@ struct SolveResult {
   double gap = unlimited; ///< (objective - bound) / objective
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
-    int milpSolves = 0, percentileCuts = 0, latencyRows = 0;
-    double heuristicObjective = unlimited, lagrangianBound = -unlimited;
-    double heuristicSeconds = 0, boundSeconds = 0, componentSeconds = 0, milpSeconds = 0, seconds = 0;
+    int nodes = 0, milpSolves = 0, percentileCuts = 0, latencyRows = 0;
+    double heuristicObjective = unlimited, lagrangianBound = -unlimited, rootBound = -unlimited;
+    double heuristicSeconds = 0, boundSeconds = 0, rootSeconds = 0, branchAndPriceSeconds = 0, milpSeconds = 0,
+           seconds = 0;
   } statistics;
   bool hasPlan() const { return status == Status::Optimal || status == Status::TimeLimit; }
 };

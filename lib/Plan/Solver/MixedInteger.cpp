@@ -15,8 +15,10 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+constexpr double secondsToPreprocess = 2;
+
 /// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.
-static void writeLp(const MixedIntegerProgram &program, StringRef path) {
+void writeLp(const MixedIntegerProgram &program, StringRef path) {
   std::error_code error;
   raw_fd_ostream out(path, error);
   if (error)
@@ -56,9 +58,7 @@ static void writeLp(const MixedIntegerProgram &program, StringRef path) {
 }
 
 MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
-                                     const std::vector<double> &start, StringRef exportLp) {
-  if (!exportLp.empty())
-    writeLp(program, exportLp);
+                                     const std::vector<double> &start) {
   MixedIntegerResult result;
   // Dollars per request may be 1e-6: tolerances are absolute, so costs and rows are brought to the size of one.
   double largestCost = 0;
@@ -107,6 +107,9 @@ MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double 
   Cbc_setParameter(model, "timeMode", "elapsed");
   set("sec", std::max(0.05, timeLimitSeconds));
   set("ratio", relativeGap);
+  // CBC 2.10.8 crashes where its time ends while it preprocesses.
+  if (timeLimitSeconds < secondsToPreprocess)
+    Cbc_setParameter(model, "preprocess", "off");
   if (!start.empty()) {
     std::vector<int> indices(start.size());
     for (size_t i = 0; i < start.size(); ++i)

@@ -51,9 +51,10 @@ struct MixedIntegerResult {
 
 /// `start`: a solution to begin with (by column; empty: none). CBC gets no cutoff: 2.10.8 with preprocessing calls
 /// solutions optimal that are not when it has one.
-/// Writes the program to `exportLp` if that is a path.
 MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
-                                     const std::vector<double> &start, llvm::StringRef exportLp);
+                                     const std::vector<double> &start);
+/// Writes CPLEX's LP format.
+void writeLp(const MixedIntegerProgram &program, llvm::StringRef path);
 
 } // namespace intarsia::plan
 

@@ -521,72 +521,6 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
   return milp;
 }
 
-MixedIntegerProgram Solver::buildComponent(const std::vector<uint8_t> &inside,
-                                           const std::vector<std::vector<double>> &optionCosts,
-                                           const std::vector<std::vector<double>> &pairCosts,
-                                           std::vector<std::vector<int>> &optionColumns) const {
-  MixedIntegerProgram milp;
-  optionColumns.assign(program.options.size(), {});
-  for (auto [piece, all] : enumerate(program.options)) {
-    if (!inside[piece])
-      continue;
-    MixedIntegerProgram::LinearRow one{"", {}, 1, 1};
-    for (size_t option = 0; option < all.size(); ++option) {
-      int column = -1;
-      if (program.active[piece][option]) {
-        column = milp.addColumn("", optionCosts[piece][option], 0, 1, true);
-        one.entries.push_back({column, 1});
-      }
-      optionColumns[piece].push_back(column);
-    }
-    milp.rows.push_back(std::move(one));
-  }
-  std::vector<std::vector<int>> pairColumns(program.pairs.size());
-  for (auto [index, pair] : enumerate(program.pairs)) {
-    if (!inside[pair.from])
-      continue;
-    auto &columns = pairColumns[index];
-    std::vector<MixedIntegerProgram::LinearRow> from(pair.fromGroups, {"", {}, 0, 0}),
-        to(pair.toGroups, {"", {}, 0, 0});
-    for (auto [flows, piece] : {std::make_pair(&from, pair.from), std::make_pair(&to, pair.to)})
-      for (auto [option, column] : zip(program.options[piece], optionColumns[piece]))
-        if (column >= 0)
-          (*flows)[option.group].entries.push_back({column, -1});
-    for (int a = 0; a < pair.fromGroups; ++a)
-      for (int b = 0; b < pair.toGroups; ++b) {
-        double cost = pairCosts[index][size_t(a) * pair.toGroups + b];
-        bool possible = cost < unlimited && !from[a].entries.empty() && !to[b].entries.empty();
-        columns.push_back(possible ? milp.addColumn("", cost, 0, 1, false) : -1);
-      }
-    for (int a = 0; a < pair.fromGroups; ++a)
-      for (int b = 0; b < pair.toGroups; ++b)
-        if (int column = columns[size_t(a) * pair.toGroups + b]; column >= 0) {
-          from[a].entries.push_back({column, 1});
-          to[b].entries.push_back({column, 1});
-        }
-    for (auto *flows : {&from, &to})
-      for (auto &flow : *flows)
-        if (!flow.entries.empty())
-          milp.rows.push_back(std::move(flow));
-  }
-  for (auto &row : rows) {
-    bool mine = !row.optionTerms.empty() && inside[row.optionTerms[0].piece];
-    if (!mine)
-      continue;
-    MixedIntegerProgram::LinearRow linear{"", {}, -unlimited, row.upper};
-    for (auto &term : row.optionTerms)
-      for (auto [column, factor] : zip(optionColumns[term.piece], term.factors))
-        if (column >= 0 && factor != 0)
-          linear.entries.push_back({column, factor});
-    for (auto &term : row.pairTerms)
-      for (auto [column, factor] : zip(pairColumns[term.pair], term.factors))
-        if (column >= 0 && factor != 0)
-          linear.entries.push_back({column, factor});
-    milp.rows.push_back(std::move(linear));
-  }
-  return milp;
-}
-
 bool Solver::addViolatedRows(ArrayRef<int> assignment, const Evaluation &evaluation, double estimatedObjective) {
   bool added = false;
   bool underestimated =
@@ -653,133 +587,21 @@ std::vector<double> Solver::startOf(const MixedIntegerProgram &milp, const std::
   return start;
 }
 
-void Solver::solveComponents() {
+void Solver::branchAndPrice() {
   Clock::time_point started = Clock::now();
-  // Pieces that an agent or a pair joins.
-  std::vector<int> leader(program.options.size());
-  for (size_t piece = 0; piece < leader.size(); ++piece)
-    leader[piece] = int(piece);
-  auto find = [&](int piece) {
-    while (leader[piece] != piece)
-      piece = leader[piece] = leader[leader[piece]];
-    return piece;
-  };
-  for (auto &pair : program.pairs)
-    leader[find(pair.from)] = find(pair.to);
-  for (auto &check : program.checks) {
-    int first = -1;
-    for (auto &region : problem.agents[check.agent].regions)
-      if (region.kind == Region::Kind::Leaf) {
-        first = first < 0 ? region.piece : first;
-        leader[find(region.piece)] = find(first);
-      }
-  }
-  std::map<int, std::vector<int>> components;
-  for (size_t piece = 0; piece < leader.size(); ++piece)
-    components[find(int(piece))].push_back(int(piece));
-  if (components.size() < 2 || hasPercentiles || problem.objective == Objective::Latency)
-    return;
-
-  // The bound: each component at the prices of resources, with its latencies as constraints.
-  std::vector<std::vector<double>> optionCosts, pairCosts;
-  double total = -lagrangian->priceResources(optionCosts, pairCosts);
-  std::vector<int> joined(program.options.size(), -1);
-  auto allActive = program.active;
-  double share = std::max(0.0, secondsLeft()) * 0.5;
-  for (auto &[root, pieces] : components) {
-    std::vector<uint8_t> inside(program.options.size());
-    for (int piece : pieces)
-      inside[piece] = 1;
-    double bound = -unlimited;
-    for (int round = 0; round < 20 && secondsSince(started) < share; ++round) {
-      std::vector<std::vector<int>> optionColumns;
-      MixedIntegerProgram milp = buildComponent(inside, optionCosts, pairCosts, optionColumns);
-      MixedIntegerResult result = solveMixedInteger(milp, std::max(0.05, share - secondsSince(started)), 1e-6, {}, "");
-      ++statistics.milpSolves;
-      if (result.infeasible) {
-        // Not even alone; eliminated options count as gone only if there is a plan already.
-        bound = bestObjective < unlimited ? unlimited : -unlimited;
-        infeasible = bestObjective == unlimited;
-        break;
-      }
-      // Stopped before it has found anything CBC may not have a bound either.
-      if (!result.found)
-        break;
-      bound = std::max(bound, result.bound);
-      bool added = false;
-      for (int piece : pieces)
-        for (auto [option, column] : enumerate(optionColumns[piece]))
-          if (column >= 0 && result.values[column] > 0.5)
-            joined[piece] = int(option);
-      for (auto &check : program.checks) {
-        auto leaf = llvm::find_if(problem.agents[check.agent].regions,
-                                  [](const Region &region) { return region.kind == Region::Kind::Leaf; });
-        if (!inside[leaf->piece])
-          continue;
-        std::vector<int> assignment = joined;
-        for (int &option : assignment)
-          option = std::max(option, 0);
-        if (exceeds(program.latency(check, assignment), check.limit)) {
-          addPathRow(check, assignment);
-          added = true;
-        }
-      }
-      if (!added)
-        break;
-    }
-    total += bound;
-  }
-  if (total > lowerBound)
-    lowerBound = std::min(total, bestObjective);
-  if (infeasible)
-    return;
-  auto search = [&](std::vector<int> assignment) {
-    LocalSearch local(program, std::vector<double>(problem.agents.size(), 1.0));
-    local.run(assignment, std::min(deadline, Clock::now() + std::chrono::seconds(2)));
-    return local.violation() == 0 && offer(assignment);
-  };
-  if (!is_contained(joined, -1))
-    search(joined);
-  // Each component, and then neighbors in twos, with all others held.
-  std::vector<const std::vector<int> *> lists;
-  for (auto &[root, pieces] : components)
-    lists.push_back(&pieces);
-  for (size_t together = 1; together <= 2 && bestObjective < unlimited; ++together)
-    for (size_t first = 0, since = 0;
-         since < lists.size() && gap() > options.relativeGap && secondsSince(started) < share;
-         first = (first + 1) % lists.size()) {
-      double before = bestObjective;
-      for (size_t piece = 0; piece < program.options.size(); ++piece)
-        for (size_t option = 0; option < program.options[piece].size(); ++option)
-          program.active[piece][option] = int(option) == best[piece];
-      for (size_t i = 0; i < together; ++i)
-        for (int piece : *lists[(first + i * (1 + first % 3)) % lists.size()])
-          program.active[piece] = allActive[piece], program.active[piece][best[piece]] = 1;
-      std::vector<std::vector<int>> optionColumns, pairColumns;
-      std::vector<int> nodeColumns, latencyColumns;
-      MixedIntegerProgram milp = build(optionColumns, pairColumns, nodeColumns, latencyColumns);
-      MixedIntegerResult result =
-          solveMixedInteger(milp, std::max(0.05, std::min(share - secondsSince(started), share / 4)), 1e-6,
-                            startOf(milp, optionColumns, pairColumns, nodeColumns, latencyColumns), "");
-      ++statistics.milpSolves;
-      if (result.found)
-        if (std::vector<int> assignment = assignmentOf(result, optionColumns); !assignment.empty()) {
-          bool held = offer(assignment);
-          if (!held)
-            addViolatedRows(assignment, evaluate(figures, program.placementsOf(assignment)), 0);
-        }
-      since = bestObjective < before * (1 - 1e-9) ? 0 : since + 1;
-    }
-  program.active = allActive;
-  if (bestObjective < unlimited)
-    for (auto [piece, option] : enumerate(best))
-      program.active[piece][option] = 1;
-  statistics.componentSeconds = secondsSince(started);
+  BranchAndPrice search(program,
+                        {[this](ArrayRef<int> assignment) { return offer(assignment); },
+                         [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }},
+                        deadline, options.relativeGap);
+  lowerBound = std::max(lowerBound, std::min(search.run(), bestObjective));
+  statistics.rootBound = search.rootBound;
+  statistics.nodes = search.nodesSolved;
+  statistics.rootSeconds = search.rootSeconds;
+  statistics.branchAndPriceSeconds = secondsSince(started);
 }
 
 void Solver::milp() {
   Clock::time_point started = Clock::now();
-  std::string exportLp = options.exportLp;
   for (int round = 0; round < options.percentileRounds; ++round) {
     double left = secondsLeft();
     if (left <= 0 && !(bestObjective == unlimited && round == 0))
@@ -788,8 +610,7 @@ void Solver::milp() {
     std::vector<int> nodeColumns, latencyColumns;
     MixedIntegerProgram program = build(optionColumns, pairColumns, nodeColumns, latencyColumns);
     std::vector<double> start = startOf(program, optionColumns, pairColumns, nodeColumns, latencyColumns);
-    MixedIntegerResult result = solveMixedInteger(program, std::max(left, 0.1), options.relativeGap, start, exportLp);
-    exportLp.clear();
+    MixedIntegerResult result = solveMixedInteger(program, std::max(left, 0.1), options.relativeGap, start);
     ++statistics.milpSolves;
     if (result.infeasible) {
       // Nothing (better) is left.
@@ -856,15 +677,22 @@ SolveResult Solver::estimate() {
 }
 
 SolveResult Solver::run() {
+  if (!infeasible && !options.exportLp.empty()) {
+    std::vector<std::vector<int>> optionColumns, pairColumns;
+    std::vector<int> nodeColumns, latencyColumns;
+    writeLp(build(optionColumns, pairColumns, nodeColumns, latencyColumns), options.exportLp);
+  }
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
     heuristic();
     if (!infeasible && options.bound && gap() > options.relativeGap)
       bound();
-    if (!infeasible && options.bound && gap() > options.relativeGap)
-      solveComponents();
+    // Percentiles and the objective of latencies are no rows of one component.
+    bool priced = options.bound && !hasPercentiles && problem.objective != Objective::Latency;
+    if (!infeasible && priced && gap() > options.relativeGap)
+      branchAndPrice();
     lagrangian.reset();
-    if (!infeasible && (gap() > options.relativeGap || !options.exportLp.empty()))
+    if (!infeasible && gap() > options.relativeGap && (!priced || bestObjective == unlimited))
       milp();
   }
   return finish();

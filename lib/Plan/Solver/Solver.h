@@ -10,6 +10,7 @@
 #ifndef INTARSIA_PLAN_SOLVER_H
 #define INTARSIA_PLAN_SOLVER_H
 
+#include "BranchAndPrice.h"
 #include "Lagrangian.h"
 #include "LocalSearch.h"
 #include "MixedInteger.h"
@@ -32,9 +33,7 @@ private:
   void heuristic();
   void bound();
   void milp();
-  /// Agents that share no piece meet only in resources. With these priced each is solved exactly, which gives a better
-  /// bound than the linear relaxation; with all others held, each is improved exactly.
-  void solveComponents();
+  void branchAndPrice();
   /// Evaluates a plan and keeps it if it holds everything and is the best so far.
   bool offer(llvm::ArrayRef<int> assignment);
   /// Rows that an assignment violates, added; false if there are none.
@@ -46,11 +45,6 @@ private:
   double percentileOf(int agent, Measure measure, llvm::ArrayRef<Stage> stages, llvm::ArrayRef<double> edgeMs) const;
   MixedIntegerProgram build(std::vector<std::vector<int>> &optionColumns, std::vector<std::vector<int>> &pairColumns,
                             std::vector<int> &nodeColumns, std::vector<int> &latencyColumns) const;
-  /// One component with priced costs, without resources.
-  MixedIntegerProgram buildComponent(const std::vector<uint8_t> &inside,
-                                     const std::vector<std::vector<double>> &optionCosts,
-                                     const std::vector<std::vector<double>> &pairCosts,
-                                     std::vector<std::vector<int>> &optionColumns) const;
   /// The options that a solution takes; empty if it is none.
   std::vector<int> assignmentOf(const MixedIntegerResult &result,
                                 const std::vector<std::vector<int>> &optionColumns) const;

@@ -1,0 +1,539 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "BranchAndPrice.h"
+#include "MixedInteger.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// The size that the best plan's objective has in the linear program, whose tolerances are absolute.
+constexpr double objectiveInProgram = 1000;
+/// What makes the linear program possible costs so many times the best plan.
+constexpr double artificialCost = 100 * objectiveInProgram;
+constexpr double integral = 1e-6;
+/// Weight of the best prices so far in those that columns are sought at.
+constexpr double smoothing = 0.5;
+
+BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
+    : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap) {
+  for (auto &pieces : componentsOf(program))
+    components.emplace_back(program, std::move(pieces));
+  columnsOf.resize(components.size());
+
+  double best = this->owner.bestObjective();
+  if (best == unlimited) {
+    best = 0;
+    for (auto [piece, all] : enumerate(program.options)) {
+      double least = unlimited;
+      for (auto &option : all)
+        least = std::min(least, std::abs(program.relaxedCost(option, int(piece))));
+      best += least;
+    }
+  }
+  scale = best > 0 ? objectiveInProgram / best : 1;
+
+  // Resources that can be scarce.
+  std::vector<double> most(program.resources.size(), 0.0);
+  for (auto &all : program.options) {
+    std::vector<double> ofPiece(most.size(), 0.0);
+    for (auto &option : all)
+      for (auto [resource, amount] : option.uses)
+        ofPiece[resource] = std::max(ofPiece[resource], amount);
+    for (auto [sum, amount] : zip(most, ofPiece))
+      sum += amount;
+  }
+  for (auto &pair : program.pairs)
+    for (auto &[resource, amounts] : pair.uses)
+      most[resource] += *std::max_element(amounts.begin(), amounts.end());
+  rowOf.assign(program.resources.size(), -1);
+  for (auto [index, resource] : enumerate(program.resources)) {
+    for (auto [used, amount] : resource.nodeUses)
+      most[used] += amount * std::ceil(most[index] / resource.nodeSize);
+    if (resource.nodeSize == 0 && !(most[index] > resource.limit))
+      continue;
+    rowOf[index] = int(shared.size());
+    Shared row{int(index)};
+    row.unit = resource.limit > 0 && resource.limit < unlimited ? resource.limit : 1;
+    row.limit = resource.nodeSize ? 0 : resource.limit / row.unit;
+    row.nodeSize = double(resource.nodeSize) / row.unit;
+    row.nodeCost = resource.nodeCost * scale;
+    row.most = resource.nodeSize ? std::floor(resource.limit / resource.nodeSize + 1e-9) : 0;
+    shared.push_back(row);
+  }
+  for (auto &row : shared)
+    for (auto [used, amount] : program.resources[row.resource].nodeUses)
+      if (rowOf[used] >= 0)
+        row.nodeUses.push_back({rowOf[used], amount / shared[rowOf[used]].unit});
+
+  std::vector<std::pair<double, double>> bounds(components.size(), {1, 1});
+  for (auto &row : shared)
+    bounds.push_back({-unlimited, row.limit});
+  master = std::make_unique<LinearProgram>(bounds);
+  int first = int(components.size());
+  for (auto [index, row] : enumerate(shared)) {
+    if (row.nodeSize > 0) {
+      std::vector<LinearProgram::Entry> entries{{first + int(index), -row.nodeSize}};
+      for (auto [used, amount] : row.nodeUses)
+        entries.push_back({first + used, amount});
+      row.countColumn = master->addColumn(row.nodeCost, 0, row.most, entries);
+    }
+    artificial.push_back(master->addColumn(artificialCost, 0, unlimited, {{first + int(index), -1.0}}));
+  }
+  for (size_t component = 0; component < components.size(); ++component)
+    artificial.push_back(master->addColumn(artificialCost, 0, unlimited, {{int(component), 1.0}}));
+}
+
+BranchAndPrice::~BranchAndPrice() = default;
+
+double BranchAndPrice::secondsLeft() const {
+  return std::chrono::duration<double>(deadline - Clock::now()).count();
+}
+
+double BranchAndPrice::cutoff() const {
+  double best = owner.bestObjective();
+  return best == unlimited ? unlimited : best * scale - relativeGap * std::abs(best) * scale;
+}
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Columns
+//===----------------------------------------------------------------------------------------------------------===//
+
+bool BranchAndPrice::addColumn(int index, ArrayRef<int> options) {
+  if (!known.insert({index, options.vec()}).second)
+    return false;
+  const Component &component = components[index];
+  Column column{index, options.vec(), 0, std::vector<double>(shared.size(), 0.0), -1};
+  auto use = [&](int resource, double amount) {
+    if (rowOf[resource] >= 0)
+      column.uses[rowOf[resource]] += amount / shared[rowOf[resource]].unit;
+  };
+  std::vector<int> groupOf(program.options.size(), -1);
+  for (auto [piece, option] : zip(component.pieces(), options)) {
+    const Option &taken = program.options[piece][option];
+    groupOf[piece] = taken.group;
+    column.cost += taken.cost * scale;
+    for (auto [resource, amount] : taken.uses)
+      use(resource, amount);
+  }
+  for (int pairIndex : component.pairsInside()) {
+    const Pair &pair = program.pairs[pairIndex];
+    size_t at = size_t(groupOf[pair.from]) * pair.toGroups + groupOf[pair.to];
+    column.cost += pair.cost[at] * scale;
+    for (auto &[resource, amounts] : pair.uses)
+      use(resource, amounts[at]);
+  }
+  std::vector<LinearProgram::Entry> entries{{index, 1.0}};
+  for (auto [row, amount] : enumerate(column.uses))
+    if (amount != 0)
+      entries.push_back({int(components.size() + row), amount});
+  column.index = master->addColumn(column.cost, 0, unlimited, entries);
+  columnsOf[index].push_back(int(columns.size()));
+  columns.push_back(std::move(column));
+  return true;
+}
+
+void BranchAndPrice::addBest() {
+  ArrayRef<int> best = owner.best();
+  if (best.empty())
+    return;
+  for (auto [index, component] : enumerate(components)) {
+    std::vector<int> options;
+    for (int piece : component.pieces())
+      options.push_back(best[piece]);
+    addColumn(int(index), options);
+  }
+}
+
+bool BranchAndPrice::isAllowed(const Column &column, const std::vector<std::vector<uint8_t>> &allowed) const {
+  for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
+    if (!allowed[piece][option])
+      return false;
+  return true;
+}
+
+double BranchAndPrice::priceOf(const Column &column, ArrayRef<double> prices) const {
+  double sum = column.cost;
+  for (auto [price, amount] : zip(prices, column.uses))
+    sum += price * amount;
+  return sum;
+}
+
+void BranchAndPrice::setPrices(ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed) {
+  std::vector<double> byResource(program.resources.size(), 0.0);
+  for (auto [price, row] : zip(prices, shared))
+    byResource[row.resource] = price / row.unit;
+  std::vector<std::vector<double>> optionCosts(program.options.size()), pairCosts(program.pairs.size());
+  for (auto [costs, all] : zip(optionCosts, program.options)) {
+    costs.reserve(all.size());
+    for (auto &option : all) {
+      double cost = option.cost * scale;
+      for (auto [resource, amount] : option.uses)
+        cost += byResource[resource] * amount;
+      costs.push_back(cost);
+    }
+  }
+  for (auto [costs, pair] : zip(pairCosts, program.pairs)) {
+    costs = pair.cost;
+    for (double &cost : costs)
+      cost *= scale;
+    for (auto &[resource, amounts] : pair.uses)
+      if (double price = byResource[resource]; price != 0)
+        for (auto [cost, amount] : zip(costs, amounts))
+          cost += price * amount;
+  }
+  for (auto &component : components)
+    component.setPrices(optionCosts, pairCosts, allowed);
+}
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------------------------------------------===//
+
+std::vector<std::vector<uint8_t>> BranchAndPrice::allowedIn(const Node &node) const {
+  auto allowed = program.active;
+  for (auto &decision : node.decisions)
+    for (auto [here, there] : zip(allowed[decision.piece], decision.allowed))
+      here &= there;
+  return allowed;
+}
+
+double BranchAndPrice::countsAt(const Node &node, ArrayRef<double> prices) const {
+  double sum = 0;
+  for (auto [index, row] : enumerate(shared)) {
+    sum -= prices[index] * row.limit;
+    if (row.nodeSize == 0)
+      continue;
+    double cost = row.nodeCost - prices[index] * row.nodeSize;
+    for (auto [used, amount] : row.nodeUses)
+      cost += prices[used] * amount;
+    sum += cost * (cost > 0 ? node.counts[index].first : node.counts[index].second);
+  }
+  return sum;
+}
+
+void BranchAndPrice::solveNode(Node &node) {
+  ++nodesSolved;
+  auto allowed = allowedIn(node);
+  for (auto [row, count] : zip(shared, node.counts))
+    if (row.countColumn >= 0)
+      master->setBounds(row.countColumn, count.first, count.second);
+  std::vector<uint8_t> usable;
+  for (auto &column : columns) {
+    usable.push_back(isAllowed(column, allowed));
+    master->setBounds(column.index, 0, usable.back() ? unlimited : 0);
+  }
+  bool smooth = !node.prices.empty();
+  double best = -unlimited;
+  while (secondsLeft() > 0) {
+    if (!master->solve())
+      return;
+    std::vector<double> exact(shared.size()), prices;
+    for (auto [row, price] : enumerate(exact))
+      price = std::max(0.0, -master->dual(int(components.size() + row)));
+    prices = exact;
+    if (smooth)
+      for (auto [price, center] : zip(prices, node.prices))
+        price = smoothing * center + (1 - smoothing) * price;
+    setPrices(prices, allowed);
+    double bound = countsAt(node, prices);
+    bool added = false;
+    for (auto [index, component] : enumerate(components)) {
+      double least = unlimited;
+      for (int column : columnsOf[index])
+        if (usable[column])
+          least = std::min(least, priceOf(columns[column], prices));
+      Component::Result result = component.minimize(least);
+      ++pricings;
+      bound += result.bound;
+      if (result.bound == unlimited) {
+        node.bound = unlimited;
+        return;
+      }
+      for (auto &found : result.found)
+        if (addColumn(int(index), found.options)) {
+          usable.push_back(1);
+          added = true;
+        }
+    }
+    if (bound > best) {
+      best = bound;
+      node.prices = prices;
+    }
+    node.bound = std::max(node.bound, best);
+    if (node.bound >= cutoff() || master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound))
+      break;
+    if (!added) {
+      if (!smooth)
+        break;
+      smooth = false;
+      continue;
+    }
+    smooth = true;
+  }
+}
+
+bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) const {
+  auto add = [&](auto change) {
+    children.push_back(node);
+    change(children.back());
+  };
+  // Whole nodes first: they are what the linear program knows least of.
+  int taken = -1;
+  double worst = integral;
+  for (auto [index, row] : enumerate(shared))
+    if (row.countColumn >= 0) {
+      double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
+      if (away * row.nodeCost > worst * (taken < 0 ? 0 : shared[taken].nodeCost) && away > integral)
+        worst = away, taken = int(index);
+    }
+  if (taken >= 0) {
+    double count = master->solution(shared[taken].countColumn);
+    bool up = count - std::floor(count) > 0.5;
+    for (bool upper : {!up, up})
+      add([&](Node &child) {
+        (upper ? child.counts[taken].first : child.counts[taken].second) = upper ? std::ceil(count) : std::floor(count);
+      });
+    return true;
+  }
+  // Then the pool of a piece, then its option.
+  for (bool byPool : {true, false}) {
+    std::vector<std::vector<double>> shares(program.options.size());
+    for (auto [piece, all] : enumerate(program.options))
+      shares[piece].assign(byPool ? program.problem.pools.size() : all.size(), 0.0);
+    auto classOf = [&](int piece, int option) {
+      return byPool ? program.problem.pieces[piece].menu[program.options[piece][option].choice].pool : option;
+    };
+    for (auto &column : columns)
+      if (double value = master->solution(column.index); value > 1e-9)
+        for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
+          shares[piece][classOf(piece, option)] += value;
+    int piece = -1, which = -1;
+    double middle = integral;
+    for (auto [index, of] : enumerate(shares))
+      for (auto [at, share] : enumerate(of))
+        if (double away = std::min(share, 1 - share); away > middle)
+          middle = away, piece = int(index), which = int(at);
+    if (piece < 0)
+      continue;
+    bool more = shares[piece][which] > 0.5;
+    for (bool inside : {!more, more})
+      add([&](Node &child) {
+        Decision decision{piece, {}};
+        for (size_t option = 0; option < program.options[piece].size(); ++option)
+          decision.allowed.push_back((classOf(piece, int(option)) == which) == inside);
+        child.decisions.push_back(std::move(decision));
+      });
+    return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------------------------------------------===//
+
+void BranchAndPrice::improve(std::vector<int> assignment, double seconds) {
+  LocalSearch local(program, std::vector<double>(program.problem.agents.size(), 1.0));
+  local.run(assignment, std::min(deadline, Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6))));
+  double before = owner.bestObjective();
+  if (local.violation() == 0 && owner.offer(assignment) && owner.bestObjective() < before)
+    addBest();
+}
+
+void BranchAndPrice::round() {
+  std::vector<int> assignment(program.options.size(), 0);
+  for (size_t component = 0; component < components.size(); ++component) {
+    const Column *taken = nullptr;
+    for (int column : columnsOf[component])
+      if (!taken || master->solution(columns[column].index) > master->solution(taken->index))
+        taken = &columns[column];
+    if (!taken)
+      return;
+    for (auto [piece, option] : zip(components[component].pieces(), taken->options))
+      assignment[piece] = option;
+  }
+  improve(std::move(assignment), 0.05);
+}
+
+void BranchAndPrice::combine(const Node &node, double seconds) {
+  // What is far from its component's best at the present prices is in no better plan.
+  double room = cutoff() - node.bound;
+  std::vector<double> least(components.size(), unlimited);
+  for (auto &column : columns)
+    least[column.component] = std::min(least[column.component], priceOf(column, node.prices));
+  ArrayRef<int> best = owner.best();
+  MixedIntegerProgram milp;
+  std::vector<MixedIntegerProgram::LinearRow> rows;
+  for (size_t component = 0; component < components.size(); ++component)
+    rows.push_back({"", {}, 1, 1});
+  for (auto &row : shared)
+    rows.push_back({"", {}, -unlimited, row.limit});
+  std::vector<double> start;
+  std::vector<int> counts(shared.size(), -1);
+  for (auto [index, row] : enumerate(shared))
+    if (row.nodeSize > 0) {
+      counts[index] = milp.addColumn("", row.nodeCost, 0, row.most, true);
+      rows[components.size() + index].entries.push_back({counts[index], -row.nodeSize});
+      for (auto [used, amount] : row.nodeUses)
+        rows[components.size() + used].entries.push_back({counts[index], amount});
+      start.push_back(0);
+    }
+  std::vector<std::pair<int, const Column *>> taken;
+  for (auto &column : columns) {
+    if (priceOf(column, node.prices) - least[column.component] > room)
+      continue;
+    int index = milp.addColumn("", column.cost, 0, 1, true);
+    taken.push_back({index, &column});
+    rows[column.component].entries.push_back({index, 1});
+    for (auto [row, amount] : enumerate(column.uses))
+      if (amount != 0)
+        rows[components.size() + row].entries.push_back({index, amount});
+    bool ofBest = !best.empty();
+    for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
+      ofBest = ofBest && best[piece] == option;
+    start.push_back(ofBest);
+    if (ofBest)
+      for (auto [row, amount] : enumerate(column.uses))
+        if (counts[row] >= 0)
+          start[counts[row]] += amount;
+  }
+  for (auto [index, row] : enumerate(shared))
+    if (counts[index] >= 0)
+      start[counts[index]] = std::ceil(start[counts[index]] / row.nodeSize - 1e-9);
+  for (auto &row : rows)
+    milp.rows.push_back(std::move(row));
+  combinedColumns = columns.size();
+  MixedIntegerResult result = solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
+  if (!result.found)
+    return;
+  std::vector<int> assignment(program.options.size(), -1);
+  for (auto [index, column] : taken)
+    if (result.values[index] > 0.5)
+      for (auto [piece, option] : zip(components[column->component].pieces(), column->options))
+        assignment[piece] = option;
+  if (!is_contained(assignment, -1)) {
+    owner.offer(assignment);
+    improve(std::move(assignment), 0.1);
+  }
+}
+
+void BranchAndPrice::eliminate(const Node &root) {
+  double room = owner.bestObjective() * scale - root.bound;
+  room += 1e-9 * std::abs(room) + 1e-9;
+  setPrices(root.prices, program.active);
+  for (auto [index, component] : enumerate(components)) {
+    if (secondsLeft() <= 0)
+      return;
+    double least = unlimited;
+    for (int column : columnsOf[index])
+      if (isAllowed(columns[column], program.active))
+        least = std::min(least, priceOf(columns[column], root.prices));
+    Component::Result result = component.minimize(least);
+    double most = result.bound + room;
+    std::vector<std::vector<uint8_t>> alive;
+    for (int piece : component.pieces())
+      alive.emplace_back(program.options[piece].size());
+    for (int column : columnsOf[index])
+      if (priceOf(columns[column], root.prices) < most)
+        for (auto [position, option] : enumerate(columns[column].options))
+          alive[position][option] = 1;
+    for (auto [position, piece] : enumerate(component.pieces()))
+      for (size_t option = 0; option < alive[position].size(); ++option)
+        if (program.active[piece][option] && !alive[position][option] &&
+            !component.exists(int(position), int(option), most, alive))
+          program.active[piece][option] = 0;
+  }
+}
+
+double BranchAndPrice::run() {
+  Clock::time_point begin = Clock::now();
+  Node root;
+  root.bound = -unlimited;
+  for (auto &row : shared)
+    root.counts.push_back({0, row.most});
+  addBest();
+  solveNode(root);
+  rootSeconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  rootBound = root.bound / scale;
+  if (root.bound == unlimited)
+    return owner.bestObjective();
+  std::vector<Node> open;
+  double lowest = root.bound;
+  auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0; };
+  if (!ended())
+    round();
+  if (!ended())
+    combine(root, std::clamp(secondsLeft() * 0.1, 0.05, 2.0));
+  if (!ended() && owner.bestObjective() < unlimited)
+    eliminate(root);
+  double eliminatedAt = owner.bestObjective();
+  std::optional<Node> next = root;
+  auto higher = [](const Node &a, const Node &b) { return a.bound > b.bound; };
+  while (!ended()) {
+    if (!next) {
+      if (open.empty())
+        return owner.bestObjective() == unlimited ? lowest / scale : owner.bestObjective();
+      std::pop_heap(open.begin(), open.end(), higher);
+      next = std::move(open.back());
+      open.pop_back();
+    }
+    Node node = std::move(*next);
+    next.reset();
+    if (node.bound < cutoff() || node.counts.empty())
+      solveNode(node);
+    std::vector<Node> children;
+    if (node.bound < cutoff() && secondsLeft() > 0) {
+      round();
+      if (columns.size() > combinedColumns + combinedColumns / 4 + 50)
+        combine(node, std::clamp(secondsLeft() * 0.05, 0.05, 1.0));
+      if (node.bound < cutoff()) {
+        if (!branch(node, children)) {
+          // The linear program's solution is a plan.
+          std::vector<int> assignment(program.options.size(), 0);
+          for (auto &column : columns)
+            if (master->solution(column.index) > 0.5)
+              for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
+                assignment[piece] = option;
+          owner.offer(assignment);
+        }
+      }
+    }
+    if (secondsLeft() <= 0) {
+      open.push_back(std::move(node));
+      std::push_heap(open.begin(), open.end(), higher);
+      break;
+    }
+    // The child nearer to the linear program's solution next, the other when its turn comes.
+    if (!children.empty()) {
+      next = std::move(children.back());
+      children.pop_back();
+      for (auto &child : children) {
+        open.push_back(std::move(child));
+        std::push_heap(open.begin(), open.end(), higher);
+      }
+    }
+    lowest = cutoff();
+    if (next)
+      lowest = std::min(lowest, next->bound);
+    if (!open.empty())
+      lowest = std::min(lowest, open.front().bound);
+    if (owner.bestObjective() < eliminatedAt * (1 - 1e-4)) {
+      eliminatedAt = owner.bestObjective();
+      eliminate(root);
+    }
+  }
+  if (!open.empty())
+    lowest = std::min({lowest, cutoff(), open.front().bound});
+  return std::min(lowest / scale, owner.bestObjective());
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,111 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Branch and price (Barnhart et al., Operations Research 46(3), 1998): components meet in resources alone, so a plan is
+// one column of each component. The linear program over columns that are known gives resources their prices; at these
+// prices each component is solved exactly, which gives new columns and a bound (Dantzig and Wolfe, 1960) that is as
+// good as if latencies and routes inside components were convex. Branches fix numbers of whole nodes, then where
+// pieces may go. Prices are smoothed (Wentges, 1997).
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_BRANCHANDPRICE_H
+#define INTARSIA_PLAN_BRANCHANDPRICE_H
+
+#include "Component.h"
+#include "LinearProgram.h"
+#include "LocalSearch.h"
+#include <functional>
+#include <set>
+
+namespace intarsia::plan {
+
+class BranchAndPrice {
+public:
+  /// What the search tells and asks of its owner.
+  struct Owner {
+    /// Evaluates an assignment (option by piece) and keeps it if it is the best; true if it holds everything.
+    std::function<bool(llvm::ArrayRef<int>)> offer;
+    std::function<double()> bestObjective; ///< of what was offered; infinity if none held
+    std::function<llvm::ArrayRef<int>()> best;
+  };
+  /// Changes only `program.active`.
+  BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap);
+  ~BranchAndPrice();
+
+  /// Returns a bound: no plan has a lower objective. It is that of the best plan if the search has ended in time.
+  double run();
+
+  int nodesSolved = 0, pricings = 0;
+  double rootBound = -unlimited, rootSeconds = 0;
+
+private:
+  struct Column {
+    int component;
+    std::vector<int> options; ///< by position in its component
+    double cost;
+    std::vector<double> uses; ///< by row of resources
+    int index;                ///< in the linear program
+  };
+  struct Decision {
+    int piece;
+    std::vector<uint8_t> allowed; ///< by option
+  };
+  struct Node {
+    double bound;
+    std::vector<std::pair<double, double>> counts; ///< of whole nodes, by row of resources
+    std::vector<Decision> decisions;
+    std::vector<double> prices;
+  };
+  /// A resource that can be scarce or is paid by the node.
+  struct Shared {
+    int resource;
+    double unit = 1; ///< amounts in the linear program are divided by it
+    double limit = 0, nodeSize = 0, nodeCost = 0;
+    std::vector<std::pair<int, double>> nodeUses; ///< (row, amount)
+    int countColumn = -1;
+    double most = 0; ///< whole nodes
+  };
+
+  double secondsLeft() const;
+  double cutoff() const;
+  /// False if it is known.
+  bool addColumn(int component, llvm::ArrayRef<int> options);
+  void addBest();
+  bool isAllowed(const Column &column, const std::vector<std::vector<uint8_t>> &allowed) const;
+  double priceOf(const Column &column, llvm::ArrayRef<double> prices) const;
+  void setPrices(llvm::ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed);
+  std::vector<std::vector<uint8_t>> allowedIn(const Node &node) const;
+  /// What limits and whole nodes add to the bound at these prices.
+  double countsAt(const Node &node, llvm::ArrayRef<double> prices) const;
+  /// Adds columns until the bound is that of the linear program.
+  void solveNode(Node &node);
+  /// Two nodes without the linear program's solution, the nearer last; false if the solution is a plan.
+  bool branch(const Node &node, std::vector<Node> &children) const;
+  /// Plans from the linear program's solution, from all columns together, and from a neighborhood.
+  void round();
+  void combine(const Node &node, double seconds);
+  void improve(std::vector<int> assignment, double seconds);
+  /// Takes out options that are in no plan that is better than the best.
+  void eliminate(const Node &root);
+
+  Program &program;
+  Owner owner;
+  Clock::time_point deadline;
+  double relativeGap;
+  std::vector<Component> components;
+  std::vector<Shared> shared;
+  std::vector<int> rowOf; ///< by resource; -1: it cannot be scarce
+  std::vector<Column> columns;
+  std::vector<std::vector<int>> columnsOf; ///< by component
+  std::set<std::pair<int, std::vector<int>>> known;
+  std::unique_ptr<LinearProgram> master;
+  std::vector<int> artificial; ///< columns that make the linear program possible
+  double scale = 1;            ///< of costs in the linear program
+  size_t combinedColumns = 0;
+};
+
+} // namespace intarsia::plan
+
+#endif

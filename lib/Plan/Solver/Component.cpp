@@ -1,0 +1,564 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Component.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cmath>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// Entries that elimination of one piece looks at, at most; beyond, its bucket is split.
+constexpr size_t bucketLimit = 1 << 16;
+/// Assignments of a piece in one search; beyond, the bound is what is left open.
+constexpr size_t visitsOfSearch = 100'000;
+constexpr int roundsOfPrices = 25;
+
+std::vector<std::vector<int>> componentsOf(const Program &program) {
+  std::vector<int> leader(program.options.size());
+  for (size_t piece = 0; piece < leader.size(); ++piece)
+    leader[piece] = int(piece);
+  auto find = [&](int piece) {
+    while (leader[piece] != piece)
+      piece = leader[piece] = leader[leader[piece]];
+    return piece;
+  };
+  for (auto &pair : program.pairs)
+    leader[find(pair.from)] = find(pair.to);
+  for (auto &check : program.checks) {
+    int first = -1;
+    for (auto &region : program.problem.agents[check.agent].regions)
+      if (region.kind == Region::Kind::Leaf) {
+        first = first < 0 ? region.piece : first;
+        leader[find(region.piece)] = find(first);
+      }
+  }
+  std::map<int, std::vector<int>> byLeader;
+  for (size_t piece = 0; piece < leader.size(); ++piece)
+    byLeader[find(int(piece))].push_back(int(piece));
+  std::vector<std::vector<int>> components;
+  for (auto &[piece, pieces] : byLeader)
+    components.push_back(std::move(pieces));
+  return components;
+}
+
+Component::Component(const Program &program, std::vector<int> pieces)
+    : program(program), positionOf(program.options.size(), -1), assignment(program.options.size(), 0) {
+  orderPieces(std::move(pieces));
+  for (auto [index, check] : enumerate(program.checks))
+    for (auto &region : program.problem.agents[check.agent].regions)
+      if (region.kind == Region::Kind::Leaf) {
+        if (positionOf[region.piece] >= 0)
+          checks.push_back(int(index));
+        break;
+      }
+  pairsBack.resize(order.size());
+  for (auto [index, pair] : enumerate(program.pairs)) {
+    int from = positionOf[pair.from], to = positionOf[pair.to];
+    if (from < 0 || to < 0)
+      continue;
+    pairsBack[std::max(from, to)].push_back(int(pairs.size()));
+    pairs.push_back({int(index), std::min(from, to), std::max(from, to), from > to});
+  }
+  for (int piece : order)
+    groups.push_back(program.groups[piece]);
+  planMessages();
+  optionsTaken.assign(order.size(), -1);
+  groupsTaken.assign(order.size(), -1);
+  levels.resize(order.size());
+}
+
+void Component::orderPieces(std::vector<int> pieces) {
+  // The piece with the fewest neighbors left is eliminated first, that is assigned last (minimum degree).
+  std::map<int, std::set<int>> neighbors;
+  for (int piece : pieces)
+    for (int pair : program.pairsOf[piece])
+      neighbors[piece].insert(program.pairs[pair].from == piece ? program.pairs[pair].to : program.pairs[pair].from);
+  while (!pieces.empty()) {
+    auto next = llvm::min_element(
+        pieces, [&](int a, int b) { return neighbors[a].size() < neighbors[b].size(); });
+    int piece = *next;
+    for (int a : neighbors[piece]) {
+      neighbors[a].erase(piece);
+      for (int b : neighbors[piece])
+        if (a != b)
+          neighbors[a].insert(b);
+    }
+    order.push_back(piece);
+    pieces.erase(next);
+  }
+  std::reverse(order.begin(), order.end());
+  for (auto [position, piece] : enumerate(order))
+    positionOf[piece] = int(position);
+}
+
+void Component::planMessages() {
+  sent.resize(order.size()), received.resize(order.size());
+  for (int position = int(order.size()) - 1; position >= 0; --position) {
+    struct Part {
+      bool isPair;
+      int index;
+      std::vector<int> scope; ///< without the piece itself
+    };
+    std::vector<Part> parts;
+    for (int pair : pairsBack[position])
+      parts.push_back({true, pair, {pairs[pair].first}});
+    for (int message : received[position])
+      parts.push_back({false, message, ArrayRef(messages[message].scope).drop_back().vec()});
+    llvm::stable_sort(parts, [](const Part &a, const Part &b) { return a.scope.size() > b.scope.size(); });
+    std::vector<Message> buckets;
+    for (auto &part : parts) {
+      Message *taken = nullptr;
+      std::vector<int> scope;
+      for (auto &bucket : buckets) {
+        scope.clear();
+        std::set_union(bucket.scope.begin(), bucket.scope.end(), part.scope.begin(), part.scope.end(),
+                       std::back_inserter(scope));
+        size_t size = groups[position];
+        for (int of : scope)
+          size = std::min(size * groups[of], 2 * bucketLimit);
+        if (size <= bucketLimit) {
+          taken = &bucket;
+          break;
+        }
+      }
+      if (!taken) {
+        buckets.emplace_back();
+        taken = &buckets.back();
+        scope = part.scope;
+      }
+      taken->scope = scope;
+      taken->factors.push_back({part.isPair, part.index, {}});
+    }
+    if (buckets.empty())
+      buckets.emplace_back();
+    for (auto [index, bucket] : enumerate(buckets)) {
+      bucket.from = position;
+      bucket.first = index == 0;
+      for (int of : bucket.scope)
+        bucket.size *= groups[of];
+      for (auto &factor : bucket.factors) {
+        ArrayRef<int> scope = factor.isPair ? ArrayRef<int>(pairs[factor.index].first)
+                                            : ArrayRef(messages[factor.index].scope).drop_back();
+        // The piece itself is last in the tables of its factors.
+        factor.strides.assign(bucket.scope.size() + 1, 0);
+        factor.strides.back() = 1;
+        size_t stride = groups[position];
+        for (int of : llvm::reverse(scope)) {
+          factor.strides[llvm::find(bucket.scope, of) - bucket.scope.begin()] = stride;
+          stride *= groups[of];
+        }
+      }
+      sent[position].push_back(int(messages.size()));
+      if (!bucket.scope.empty())
+        received[bucket.scope.back()].push_back(int(messages.size()));
+      messages.push_back(std::move(bucket));
+    }
+  }
+}
+
+std::vector<int> Component::pairsInside() const {
+  std::vector<int> inside;
+  for (auto &pair : pairs)
+    inside.push_back(pair.pair);
+  return inside;
+}
+
+std::vector<double> Component::pairTable(const PairHere &pair, const std::vector<double> &table) const {
+  if (!pair.swapped)
+    return table;
+  std::vector<double> transposed(table.size());
+  size_t rowsOf = groups[pair.first], columns = groups[pair.second];
+  for (size_t a = 0; a < rowsOf; ++a)
+    for (size_t b = 0; b < columns; ++b)
+      transposed[a * columns + b] = table[b * rowsOf + a];
+  return transposed;
+}
+
+void Component::updateGroups(Terms &terms) const {
+  terms.groups.resize(order.size());
+  for (size_t position = 0; position < order.size(); ++position) {
+    auto &least = terms.groups[position];
+    least.assign(groups[position], unlimited);
+    for (auto [option, cost] : enumerate(terms.options[position]))
+      if (allowed[position][option]) {
+        double &group = least[program.options[order[position]][option].group];
+        group = std::min(group, cost);
+      }
+  }
+}
+
+void Component::eliminate(Terms &terms) const {
+  terms.messages.resize(messages.size());
+  terms.least = 0;
+  SmallVector<const double *, 8> base;
+  SmallVector<int, 8> at;
+  for (auto [index, message] : enumerate(messages)) {
+    auto &table = terms.messages[index];
+    table.resize(message.size);
+    size_t own = groups[message.from], scope = message.scope.size();
+    base.clear();
+    SmallVector<const Message::Factor *, 8> factors;
+    for (auto &factor : message.factors) {
+      auto &data = factor.isPair ? terms.pairs[factor.index] : terms.messages[factor.index];
+      if (data.empty())
+        continue;
+      base.push_back(data.data());
+      factors.push_back(&factor);
+    }
+    const double *unary = terms.groups[message.from].data();
+    at.assign(scope, 0);
+    for (size_t entry = 0; entry < message.size; ++entry) {
+      double least = unlimited;
+      for (size_t group = 0; group < own; ++group) {
+        // Of other buckets of this piece only what the group may be is known.
+        double sum = message.first || unary[group] == unlimited ? unary[group] : 0;
+        for (const double *data : base)
+          sum += data[group];
+        least = std::min(least, sum);
+      }
+      table[entry] = least;
+      for (size_t of = scope; of-- > 0;) {
+        bool carries = ++at[of] == groups[message.scope[of]];
+        for (auto [data, factor] : zip(base, factors))
+          data += carries ? -ptrdiff_t(factor->strides[of]) * (at[of] - 1) : ptrdiff_t(factor->strides[of]);
+        if (!carries)
+          break;
+        at[of] = 0;
+      }
+    }
+    if (scope == 0)
+      terms.least += table[0];
+  }
+}
+
+double Component::messageAt(const Terms &terms, int index, ArrayRef<int> taken) const {
+  const Message &message = messages[index];
+  size_t offset = 0;
+  for (int of : message.scope)
+    offset = offset * groups[of] + taken[of];
+  return terms.messages[index][offset];
+}
+
+void Component::setPrices(const std::vector<std::vector<double>> &optionCosts,
+                          const std::vector<std::vector<double>> &pairCosts,
+                          const std::vector<std::vector<uint8_t>> &allowedOptions) {
+  bool changed = allowed.empty();
+  allowed.resize(order.size());
+  costs.options.resize(order.size());
+  for (auto [position, piece] : enumerate(order)) {
+    costs.options[position] = optionCosts[piece];
+    if (allowed[position] != allowedOptions[piece]) {
+      allowed[position] = allowedOptions[piece];
+      changed = true;
+    }
+  }
+  costs.pairs.clear();
+  for (auto &pair : pairs)
+    costs.pairs.push_back(pairTable(pair, pairCosts[pair.pair]));
+  if (changed)
+    for (auto &row : rows) {
+      updateGroups(row.terms);
+      eliminate(row.terms);
+    }
+}
+
+void Component::addRow(const Row &row) {
+  RowHere here;
+  here.upper = row.upper;
+  here.terms.options.resize(order.size());
+  for (auto [position, piece] : enumerate(order))
+    here.terms.options[position].assign(program.options[piece].size(), 0.0);
+  for (auto &term : row.optionTerms)
+    if (int position = positionOf[term.piece]; position >= 0)
+      here.terms.options[position] = term.factors;
+  here.terms.pairs.resize(pairs.size());
+  for (auto [index, pair] : enumerate(pairs))
+    for (auto &term : row.pairTerms)
+      if (term.pair == pair.pair)
+        here.terms.pairs[index] = pairTable(pair, term.factors);
+  if (!allowed.empty()) {
+    updateGroups(here.terms);
+    eliminate(here.terms);
+  }
+  rows.push_back(std::move(here));
+  rowAdded = true;
+}
+
+double Component::usageOf(const RowHere &row, ArrayRef<int> options) const {
+  double sum = 0;
+  auto groupOf = [&](int position) { return program.options[order[position]][options[position]].group; };
+  for (auto [position, option] : enumerate(options))
+    sum += row.terms.options[position][option];
+  for (auto [pair, table] : zip(pairs, row.terms.pairs))
+    if (!table.empty())
+      sum += table[size_t(groupOf(pair.first)) * groups[pair.second] + groupOf(pair.second)];
+  return sum;
+}
+
+double Component::costOf(ArrayRef<int> options) const {
+  double sum = 0;
+  auto groupOf = [&](int position) { return program.options[order[position]][options[position]].group; };
+  for (auto [position, option] : enumerate(options))
+    sum += costs.options[position][option];
+  for (auto [pair, table] : zip(pairs, costs.pairs))
+    sum += table[size_t(groupOf(pair.first)) * groups[pair.second] + groupOf(pair.second)];
+  return sum;
+}
+
+bool Component::offer(ArrayRef<int> options, double &below, Result &result) {
+  double cost = costOf(options);
+  if (!(cost < below))
+    return false;
+  for (auto &row : rows)
+    if (exceeds(usageOf(row, options), row.upper))
+      return false;
+  for (auto [position, option] : enumerate(options))
+    assignment[order[position]] = option;
+  for (int index : checks) {
+    const LatencyCheck &check = program.checks[index];
+    PathTerms terms;
+    if (exceeds(program.latency(check, assignment, &terms), check.limit)) {
+      addRow(program.rowOf(check, terms));
+      return false;
+    }
+  }
+  below = cost;
+  result.found.push_back({cost, options.vec()});
+  return true;
+}
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Search
+//===----------------------------------------------------------------------------------------------------------===//
+
+void Component::priceRows() {
+  priced.options = costs.options;
+  priced.pairs = costs.pairs;
+  double paid = 0;
+  for (auto &row : rows) {
+    if (row.price == 0)
+      continue;
+    paid += row.price * row.upper;
+    auto add = [&](std::vector<double> &sums, const std::vector<double> &factors) {
+      for (size_t i = 0; i < factors.size(); ++i)
+        sums[i] += row.price * factors[i];
+    };
+    for (auto [sums, factors] : zip(priced.options, row.terms.options))
+      add(sums, factors);
+    for (auto [sums, factors] : zip(priced.pairs, row.terms.pairs))
+      add(sums, factors);
+  }
+  updateGroups(priced);
+  eliminate(priced);
+  priced.least -= paid;
+}
+
+std::vector<int> Component::decode() const {
+  std::vector<int> options(order.size()), taken(order.size());
+  for (size_t position = 0; position < order.size(); ++position) {
+    double least = unlimited;
+    int bestGroup = 0;
+    for (int group = 0; group < groups[position]; ++group) {
+      taken[position] = group;
+      double sum = priced.groups[position][group];
+      for (int pair : pairsBack[position])
+        sum += priced.pairs[pair][size_t(taken[pairs[pair].first]) * groups[position] + group];
+      for (int message : received[position])
+        sum += messageAt(priced, message, taken);
+      if (sum < least)
+        least = sum, bestGroup = group;
+    }
+    taken[position] = bestGroup;
+    double leastOption = unlimited;
+    for (auto [index, option] : enumerate(program.options[order[position]]))
+      if (option.group == bestGroup && allowed[position][index] && priced.options[position][index] < leastOption)
+        leastOption = priced.options[position][index], options[position] = int(index);
+  }
+  return options;
+}
+
+double Component::relax(double &below, int rounds, Result &result) {
+  double best = -unlimited, agility = 1;
+  std::vector<double> bestPrices(rows.size(), 0.0);
+  int stalled = 0;
+  bool atBest = true;
+  for (int round = 0;; ++round) {
+    priceRows();
+    if (priced.least == unlimited)
+      return unlimited;
+    bestPrices.resize(rows.size(), 0.0);
+    if (priced.least > best) {
+      stalled = priced.least > best + 1e-3 * std::abs(below < unlimited ? below - best : best) ? 0 : stalled + 1;
+      best = priced.least;
+      atBest = true;
+      for (auto [price, row] : zip(bestPrices, rows))
+        price = row.price;
+    } else {
+      atBest = false;
+      ++stalled;
+    }
+    std::vector<int> options = decode();
+    bool added = offer(options, below, result);
+    if (best >= below || rows.empty() || round >= rounds || agility < 1e-2)
+      break;
+    if (stalled >= 3) {
+      agility /= 2;
+      stalled = 0;
+      for (auto [price, row] : zip(bestPrices, rows))
+        row.price = price;
+    }
+    double norm = 0;
+    std::vector<double> direction;
+    for (auto &row : rows) {
+      double over = usageOf(row, options) - row.upper;
+      if (row.price <= 0 && over < 0)
+        over = 0;
+      direction.push_back(over);
+      norm += over * over;
+    }
+    // Nothing is broken and nothing that is priced is slack: the assignment is the best one.
+    if (norm == 0 && !added)
+      break;
+    if (norm == 0)
+      continue;
+    double target = below < unlimited ? below : best + 0.1 * std::abs(best) + 1e-12;
+    double length = agility * std::max(target - priced.least, 1e-9 * std::abs(target)) / norm;
+    for (auto [row, over] : zip(rows, direction))
+      row.price = std::max(0.0, row.price + length * over);
+  }
+  if (!atBest) {
+    for (auto [price, row] : zip(bestPrices, rows))
+      row.price = price;
+    priceRows();
+  }
+  return best;
+}
+
+void Component::descend(int position, double bound, std::vector<double> &usages, double &below, bool stopAtFirst,
+                        Result &result) {
+  if (position == int(order.size())) {
+    offer(optionsTaken, below, result);
+    return;
+  }
+  Level &level = levels[position];
+  level.candidates.clear();
+  level.hasUsages.assign(groups[position], 0);
+  level.usages.resize(groups[position]);
+  level.groupBounds.assign(groups[position], 0.0);
+  double known = 0;
+  for (int message : sent[position])
+    known += messageAt(priced, message, groupsTaken);
+  auto ofGroup = [&](const Terms &terms, int group) {
+    double sum = 0;
+    groupsTaken[position] = group;
+    for (int pair : pairsBack[position])
+      if (!terms.pairs[pair].empty())
+        sum += terms.pairs[pair][size_t(groupsTaken[pairs[pair].first]) * groups[position] + group];
+    for (int message : received[position])
+      sum += messageAt(terms, message, groupsTaken);
+    return sum;
+  };
+  for (int group = 0; group < groups[position]; ++group)
+    level.groupBounds[group] = bound - known + ofGroup(priced, group);
+  for (auto [index, option] : enumerate(program.options[order[position]]))
+    if (allowed[position][index])
+      if (double at = level.groupBounds[option.group] + priced.options[position][index]; at < below)
+        level.candidates.push_back({at, int(index), option.group});
+  llvm::sort(level.candidates,
+             [](const Level::Candidate &a, const Level::Candidate &b) { return a.bound < b.bound; });
+  for (auto &candidate : level.candidates) {
+    if (candidate.bound >= below)
+      return;
+    if (++visited > visitLimit) {
+      leftOut = std::min(leftOut, candidate.bound);
+      return;
+    }
+    if (!level.hasUsages[candidate.group]) {
+      level.hasUsages[candidate.group] = 1;
+      auto &of = level.usages[candidate.group];
+      of.clear();
+      for (auto [row, usage] : zip(rows, usages)) {
+        double sum = usage;
+        for (int message : sent[position])
+          sum -= messageAt(row.terms, message, groupsTaken);
+        of.push_back(sum + ofGroup(row.terms, candidate.group));
+      }
+    }
+    std::vector<double> next = level.usages[candidate.group];
+    bool fits = true;
+    for (auto [usage, row] : zip(next, rows)) {
+      usage += row.terms.options[position][candidate.option];
+      fits &= !exceeds(usage, row.upper);
+    }
+    if (!fits)
+      continue;
+    optionsTaken[position] = candidate.option;
+    groupsTaken[position] = candidate.group;
+    size_t found = result.found.size();
+    descend(position + 1, candidate.bound, next, below, stopAtFirst, result);
+    if (rowAdded || (stopAtFirst && result.found.size() > found))
+      return;
+  }
+}
+
+void Component::search(double &below, bool stopAtFirst, Result &result) {
+  visited = 0, visitLimit = visitsOfSearch;
+  leftOut = unlimited;
+  rowAdded = false;
+  std::vector<double> usages;
+  for (auto &row : rows) {
+    usages.push_back(row.terms.least);
+    if (exceeds(row.terms.least, row.upper))
+      return;
+  }
+  descend(0, priced.least, usages, below, stopAtFirst, result);
+}
+
+Component::Result Component::minimize(double below) {
+  Result result;
+  leftOut = unlimited;
+  for (int rounds = roundsOfPrices;; rounds = 5) {
+    if (relax(below, rounds, result) >= below)
+      break;
+    search(below, false, result);
+    if (!rowAdded)
+      break;
+  }
+  result.bound = std::min(below, leftOut);
+  return result;
+}
+
+bool Component::exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive) {
+  std::vector<uint8_t> all = allowed[position];
+  size_t rowsBefore = rows.size();
+  allowed[position].assign(all.size(), 0);
+  allowed[position][option] = all[option];
+  Result result;
+  leftOut = unlimited;
+  do {
+    priceRows();
+    if (priced.least >= below)
+      break;
+    search(below, true, result);
+  } while (rowAdded && result.found.empty());
+  allowed[position] = all;
+  for (auto &row : MutableArrayRef(rows).drop_front(rowsBefore)) {
+    updateGroups(row.terms);
+    eliminate(row.terms);
+  }
+  bool open = leftOut < below;
+  if (!result.found.empty())
+    for (auto [at, taken] : enumerate(result.found.back().options))
+      alive[at][taken] = 1;
+  return open || !result.found.empty();
+}
+
+} // namespace intarsia::plan

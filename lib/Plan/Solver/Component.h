@@ -1,0 +1,129 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Pieces that agents and edges join, placed exactly while all that they share with others has a price: depth-first
+// branch and bound. The bound is mini-bucket elimination (Dechter and Rish, Journal of the ACM 50(2), 2003) of the
+// costs with rows priced, which is exact bucket elimination where scopes are small; and for each row by itself the
+// least that is still to come.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_COMPONENT_H
+#define INTARSIA_PLAN_COMPONENT_H
+
+#include "Program.h"
+
+namespace intarsia::plan {
+
+/// Pieces that a pair or an agent with bounds joins, by component.
+std::vector<std::vector<int>> componentsOf(const Program &program);
+
+class Component {
+public:
+  Component(const Program &program, std::vector<int> pieces);
+
+  const std::vector<int> &pieces() const { return order; } ///< in the order of positions
+  std::vector<int> pairsInside() const;                    ///< of the program
+
+  /// Costs by piece and option, and by pair, of the whole program; infinity: excluded.
+  void setPrices(const std::vector<std::vector<double>> &optionCosts, const std::vector<std::vector<double>> &pairCosts,
+                 const std::vector<std::vector<uint8_t>> &allowed);
+
+  struct Found {
+    double cost;
+    std::vector<int> options; ///< by position
+  };
+  struct Result {
+    double bound = 0;         ///< nothing costs less; infinity: nothing is possible, or all costs at least `below`
+    std::vector<Found> found; ///< that hold all rows, each better than those before
+  };
+  /// What costs least, if that is less than `below`.
+  Result minimize(double below);
+  /// Whether something with this option costs less than `below`; also true if that is not known in time. Marks in
+  /// `alive` (by position and option) what it takes.
+  bool exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive);
+
+  /// Cost at the present prices.
+  double costOf(llvm::ArrayRef<int> options) const;
+
+private:
+  struct PairHere {
+    int pair, first, second; ///< positions, first < second
+    bool swapped;            ///< `second` is the pair's `from`
+  };
+  /// What elimination of a piece tells of what it costs at least, by the groups of earlier pieces.
+  struct Message {
+    struct Factor {
+      bool isPair; ///< else a message
+      int index;
+      std::vector<size_t> strides; ///< by scope, then the piece itself
+    };
+    int from;
+    std::vector<int> scope; ///< ascending positions
+    std::vector<Factor> factors;
+    bool first; ///< of those of its piece: it carries the piece's own costs
+    size_t size = 1;
+  };
+  /// Costs, or a row.
+  struct Terms {
+    std::vector<std::vector<double>> options; ///< by position and option
+    std::vector<std::vector<double>> groups;  ///< by position: the least of its options
+    std::vector<std::vector<double>> pairs;   ///< by pair here, [first, second]; empty: zero
+    std::vector<std::vector<double>> messages;
+    double least = 0; ///< in all
+  };
+  struct RowHere {
+    Terms terms;
+    double upper, price = 0;
+  };
+  /// What the search has at one position.
+  struct Level {
+    struct Candidate {
+      double bound;
+      int option, group;
+    };
+    std::vector<Candidate> candidates;
+    std::vector<double> groupBounds;
+    std::vector<std::vector<double>> usages; ///< by group, once asked for, and row
+    std::vector<uint8_t> hasUsages;
+  };
+
+  void orderPieces(std::vector<int> pieces);
+  /// What every plan holds.
+  void addRow(const Row &row);
+  void planMessages();
+  std::vector<double> pairTable(const PairHere &pair, const std::vector<double> &table) const;
+  void eliminate(Terms &terms) const;
+  void updateGroups(Terms &terms) const;
+  double messageAt(const Terms &terms, int message, llvm::ArrayRef<int> groups) const;
+  void priceRows();
+  std::vector<int> decode() const;
+  double usageOf(const RowHere &row, llvm::ArrayRef<int> options) const;
+  /// Takes what holds all rows; true if it was.
+  bool offer(llvm::ArrayRef<int> options, double &below, Result &result);
+  double relax(double &below, int rounds, Result &result);
+  void search(double &below, bool stopAtFirst, Result &result);
+  void descend(int position, double bound, std::vector<double> &usages, double &below, bool stopAtFirst,
+               Result &result);
+
+  const Program &program;
+  std::vector<int> checks; ///< of agents inside
+  std::vector<int> order, positionOf, groups;
+  std::vector<PairHere> pairs;
+  std::vector<std::vector<int>> pairsBack; ///< by position: pairs to earlier ones
+  std::vector<Message> messages;
+  std::vector<std::vector<int>> sent, received; ///< by position: messages from it; those whose scope ends with it
+  std::vector<RowHere> rows;
+  Terms costs, priced;
+  std::vector<std::vector<uint8_t>> allowed; ///< by position and option
+  std::vector<int> optionsTaken, groupsTaken, assignment;
+  std::vector<Level> levels;
+  size_t visited = 0, visitLimit = 0;
+  bool rowAdded = false;
+  double leftOut = 0; ///< least bound of what a search did not look at
+};
+
+} // namespace intarsia::plan
+
+#endif
