@@ -128,15 +128,18 @@ public:
       agent.level.endToEndMs = least * real(1.15, 1.5) + 20;
       p.agents.push_back(std::move(agent));
     }
-    // Without limits on devices first: then the pools that are used most get three quarters of what they had.
+    // The pools that are used most, when nothing limits them, get about that much: agents then meet in them. Without
+    // whole nodes each agent is alone, so what is used is the same whatever solves it.
+    PlacementProblem alone = p;
+    for (Pool &pool : alone.pools)
+      pool.wholeNodes = false;
     SolveOptions options;
-    options.timeLimitSeconds = 10, options.relativeGap = 0.05;
-    if (auto free = solve(p, options); free && free->hasPlan()) {
+    options.timeLimitSeconds = 600;
+    if (auto free = solve(alone, options); free && free->hasPlan())
       for (size_t k = 0; k < p.pools.size(); ++k) {
         double used = double(free->evaluation.devices[k]);
         p.pools[k].devices = int64_t(std::ceil((used > 0 ? used * real(0.7, 1.1) : 8) / 8)) * 8;
       }
-    }
     return p;
   }
 

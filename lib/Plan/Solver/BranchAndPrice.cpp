@@ -22,6 +22,8 @@ constexpr double artificialCost = 100 * objectiveInProgram;
 constexpr double integral = 1e-6;
 /// Weight of the best prices so far in those that columns are sought at.
 constexpr double smoothing = 0.5;
+/// Pricings at a node of a dive, which needs no bound.
+constexpr int roundsOfDive = 2;
 
 BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
     : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap) {
@@ -220,7 +222,7 @@ double BranchAndPrice::countsAt(const Node &node, ArrayRef<double> prices) const
   return sum;
 }
 
-void BranchAndPrice::solveNode(Node &node) {
+void BranchAndPrice::solveNode(Node &node, int rounds) {
   ++nodesSolved;
   auto allowed = allowedIn(node);
   for (auto [row, count] : zip(shared, node.counts))
@@ -231,9 +233,9 @@ void BranchAndPrice::solveNode(Node &node) {
     usable.push_back(isAllowed(column, allowed));
     master->setBounds(column.index, 0, usable.back() ? unlimited : 0);
   }
-  bool smooth = !node.prices.empty();
+  bool smooth = !node.prices.empty(), stale = false;
   double best = -unlimited;
-  while (secondsLeft() > 0) {
+  for (int round = 0; round < rounds && secondsLeft() > 0; ++round) {
     if (!master->solve())
       return;
     std::vector<double> exact(shared.size()), prices;
@@ -244,6 +246,7 @@ void BranchAndPrice::solveNode(Node &node) {
       for (auto [price, center] : zip(prices, node.prices))
         price = smoothing * center + (1 - smoothing) * price;
     setPrices(prices, allowed);
+    stale = false;
     double bound = countsAt(node, prices);
     bool added = false;
     for (auto [index, component] : enumerate(components)) {
@@ -261,7 +264,7 @@ void BranchAndPrice::solveNode(Node &node) {
       for (auto &found : result.found)
         if (addColumn(int(index), found.options)) {
           usable.push_back(1);
-          added = true;
+          added = stale = true;
         }
     }
     if (bound > best) {
@@ -279,6 +282,8 @@ void BranchAndPrice::solveNode(Node &node) {
     }
     smooth = true;
   }
+  if (stale)
+    master->solve();
 }
 
 bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) const {
@@ -349,19 +354,98 @@ void BranchAndPrice::improve(std::vector<int> assignment, double seconds) {
     addBest();
 }
 
-void BranchAndPrice::round() {
+std::vector<int> BranchAndPrice::assignmentOfSolution(bool &isPlan) const {
   std::vector<int> assignment(program.options.size(), 0);
+  isPlan = true;
   for (size_t component = 0; component < components.size(); ++component) {
     const Column *taken = nullptr;
     for (int column : columnsOf[component])
       if (!taken || master->solution(columns[column].index) > master->solution(taken->index))
         taken = &columns[column];
-    if (!taken)
-      return;
-    for (auto [piece, option] : zip(components[component].pieces(), taken->options))
-      assignment[piece] = option;
+    if (!taken || master->solution(taken->index) < 1 - integral)
+      isPlan = false;
+    if (taken)
+      for (auto [piece, option] : zip(components[component].pieces(), taken->options))
+        assignment[piece] = option;
   }
-  improve(std::move(assignment), 0.05);
+  for (int column : artificial)
+    isPlan &= master->solution(column) < integral;
+  return assignment;
+}
+
+bool BranchAndPrice::isOpen(const Node &node) const {
+  if (node.bound >= cutoff() || secondsLeft() <= 0)
+    return false;
+  return llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; });
+}
+
+void BranchAndPrice::dive(Node node) {
+  std::vector<uint8_t> isFixed(components.size());
+  while (isOpen(node)) {
+    // Whole nodes, the surest first.
+    int taken = -1;
+    double nearest = 1;
+    for (auto [index, row] : enumerate(shared)) {
+      auto &[least, most] = node.counts[index];
+      if (row.countColumn < 0 || least == most)
+        continue;
+      double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
+      if (away < integral)
+        least = most = std::round(count);
+      else if (away < nearest)
+        nearest = away, taken = int(index);
+    }
+    if (taken >= 0) {
+      double count = master->solution(shared[taken].countColumn), nearer = std::round(count);
+      bool found = false;
+      for (double value : {nearer, nearer > count ? nearer - 1 : nearer + 1}) {
+        Node child = node;
+        if (value < node.counts[taken].first || value > node.counts[taken].second)
+          continue;
+        child.counts[taken] = {value, value};
+        solveNode(child, roundsOfDive);
+        found = isOpen(child);
+        if (found) {
+          node = std::move(child);
+          break;
+        }
+      }
+      if (!found)
+        return;
+      continue;
+    }
+    // Then components, several where there are many.
+    std::vector<std::pair<double, const Column *>> candidates;
+    for (size_t component = 0; component < components.size(); ++component) {
+      if (isFixed[component])
+        continue;
+      const Column *largest = nullptr;
+      for (int column : columnsOf[component])
+        if (!largest || master->solution(columns[column].index) > master->solution(largest->index))
+          largest = &columns[column];
+      candidates.push_back({master->solution(largest->index), largest});
+    }
+    if (candidates.empty())
+      break;
+    llvm::stable_sort(candidates, [](auto &a, auto &b) { return a.first > b.first; });
+    size_t few = std::max<size_t>(1, candidates.size() / 10);
+    for (auto [index, candidate] : enumerate(candidates)) {
+      auto [value, column] = candidate;
+      if (index >= few && value < 1 - integral)
+        break;
+      isFixed[column->component] = 1;
+      for (auto [piece, option] : zip(components[column->component].pieces(), column->options)) {
+        Decision decision{piece, std::vector<uint8_t>(program.options[piece].size())};
+        decision.allowed[option] = 1;
+        node.decisions.push_back(std::move(decision));
+      }
+    }
+    solveNode(node, roundsOfDive);
+  }
+  if (isOpen(node)) {
+    bool isPlan;
+    improve(assignmentOfSolution(isPlan), 0.05);
+  }
 }
 
 void BranchAndPrice::combine(const Node &node, double seconds) {
@@ -427,18 +511,21 @@ void BranchAndPrice::combine(const Node &node, double seconds) {
 }
 
 void BranchAndPrice::eliminate(const Node &root) {
-  double room = owner.bestObjective() * scale - root.bound;
-  room += 1e-9 * std::abs(room) + 1e-9;
   setPrices(root.prices, program.active);
+  std::vector<double> bounds;
+  double bound = countsAt(root, root.prices);
   for (auto [index, component] : enumerate(components)) {
-    if (secondsLeft() <= 0)
-      return;
     double least = unlimited;
     for (int column : columnsOf[index])
       if (isAllowed(columns[column], program.active))
         least = std::min(least, priceOf(columns[column], root.prices));
-    Component::Result result = component.minimize(least);
-    double most = result.bound + room;
+    bounds.push_back(component.minimize(least).bound);
+    bound += bounds.back();
+  }
+  double room = owner.bestObjective() * scale - bound;
+  room += 1e-9 * std::abs(room) + 1e-9;
+  for (auto [index, component] : enumerate(components)) {
+    double most = bounds[index] + room;
     std::vector<std::vector<uint8_t>> alive;
     for (int piece : component.pieces())
       alive.emplace_back(program.options[piece].size());
@@ -447,10 +534,13 @@ void BranchAndPrice::eliminate(const Node &root) {
         for (auto [position, option] : enumerate(columns[column].options))
           alive[position][option] = 1;
     for (auto [position, piece] : enumerate(component.pieces()))
-      for (size_t option = 0; option < alive[position].size(); ++option)
+      for (size_t option = 0; option < alive[position].size(); ++option) {
+        if (secondsLeft() <= 0)
+          return;
         if (program.active[piece][option] && !alive[position][option] &&
             !component.exists(int(position), int(option), most, alive))
           program.active[piece][option] = 0;
+      }
   }
 }
 
@@ -470,69 +560,61 @@ double BranchAndPrice::run() {
   double lowest = root.bound;
   auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0; };
   if (!ended())
-    round();
+    dive(root);
   if (!ended())
     combine(root, std::clamp(secondsLeft() * 0.1, 0.05, 2.0));
-  if (!ended() && owner.bestObjective() < unlimited)
+  double eliminatedAt = unlimited;
+  auto tryEliminate = [&] {
+    // Worth it where the room between bound and plan has become a good deal smaller.
+    double room = owner.bestObjective() * scale - root.bound;
+    if (owner.bestObjective() == unlimited || room > 0.8 * eliminatedAt)
+      return;
+    eliminatedAt = room;
     eliminate(root);
-  double eliminatedAt = owner.bestObjective();
+  };
   std::optional<Node> next = root;
   auto higher = [](const Node &a, const Node &b) { return a.bound > b.bound; };
+  auto push = [&](Node node) {
+    open.push_back(std::move(node));
+    std::push_heap(open.begin(), open.end(), higher);
+  };
   while (!ended()) {
+    tryEliminate();
     if (!next) {
       if (open.empty())
-        return owner.bestObjective() == unlimited ? lowest / scale : owner.bestObjective();
+        break;
       std::pop_heap(open.begin(), open.end(), higher);
       next = std::move(open.back());
       open.pop_back();
     }
     Node node = std::move(*next);
     next.reset();
-    if (node.bound < cutoff() || node.counts.empty())
+    if (node.bound < cutoff())
       solveNode(node);
-    std::vector<Node> children;
-    if (node.bound < cutoff() && secondsLeft() > 0) {
-      round();
-      if (columns.size() > combinedColumns + combinedColumns / 4 + 50)
-        combine(node, std::clamp(secondsLeft() * 0.05, 0.05, 1.0));
-      if (node.bound < cutoff()) {
-        if (!branch(node, children)) {
-          // The linear program's solution is a plan.
-          std::vector<int> assignment(program.options.size(), 0);
-          for (auto &column : columns)
-            if (master->solution(column.index) > 0.5)
-              for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
-                assignment[piece] = option;
-          owner.offer(assignment);
-        }
-      }
-    }
     if (secondsLeft() <= 0) {
-      open.push_back(std::move(node));
-      std::push_heap(open.begin(), open.end(), higher);
+      push(std::move(node));
       break;
     }
+    if (node.bound < cutoff()) {
+      bool isPlan;
+      std::vector<int> assignment = assignmentOfSolution(isPlan);
+      if (isPlan)
+        owner.offer(assignment);
+      if (columns.size() > combinedColumns + combinedColumns / 2 + 50)
+        combine(node, std::clamp(secondsLeft() * 0.02, 0.05, 1.0));
+    }
     // The child nearer to the linear program's solution next, the other when its turn comes.
-    if (!children.empty()) {
+    std::vector<Node> children;
+    if (node.bound < cutoff() && branch(node, children)) {
       next = std::move(children.back());
-      children.pop_back();
-      for (auto &child : children) {
-        open.push_back(std::move(child));
-        std::push_heap(open.begin(), open.end(), higher);
-      }
+      push(std::move(children.front()));
     }
-    lowest = cutoff();
-    if (next)
-      lowest = std::min(lowest, next->bound);
-    if (!open.empty())
-      lowest = std::min(lowest, open.front().bound);
-    if (owner.bestObjective() < eliminatedAt * (1 - 1e-4)) {
-      eliminatedAt = owner.bestObjective();
-      eliminate(root);
-    }
+    lowest = std::min({cutoff(), next ? next->bound : unlimited, open.empty() ? unlimited : open.front().bound});
   }
   if (!open.empty())
-    lowest = std::min({lowest, cutoff(), open.front().bound});
+    lowest = std::min(lowest, open.front().bound);
+  else if (!next)
+    lowest = cutoff();
   return std::min(lowest / scale, owner.bestObjective());
 }
 

@@ -80,11 +80,15 @@ private:
   /// What limits and whole nodes add to the bound at these prices.
   double countsAt(const Node &node, llvm::ArrayRef<double> prices) const;
   /// Adds columns until the bound is that of the linear program.
-  void solveNode(Node &node);
+  void solveNode(Node &node, int rounds = 1000);
   /// Two nodes without the linear program's solution, the nearer last; false if the solution is a plan.
   bool branch(const Node &node, std::vector<Node> &children) const;
-  /// Plans from the linear program's solution, from all columns together, and from a neighborhood.
-  void round();
+  /// Whether a better plan can be below a node that was solved last.
+  bool isOpen(const Node &node) const;
+  /// The largest column of each component; whether that is all of the linear program's solution.
+  std::vector<int> assignmentOfSolution(bool &isPlan) const;
+  /// Plans: by fixing more and more of the linear program's solution, from all columns together, from a neighborhood.
+  void dive(Node node);
   void combine(const Node &node, double seconds);
   void improve(std::vector<int> assignment, double seconds);
   /// Takes out options that are in no plan that is better than the best.

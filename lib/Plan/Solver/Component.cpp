@@ -19,7 +19,8 @@ namespace intarsia::plan {
 constexpr size_t bucketLimit = 1 << 16;
 /// Assignments of a piece in one search; beyond, the bound is what is left open.
 constexpr size_t visitsOfSearch = 100'000;
-constexpr int roundsOfPrices = 25;
+/// Steps towards the best prices of rows: at first, and from prices that were the best for others.
+constexpr int roundsOfPricing = 25, roundsOfRepricing = 5;
 
 std::vector<std::vector<int>> componentsOf(const Program &program) {
   std::vector<int> leader(program.options.size());
@@ -142,8 +143,9 @@ void Component::planMessages() {
     for (auto [index, bucket] : enumerate(buckets)) {
       bucket.from = position;
       bucket.first = index == 0;
-      for (int of : bucket.scope)
-        bucket.size *= groups[of];
+      bucket.strides.resize(bucket.scope.size());
+      for (size_t of = bucket.scope.size(); of-- > 0; bucket.size *= groups[bucket.scope[of]])
+        bucket.strides[of] = bucket.size;
       for (auto &factor : bucket.factors) {
         ArrayRef<int> scope = factor.isPair ? ArrayRef<int>(pairs[factor.index].first)
                                             : ArrayRef(messages[factor.index].scope).drop_back();
@@ -198,40 +200,50 @@ void Component::updateGroups(Terms &terms) const {
 void Component::eliminate(Terms &terms) const {
   terms.messages.resize(messages.size());
   terms.least = 0;
-  SmallVector<const double *, 8> base;
+  SmallVector<const double *, 8> bases;
+  SmallVector<const Message::Factor *, 8> factors;
   SmallVector<int, 8> at;
   for (auto [index, message] : enumerate(messages)) {
     auto &table = terms.messages[index];
     table.resize(message.size);
-    size_t own = groups[message.from], scope = message.scope.size();
-    base.clear();
-    SmallVector<const Message::Factor *, 8> factors;
+    size_t scope = message.scope.size();
+    const std::vector<int> &own = live[message.from];
+    const double *unary = terms.groups[message.from].data();
+    bases.clear(), factors.clear();
     for (auto &factor : message.factors) {
       auto &data = factor.isPair ? terms.pairs[factor.index] : terms.messages[factor.index];
       if (data.empty())
         continue;
-      base.push_back(data.data());
+      const double *base = data.data();
+      for (size_t of = 0; of < scope; ++of)
+        base += factor.strides[of] * live[message.scope[of]].front();
+      bases.push_back(base);
       factors.push_back(&factor);
     }
-    const double *unary = terms.groups[message.from].data();
+    size_t entry = 0;
+    for (size_t of = 0; of < scope; ++of)
+      entry += message.strides[of] * live[message.scope[of]].front();
     at.assign(scope, 0);
-    for (size_t entry = 0; entry < message.size; ++entry) {
+    for (bool more = true; more;) {
       double least = unlimited;
-      for (size_t group = 0; group < own; ++group) {
-        // Of other buckets of this piece only what the group may be is known.
-        double sum = message.first || unary[group] == unlimited ? unary[group] : 0;
-        for (const double *data : base)
-          sum += data[group];
+      // Of other buckets of this piece only what the group may be is known.
+      for (int group : own) {
+        double sum = message.first ? unary[group] : 0;
+        for (const double *base : bases)
+          sum += base[group];
         least = std::min(least, sum);
       }
       table[entry] = least;
-      for (size_t of = scope; of-- > 0;) {
-        bool carries = ++at[of] == groups[message.scope[of]];
-        for (auto [data, factor] : zip(base, factors))
-          data += carries ? -ptrdiff_t(factor->strides[of]) * (at[of] - 1) : ptrdiff_t(factor->strides[of]);
-        if (!carries)
-          break;
-        at[of] = 0;
+      more = false;
+      for (size_t of = scope; of-- > 0 && !more;) {
+        const std::vector<int> &groupsOf = live[message.scope[of]];
+        more = size_t(at[of] + 1) < groupsOf.size();
+        int next = more ? at[of] + 1 : 0;
+        ptrdiff_t distance = groupsOf[next] - groupsOf[at[of]];
+        entry += message.strides[of] * distance;
+        for (auto [base, factor] : zip(bases, factors))
+          base += ptrdiff_t(factor->strides[of]) * distance;
+        at[of] = next;
       }
     }
     if (scope == 0)
@@ -242,8 +254,8 @@ void Component::eliminate(Terms &terms) const {
 double Component::messageAt(const Terms &terms, int index, ArrayRef<int> taken) const {
   const Message &message = messages[index];
   size_t offset = 0;
-  for (int of : message.scope)
-    offset = offset * groups[of] + taken[of];
+  for (auto [of, stride] : zip(message.scope, message.strides))
+    offset += stride * taken[of];
   return terms.messages[index][offset];
 }
 
@@ -264,10 +276,26 @@ void Component::setPrices(const std::vector<std::vector<double>> &optionCosts,
   for (auto &pair : pairs)
     costs.pairs.push_back(pairTable(pair, pairCosts[pair.pair]));
   if (changed)
+    updateLive();
+  if (changed && !isImpossible)
     for (auto &row : rows) {
       updateGroups(row.terms);
       eliminate(row.terms);
     }
+}
+
+void Component::updateLive() {
+  live.assign(order.size(), {});
+  isImpossible = false;
+  for (auto [position, piece] : enumerate(order)) {
+    std::vector<uint8_t> any(groups[position]);
+    for (auto [option, may] : zip(program.options[piece], allowed[position]))
+      any[option.group] |= may;
+    for (int group = 0; group < groups[position]; ++group)
+      if (any[group])
+        live[position].push_back(group);
+    isImpossible |= live[position].empty();
+  }
 }
 
 void Component::addRow(const Row &row) {
@@ -365,8 +393,8 @@ std::vector<int> Component::decode() const {
   std::vector<int> options(order.size()), taken(order.size());
   for (size_t position = 0; position < order.size(); ++position) {
     double least = unlimited;
-    int bestGroup = 0;
-    for (int group = 0; group < groups[position]; ++group) {
+    int bestGroup = live[position].front();
+    for (int group : live[position]) {
       taken[position] = group;
       double sum = priced.groups[position][group];
       for (int pair : pairsBack[position])
@@ -466,7 +494,7 @@ void Component::descend(int position, double bound, std::vector<double> &usages,
       sum += messageAt(terms, message, groupsTaken);
     return sum;
   };
-  for (int group = 0; group < groups[position]; ++group)
+  for (int group : live[position])
     level.groupBounds[group] = bound - known + ofGroup(priced, group);
   for (auto [index, option] : enumerate(program.options[order[position]]))
     if (allowed[position][index])
@@ -525,7 +553,12 @@ void Component::search(double &below, bool stopAtFirst, Result &result) {
 Component::Result Component::minimize(double below) {
   Result result;
   leftOut = unlimited;
-  for (int rounds = roundsOfPrices;; rounds = 5) {
+  if (isImpossible) {
+    result.bound = unlimited;
+    return result;
+  }
+  for (int rounds = isPriced ? roundsOfRepricing : roundsOfPricing;; rounds = roundsOfRepricing) {
+    isPriced = true;
     if (relax(below, rounds, result) >= below)
       break;
     search(below, false, result);
@@ -541,6 +574,8 @@ bool Component::exists(int position, int option, double below, std::vector<std::
   size_t rowsBefore = rows.size();
   allowed[position].assign(all.size(), 0);
   allowed[position][option] = all[option];
+  std::vector<int> allLive{program.options[order[position]][option].group};
+  std::swap(live[position], allLive);
   Result result;
   leftOut = unlimited;
   do {
@@ -550,6 +585,7 @@ bool Component::exists(int position, int option, double below, std::vector<std::
     search(below, true, result);
   } while (rowAdded && result.found.empty());
   allowed[position] = all;
+  live[position] = allLive;
   for (auto &row : MutableArrayRef(rows).drop_front(rowsBefore)) {
     updateGroups(row.terms);
     eliminate(row.terms);

@@ -62,6 +62,7 @@ private:
     int from;
     std::vector<int> scope; ///< ascending positions
     std::vector<Factor> factors;
+    std::vector<size_t> strides; ///< of its table, by scope
     bool first; ///< of those of its piece: it carries the piece's own costs
     size_t size = 1;
   };
@@ -95,6 +96,7 @@ private:
   void planMessages();
   std::vector<double> pairTable(const PairHere &pair, const std::vector<double> &table) const;
   void eliminate(Terms &terms) const;
+  void updateLive();
   void updateGroups(Terms &terms) const;
   double messageAt(const Terms &terms, int message, llvm::ArrayRef<int> groups) const;
   void priceRows();
@@ -117,6 +119,8 @@ private:
   std::vector<RowHere> rows;
   Terms costs, priced;
   std::vector<std::vector<uint8_t>> allowed; ///< by position and option
+  std::vector<std::vector<int>> live;        ///< by position: groups with an option that is allowed
+  bool isImpossible = false, isPriced = false;
   std::vector<int> optionsTaken, groupsTaken, assignment;
   std::vector<Level> levels;
   size_t visited = 0, visitLimit = 0;

@@ -83,10 +83,10 @@ void Solver::addPathRow(const LatencyCheck &check, ArrayRef<int> assignment) {
 // Heuristic and bound
 //===----------------------------------------------------------------------------------------------------------===//
 
-void Solver::heuristic() {
+void Solver::heuristic(double share) {
   Clock::time_point started = Clock::now();
   Clock::time_point until = std::min(
-      deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * 0.25e6)));
+      deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * share * 1e6)));
   auto search = [&](std::vector<int> assignment) {
     std::vector<double> tightening(problem.agents.size(), 1.0);
     // What only bounds a percentile from below is tightened until the percentile itself holds.
@@ -669,7 +669,7 @@ SolveResult Solver::finish() {
 SolveResult Solver::estimate() {
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
-    heuristic();
+    heuristic(0.25);
     if (!infeasible && gap() > options.relativeGap)
       bound();
   }
@@ -684,11 +684,11 @@ SolveResult Solver::run() {
   }
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
-    heuristic();
-    if (!infeasible && options.bound && gap() > options.relativeGap)
-      bound();
     // Percentiles and the objective of latencies are no rows of one component.
     bool priced = options.bound && !hasPercentiles && problem.objective != Objective::Latency;
+    heuristic(priced ? 0.02 : 0.25);
+    if (!infeasible && options.bound && !priced && gap() > options.relativeGap)
+      bound();
     if (!infeasible && priced && gap() > options.relativeGap)
       branchAndPrice();
     lagrangian.reset();

@@ -30,7 +30,8 @@ public:
 
 private:
   double secondsLeft() const;
-  void heuristic();
+  /// For at most so much of the time.
+  void heuristic(double share);
   void bound();
   void milp();
   void branchAndPrice();
