@@ -134,12 +134,18 @@ public:
     for (Pool &pool : alone.pools)
       pool.wholeNodes = false;
     SolveOptions options;
-    options.timeLimitSeconds = 600;
-    if (auto free = solve(alone, options); free && free->hasPlan())
-      for (size_t k = 0; k < p.pools.size(); ++k) {
-        double used = double(free->evaluation.devices[k]);
-        p.pools[k].devices = int64_t(std::ceil((used > 0 ? used * real(0.7, 1.1) : 8) / 8)) * 8;
-      }
+    options.timeLimitSeconds = 60;
+    options.relativeGap = 1e-4;
+    if (auto free = solve(alone, options); free && free->hasPlan()) {
+      double all = 0;
+      for (int64_t devices : free->evaluation.devices)
+        all += double(devices);
+      // Some pools have less than that, and others what the rest then needs: else there is often no plan at all.
+      for (size_t k = 0; k < p.pools.size(); ++k)
+        p.pools[k].devices = 8 * int64_t(std::ceil(std::max(double(free->evaluation.devices[k]) * real(0.8, 1.6),
+                                                            0.5 * all / double(p.pools.size())) /
+                                                   8));
+    }
     return p;
   }
 

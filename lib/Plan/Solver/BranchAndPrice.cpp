@@ -24,6 +24,9 @@ constexpr double integral = 1e-6;
 constexpr double smoothing = 0.5;
 /// Pricings at a node of a dive, which needs no bound.
 constexpr int roundsOfDive = 2;
+constexpr int nodesBetweenDives = 20;
+/// Where so many nodes have no plan there may be none, which others prove sooner.
+constexpr int nodesWithoutPlan = 200;
 
 BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
     : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap) {
@@ -233,7 +236,8 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     usable.push_back(isAllowed(column, allowed));
     master->setBounds(column.index, 0, usable.back() ? unlimited : 0);
   }
-  bool smooth = !node.prices.empty(), stale = false;
+  // At first what is found at little cost; then exactly, with smoothed prices; then at those of the linear program.
+  bool exactly = false, smooth = !node.prices.empty(), stale = false;
   double best = -unlimited;
   for (int round = 0; round < rounds && secondsLeft() > 0; ++round) {
     if (!master->solve())
@@ -254,7 +258,7 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
       for (int column : columnsOf[index])
         if (usable[column])
           least = std::min(least, priceOf(columns[column], prices));
-      Component::Result result = component.minimize(least);
+      Component::Result result = component.minimize(least, exactly);
       ++pricings;
       bound += result.bound;
       if (result.bound == unlimited) {
@@ -274,13 +278,15 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     node.bound = std::max(node.bound, best);
     if (node.bound >= cutoff() || master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound))
       break;
-    if (!added) {
+    if (added) {
+      smooth = true;
+    } else if (!exactly) {
+      exactly = true;
+    } else {
       if (!smooth)
         break;
       smooth = false;
-      continue;
     }
-    smooth = true;
   }
   if (stale)
     master->solve();
@@ -558,12 +564,19 @@ double BranchAndPrice::run() {
     return owner.bestObjective();
   std::vector<Node> open;
   double lowest = root.bound;
-  auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0; };
+  auto ended = [&] {
+    return lowest >= cutoff() || secondsLeft() <= 0 ||
+           (owner.bestObjective() == unlimited && nodesSolved > nodesWithoutPlan);
+  };
+  bool isPlan;
+  if (std::vector<int> assignment = assignmentOfSolution(isPlan); isPlan)
+    owner.offer(assignment);
   if (!ended())
     dive(root);
   if (!ended())
     combine(root, std::clamp(secondsLeft() * 0.1, 0.05, 2.0));
   double eliminatedAt = unlimited;
+  int nodesAtDive = nodesSolved;
   auto tryEliminate = [&] {
     // Worth it where the room between bound and plan has become a good deal smaller.
     double room = owner.bestObjective() * scale - root.bound;
@@ -596,10 +609,14 @@ double BranchAndPrice::run() {
       break;
     }
     if (node.bound < cutoff()) {
-      bool isPlan;
-      std::vector<int> assignment = assignmentOfSolution(isPlan);
-      if (isPlan)
+      if (std::vector<int> assignment = assignmentOfSolution(isPlan); isPlan)
         owner.offer(assignment);
+      if (nodesSolved >= nodesAtDive + nodesBetweenDives) {
+        Node copy = node;
+        dive(node);
+        nodesAtDive = nodesSolved;
+        solveNode(copy);
+      }
       if (columns.size() > combinedColumns + combinedColumns / 2 + 50)
         combine(node, std::clamp(secondsLeft() * 0.02, 0.05, 1.0));
     }

@@ -19,6 +19,8 @@ namespace intarsia::plan {
 constexpr size_t bucketLimit = 1 << 16;
 /// Assignments of a piece in one search; beyond, the bound is what is left open.
 constexpr size_t visitsOfSearch = 100'000;
+/// Assignments that one is compared with.
+constexpr size_t mostLabels = 64;
 /// Steps towards the best prices of rows: at first, and from prices that were the best for others.
 constexpr int roundsOfPricing = 25, roundsOfRepricing = 5;
 
@@ -73,7 +75,20 @@ Component::Component(const Program &program, std::vector<int> pieces)
   planMessages();
   optionsTaken.assign(order.size(), -1);
   groupsTaken.assign(order.size(), -1);
+  // What the pieces to come see of those before. Where it has too many values, few are ever the same.
   levels.resize(order.size());
+  for (int position = 1; position < int(order.size()); ++position) {
+    std::set<int> before;
+    for (int later = position; later < int(order.size()); ++later)
+      for (int pair : pairsBack[later])
+        if (pairs[pair].first < position)
+          before.insert(pairs[pair].first);
+    double values = 1;
+    for (int of : before)
+      values *= groups[of];
+    if (values < 1e15)
+      levels[position].frontier.assign(before.begin(), before.end());
+  }
 }
 
 void Component::orderPieces(std::vector<int> pieces) {
@@ -470,6 +485,34 @@ double Component::relax(double &below, int rounds, Result &result) {
   return best;
 }
 
+/// Whether an assignment before this one left the pieces to come the same, cost no more and used no more of any row;
+/// else it is noted.
+bool Component::isDominated(Level &level, double bound, ArrayRef<double> usages) {
+  if (level.frontier.empty())
+    return false;
+  uint64_t key = 0;
+  for (int of : level.frontier)
+    key = key * groups[of] + groupsTaken[of];
+  // The bound less what is paid for rows: up to what the pieces to come add, the same for all of one key, its cost.
+  double cost = bound;
+  for (auto [row, usage] : zip(rows, usages))
+    cost -= row.price * usage;
+  std::vector<double> &labels = level.labels[key];
+  size_t length = usages.size() + 1;
+  for (size_t at = 0; at < labels.size(); at += length) {
+    bool better = labels[at] <= cost;
+    for (size_t row = 0; better && row < usages.size(); ++row)
+      better = labels[at + 1 + row] <= usages[row];
+    if (better)
+      return true;
+  }
+  if (labels.size() < mostLabels * length) {
+    labels.push_back(cost);
+    labels.insert(labels.end(), usages.begin(), usages.end());
+  }
+  return false;
+}
+
 void Component::descend(int position, double bound, std::vector<double> &usages, double &below, bool stopAtFirst,
                         Result &result) {
   if (position == int(order.size())) {
@@ -477,6 +520,8 @@ void Component::descend(int position, double bound, std::vector<double> &usages,
     return;
   }
   Level &level = levels[position];
+  if (isDominated(level, bound, usages))
+    return;
   level.candidates.clear();
   level.hasUsages.assign(groups[position], 0);
   level.usages.resize(groups[position]);
@@ -541,6 +586,8 @@ void Component::search(double &below, bool stopAtFirst, Result &result) {
   visited = 0, visitLimit = visitsOfSearch;
   leftOut = unlimited;
   rowAdded = false;
+  for (Level &level : levels)
+    level.labels.clear();
   std::vector<double> usages;
   for (auto &row : rows) {
     usages.push_back(row.terms.least);
@@ -550,7 +597,7 @@ void Component::search(double &below, bool stopAtFirst, Result &result) {
   descend(0, priced.least, usages, below, stopAtFirst, result);
 }
 
-Component::Result Component::minimize(double below) {
+Component::Result Component::minimize(double below, bool exactly) {
   Result result;
   leftOut = unlimited;
   if (isImpossible) {
@@ -559,7 +606,10 @@ Component::Result Component::minimize(double below) {
   }
   for (int rounds = isPriced ? roundsOfRepricing : roundsOfPricing;; rounds = roundsOfRepricing) {
     isPriced = true;
-    if (relax(below, rounds, result) >= below)
+    double bound = relax(below, rounds, result);
+    if (!exactly)
+      leftOut = bound;
+    if (!exactly || bound >= below)
       break;
     search(below, false, result);
     if (!rowAdded)

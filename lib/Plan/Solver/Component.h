@@ -13,6 +13,7 @@
 #define INTARSIA_PLAN_COMPONENT_H
 
 #include "Program.h"
+#include <unordered_map>
 
 namespace intarsia::plan {
 
@@ -38,8 +39,8 @@ public:
     double bound = 0;         ///< nothing costs less; infinity: nothing is possible, or all costs at least `below`
     std::vector<Found> found; ///< that hold all rows, each better than those before
   };
-  /// What costs least, if that is less than `below`.
-  Result minimize(double below);
+  /// What costs least, if that is less than `below`; not `exactly`: what is found without a search.
+  Result minimize(double below, bool exactly = true);
   /// Whether something with this option costs less than `below`; also true if that is not known in time. Marks in
   /// `alive` (by position and option) what it takes.
   bool exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive);
@@ -88,6 +89,8 @@ private:
     std::vector<double> groupBounds;
     std::vector<std::vector<double>> usages; ///< by group, once asked for, and row
     std::vector<uint8_t> hasUsages;
+    std::vector<int> frontier; ///< earlier positions that later ones have pairs with
+    std::unordered_map<uint64_t, std::vector<double>> labels; ///< by their groups: cost and usages, one after another
   };
 
   void orderPieces(std::vector<int> pieces);
@@ -106,6 +109,7 @@ private:
   bool offer(llvm::ArrayRef<int> options, double &below, Result &result);
   double relax(double &below, int rounds, Result &result);
   void search(double &below, bool stopAtFirst, Result &result);
+  bool isDominated(Level &level, double bound, llvm::ArrayRef<double> usages);
   void descend(int position, double bound, std::vector<double> &usages, double &below, bool stopAtFirst,
                Result &result);
 
