@@ -206,11 +206,13 @@ int main(int count, char **arguments) {
     const char *names[] = {"optimal", "time limit", "infeasible", "no plan"};
     std::printf(
         "seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (heuristic %.6g, Lagrangian %.6g, bound "
-        "root %.6g, %.6g); heuristic %.2f s, bound %.2f s, root %.2f s, %d nodes %.2f s, MILP %.2f s in %d solves; options %d, %d pruned, %d "
+        "root %.6g, %.6g); heuristic %.2f s, bound %.2f s, root %.2f s, %d nodes %.2f s, MILP %.2f s in %d solves; "
+        "options %d, %d pruned, %d "
         "left\n",
         seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
         s.heuristicObjective, s.lagrangianBound, s.rootBound, result->bound, s.heuristicSeconds, s.boundSeconds,
-        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning, s.optionsAfterBound);
+        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning,
+        s.optionsAfterBound);
     std::fflush(stdout);
     users.push_back(user), walls.push_back(s.seconds), gaps.push_back(result->gap);
   }

@@ -71,7 +71,7 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
   uint64_t first = 0, count = 1000;
   if (const char *seeds = std::getenv("INTARSIA_PLAN_SEEDS"))
     std::sscanf(seeds, "%lu:%lu", &first, &count);
-  int feasible = 0, percentiles = 0, queues = 0;
+  int feasible = 0, percentiles = 0, queues = 0, branched = 0;
   double plans = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     PlacementProblem problem = instances::Generator(seed).make();
@@ -97,6 +97,7 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     ++feasible;
     percentiles += problem.agents[0].level.percentile.has_value();
     queues += problem.queueing;
+    branched += result.statistics.nodes > 0;
     ASSERT_EQ(result.status, SolveResult::Status::Optimal)
         << "seed " << seed << " best " << best << " found " << result.evaluation.objective << " bound " << result.bound;
     EXPECT_NEAR(result.evaluation.objective, best, 2e-6 * best) << "seed " << seed;
@@ -112,13 +113,97 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     }
     EXPECT_LE(result.bound, best * (1 + 1e-6)) << "seed " << seed;
   }
-  std::printf("%d of %lu feasible (%d with percentiles, %d with queues), %.0f plans enumerated\n", feasible,
-              (unsigned long)count, percentiles, queues, plans);
+  std::printf(
+      "%d of %lu feasible (%d with percentiles, %d with queues, %d by branch and price), %.0f plans enumerated\n",
+      feasible, (unsigned long)count, percentiles, queues, branched, plans);
   if (count >= 1000) {
     EXPECT_GT(feasible, 600);
     EXPECT_GT(percentiles, 150);
     EXPECT_GT(queues, 150);
+    EXPECT_GT(branched, 100);
   }
+}
+
+/// Agents that meet in pools alone: chains with routes and bounds, some pools scarce, half of them paid by the node.
+PlacementProblem separateAgents(uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  auto real = [&](double low, double high) { return low + (high - low) * (double(engine() >> 11) * 0x1.0p-53); };
+  PlacementProblem problem;
+  problem.queueing = false;
+  for (int k = 0; k < 4; ++k) {
+    Pool pool{"pool" + std::to_string(k)};
+    pool.devices = int64_t(real(8, 28));
+    pool.devicesPerNode = 4;
+    pool.wholeNodes = k % 2;
+    pool.dollarsPerDeviceHour = 1 + k * real(0.8, 1.2);
+    problem.pools.push_back(pool);
+  }
+  for (int a = 0; a < 4; ++a)
+    for (int b = 0; b < 4; ++b)
+      if (a != b)
+        problem.links.push_back({"link" + std::to_string(4 * a + b), {{a, b}}, real(1, 20), 20, real(0, 0.01), 0});
+  for (int a = 0; a < 5; ++a) {
+    Agent agent;
+    agent.name = "agent" + std::to_string(a);
+    agent.requestsPerSecond = real(5, 40);
+    std::vector<int> children;
+    std::vector<Region::Arc> arcs;
+    double least = 0;
+    for (int i = 0; i < 4; ++i) {
+      Piece piece;
+      piece.name = agent.name + "." + std::to_string(i);
+      double base = real(20, 200), fastest = unlimited;
+      for (int k = 0; k < 4; ++k)
+        for (int slots : {4, 8}) {
+          Choice choice;
+          choice.label = std::to_string(slots);
+          choice.pool = k;
+          choice.devicesPerReplica = 1;
+          choice.slots = slots;
+          choice.milliseconds = base / (1 + k) * std::sqrt(slots) * real(0.8, 1.2);
+          fastest = std::min(fastest, choice.milliseconds);
+          piece.menu.push_back(choice);
+        }
+      least += fastest;
+      int index = int(problem.pieces.size());
+      problem.pieces.push_back(piece);
+      agent.regions.push_back(Region::leaf(index));
+      children.push_back(i);
+      if (i) {
+        int from = i == 3 ? 1 : i - 1;
+        problem.edges.push_back({"edge", index - (i - from), index, real(1e4, 1e7), {}});
+        arcs.push_back({from, i, {int(problem.edges.size()) - 1}, false});
+      }
+    }
+    agent.regions.push_back(Region::dag(children, arcs));
+    agent.root = 4;
+    agent.level.endToEndMs = least * real(1.1, 1.5) + 5;
+    problem.agents.push_back(std::move(agent));
+  }
+  for (size_t edge = 0; edge < problem.edges.size(); ++edge)
+    problem.edges[edge].name += std::to_string(edge);
+  return problem;
+}
+
+TEST(PlanBranchAndPrice, agreesWithTheMixedIntegerProgram) {
+  int feasible = 0, nodes = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    PlacementProblem problem = separateAgents(seed);
+    SolveOptions plain;
+    plain.prune = plain.bound = false;
+    SolveResult priced = solved(problem), whole = solved(problem, plain);
+    ASSERT_EQ(priced.status, whole.status) << "seed " << seed;
+    nodes += priced.statistics.nodes;
+    if (!whole.hasPlan())
+      continue;
+    ++feasible;
+    EXPECT_EQ(priced.statistics.milpSolves, 0) << "seed " << seed;
+    EXPECT_NEAR(priced.evaluation.objective, whole.evaluation.objective, 3e-6 * whole.evaluation.objective)
+        << "seed " << seed;
+  }
+  std::printf("%d of 10 feasible, %d nodes\n", feasible, nodes);
+  EXPECT_GT(feasible, 7);
+  EXPECT_GT(nodes, 50);
 }
 
 } // namespace

@@ -99,9 +99,7 @@ BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point 
 
 BranchAndPrice::~BranchAndPrice() = default;
 
-double BranchAndPrice::secondsLeft() const {
-  return std::chrono::duration<double>(deadline - Clock::now()).count();
-}
+double BranchAndPrice::secondsLeft() const { return std::chrono::duration<double>(deadline - Clock::now()).count(); }
 
 double BranchAndPrice::cutoff() const {
   double best = owner.bestObjective();
@@ -502,7 +500,8 @@ void BranchAndPrice::combine(const Node &node, double seconds) {
   for (auto &row : rows)
     milp.rows.push_back(std::move(row));
   combinedColumns = columns.size();
-  MixedIntegerResult result = solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
+  MixedIntegerResult result =
+      solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
   if (!result.found)
     return;
   std::vector<int> assignment(program.options.size(), -1);

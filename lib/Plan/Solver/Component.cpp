@@ -98,8 +98,7 @@ void Component::orderPieces(std::vector<int> pieces) {
     for (int pair : program.pairsOf[piece])
       neighbors[piece].insert(program.pairs[pair].from == piece ? program.pairs[pair].to : program.pairs[pair].from);
   while (!pieces.empty()) {
-    auto next = llvm::min_element(
-        pieces, [&](int a, int b) { return neighbors[a].size() < neighbors[b].size(); });
+    auto next = llvm::min_element(pieces, [&](int a, int b) { return neighbors[a].size() < neighbors[b].size(); });
     int piece = *next;
     for (int a : neighbors[piece]) {
       neighbors[a].erase(piece);
@@ -545,8 +544,7 @@ void Component::descend(int position, double bound, std::vector<double> &usages,
     if (allowed[position][index])
       if (double at = level.groupBounds[option.group] + priced.options[position][index]; at < below)
         level.candidates.push_back({at, int(index), option.group});
-  llvm::sort(level.candidates,
-             [](const Level::Candidate &a, const Level::Candidate &b) { return a.bound < b.bound; });
+  llvm::sort(level.candidates, [](const Level::Candidate &a, const Level::Candidate &b) { return a.bound < b.bound; });
   for (auto &candidate : level.candidates) {
     if (candidate.bound >= below)
       return;

@@ -64,7 +64,7 @@ private:
     std::vector<int> scope; ///< ascending positions
     std::vector<Factor> factors;
     std::vector<size_t> strides; ///< of its table, by scope
-    bool first; ///< of those of its piece: it carries the piece's own costs
+    bool first;                  ///< of those of its piece: it carries the piece's own costs
     size_t size = 1;
   };
   /// Costs, or a row.
@@ -89,7 +89,7 @@ private:
     std::vector<double> groupBounds;
     std::vector<std::vector<double>> usages; ///< by group, once asked for, and row
     std::vector<uint8_t> hasUsages;
-    std::vector<int> frontier; ///< earlier positions that later ones have pairs with
+    std::vector<int> frontier;                                ///< earlier positions that later ones have pairs with
     std::unordered_map<uint64_t, std::vector<double>> labels; ///< by their groups: cost and usages, one after another
   };
 
