@@ -11,6 +11,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -190,6 +191,24 @@ private:
       refuse(pool, name + ": " + lastRefusal);
   }
 
+  /// Powers of two up to `most`, and what lies between two of them where a bound does: a memory that holds 250 or a
+  /// promise that 90 keep would cost up to twice as much with 128 or 64.
+  std::set<int> batchesOf(const ServingCost &cost, double context, double most) const {
+    std::set<int> batches{int(most)};
+    for (int batch = 1; batch <= most; batch *= 2)
+      batches.insert(batch);
+    auto keeps = [&](int batch) { return cost.decodeStep(batch, context).totalMs <= work.tokenMsBound; };
+    if (!work.promised || !keeps(1))
+      return batches;
+    int within = 1; // steps take longer the larger the batch
+    for (int above = int(most) + 1; above - within > 1;) {
+      int middle = (within + above) / 2;
+      (keeps(middle) ? within : above) = middle;
+    }
+    batches.insert(within);
+    return batches;
+  }
+
   /// Adds all batches; says why there are none.
   std::string addDegrees(int index, const std::string &name, NumberFormat format, const ParallelDegrees &degrees) {
     const FleetPool &pool = fleet.pools[index];
@@ -228,7 +247,7 @@ private:
     double context = work.contextTokens + work.writtenTokens / 2;
     double alone = cost->decodeStep(1, context).totalMs;
     bool added = false;
-    for (int batch = 1; batch <= std::min(*most, double(largestBatchTried)); batch *= 2) {
+    for (int batch : batchesOf(*cost, context, std::min(*most, double(largestBatchTried)))) {
       if (batch < degrees.attentionData)
         continue;
       double step = cost->decodeStep(batch, context).totalMs;

@@ -69,8 +69,9 @@ struct DecoderWork {
   double newTokens = 0, cachedTokens = 0;      ///< prefill
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
   std::optional<double> every;                 ///< decode: a reader starts after so many tokens
-  bool prunes = true;    ///< not where a placement by hand may name what is no better than something else
-  bool promised = false; ///< decode: the promise of the next token holds for it
+  bool prunes = true;              ///< not where a placement by hand may name what is no better than something else
+  bool promised = false;           ///< decode: the promise of the next token holds for it
+  double tokenMsBound = unlimited; ///< decode: the strictest of these promises
 };
 
 /// Pools times precisions times parallel degrees times batches (powers of two), timed by ServingCost with prefill and

@@ -373,7 +373,10 @@ private:
       work.contextTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
       work.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
       for (const Member &member : group.members) {
-        work.promised |= taskOf(member).answers;
+        if (taskOf(member).answers) {
+          work.promised = true;
+          work.tokenMsBound = std::min(work.tokenMsBound, graphs[member.graph].sla.tbtMs);
+        }
         for (const wf::Edge &edge : graphs[member.graph].edges)
           if (edge.from == member.task && edge.streaming && edge.every)
             work.every = std::max(work.every.value_or(0), edge.every->amount.mean());
