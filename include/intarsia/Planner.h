@@ -21,6 +21,8 @@ struct PlannerOptions {
   std::string json;      ///< where the plan goes as JSON (docs/plan.md); empty: nowhere
   plan::Objective objective = plan::Objective::DollarsPerRequest;
   ServingEngine engine = ServingEngine::VLLM;
+  std::string
+      efficiencyFile;   ///< in place of the engine's measured figures, of the form of catalogue/efficiency/serving.yaml
   int paretoPoints = 0; ///< 0: one plan
   int64_t simulatedRequests = 0;
   bool explains = true; ///< why not the next best

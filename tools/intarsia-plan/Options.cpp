@@ -40,6 +40,8 @@ struct Flags {
                                 cl::values(clEnumValN(ServingEngine::VLLM, "vllm", "(default)"),
                                            clEnumValN(ServingEngine::TensorRTLLM, "trtllm", ""),
                                            clEnumValN(ServingEngine::SGLang, "sglang", ""))};
+  cl::opt<std::string> efficiency{"efficiency", cl::value_desc("file"), cl::cat(category),
+                                  cl::desc("A .yaml like catalogue/efficiency/serving.yaml in place of these figures")};
   cl::opt<std::string> pareto{"pareto", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),
                               cl::desc("Also plans between the cheapest and the fastest, at most N (default 8)")};
   cl::opt<std::string> simulate{"simulate", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),
@@ -88,6 +90,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.json = flags.json;
   options.objective = flags.objective;
   options.engine = flags.engine;
+  options.efficiencyFile = flags.efficiency;
   options.paretoPoints = numberOf(flags.pareto, 8);
   options.simulatedRequests = numberOf(flags.simulate, 100000);
   options.explains = flags.why;

@@ -43,9 +43,10 @@ public:
   }
 
   int run() {
-    if (failed(load()) || failed(decompose()) || failed(readFleet()))
+    if (failed(load()) || failed(decompose()) || failed(readFleet()) || failed(readEfficiency()))
       return Failed;
-    llvm::Expected<BuiltProblem> problem = buildProblem(graphs, fleet, {options.engine, options.objective});
+    llvm::Expected<BuiltProblem> problem =
+        buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr});
     if (!problem)
       return fail(problem.takeError());
     built = std::move(*problem);
@@ -76,6 +77,7 @@ private:
   OwningOpRef<ModuleOp> module, fleetModule;
   std::vector<workflow::Graph> graphs;
   Fleet fleet;
+  std::optional<ServingEfficiency> efficiency;
   BuiltProblem built;
   PlacementProblem reduced; ///< without lost devices
   PlanReport report;
@@ -152,6 +154,23 @@ private:
     if (failed(read))
       return failure();
     fleet = std::move(*read);
+    return success();
+  }
+
+  LogicalResult readEfficiency() {
+    const std::string &file = options.efficiencyFile;
+    if (file.empty())
+      return success();
+    auto buffer = llvm::MemoryBuffer::getFile(file);
+    if (!buffer)
+      return failure(fail(llvm::createStringError("cannot read '" + file + "': " + buffer.getError().message())));
+    llvm::Expected<ServingEfficiency> read = ServingEfficiency::parse((*buffer)->getBuffer(), file);
+    if (!read)
+      return failure(fail(read.takeError()));
+    if (!llvm::is_contained(read->engines, options.engine))
+      return failure(fail(llvm::createStringError("'" + file + "' has no figures of the engine " +
+                                                  servingEngineName(options.engine) + ", which --engine asks for")));
+    efficiency = std::move(*read);
     return success();
   }
 

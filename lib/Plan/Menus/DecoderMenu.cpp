@@ -94,32 +94,32 @@ static void prune(Menu &menu) {
   menu.meanings = std::move(kept.meanings);
 }
 
-static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, ServingEngine engine,
+static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
                                     NumberFormat format, const ParallelDegrees &degrees) {
   Deployment deployment;
   deployment.shape = work.shape;
   deployment.device = &pool.device;
-  deployment.engine = engine;
+  deployment.engine = options.engine;
   deployment.precision = usualPrecision(*work.shape, pool.device, format, NumberFormat::BF16);
   deployment.degrees = degrees;
   deployment.onePhase = true;
-  return ServingCost::create(deployment);
+  return ServingCost::create(deployment, options.efficiency);
 }
 
-Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, ServingEngine engine,
+Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
                                   const Choice &choice, const ChoiceMeaning &meaning) {
   Expected<NumberFormat> format = parseNumberFormat(meaning.precision);
   if (!format)
     return format.takeError();
-  return costOf(work, fleet.pools[choice.pool], engine, *format,
+  return costOf(work, fleet.pools[choice.pool], options, *format,
                 {meaning.tensor, meaning.data, meaning.expert, meaning.pipeline});
 }
 
 namespace {
 class DecoderMenu {
 public:
-  DecoderMenu(const DecoderWork &work, const Fleet &fleet, ServingEngine engine)
-      : work(work), fleet(fleet), engine(engine) {}
+  DecoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options)
+      : work(work), fleet(fleet), options(options) {}
 
   Expected<Menu> run() {
     for (int pool = 0; pool < int(fleet.pools.size()); ++pool)
@@ -139,7 +139,7 @@ public:
 private:
   const DecoderWork &work;
   const Fleet &fleet;
-  ServingEngine engine;
+  const MenuOptions &options;
   Menu menu;
   double smallestWeights = unlimited; ///< in all devices of a replica, of what was tried
   std::string smallestPrecision;
@@ -212,7 +212,7 @@ private:
   /// Adds all batches; says why there are none.
   std::string addDegrees(int index, const std::string &name, NumberFormat format, const ParallelDegrees &degrees) {
     const FleetPool &pool = fleet.pools[index];
-    Expected<ServingCost> cost = costOf(work, pool, engine, format, degrees);
+    Expected<ServingCost> cost = costOf(work, pool, options, format, degrees);
     if (!cost)
       return toString(cost.takeError());
     if (double bytes = cost->weightBytesPerDevice() * degrees.devices(); bytes < smallestWeights) {
@@ -289,8 +289,8 @@ private:
 };
 } // namespace
 
-Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, ServingEngine engine) {
-  return DecoderMenu(work, fleet, engine).run();
+Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options) {
+  return DecoderMenu(work, fleet, options).run();
 }
 
 } // namespace intarsia::plan

@@ -46,6 +46,12 @@ struct Fleet {
 
 //===-- Menus -------------------------------------------------------------------------------------------------===//
 
+struct MenuOptions {
+  ServingEngine engine = ServingEngine::VLLM;
+  Objective objective = Objective::DollarsPerRequest;
+  const ServingEfficiency *efficiency = nullptr; ///< in place of the measured figures; outlives the menus
+};
+
 /// What the label of a choice says.
 struct ChoiceMeaning {
   std::string precision; ///< of the weights; empty where there are none
@@ -74,24 +80,25 @@ struct DecoderWork {
   double tokenMsBound = unlimited; ///< decode: the strictest of these promises
 };
 
-/// Pools times precisions times parallel degrees times batches (powers of two), timed by ServingCost with prefill and
-/// decode on replicas of their own. Tensor degrees are powers of two that divide the heads and stay inside a node;
-/// models of experts also get data-parallel attention with experts over all devices; where no tensor degree holds the
-/// weights, nodes are chained as a pipeline. Fails if nothing fits, naming the model, its bytes and the largest pool.
-llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, ServingEngine engine);
+/// Pools times precisions times parallel degrees times batches (powers of two, the largest that fits and the largest
+/// that keeps the promise of the next token), timed by ServingCost with prefill and decode on replicas of their own.
+/// Tensor degrees are powers of two that divide the heads and stay inside a node; models of experts also get
+/// data-parallel attention with experts over all devices; where no tensor degree holds the weights, nodes are chained
+/// as a pipeline. Fails if nothing fits, naming the model, its bytes and the largest pool.
+llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options);
 /// Whether a choice is on the same pool and at least as good in all that a plan sees of it.
 bool noWorse(const Choice &one, const Choice &other);
 /// Milliseconds of a prefill after `cachedTokens` that are found: the scores of the new tokens against the cached ones
 /// are those of the whole prompt less those of its two parts.
 double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens);
 /// Of one choice of such a menu, again.
-llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, ServingEngine engine,
+llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
                                         const Choice &choice, const ChoiceMeaning &meaning);
 
 /// What one execution of an encoder, embedder, other model or search does. Time on a device is
 ///   launch + max(batch · flops / (peak · e), (stored bytes once + batch · read bytes) / (bandwidth · e')),
 /// launch, e and e' being step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
-/// measured on GPUs, carried over to all else.
+/// measured on GPUs (vLLM's, whatever the engine), carried over to all else.
 struct RooflineWork {
   std::string what;                    ///< for messages: "model 'minilm'"
   std::vector<std::string> precisions; ///< empty: bf16, or f16 where there is no bf16
@@ -103,14 +110,9 @@ struct RooflineWork {
   bool hasPrecision() const { return parameters > 0; }
   std::optional<double> firstShare; ///< of the time, until the first output
 };
-llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet);
+llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options);
 
 //===-- The problem -------------------------------------------------------------------------------------------===//
-
-struct MenuOptions {
-  ServingEngine engine = ServingEngine::VLLM;
-  Objective objective = Objective::DollarsPerRequest;
-};
 
 struct BuiltProblem {
   PlacementProblem problem;

@@ -63,6 +63,8 @@ public:
     anyRate = llvm::any_of(graphs, [](const wf::Graph &graph) { return graph.sla.requestsPerSecond > 0; });
     if (fleet.pools.empty())
       return createStringError("fleet.system @" + fleet.name + " is empty: add a fleet.pool");
+    if (options.efficiency)
+      unsure.insert("times: by the figures of '" + options.efficiency->file + "', not by measured ones");
     if (Error error = addPools())
       return std::move(error);
     groupTasks();
@@ -385,14 +387,14 @@ private:
       work.newTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.newTokens.mean(); });
       work.cachedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.cachedTokens.mean(); });
     }
-    Expected<Menu> menu = decoderMenu(work, fleet, options.engine);
+    Expected<Menu> menu = decoderMenu(work, fleet, options);
     if (!menu)
       return menu;
     std::set<int> pools;
     for (auto [choice, meaning] : llvm::zip(menu->choices, menu->meanings)) {
       if (!pools.insert(choice.pool).second)
         continue;
-      Expected<ServingCost> cost = decoderCost(work, fleet, options.engine, choice, meaning);
+      Expected<ServingCost> cost = decoderCost(work, fleet, options, choice, meaning);
       if (!cost)
         return cost.takeError();
       if (!cost->carriedOver().empty())
@@ -408,7 +410,7 @@ private:
         member.scale = std::max(taskOf(member).output.amount.mean() - 1, 1.0) / std::max(work.writtenTokens - 1, 1.0);
       return std::move(menu);
     }
-    Expected<ServingCost> cost = decoderCost(work, fleet, options.engine, menu.choices.front(), menu.meanings.front());
+    Expected<ServingCost> cost = decoderCost(work, fleet, options, menu.choices.front(), menu.meanings.front());
     if (!cost)
       return cost.takeError();
     double whole = prefillMs(*cost, work.newTokens, work.cachedTokens);
@@ -462,7 +464,7 @@ private:
       work.what = "index '" + index.name + "'";
       work.heldBytes = double(index.vectors) * index.bytesPerVector;
       work.readBytes = work.heldBytes * index.visited;
-      return rooflineMenu(work, fleet);
+      return rooflineMenu(work, fleet, options);
     }
     const wf::Model &model = graph.models[first.model];
     work.what = "model '" + model.name + "'";
@@ -497,7 +499,7 @@ private:
     for (const FleetPool &pool : fleet.pools)
       if (pool.device.generation != "hopper" && pool.device.generation != "blackwell")
         unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
-    return rooflineMenu(work, fleet);
+    return rooflineMenu(work, fleet, options);
   }
 
   /// A precision goes where another is no worse on each pool for all pieces of the model: fewer bits, mostly. What is

@@ -33,8 +33,9 @@ static Expected<double> bytesOfElement(StringRef name) {
 namespace {
 class RooflineMenu {
 public:
-  RooflineMenu(const RooflineWork &work, const Fleet &fleet)
-      : work(work), fleet(fleet), figures(ServingEfficiency::of(ServingEngine::VLLM).figures) {}
+  RooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options)
+      : work(work), fleet(fleet),
+        figures((options.efficiency ? *options.efficiency : ServingEfficiency::of(ServingEngine::VLLM)).figures) {}
 
   Expected<Menu> run() {
     for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
@@ -123,6 +124,8 @@ private:
 };
 } // namespace
 
-Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet) { return RooflineMenu(work, fleet).run(); }
+Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options) {
+  return RooflineMenu(work, fleet, options).run();
+}
 
 } // namespace intarsia::plan
