@@ -41,7 +41,7 @@ struct OwnershipTerms {
 /// One kind of device.
 struct CatalogueDevice {
   std::string name;                         ///< vendor/device, for example nvidia/h100-sxm
-  std::string set;                          ///< datasheet or paper
+  std::string set;                          ///< datasheet, paper, or measured (by intarsia-plan --probe)
   std::string file;                         ///< what messages name
   std::string generation;                   ///< hopper, blackwell, cdna3, …
   std::string efficiencyOf;                 ///< generation whose fitted efficiencies stand for it; empty: none does

@@ -29,6 +29,8 @@ struct PlannerOptions {
   double timeLimitSeconds = 60;
   std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": devices that are gone; the plan with them is kept where it can be
+  bool probes = false;           ///< measure this machine instead
+  std::string probeFile;         ///< where its figures go; empty: printed
   double dollarsPerHourCap = plan::unlimited;
 };
 

@@ -52,6 +52,8 @@ struct Flags {
                             cl::desc("Stop looking for better plans (default 60)")};
   cl::opt<double> budget{"budget", cl::init(plan::unlimited), cl::value_desc("$/h"), cl::cat(category),
                          cl::desc("Spend no more an hour")};
+  cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
+                             cl::desc("Measure this machine and write it as a device of a fleet (default: print it)")};
   cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
                                 cl::desc("Write the model as the solver sees it")};
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
@@ -82,7 +84,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
       "Places the tasks of agents on a fleet: which pool, precision, degrees, batch and how many "
       "replicas\nhold the service level at the least cost.\n\n"
       "  intarsia-plan support.mlir\n"
-      "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n");
+      "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n"
+      "  intarsia-plan --probe=here.yaml\n");
   PlannerOptions options;
   options.input = flags.input;
   options.fleetFile = flags.fleet;
@@ -97,6 +100,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.timeLimitSeconds = flags.timeLimit;
   options.dollarsPerHourCap = flags.budget;
   options.exportLp = flags.exportLp;
+  options.probes = flags.probe.getNumOccurrences();
+  options.probeFile = flags.probe;
   options.lost.assign(flags.without.begin(), flags.without.end());
   return options;
 }

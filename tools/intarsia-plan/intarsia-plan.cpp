@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
+#include "intarsia/Probe.h"
 
 #include "llvm/Support/InitLLVM.h"
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  return intarsia::runPlanner(intarsia::parsePlannerOptions(argc, argv));
+  intarsia::PlannerOptions options = intarsia::parsePlannerOptions(argc, argv);
+  return options.probes ? intarsia::runProbe(options.probeFile) : intarsia::runPlanner(options);
 }

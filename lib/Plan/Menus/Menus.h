@@ -101,7 +101,7 @@ llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fl
 /// measured on GPUs (vLLM's, whatever the engine), carried over to all else.
 struct RooflineWork {
   std::string what;                    ///< for messages: "model 'minilm'"
-  std::vector<std::string> precisions; ///< empty: bf16, or f16 where there is no bf16
+  std::vector<std::string> precisions; ///< empty: bf16, or f16 or f32 where the device has no other
   double parameters = 0;               ///< read once for all executions of a batch, times `passes`
   double passes = 1;
   double flops = 0;

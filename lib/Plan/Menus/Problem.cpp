@@ -118,11 +118,8 @@ private:
       pool.devicesPerNode = from.perNode;
       pool.wholeNodes = from.wholeNodes;
       pool.gramsPerKilowattHour = fleet.gramsPerKilowattHour;
-      Expected<double> watts = from.device.need(from.device.watts, "watts");
-      if (!watts)
-        return watts.takeError();
-      pool.busyWatts = *watts;
-      pool.idleWatts = idleShareOfWatts * *watts;
+      if (Error error = addWatts(pool, from.device))
+        return error;
       Expected<double> price = priceOf(from);
       if (!price)
         return createStringError("pool @" + from.name + ": " + toString(price.takeError()) +
@@ -134,6 +131,22 @@ private:
     }
     unsure.insert(formatv("idle power: taken as {0:P0} of the watts of each device", idleShareOfWatts).str());
     result.fleetPools = fleet.pools.size();
+    return Error::success();
+  }
+
+  /// A device without a figure has no part in the plan's power, where nothing is asked of that.
+  Error addWatts(Pool &pool, const CatalogueDevice &device) {
+    bool matters = options.objective == Objective::JoulesPerRequest ||
+                   options.objective == Objective::GramsPerRequest || fleet.wattsCap < unlimited;
+    if (!device.watts && !matters) {
+      unsure.insert(device.name + ": no figure of its watts, so power and energy are without it");
+      return Error::success();
+    }
+    Expected<double> watts = device.need(device.watts, "watts");
+    if (!watts)
+      return watts.takeError();
+    pool.busyWatts = *watts;
+    pool.idleWatts = idleShareOfWatts * *watts;
     return Error::success();
   }
 

@@ -30,6 +30,14 @@ static Expected<double> bytesOfElement(StringRef name) {
   return bytesOf(*format);
 }
 
+/// Where a model does not say: 16 bits, and 32 on a device that does not compute in 16.
+static std::string usualPrecision(const CatalogueDevice &device) {
+  for (const char *precision : {"bf16", "f16", "f32"})
+    if (device.peakTflops.count(precision))
+      return precision;
+  return "bf16";
+}
+
 namespace {
 class RooflineMenu {
 public:
@@ -45,7 +53,7 @@ public:
       }
       std::vector<std::string> precisions = work.precisions;
       if (precisions.empty())
-        precisions = {fleet.pools[pool].device.peakTflops.count("bf16") ? "bf16" : "f16"};
+        precisions = {usualPrecision(fleet.pools[pool].device)};
       for (const std::string &precision : precisions) {
         Expected<double> bytes = bytesOfElement(precision);
         if (!bytes)

@@ -1,0 +1,273 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The processor: what it is called, its memory and power from /proc and /sys, its products and bandwidth by doing them.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Products.h"
+#include "intarsia/Probe.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+#include <time.h>
+
+using namespace llvm;
+
+namespace intarsia {
+namespace {
+
+/// Arrays are so many times as large as the last caches together, and not more than this share of the memory. A virtual
+/// machine reports the cache of its host, of which it has a part.
+constexpr double timesCache = 4, shareOfMemory = 0.25;
+constexpr double leastBytesRead = 256e6;
+constexpr int roundsOfReading = 7;
+
+std::string read(const Twine &path) {
+  // Files of /proc and /sys have no size that could be trusted.
+  auto buffer = MemoryBuffer::getFileAsStream(path.str());
+  return buffer ? (*buffer)->getBuffer().trim().str() : "";
+}
+
+/// After "key", up to the end of its line.
+std::string lineOf(StringRef text, StringRef key) {
+  for (StringRef line : split(text, '\n'))
+    if (line.consume_front(key)) {
+      line = line.ltrim(" \t:");
+      if (!line.empty())
+        return line.trim().str();
+    }
+  return "";
+}
+
+/// Processors that this process may use, no more of them than its control group gives time for.
+std::vector<int> threadsAllowed(const std::string &root) {
+  std::vector<int> threads;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    for (int i = 0; i < CPU_SETSIZE; ++i)
+      if (CPU_ISSET(i, &set))
+        threads.push_back(i);
+  if (threads.empty())
+    threads.push_back(0);
+  std::string file = read(root + "/sys/fs/cgroup/cpu.max");
+  auto [quota, period] = StringRef(file).split(' ');
+  double microseconds = 0, ofMicroseconds = 0;
+  if (!quota.getAsDouble(microseconds) && !period.getAsDouble(ofMicroseconds) && ofMicroseconds > 0)
+    threads.resize(std::clamp<size_t>(size_t(std::ceil(microseconds / ofMicroseconds)), 1, threads.size()));
+  return threads;
+}
+
+struct Seconds {
+  double all = 0;     ///< until the last thread was done
+  double busiest = 0; ///< of a processor, that the thread which took most had: what others took away is not in it
+};
+
+/// Runs on each of the threads, tied to it.
+Seconds secondsOn(const std::vector<int> &threads, const std::function<void(size_t)> &work) {
+  auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> running;
+  std::vector<double> own(threads.size());
+  for (size_t i = 0; i < threads.size(); ++i)
+    running.emplace_back([&, i] {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(threads[i], &set);
+      pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+      work(i);
+      timespec time{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      own[i] = double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+    });
+  for (std::thread &thread : running)
+    thread.join();
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+          *std::max_element(own.begin(), own.end())};
+}
+
+/// Operations a second of all threads together.
+double rateOf(const probe::Products &products, const std::vector<int> &threads, const ProbeOptions &options) {
+  int64_t turns = 1000;
+  auto seconds = [&] { return secondsOn(threads, [&](size_t) { products.run(turns); }).busiest; };
+  double best = seconds();
+  for (; best < options.secondsOfRound / 4; best = seconds())
+    turns *= 4;
+  turns = int64_t(turns * options.secondsOfRound / best) + 1;
+  best = seconds();
+  for (int round = 1; round < options.rounds; ++round)
+    best = std::min(best, seconds());
+  return products.operations * double(turns) * double(threads.size()) / best;
+}
+
+/// Bytes of the last cache of each group of threads, once a group.
+double cacheBytes(const std::string &root, const std::vector<int> &threads) {
+  StringMap<double> groups;
+  for (int thread : threads)
+    for (int index = 4; index >= 0; --index) {
+      std::string folder = formatv("{0}/sys/devices/system/cpu/cpu{1}/cache/index{2}/", root, thread, index);
+      std::string size = read(folder + "size");
+      double number = 0;
+      StringRef digits = StringRef(size).take_while(isDigit), unit = StringRef(size).drop_front(digits.size());
+      if (digits.empty() || digits.getAsDouble(number))
+        continue;
+      groups[read(folder + "shared_cpu_list")] = number * (unit == "K" ? 1024 : unit == "M" ? 1048576 : 1);
+      break;
+    }
+  double bytes = 0;
+  for (const auto &group : groups)
+    bytes += group.second;
+  return bytes;
+}
+
+/// What the machine has, or the control group of this process if that is less.
+double memoryBytes(const std::string &root) {
+  double bytes = 0;
+  std::string kept = lineOf(read(root + "/proc/meminfo"), "MemTotal");
+  StringRef total = StringRef(kept).take_while(isDigit);
+  if (total.empty() || total.getAsDouble(bytes))
+    return 0;
+  bytes *= 1024;
+  for (const char *file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    double limit = 0;
+    if (!StringRef(read(root + file)).getAsDouble(limit) && limit > 0)
+      bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+/// The sum over sockets of what each may draw for long; 0 where the kernel does not say.
+double packageWatts(const std::string &root) {
+  double watts = 0;
+  std::error_code error;
+  for (sys::fs::directory_iterator entry(root + "/sys/class/powercap", error), end; !error && entry != end;
+       entry.increment(error)) {
+    // intel-rapl:0 is a socket, intel-rapl:0:0 a part of it; intel-rapl-mmio:0 says the same again.
+    StringRef name = sys::path::filename(entry->path());
+    if (!name.consume_front("intel-rapl:") || name.contains(':'))
+      continue;
+    double microwatts = 0;
+    if (!StringRef(read(entry->path() + "/constraint_0_power_limit_uw")).getAsDouble(microwatts))
+      watts += microwatts * 1e-6;
+  }
+  return watts;
+}
+
+class Reading {
+public:
+  Reading(const std::vector<int> &threads, double bytes) : threads(threads), words(threads.size()) {
+    // 16 words at a time, in pages that the thread which reads them touches first.
+    count = int64_t(bytes / double(threads.size()) / 8) / 16 * 16;
+    secondsOn(threads, [&](size_t i) {
+      words[i] = std::make_unique_for_overwrite<uint64_t[]>(size_t(count));
+      for (int64_t word = 0; word < count; ++word)
+        words[i][size_t(word)] = uint64_t(word);
+    });
+  }
+
+  double bytes() const { return double(count) * 8 * double(threads.size()); }
+
+  /// Bytes a second of the best round. Wrong sums end the program: then nothing else that it says is worth anything.
+  double best(int rounds) {
+    double seconds = 1e9;
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<uint64_t> sums(threads.size());
+      seconds =
+          std::min(seconds, secondsOn(threads, [&](size_t i) { sums[i] = probe::sumOf(words[i].get(), count); }).all);
+      for (uint64_t sum : sums)
+        if (sum != uint64_t(count) * uint64_t(count - 1) / 2)
+          report_fatal_error("memory was read wrongly while its bandwidth was measured");
+    }
+    return bytes() / seconds;
+  }
+
+private:
+  const std::vector<int> &threads;
+  std::vector<std::unique_ptr<uint64_t[]>> words;
+  int64_t count = 0;
+};
+
+std::string nameOf(StringRef model) {
+  std::string name = "here/", words = model.split(" @").first.lower();
+  for (const char *mark : {"(r)", "(tm)"})
+    for (size_t at; (at = words.find(mark)) != std::string::npos;)
+      words.erase(at, StringRef(mark).size());
+  for (char c : words)
+    if (isAlnum(c))
+      name += c;
+    else if (name.back() != '-' && name.back() != '/')
+      name += '-';
+  return StringRef(name).rtrim('-').str();
+}
+
+} // namespace
+
+ProbedDevice probeProcessor(const ProbeOptions &options) {
+  ProbedDevice probed;
+  CatalogueDevice &device = probed.device;
+  std::vector<int> threads = threadsAllowed(options.root);
+  std::string information = read(options.root + "/proc/cpuinfo"), model = lineOf(information, "model name");
+  if (model.empty())
+    model = "cpu " + sys::getHostCPUName().str(); // ARM's /proc/cpuinfo has numbers alone
+  device.name = nameOf(model);
+  device.set = "measured";
+  device.generation = Triple(sys::getProcessTriple()).getArchName().str();
+  auto measured = [&](double value, const Twine &what) {
+    return Figure{value, ("measured by intarsia-plan --probe: " + what).str(), "", false};
+  };
+  std::string onThreads = formatv("on {0} {1}", threads.size(), threads.size() == 1 ? "thread" : "threads");
+
+  StringMap<bool> features = sys::getHostCPUFeatures();
+  for (const probe::Products &products : probe::products()) {
+    if (device.peakTflops.count(products.element))
+      continue;
+    bool has = all_of(products.needs, [&](const char *feature) { return features.lookup(feature); });
+    bool tiles = is_contained(products.needs, StringRef("amx-tile"));
+    if (has && (!tiles || probe::allowTiles()))
+      device.peakTflops[products.element] =
+          measured(rateOf(products, threads, options) * 1e-12, Twine(products.instructions) + " " + onThreads);
+  }
+  for (const char *element : {"f16", "bf16", "int8"})
+    if (!device.peakTflops.count(element))
+      probed.unmeasured.push_back(std::string("peak_tflops.") + element +
+                                  ": no instruction for products of it that is known here");
+
+  double memory = memoryBytes(options.root);
+  if (memory > 0)
+    device.memoryGB = measured(memory * 1e-9, "what the kernel or the control group allows");
+  else
+    probed.unmeasured.push_back("memory_gb: /proc/meminfo has no MemTotal");
+  double caches = cacheBytes(options.root, threads);
+  double wanted = std::max(leastBytesRead, timesCache * caches);
+  if (memory > 0)
+    wanted = std::min(wanted, memory * shareOfMemory);
+  Reading reading(threads, wanted);
+  device.memoryGBps =
+      measured(reading.best(roundsOfReading) * 1e-9, formatv("read {0:F1} GB {1}, the best of {2} rounds",
+                                                             reading.bytes() * 1e-9, onThreads, roundsOfReading));
+  if (caches <= 0 || reading.bytes() < 2 * caches)
+    device.memoryGBps->unsure = true; // caches may have held a part
+
+  double watts = packageWatts(options.root);
+  if (watts > 0)
+    device.watts = measured(watts, "the long-term power limit of the sockets (powercap)");
+  else
+    probed.unmeasured.push_back("watts: /sys/class/powercap has no intel-rapl zone that can be read");
+  probed.unmeasured.push_back("price: give the pool one, price #fleet.rental<dollars_per_hour = …>");
+  return probed;
+}
+
+} // namespace intarsia

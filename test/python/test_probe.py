@@ -1,0 +1,193 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`intarsia-plan --probe`: its file, its figures against NumPy's, a plan on it, and GPUs through a stub of the driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import threading
+import time
+import typing
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+FIGURE = re.compile(
+    r'^ *(\w+): \{value: ([\d.e+]+), source: "measured by intarsia-plan --probe: ([^"]+)", date: "\d{4}-'
+)
+
+
+def probe(*flags: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Measure this machine."""
+    command = [str(TOOL), "--probe" + "".join(flags)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, **(environment or {})}
+    )
+
+
+def figures(text: str) -> dict[str, float]:
+    """Read the figures of a file, each of which has a source and a date."""
+    found = {}
+    for line in text.splitlines():
+        if "{" in line and not line.startswith("#"):
+            match = FIGURE.match(line)
+            assert match, line
+            found[match[1]] = float(match[2])
+    return found
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Write the file of this machine, once."""
+    file = tmp_path_factory.mktemp("probe") / "here.yaml"
+    done = probe(f"={file}")
+    assert f"wrote {file}" in done.stderr
+    return file
+
+
+def best_seconds(work: typing.Callable[[], object], rounds: int = 7) -> float:
+    """Take the shortest of some rounds."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_says_what_it_is(here: pathlib.Path) -> None:
+    """The name is the processor's, the memory is what the system has at most; what has no figure is named."""
+    text = here.read_text()
+    assert re.search(r"^name: here/[a-z0-9-]+$", text, re.M)
+    assert re.search(r"^set: measured$", text, re.M)
+    found = figures(text)
+    system = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 1e-9
+    assert 0.05 * system < found["memory_gb"] <= system * 1.001
+    for name in ("watts", "bf16", "int8", "f16"):
+        assert (name in found) != bool(re.search(rf"^# Not measured: (peak_tflops\.)?{name}: .+", text, re.M)), name
+
+
+def test_bandwidth_is_numpys(here: pathlib.Path) -> None:
+    """NumPy, summing an array on as many threads, reads as fast within a factor of 4: machines are shared."""
+    array = np.ones(1 << 27, np.uint64)
+    parts = np.array_split(array, len(os.sched_getaffinity(0)))
+
+    def together() -> None:
+        threads = [threading.Thread(target=part.sum) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    gbps = array.nbytes / best_seconds(together) * 1e-9
+    assert gbps / 4 < figures(here.read_text())["memory_gbps"] < gbps * 4
+
+
+def test_products_are_as_fast_as_a_librarys(here: pathlib.Path) -> None:
+    """No library exceeds the peak of f32, and a good one gets a fair share of it; narrower types are no slower."""
+    found = figures(here.read_text())
+    a = np.ones((1536, 1536), np.float32)
+    # In the threads' own time, as the probe counts: whoever else is on the machine takes nothing away.
+    start = time.process_time()
+    for _ in range(8):
+        a @ a
+    own = (time.process_time() - start) / 8
+    threads = len(os.sched_getaffinity(0))
+    tflops = 2 * 1536**3 / own * threads * 1e-12
+    assert 0.9 * tflops < found["f32"] < 8 * tflops
+    assert found.get("f16", found["f32"]) > 0.9 * found["f32"]
+    # AVX-512's bf16 is at half the rate of f32 on some processors.
+    assert found.get("bf16", found["f32"]) > 0.4 * found["f32"]
+    assert found.get("int8", found["f32"]) > 0.9 * found["f32"]
+
+
+AGENT = """
+fleet.system @mine {
+  fleet.device @here {file = "here.yaml"}
+  fleet.pool @all of @here count 1 price #fleet.rental<dollars_per_hour = 0.1>
+}
+agent.model @minilm {parameters = 22700000.0}
+agent.graph @embed(%text: !agent.text {agent.size = #agent.amount<100 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 2000, requests_per_second = 1>} {
+  %vector = agent.infer @minilm(%text) produces <1 tokens> {label = "embed"} : (!agent.text) -> !agent.text
+  agent.return %vector : !agent.text
+}
+"""
+
+
+def test_plans_on_this_machine(here: pathlib.Path) -> None:
+    """A fleet of the file: a small embedder goes there, and takes no less time than its weights and flops do."""
+    agent = here.parent / "agent.mlir"
+    agent.write_text(AGENT)
+    out = here.parent / "plan.json"
+    command = [str(TOOL), str(agent), f"--json={out}", "--why=false"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(out.read_text())
+    (piece,) = [piece for piece in result["pieces"] if not piece["outside"]]
+    assert piece["pool"] == "all"
+    found = figures(here.read_text())
+    bytes_of, peak = (
+        (2, found["bf16"]) if "bf16" in found else (2, found["f16"]) if "f16" in found else (4, found["f32"])
+    )
+    least = max(22.7e6 * bytes_of / (found["memory_gbps"] * 1e6), 2 * 22.7e6 * 100 / (peak * 1e9))
+    assert least < piece["milliseconds"] < 10 * least + 2
+    assert ("watts" in found) != any("no figure of its watts" in line for line in result["unsure"])
+    # Where power is asked for, it is not taken as none.
+    done = subprocess.run([*command, "--objective=energy"], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == ("watts" in found)
+    assert "watts" in found or "has no figure 'watts'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Compile the stub of the driver."""
+    compiler = shutil.which("clang-22") or shutil.which("cc")
+    assert compiler, "no C compiler"
+    folder = tmp_path_factory.mktemp("stub")
+    source = pathlib.Path(__file__).parent / "stubs" / "libcuda.c"
+    subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", str(folder / "libcuda.so.1")], check=True)
+    return folder
+
+
+def test_gpu_of_a_stub(stub: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Times and sizes become figures: 64 MB a millisecond is 128 GB/s read and written."""
+    done = probe(f"={tmp_path / 'here.yaml'}", environment={"LD_LIBRARY_PATH": str(stub)})
+    assert "no GPU" not in done.stderr
+    text = (tmp_path / "here-gpu0.yaml").read_text()
+    assert "name: here/stub-x1-8gb\n" in text
+    assert "generation: hopper\n" in text
+    found = figures(text)
+    assert found["memory_gb"] == 8
+    # The stub sleeps, and sleeps are never shorter than asked for.
+    assert 40 < found["memory_gbps"] <= 128
+    products = 8 * 16 * 2000 * 80 * 256
+    assert 0.3 * 2 * products / 2e-3 < found["f32"] * 1e12 <= 2 * products / 2e-3 * 1.001
+    assert "# Not measured: peak_tflops.bf16: tensor cores" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [("cuInit", "returned 999"), ("cuMemAlloc", "GPU 0: cuMemAlloc returned 999")],
+)
+def test_gpu_that_fails(stub: pathlib.Path, tmp_path: pathlib.Path, function: str, message: str) -> None:
+    """A driver that fails is told of; the processor's file is written all the same."""
+    environment = {"LD_LIBRARY_PATH": str(stub), "INTARSIA_STUB_FAILS": function}
+    done = probe(f"={tmp_path / 'here.yaml'}", environment=environment)
+    assert message in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.yaml"]
+
+
+def test_where_it_cannot_write(tmp_path: pathlib.Path) -> None:
+    """The file that cannot be written is named."""
+    command = [str(TOOL), f"--probe={tmp_path / 'none' / 'here.yaml'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"cannot write '{tmp_path / 'none' / 'here.yaml'}'" in done.stderr
