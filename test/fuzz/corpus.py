@@ -128,6 +128,14 @@ def main() -> None:
         b'{"format":1,"producer":"","target":{"triple":"","variants":[{"name":""}]},"kernels":[],"functions":[]}',
     )
 
+    # The files themselves are the seeds: small, valid, and of all kinds.
+    repository = ROOT.parents[2]
+    for device in ("nvidia/h100-sxm", "paper/gaudi3", "cerebras/wse-3"):
+        write("catalogue", device.replace("/", "-"), (repository / f"catalogue/devices/{device}.yaml").read_bytes())
+    write("efficiency", "splitwise", (repository / "catalogue/efficiency/serving-splitwise.yaml").read_bytes())
+    for model in ("llama-3.1-8b", "deepseek-v3", "qwen3.5-397b-a17b", "gemma-4-26b-a4b"):
+        write("shape", model, (repository / f"catalogue/models/{model}.json").read_bytes())
+
     write("npy", "c", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", bytes(24)))
     write("npy", "fortran", npy("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2), }\n", bytes(32), 2))
     write("npy", "scalar", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", b"\1", 3))
