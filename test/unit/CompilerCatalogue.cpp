@@ -76,6 +76,7 @@ TEST(Catalogue, refusesWhatIsWrongByLineAndFigure) {
   EXPECT_EQ(messageWith("{value: 80, ", "{value: inf, "), "chip.yaml:7: memory_gb: 'inf' is not finite");
   EXPECT_EQ(messageWith("{value: 80, ", "{value: many, "), "chip.yaml:7: memory_gb: 'many' is not a number");
   EXPECT_EQ(messageWith("{value: 2000, ", "{value: 2, "), "chip.yaml:8: memory_gbps 2: did you give TB/s?");
+  EXPECT_EQ(messageWith("{value: 2000, ", "{value: 3.35, "), "chip.yaml:8: memory_gbps 3.35: did you give TB/s?");
   EXPECT_EQ(messageWith("{value: 500, ", "{value: 0.5, "), "chip.yaml:14: watts 0.5: did you give kW?");
   EXPECT_EQ(messageWith("{value: 100, ", "{value: 100000000, "),
             "chip.yaml:6: peak_tflops bf16 100000000: did you give GFLOP/s?");
