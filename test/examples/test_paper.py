@@ -80,6 +80,23 @@ def test_phases_add_up(roofline: pairs.Planner) -> None:
     assert one == pytest.approx(cost("h100", "gaudi3") + cost("b200", "mi300x"), rel=1e-3)
 
 
+def test_roofline_by_hand(roofline: pairs.Planner) -> None:
+    """Data sheets and the model's published sizes give the cost: bytes of weights and cache of each token written.
+
+    Above it are queues of whole replicas, and products that take as long as the weights take to read.
+    """
+    plan = roofline.pair(WRITES, "h100", "mi300x")
+    batch = int(plan.decode.rsplit(" ", 1)[1])
+    assert plan.decode == f"tensor 1, batch {batch}"
+    layer = 4096 * (2 * 4096 + 2 * 1024) + 3 * 4096 * 14336
+    weights = 32 * layer + 2 * 128256 * 4096  # FP8, and a head of 16 bits
+    cache = 32 * 2 * 1024 * 2 * (512 + 4096 / 2)
+    seconds = (weights / batch + cache) / 5300e9
+    decode = seconds * pairs.Inputs().dollars_per_hour("mi300x") / 3600
+    prefill = 2 * 32 * layer * 512 / 3958e12 * pairs.Inputs().dollars_per_hour("h100") / 3600 / 4096
+    assert 1 < plan.dollars_per_million_tokens / ((decode + prefill) * 1e6) < 1.12
+
+
 def test_promises_decide(fitted: pairs.Planner) -> None:
     """A first token within 20 ms is no device's; a next one within 10 ms costs more than within 20."""
     sooner = fitted.pair(SMALL, "b200", "gaudi3", pairs.Inputs(first_token_ms=20))
