@@ -65,6 +65,8 @@ struct Choice {
   std::optional<double> firstOutputMs;
   /// Time between tokens with all slots busy; scales with occupancy as `milliseconds` does.
   double tokenMs = 0;
+  /// What the caches of one replica hold. The plan has slots for a mean execution; the simulation admits by this.
+  double cacheTokens = unlimited;
 };
 
 struct Piece {
@@ -73,6 +75,9 @@ struct Piece {
   std::vector<Choice> menu;
   /// Spread of what follows the first output; of all the time where that is the first output.
   Shape shape;
+  /// Of the cache, an execution of scale s whose time is drawn as x times the mean holds heldTokens + x s
+  /// writtenTokens.
+  double heldTokens = 0, writtenTokens = 0;
   /// Set by hand: only choices on this pool, or with this label.
   std::optional<int> pinnedPool;
   std::optional<std::string> pinnedLabel;

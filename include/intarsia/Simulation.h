@@ -13,6 +13,13 @@
 
 namespace intarsia::plan {
 
+/// How often one device of a pool fails, and after what time its replica is back (repaired, or on a spare); both are
+/// exponential means.
+struct DeviceFailures {
+  double hoursBetween = unlimited;
+  double hoursToRepair = 1;
+};
+
 struct SimulationOptions {
   int64_t requests = 100000; ///< in all; of them the first tenth warms up and is not counted
   uint64_t seed = 1;
@@ -20,22 +27,26 @@ struct SimulationOptions {
   std::vector<std::pair<double, int>> arrivals;
   /// (piece, probability): an execution fails when it ends, and runs again.
   std::vector<std::pair<int, double>> failures;
+  /// By pool; empty: no device fails. A replica fails when one of its devices does. What it was executing starts again
+  /// from nothing, behind what waits; a first output that was given stays given.
+  std::vector<DeviceFailures> deviceFailures;
 };
 
 struct SimulationReport {
   struct Percentiles {
     double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
+    double atLevel = 0; ///< at the percentile of the agent's service level, or the mean
   };
   struct OfAgent {
     int64_t requests = 0;
     Percentiles endToEndMs, firstOutputMs;
-    double atLevel = 0; ///< end-to-end at the percentile of the service level, or the mean
+    /// Over executions of pieces that a promise of the next token holds for; of each the mean time of its tokens.
+    Percentiles tokenMs;
   };
   struct OfPiece {
     int64_t executions = 0;
     double meanWaitMs = 0, meanServiceMs = 0;
     double utilization = 0; ///< of its slots
-    Percentiles tokenMs;
   };
   std::vector<OfAgent> agents;
   std::vector<OfPiece> pieces;
@@ -43,14 +54,22 @@ struct SimulationReport {
   double simulatedSeconds = 0;
   double requestsPerSecond = 0;
   double dollarsPerHour = 0, dollarsPerRequest = 0;
+  int64_t deviceFailures = 0, interrupted = 0; ///< failures of replicas, executions that were in them
   int64_t events = 0;
 };
 
 /// Simulates a plan of a valid problem. Executions wait in one queue for each piece and go to the replica with most
-/// free slots; in a replica they slow each other down as Choice says, at every moment by how many they are. Transfers
-/// over a link take turns. Fails if a piece cannot sustain its load, as its queue would have no end.
+/// free slots and room for their cache; in a replica they slow each other down as Choice says, at every moment by how
+/// many they are, so a long prompt shares a replica with short ones as chunks of both do. Transfers over a link take
+/// turns. Fails if a piece cannot sustain its load, as its queue would have no end.
 llvm::Expected<SimulationReport> simulate(const PlacementProblem &problem, const Placements &placements,
                                           const SimulationOptions &options = {});
+
+/// Arrivals from a table with the columns `agent` and `seconds` or `milliseconds`, in any order, named in its first
+/// line; other columns are passed over. Cells may stand in double quotes, lines from '#' on are comments. Times may
+/// begin anywhere (the first becomes 0) and must not fall. Errors name file, line and column.
+llvm::Expected<std::vector<std::pair<double, int>>> readArrivals(llvm::StringRef csv, llvm::StringRef file,
+                                                                 llvm::ArrayRef<std::string> agents);
 
 } // namespace intarsia::plan
 

@@ -169,6 +169,80 @@ TEST(PlanSimulation, failuresRunAgain) {
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, 12.5, 0.15);
 }
 
+/// What is interrupted starts again from nothing (Gaver 1962): with failures at rate f and repairs of mean R, service
+/// of x that is alone takes (e^(f x) - 1) (1/f + R), and begins with R if the device is down, 1 / (1 + 1 / (f R)) of
+/// the time.
+TEST(PlanSimulation, interruptedWorkStartsAgain) {
+  constexpr double hours = 3600;
+  for (int devices : {1, 3}) {
+    PlacementProblem p = station(1000, 1, {}, 1e-3); // hardly ever two at once
+    p.pieces[0].menu[0].devicesPerReplica = devices;
+    double rate = 0.5, repair = 2; // a second, seconds
+    SimulationReport report = checked(
+        simulate(p, {{0, 1}}, {.requests = 20000, .deviceFailures = {{devices / rate / hours, repair / hours}}}));
+    double down = rate * repair / (1 + rate * repair);
+    double expected = down * repair + std::expm1(rate) * (1 / rate + repair);
+    EXPECT_NEAR(report.agents[0].endToEndMs.mean, 1000 * expected, 0.04 * 1000 * expected) << devices;
+    EXPECT_NEAR(double(report.interrupted) / report.agents[0].requests, std::expm1(rate) / 0.9, 0.04) << devices;
+  }
+}
+
+/// Failures that rarely meet work but stop the queue: M/M/1 in a random environment, by its balance equations.
+TEST(PlanSimulation, queuesGrowWhileDevicesAreDown) {
+  constexpr double arrivals = 500, served = 1000, failures = 0.5, repairs = 2; // a second
+  PlacementProblem p = station(1000 / served, 1, Shape::exponential(), arrivals);
+  SimulationReport report = checked(
+      simulate(p, {{0, 1}}, {.requests = 3000000, .deviceFailures = {{1 / failures / 3600, 1 / repairs / 3600}}}));
+  // Up and down with k in the system: arrivals cross from k to k + 1 as often as services come back.
+  double up = 1, down = up * failures / (arrivals + repairs), sum = up + down, inSystem = 0;
+  for (int k = 1; k < 20000; ++k) {
+    up = arrivals / served * (up + down);
+    down = (failures * up + arrivals * down) / (arrivals + repairs);
+    sum += up + down, inSystem += k * (up + down);
+  }
+  double expected = inSystem / sum / arrivals * 1000;
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, expected, 0.06 * expected);
+  EXPECT_GT(report.deviceFailures, 1000);
+}
+
+/// Slots alone would serve all at once; the cache has room for three.
+TEST(PlanSimulation, cachesLimitHowManyAreServed) {
+  PlacementProblem p = station(10, 16, Shape::exponential(), 250);
+  p.pieces[0].menu[0].cacheTokens = 1000;
+  p.pieces[0].heldTokens = 300;
+  double wait = erlangC(2.5, 3) * 10 / 0.5;
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
+  EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.05 * wait);
+  // Two replicas of it are six servers of one queue.
+  p.agents[0].requestsPerSecond = 500;
+  wait = erlangC(5, 6) * 10 / 1;
+  report = checked(simulate(p, {{0, 2}}, {.requests = 1000000}));
+  EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.05 * wait);
+  // Long ones hold more; what is larger than the cache has it alone, in its turn.
+  p.pieces[0].shape = {};
+  p.pieces[0].heldTokens = 0, p.pieces[0].writtenTokens = 1000;
+  p.agents.push_back(p.agents[0]);
+  p.agents[0].regions = {Region::leaf(0, 0.5)};
+  p.agents[1].regions = {Region::leaf(0, 1.5)};
+  report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 1}, {0, 0}, {0, 0}, {0, 1}, {0, 0}}}));
+  EXPECT_NEAR(report.agents[1].endToEndMs.mean, (15 + 35) / 2.0, 1e-4);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, (20 + 20 + 40) / 3.0, 1e-4);
+}
+
+/// A prompt of any length shares a replica evenly with the others (chunks of all take turns): M/G/1 with processor
+/// sharing has a mean of s / (1 - rho) for every distribution of lengths, where first come, first served has 3.6 times
+/// that.
+TEST(PlanSimulation, longPromptsDoNotBlockShortOnes) {
+  constexpr int slots = 400; // of which never all are taken
+  for (Shape shape : {Shape{}, Shape::exponential(), Shape::discrete({{0.5, 0.95}, {10.5, 0.05}})}) {
+    PlacementProblem p = station(10.0 * slots, slots, shape, 70);
+    p.pieces[0].menu[0].millisecondsAlone = 10;
+    SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
+    EXPECT_NEAR(report.agents[0].endToEndMs.mean, 10 / 0.3, 0.04 * 10 / 0.3);
+    EXPECT_LT(report.pieces[0].meanWaitMs, 0.01);
+  }
+}
+
 TEST(PlanSimulation, recordedArrivalsAreReplayed) {
   PlacementProblem p = station(10, 1, {}, 0);
   SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 0}, {0, 0}, {0, 0}, {100, 0}}}));

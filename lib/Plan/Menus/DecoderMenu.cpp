@@ -257,6 +257,7 @@ private:
       choice.firstOutputMs = work.every ? std::min(*work.every - 1, tokens) * step : 0;
       choice.firstOutputMs = std::max(0.0, *choice.firstOutputMs);
       choice.tokenMs = work.promised ? step : 0;
+      choice.cacheTokens = *most * sequenceTokens();
       meaning.batch = batch;
       menu.add(choice, meaning, pool.name);
       added = true;

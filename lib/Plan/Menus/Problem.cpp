@@ -273,6 +273,10 @@ private:
     }
     if (!amounts.empty() && first.kind != Kind::Search)
       piece.shape = shapeOf(amounts);
+    if (first.kind == Kind::Decode) {
+      piece.heldTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
+      piece.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
+    }
     if (Error error = pin(piece, *menu, first))
       return error;
     group.piece = int(result.problem.pieces.size());

@@ -1,0 +1,169 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The simulation itself: what is where, and what each event does to it. Regions.cpp has the way of a request through
+// its agent, Stations.cpp that of an execution through the replicas of its piece.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_SIMULATE_SIMULATOR_H
+#define INTARSIA_PLAN_SIMULATE_SIMULATOR_H
+
+#include "Events.h"
+#include "Random.h"
+#include "intarsia/Simulation.h"
+#include "lib/Plan/Solver/Figures.h"
+
+namespace intarsia::plan {
+
+struct ArcOut {
+  int to;    ///< node
+  int edges; ///< list of edges, an index
+  bool streaming;
+};
+
+/// A region, or a copy of one inside a map: at most one activation of it exists in a request at a time.
+struct Node {
+  Region::Kind kind;
+  int region, piece = -1, parent = -1;
+  int position = 0; ///< among the parent's children
+  double scale = 1, laterScale = 1;
+  int entry = -1, back = -1; ///< lists of edges
+  std::vector<int> children;
+  std::vector<ArcOut> outs;
+  int needs = 0;     ///< arcs that must arrive before it starts
+  int streamsIn = 0; ///< arcs that must end before it ends
+  bool streamsOut = false;
+  std::vector<std::pair<int, double>> counts;
+  std::vector<double> probabilities;
+};
+
+struct Program {
+  std::vector<Node> nodes;
+  int root = 0;
+};
+
+/// An execution in a replica.
+struct Job {
+  double remaining; ///< milliseconds at the menu's pace
+  double work;
+  double started;
+  double drawn;
+  int32_t request, node;
+};
+
+struct Replica {
+  int piece;
+  int version = 0; ///< of the event that ends the next job; older ones are void
+  bool down = false;
+  double touched = 0;
+  double heldTokens = 0;
+  std::vector<Job> jobs;
+};
+
+/// A piece.
+struct Station {
+  const Choice *choice;
+  const Piece *piece;
+  Sampler sampler;
+  double first, rest;
+  /// By the number of executions in a replica: milliseconds that a millisecond of the menu takes.
+  std::vector<double> pace;
+  bool outside;   ///< a service without an end of its capacity
+  bool byReplica; ///< its replicas are followed one by one: their pace, their cache or their failures matter
+  bool limited;   ///< by what caches hold
+  int64_t replicas, freeSlots;
+  std::vector<int> members; ///< replicas (global numbers), if followed
+  Waiting waiting;
+  double failure = 0;
+  double waitSum = 0, serviceSum = 0, busySum = 0;
+  int64_t executions = 0;
+};
+
+class Simulator {
+public:
+  Simulator(const PlacementProblem &problem, const Placements &placements, const SimulationOptions &options);
+  SimulationReport run();
+
+private:
+  struct Request {
+    double arrived;
+    int agent;
+    bool counted, sawFirst;
+  };
+  /// Of a node in a request.
+  struct NodeState {
+    double firstAt; ///< when its first output is due; an event of another time is void
+    int32_t pending, tokens, turns;
+    uint8_t later, output;
+  };
+
+  // Regions.cpp
+  int listOf(const std::vector<int> &edges);
+  int compile(Program &program, const Agent &agent, int index, int parent, int position);
+  void arrive(int agent);
+  double after(int list);
+  template <typename Parts> size_t drawFrom(const Parts &probabilities);
+  int drawCount(const std::vector<std::pair<int, double>> &counts);
+  void startChild(int request, int node, int child, bool output);
+  void start(int request, int index);
+  void firstOutput(int request, int index);
+  void recordFirst(int request, int index);
+  void finishToken(int request, int index);
+  void finish(int request, int index);
+
+  // Stations.cpp
+  void addStation(size_t index);
+  void enter(int request, int index);
+  void join(Station &station, const Waiting::Entry &entry);
+  /// Whether a replica takes the execution now; `replica` is which, if they are followed.
+  bool takes(const Station &station, const Waiting::Entry &entry, int &replica) const;
+  double tokensOf(const Station &station, const Waiting::Entry &entry) const;
+  void serve(const Waiting::Entry &entry, int replica);
+  void serveWaiting(Station &station);
+  double pace(const Replica &replica) const { return stations[replica.piece].pace[replica.jobs.size()]; }
+  void advance(Replica &replica);
+  void reschedule(int index);
+  void completeIn(int index);
+  void done(int request, int index);
+  void scheduleFailure(int replica);
+  void fail(int replica);
+  void repair(int replica);
+
+  void tellOf(SimulationReport &report);
+  void dispatch(const Event &event);
+  NodeState &state(int request, int node) { return states[size_t(request) * largest + node]; }
+  int32_t &pending(int request, int node) { return state(request, node).pending; }
+  const Node &nodeOf(int request, int node) const { return programs[requests[request].agent].nodes[node]; }
+  double scaleOf(int request, int node) const {
+    const Node &of = nodeOf(request, node);
+    return of.scale * (states[size_t(request) * largest + node].later ? of.laterScale : 1);
+  }
+
+  const PlacementProblem &problem;
+  const Placements &placements;
+  const SimulationOptions &options;
+  Figures figures;
+  Random random;
+  EventQueue events;
+  double now = 0, measuredFrom = 0, lastArrival = 0;
+  std::vector<Station> stations;
+  std::vector<Replica> replicas;
+  std::vector<Transfer> transfers;
+  std::vector<double> occupiedMs, linkFreeAt, linkBusy;
+  std::vector<std::vector<int>> lists;
+  std::vector<Program> programs;
+  size_t largest = 0;
+  std::vector<Request> requests;
+  /// Each request has as many as the largest agent has nodes.
+  std::vector<NodeState> states;
+  std::vector<int> free;
+  std::vector<std::vector<float>> endToEnd, firstOutputs, tokens; ///< by agent
+  int64_t arrived = 0, target = 0, warmup = 0, active = 0;
+  int64_t deviceFailures = 0, interrupted = 0;
+};
+
+} // namespace intarsia::plan
+
+#endif

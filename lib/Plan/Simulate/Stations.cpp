@@ -1,0 +1,230 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The way of an execution through its piece: the queue, a replica, the others in it, failures.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Simulator.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace intarsia::plan {
+
+constexpr double millisecondsPerHour = 3.6e6;
+
+void Simulator::addStation(size_t index) {
+  const Piece &piece = problem.pieces[index];
+  const Choice &choice = piece.menu[placements[index].choice];
+  double first = choice.firstOutputMs.value_or(choice.milliseconds);
+  Station station{&choice, &piece, Sampler(piece.shape), first, choice.milliseconds - first};
+  station.outside = choice.devicesPerReplica == 0 && !choice.executionsPerSecond;
+  station.replicas = placements[index].replicas;
+  station.freeSlots = station.replicas * choice.slots;
+  station.limited = std::isfinite(choice.cacheTokens);
+  double alone = choice.millisecondsAlone.value_or(choice.milliseconds), sustained = sustainedPerSecond(choice);
+  station.pace.assign(choice.slots + 1, 1.0);
+  for (int busy = 1; busy <= choice.slots && !station.outside && choice.milliseconds > 0; ++busy) {
+    double share = choice.slots > 1 ? double(busy - 1) / (choice.slots - 1) : 1;
+    // A stricter limit than slots and times give is a longer time.
+    double ms = std::max(alone + (choice.milliseconds - alone) * share, busy * 1000.0 / sustained);
+    station.pace[busy] = ms / choice.milliseconds;
+  }
+  station.pace[0] = station.pace.back();
+  bool fails = !options.deviceFailures.empty() && choice.devicesPerReplica > 0 &&
+               std::isfinite(options.deviceFailures[choice.pool].hoursBetween);
+  station.byReplica = !station.outside && (station.limited || fails || llvm::any_of(station.pace, [&](double pace) {
+                                             return pace != station.pace.back();
+                                           }));
+  if (station.byReplica)
+    for (int64_t i = 0; i < station.replicas; ++i) {
+      station.members.push_back(int(replicas.size()));
+      replicas.push_back({int(index)});
+      replicas.back().jobs.reserve(choice.slots);
+    }
+  stations.push_back(std::move(station));
+  if (fails)
+    for (int member : stations.back().members)
+      scheduleFailure(member);
+}
+
+double Simulator::tokensOf(const Station &station, const Waiting::Entry &entry) const {
+  return station.piece->heldTokens + station.piece->writtenTokens * entry.drawn * scaleOf(entry.request, entry.node);
+}
+
+bool Simulator::takes(const Station &station, const Waiting::Entry &entry, int &replica) const {
+  if (station.outside)
+    return true;
+  if (station.freeSlots == 0)
+    return false;
+  if (!station.byReplica)
+    return true;
+  replica = -1;
+  double tokens = station.limited ? tokensOf(station, entry) : 0;
+  for (int member : station.members) {
+    const Replica &candidate = replicas[member];
+    if (candidate.down || candidate.jobs.size() >= size_t(station.choice->slots) ||
+        (replica >= 0 && candidate.jobs.size() >= replicas[replica].jobs.size()))
+      continue;
+    // What no replica could hold has one for itself.
+    if (station.limited && !candidate.jobs.empty() && candidate.heldTokens + tokens > station.choice->cacheTokens)
+      continue;
+    replica = member;
+  }
+  return replica >= 0;
+}
+
+void Simulator::enter(int request, int index) {
+  Station &station = stations[nodeOf(request, index).piece];
+  join(station, {now, station.sampler.draw(random), request, index});
+}
+
+void Simulator::join(Station &station, const Waiting::Entry &entry) {
+  int replica = -1;
+  if (station.waiting.empty() && takes(station, entry, replica))
+    serve(entry, replica);
+  else
+    station.waiting.push(entry);
+}
+
+void Simulator::serveWaiting(Station &station) {
+  int replica = -1;
+  while (!station.waiting.empty() && takes(station, station.waiting.front(), replica))
+    serve(station.waiting.pop(), replica);
+}
+
+void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
+  const Node &node = nodeOf(entry.request, entry.node);
+  Station &station = stations[node.piece];
+  NodeState &own = state(entry.request, entry.node);
+  double scale = scaleOf(entry.request, entry.node);
+  double first = station.first * scale, rest = station.rest * scale * entry.drawn;
+  if (station.rest <= 0)
+    first *= entry.drawn;
+  bool asks = own.firstAt != unlimited && (node.streamsOut || (own.output && !requests[entry.request].sawFirst));
+  ++station.executions;
+  station.waitSum += now - entry.since;
+  if (!station.outside)
+    --station.freeSlots;
+  auto giveFirst = [&](double after) {
+    own.firstAt = now + after;
+    events.push(own.firstAt, What::First, entry.request, entry.node);
+  };
+  if (!station.byReplica) {
+    double pace = station.pace.back(), service = (first + rest) * pace;
+    station.serviceSum += service;
+    station.busySum += service;
+    const Request &request = requests[entry.request];
+    if (station.choice->tokenMs > 0 && request.counted)
+      tokens[request.agent].push_back(float(station.choice->tokenMs * pace));
+    if (asks)
+      giveFirst(first * pace);
+    events.push(now + service, What::Done, entry.request, entry.node);
+    return;
+  }
+  Replica &replica = replicas[replicaIndex];
+  advance(replica);
+  replica.jobs.push_back({first + rest, first + rest, now, entry.drawn, entry.request, entry.node});
+  if (station.limited)
+    replica.heldTokens += tokensOf(station, entry);
+  if (asks)
+    giveFirst(first * pace(replica));
+  reschedule(replicaIndex);
+}
+
+void Simulator::advance(Replica &replica) {
+  if (!replica.jobs.empty()) {
+    double passed = (now - replica.touched) / pace(replica);
+    for (Job &job : replica.jobs)
+      job.remaining -= passed;
+    stations[replica.piece].busySum += (now - replica.touched) * replica.jobs.size();
+  }
+  replica.touched = now;
+}
+
+void Simulator::reschedule(int index) {
+  Replica &replica = replicas[index];
+  ++replica.version;
+  if (replica.jobs.empty())
+    return;
+  double least = replica.jobs[0].remaining;
+  for (Job &job : replica.jobs)
+    least = std::min(least, job.remaining);
+  events.push(now + std::max(0.0, least) * pace(replica), What::Replica, index, replica.version);
+}
+
+void Simulator::completeIn(int index) {
+  Replica &replica = replicas[index];
+  advance(replica);
+  size_t ended = 0;
+  for (size_t i = 1; i < replica.jobs.size(); ++i)
+    if (replica.jobs[i].remaining < replica.jobs[ended].remaining)
+      ended = i;
+  Job job = replica.jobs[ended];
+  replica.jobs[ended] = replica.jobs.back();
+  replica.jobs.pop_back();
+  Station &station = stations[replica.piece];
+  station.serviceSum += now - job.started;
+  if (station.limited)
+    replica.heldTokens -= tokensOf(station, {job.started, job.drawn, job.request, job.node});
+  const Request &request = requests[job.request];
+  if (station.choice->tokenMs > 0 && job.work > 0 && request.counted)
+    tokens[request.agent].push_back(float(station.choice->tokenMs * (now - job.started) / job.work));
+  reschedule(index);
+  done(job.request, job.node);
+}
+
+void Simulator::done(int request, int index) {
+  Station &station = stations[nodeOf(request, index).piece];
+  if (!station.outside) {
+    ++station.freeSlots;
+    serveWaiting(station);
+  }
+  if (station.failure > 0 && random.unit() < station.failure)
+    return enter(request, index);
+  finishToken(request, index);
+}
+
+//===-- Failures of devices -----------------------------------------------------------------------------------===//
+
+void Simulator::scheduleFailure(int replica) {
+  const Choice &choice = *stations[replicas[replica].piece].choice;
+  double hours = options.deviceFailures[choice.pool].hoursBetween / choice.devicesPerReplica;
+  events.push(now + random.exponential() * hours * millisecondsPerHour, What::Failure, replica, 0);
+}
+
+void Simulator::fail(int index) {
+  Replica &replica = replicas[index];
+  Station &station = stations[replica.piece];
+  ++deviceFailures;
+  advance(replica);
+  std::vector<Job> lost;
+  lost.swap(replica.jobs);
+  replica.jobs.reserve(station.choice->slots);
+  replica.heldTokens = 0;
+  replica.down = true;
+  ++replica.version;
+  station.freeSlots -= station.choice->slots - int64_t(lost.size());
+  double hours = options.deviceFailures[station.choice->pool].hoursToRepair;
+  events.push(now + random.exponential() * hours * millisecondsPerHour, What::Repair, index, 0);
+  for (const Job &job : lost) {
+    ++interrupted;
+    station.serviceSum += now - job.started;
+    double &firstAt = state(job.request, job.node).firstAt;
+    if (firstAt != unlimited)
+      firstAt = -1;
+    join(station, {now, job.drawn, job.request, job.node});
+  }
+}
+
+void Simulator::repair(int index) {
+  Replica &replica = replicas[index];
+  Station &station = stations[replica.piece];
+  replica.down = false;
+  replica.touched = now;
+  station.freeSlots += station.choice->slots;
+  scheduleFailure(index);
+  serveWaiting(station);
+}
+
+} // namespace intarsia::plan
