@@ -250,6 +250,44 @@ TEST(PlanSimulation, recordedArrivalsAreReplayed) {
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, (10 + 20 + 30 + 10) / 4.0, 1e-4);
 }
 
+TEST(PlanSimulation, arrivalsAreReadFromTables) {
+  std::vector<std::string> agents{"chat", "summarise"};
+  auto arrivals = checked(readArrivals("\xEF\xBB\xBF# from the gateway\r\n\"region, zone\", seconds ,agent\r\n"
+                                       "\"eu, 1\",1700000000.5,chat\n\neu,1700000000.5,@summarise\nus,1700000002,chat",
+                                       "log.csv", agents));
+  std::vector<std::pair<double, int>> expected{{0, 0}, {0, 1}, {1500, 0}};
+  EXPECT_EQ(arrivals, expected);
+  EXPECT_EQ(checked(readArrivals("agent,milliseconds\nsummarise,3\nchat,4.5\n", "log.csv", agents)),
+            (std::vector<std::pair<double, int>>{{0, 1}, {1.5, 0}}));
+  std::pair<const char *, const char *> bad[] = {
+      {"", "log.csv: is empty; its first line names the columns"},
+      {"# nothing\n", "log.csv: is empty"},
+      {"seconds,agent\n", "log.csv: has no request after the line that names its columns"},
+      {"time,agent\n1,chat\n", "log.csv:1: no column 'seconds' or 'milliseconds' among 'time', 'agent'"},
+      {"seconds\n1\n", "log.csv:1: no column 'agent' among 'seconds'"},
+      {"seconds,agent,milliseconds\n", "log.csv:1: 'seconds' and 'milliseconds': one column of times is expected"},
+      {"agent,seconds,agent\n", "log.csv:1: two columns are named 'agent'"},
+      {"seconds,agent\n1,chat\n2\n", "log.csv:3: 1 cells, the first line has 2"},
+      {"seconds,agent\n1,chat,\n", "log.csv:2: 3 cells, the first line has 2"},
+      {"seconds,agent\nsoon,chat\n", "log.csv:2: column 'seconds': 'soon' is not a number"},
+      {"seconds,agent\nnan,chat\n", "log.csv:2: column 'seconds': 'nan' is not a number"},
+      {"seconds,agent\ninf,chat\n", "log.csv:2: column 'seconds': 'inf' is not a number"},
+      {"seconds,agent\n-1,chat\n", "log.csv:2: column 'seconds': -1 is below zero"},
+      {"seconds,agent\n# x\n2,chat\n1.5,chat\n", "log.csv:4: column 'seconds': 1.5 comes before the line above"},
+      {"seconds,agent\n1,sumarise\n",
+       "log.csv:2: column 'agent': there is no agent 'sumarise'; did you mean 'summarise'?"},
+      {"seconds,agent\n1,\n", "log.csv:2: column 'agent': there is no agent ''"},
+      {"seconds,agent\n1,\"chat\n", "log.csv:2: column 2: a quote is not closed"},
+      {"seconds,agent\n1,\"chat\"s\n", "log.csv:2: column 2: 's' after the closing quote"},
+  };
+  for (auto [csv, message] : bad) {
+    auto read = readArrivals(csv, "log.csv", agents);
+    ASSERT_FALSE(static_cast<bool>(read)) << message;
+    std::string text = toString(read.takeError());
+    EXPECT_EQ(text.rfind(message, 0), 0u) << text << " / " << message;
+  }
+}
+
 TEST(PlanSimulation, sameSeedSameResult) {
   PlacementProblem p = station(10, 4, Shape::lognormal(2), 300);
   auto run = [&](uint64_t seed) {
