@@ -17,6 +17,9 @@
 
 namespace intarsia::plan {
 
+/// z with Phi(z) = `level`.
+double normalQuantile(double level);
+
 class Distribution {
 public:
   static constexpr size_t maximumAtoms = 768;

@@ -21,10 +21,15 @@ struct PlannerOptions {
   std::string json;      ///< where the plan goes as JSON (docs/plan.md); empty: nowhere
   plan::Objective objective = plan::Objective::DollarsPerRequest;
   ServingEngine engine = ServingEngine::VLLM;
-  std::string
-      efficiencyFile;   ///< in place of the engine's measured figures, of the form of catalogue/efficiency/serving.yaml
-  int paretoPoints = 0; ///< 0: one plan
-  int64_t simulatedRequests = 0;
+  /// In place of the engine's measured figures, of the form of catalogue/efficiency/serving.yaml; empty: those.
+  std::string efficiencyFile;
+  int paretoPoints = 0;          ///< 0: one plan
+  int64_t simulatedRequests = 0; ///< 0: no simulation
+  std::string arrivals;          ///< .csv of recorded arrivals to simulate; empty: Poisson at the agents' rates
+  std::string deviceFailures;    ///< "5000:1": hours between failures of a device, and until it is back
+  bool tightens = false;         ///< plan again while the simulation breaks a promise
+  /// Draw the cost model's errors; above 0: plan until the service levels hold with this probability.
+  std::optional<double> confidence;
   bool explains = true; ///< why not the next best
   double timeLimitSeconds = 60;
   std::string exportLp;

@@ -65,6 +65,27 @@ struct SimulationReport {
 llvm::Expected<SimulationReport> simulate(const PlacementProblem &problem, const Placements &placements,
                                           const SimulationOptions &options = {});
 
+struct BrokenPromise {
+  int agent;
+  const char *what; ///< "end to end", "first token", "next token"
+  double bound, simulated;
+};
+/// Bounds of service levels that the simulated figures at the agents' percentiles exceed.
+std::vector<BrokenPromise> brokenPromises(const PlacementProblem &problem, const SimulationReport &report);
+
+struct TightenedPlan {
+  SolveResult result;          ///< of `problem`
+  PlacementProblem problem;    ///< with the bounds that the plan was made for
+  SimulationReport simulation; ///< of the plan
+  bool holds = false;          ///< otherwise the plan is the one that breaks least
+  std::vector<std::string> rounds;
+};
+/// Simulates `first`, a plan of `problem`. While a promise is broken its bound is lowered by what the simulation
+/// exceeds the plan's own figure, and the problem solved again. All promises are those of `problem`.
+llvm::Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResult &first,
+                                      const SimulationOptions &simulation, const SolveOptions &solveOptions = {},
+                                      int mostRounds = 8);
+
 /// Arrivals from a table with the columns `agent` and `seconds` or `milliseconds`, in any order, named in its first
 /// line; other columns are passed over. Cells may stand in double quotes, lines from '#' on are comments. Times may
 /// begin anywhere (the first becomes 0) and must not fall. Errors name file, line and column.

@@ -46,6 +46,17 @@ struct Flags {
                               cl::desc("Also plans between the cheapest and the fastest, at most N (default 8)")};
   cl::opt<std::string> simulate{"simulate", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),
                                 cl::desc("Simulate the plan with N requests (default 100000)")};
+  cl::opt<std::string> arrivals{
+      "arrivals", cl::value_desc("file"), cl::cat(category),
+      cl::desc("Simulate the requests of a .csv with the columns agent and seconds or milliseconds")};
+  cl::opt<std::string> failures{"failures", cl::value_desc("hours[:hours]"), cl::cat(category),
+                                cl::desc("Simulate devices that fail so seldom, and are back after (default 1)")};
+  cl::opt<bool> tighten{"tighten", cl::cat(category),
+                        cl::desc("Simulate, and plan again while a promise is broken there")};
+  cl::opt<std::string> confidence{
+      "confidence", cl::ValueOptional, cl::value_desc("P"), cl::cat(category),
+      cl::desc("Draw the cost model's measured errors: how probably all promises hold; with P, plan until they do so "
+               "with this probability")};
   cl::opt<bool> why{"why", cl::init(true), cl::cat(category),
                     cl::desc("For each piece, what the next best choice would cost (default; --why=false is faster)")};
   cl::opt<double> timeLimit{"time-limit", cl::init(60), cl::value_desc("seconds"), cl::cat(category),
@@ -59,6 +70,22 @@ struct Flags {
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
                                 cl::desc("Plan again after N devices of a pool are lost, keeping what can stay")};
 };
+
+constexpr int standardRequests = 100000;
+
+/// Unset: not asked for; 0: asked for without a value.
+std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
+  double probability = 0;
+  if (!flag.getNumOccurrences())
+    return std::nullopt;
+  if (!flag.getValue().empty() &&
+      (llvm::StringRef(flag.getValue()).getAsDouble(probability) || !(probability > 0 && probability < 1))) {
+    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
+        << "--" << flag.ArgStr << "=" << flag.getValue() << ": a probability between 0 and 1 is expected\n";
+    exit(1);
+  }
+  return probability;
+}
 
 int numberOf(const cl::opt<std::string> &flag, int standard) {
   if (!flag.getNumOccurrences())
@@ -95,7 +122,14 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
   options.paretoPoints = numberOf(flags.pareto, 8);
-  options.simulatedRequests = numberOf(flags.simulate, 100000);
+  options.simulatedRequests = numberOf(flags.simulate, standardRequests);
+  options.arrivals = flags.arrivals;
+  options.deviceFailures = flags.failures;
+  options.tightens = flags.tighten;
+  bool asksForSimulation = options.tightens || !options.arrivals.empty() || !options.deviceFailures.empty();
+  if (options.simulatedRequests == 0 && asksForSimulation)
+    options.simulatedRequests = standardRequests;
+  options.confidence = probabilityOf(flags.confidence);
   options.explains = flags.why;
   options.timeLimitSeconds = flags.timeLimit;
   options.dollarsPerHourCap = flags.budget;

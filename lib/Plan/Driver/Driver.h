@@ -10,10 +10,12 @@
 #define INTARSIA_LIB_PLAN_DRIVER_H
 
 #include "dialects/Fleet/Fleet.h"
+#include "intarsia/Confidence.h"
 #include "intarsia/Planner.h"
 #include "intarsia/Simulation.h"
 #include "lib/Plan/Menus/Menus.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
 
 namespace intarsia::plan {
 
@@ -25,6 +27,36 @@ mlir::FailureOr<Fleet> fleetOf(fleet::SystemOp system, llvm::StringRef directory
 void writePlacements(mlir::ModuleOp module, llvm::StringRef system, const BuiltProblem &built,
                      const Placements &placements);
 
+/// What a simulation and the cost model's errors say of a plan, and what it took to hold.
+struct Checks {
+  std::optional<SimulationReport> simulation;
+  std::vector<BrokenPromise> broken; ///< by the simulation
+  bool tightens = false;
+  std::vector<std::string> simulationRounds;
+  std::optional<Confidence> confidence;
+  double required = 0; ///< probability; 0: none
+  bool sure = true;
+  std::vector<std::string> confidenceRounds;
+  std::vector<Conflict> limits; ///< why no plan is surer
+  /// Whether what was required of a plan beyond the planner's own figures holds.
+  bool hold() const { return sure && (!tightens || broken.empty()); }
+};
+
+/// How far the times of each piece may be off: by the errors that the serving fit made on systems that were left out of
+/// it. Decodes and searches, which read memory, have those of decodes; prefills and all else that computes those of
+/// first tokens. Tools and what else is outside take what the user says.
+ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltProblem &built, ServingEngine engine);
+
+/// Simulates and draws as the options say, and plans again where they ask for it. `problem` then has the bounds and
+/// times that the plan was made for.
+llvm::Error check(const PlannerOptions &options, const ErrorModel &errors, size_t fleetPools,
+                  const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks);
+void printChecks(llvm::raw_ostream &out, const PlacementProblem &problem, const Checks &checks);
+/// Adds `simulation` and `confidence`.
+void addChecks(llvm::json::Object &root, const PlacementProblem &problem, const Checks &checks);
+/// What the simulation says of an agent.
+llvm::json::Object simulatedAgent(const SimulationReport::OfAgent &of);
+
 /// All that is known of a plan when it is printed.
 struct PlanReport {
   const std::vector<workflow::Graph> *graphs = nullptr;
@@ -34,8 +66,9 @@ struct PlanReport {
   std::vector<Alternative> alternatives;
   std::vector<Conflict> conflicts;
   std::vector<ParetoPoint> front;
-  std::optional<SimulationReport> simulation;
-  bool replanned = false;
+  Checks checks;
+  bool replanned = false; ///< after devices were lost
+  bool hardened = false;  ///< made for stricter bounds or slower times than `problem` has
 };
 
 /// A row of the table: a piece.

@@ -69,14 +69,8 @@ static json::Array agentsOf(const PlanReport &report) {
                        {"bounds", json::Object{{"end_to_end_ms", number(agent.level.endToEndMs)},
                                                {"first_token_ms", number(agent.level.firstOutputMs)},
                                                {"next_token_ms", number(agent.level.tokenMs)}}}};
-    if (report.simulation) {
-      const SimulationReport::OfAgent &simulated = report.simulation->agents[index];
-      entry["simulated"] = json::Object{{"requests", simulated.requests},
-                                        {"p50_ms", number(simulated.endToEndMs.p50)},
-                                        {"p95_ms", number(simulated.endToEndMs.p95)},
-                                        {"p99_ms", number(simulated.endToEndMs.p99)},
-                                        {"first_token_p95_ms", number(simulated.firstOutputMs.p95)}};
-    }
+    if (report.checks.simulation)
+      entry["simulated"] = simulatedAgent(report.checks.simulation->agents[index]);
     agents.push_back(std::move(entry));
   }
   return agents;
@@ -114,6 +108,7 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       tightest.push_back(json::Object{
           {"what", entry.what}, {"used", number(entry.used)}, {"bound", number(entry.bound)}, {"unit", entry.unit}});
     root["constraints"] = std::move(tightest);
+    addChecks(root, *report.problem, report.checks);
     for (const Alternative &alternative : report.alternatives) {
       const Piece &piece = report.problem->pieces[alternative.piece];
       alternatives.push_back(

@@ -65,7 +65,7 @@ public:
     case SolveResult::Status::NoPlanInTime:
       return OutOfTime;
     default:
-      return Planned;
+      return report.checks.hold() ? Planned : Infeasible;
     }
   }
 
@@ -79,7 +79,8 @@ private:
   Fleet fleet;
   std::optional<ServingEfficiency> efficiency;
   BuiltProblem built;
-  PlacementProblem reduced; ///< without lost devices
+  PlacementProblem reduced;  ///< without lost devices
+  PlacementProblem hardened; ///< with the bounds and times that the plan was made for
   PlanReport report;
   SolveOptions solveOptions;
 
@@ -193,6 +194,15 @@ private:
     }
     if (!report.result.hasPlan())
       return Error::success();
+    const PlacementProblem *asked = report.problem;
+    Placements before = report.result.placements;
+    hardened = *asked;
+    if (Error error = check(options, errorModelOf(graphs, built, options.engine), built.fleetPools, again, hardened,
+                            report.result, report.checks))
+      return error;
+    // What is explained is the plan as it was made; what is printed of it are its figures in what was asked.
+    report.hardened = report.result.placements != before;
+    report.problem = &hardened;
     if (options.explains) {
       SolveOptions shorter = again;
       shorter.timeLimitSeconds = std::min(again.timeLimitSeconds, explanationSeconds);
@@ -210,14 +220,10 @@ private:
         return front.takeError();
       report.front = std::move(*front);
     }
-    if (options.simulatedRequests > 0) {
-      SimulationOptions simulation;
-      simulation.requests = options.simulatedRequests;
-      llvm::Expected<SimulationReport> simulated = simulate(*report.problem, report.result.placements, simulation);
-      if (!simulated)
-        return simulated.takeError();
-      report.simulation = std::move(*simulated);
-    }
+    report.problem = asked;
+    report.result.evaluation = evaluate(*asked, report.result.placements);
+    for (ParetoPoint &point : report.front)
+      point.evaluation = evaluate(*asked, point.placements);
     return Error::success();
   }
 

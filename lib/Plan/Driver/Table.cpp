@@ -164,7 +164,8 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
                    tightness.front().bound, tightness.front().unit.empty() ? "" : " " + tightness.front().unit,
                    tightness.front().share());
   if (report.result.status == SolveResult::Status::Optimal)
-    out << "no plan of these menus is better\n";
+    out << (report.hardened ? "no plan of these menus is better that holds as much more\n"
+                            : "no plan of these menus is better\n");
   else
     out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
   if (report.replanned)
@@ -217,13 +218,7 @@ void printReport(raw_ostream &out, const PlanReport &report) {
                        point.proven ? "yes" : "no"});
     printTable(out, table, 0);
   }
-  if (report.simulation) {
-    out << formatv("\nsimulated for {0:f0} s of arrivals:\n", report.simulation->simulatedSeconds);
-    for (auto [agent, of] : llvm::zip(report.problem->agents, report.simulation->agents))
-      out << formatv("  @{0}: {1} requests, p50 {2:f0}, p95 {3:f0}, p99 {4:f0} ms; first token p95 {5:f0} ms\n",
-                     agent.name, of.requests, of.endToEndMs.p50, of.endToEndMs.p95, of.endToEndMs.p99,
-                     of.firstOutputMs.p95);
-  }
+  printChecks(out, *report.problem, report.checks);
   if (!report.built->notes.empty()) {
     out << "\nnot on offer:\n";
     for (const std::string &note : report.built->notes)

@@ -20,8 +20,7 @@ namespace intarsia::plan {
 namespace {
 class ArrivalReader {
 public:
-  ArrivalReader(StringRef csv, StringRef file, ArrayRef<std::string> agents)
-      : rest(csv), file(file), agents(agents) {}
+  ArrivalReader(StringRef csv, StringRef file, ArrayRef<std::string> agents) : rest(csv), file(file), agents(agents) {}
 
   Expected<std::vector<std::pair<double, int>>> run() {
     rest.consume_front("\xEF\xBB\xBF"); // what spreadsheets write before UTF-8

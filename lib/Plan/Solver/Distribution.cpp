@@ -33,8 +33,9 @@ Atoms exponentialSlices() {
   }
   return slices;
 }
+} // namespace
 
-double normalQuantile(double level) {
+double intarsia::plan::normalQuantile(double level) {
   double low = -10, high = 10;
   for (int i = 0; i < 80; ++i) {
     double middle = (low + high) / 2;
@@ -42,7 +43,6 @@ double normalQuantile(double level) {
   }
   return (low + high) / 2;
 }
-} // namespace
 
 Distribution::Distribution(Atoms valuesAndProbabilities) : entries(std::move(valuesAndProbabilities)) { normalize(); }
 

@@ -1,0 +1,287 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Simulates a plan, draws the cost model's errors, plans again where that is asked for, and says what came of it.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Driver.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <cmath>
+#include <map>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+//===-- Errors of the cost model ------------------------------------------------------------------------------===//
+
+ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltProblem &built, ServingEngine engine) {
+  enum { Decode, FirstToken };
+  ErrorModel model;
+  for (const char *kind : {"decode", "first_token"}) {
+    TimeErrors errors{kind};
+    if (const ServingResiduals *residuals = ServingEfficiency::of(engine).residualsOf(kind)) {
+      // The file has predicted over measured.
+      for (double quantile : llvm::reverse(residuals->quantiles))
+        errors.quantiles.push_back(-quantile);
+      errors.spread = std::hypot(residuals->groupSpread, residuals->rowSpread);
+    }
+    model.kinds.push_back(std::move(errors));
+  }
+  model.pieces.resize(built.problem.pieces.size());
+  std::map<std::string, int> subjects;
+  for (auto [graph, pieces] : llvm::zip(graphs, built.pieceOfTask))
+    for (auto [task, piece] : llvm::zip(graph.tasks, pieces)) {
+      if (piece < 0 || built.meanings[piece].front().outside)
+        continue;
+      bool reads = task.kind == workflow::Kind::Decode || task.kind == workflow::Kind::Search;
+      std::string subject = task.model >= 0   ? graph.models[task.model].name
+                            : task.index >= 0 ? "index " + graph.indexes[task.index].name
+                                              : "task " + task.name;
+      model.pieces[piece].kind = reads ? Decode : FirstToken;
+      model.pieces[piece].subject = subjects.try_emplace(subject, subjects.size()).first->second;
+    }
+  return model;
+}
+
+//===-- Checks ------------------------------------------------------------------------------------------------===//
+
+static Expected<SimulationOptions> simulationOf(const PlannerOptions &options, const PlacementProblem &problem,
+                                                size_t fleetPools) {
+  SimulationOptions simulation;
+  simulation.requests = options.simulatedRequests;
+  if (!options.arrivals.empty()) {
+    auto buffer = MemoryBuffer::getFile(options.arrivals);
+    if (!buffer)
+      return createStringError("cannot read '" + options.arrivals + "': " + buffer.getError().message());
+    std::vector<std::string> names;
+    for (const Agent &agent : problem.agents)
+      names.push_back(agent.name);
+    auto arrivals = readArrivals((*buffer)->getBuffer(), options.arrivals, names);
+    if (!arrivals)
+      return arrivals.takeError();
+    simulation.arrivals = std::move(*arrivals);
+  }
+  if (!options.deviceFailures.empty()) {
+    auto [between, repair] = StringRef(options.deviceFailures).split(':');
+    DeviceFailures failures;
+    if (between.getAsDouble(failures.hoursBetween) || !(failures.hoursBetween > 0) ||
+        (!repair.empty() && (repair.getAsDouble(failures.hoursToRepair) || !(failures.hoursToRepair > 0) ||
+                             !std::isfinite(failures.hoursToRepair))))
+      return createStringError(
+          "--failures=" + options.deviceFailures +
+          ": hours above zero are expected: --failures=5000, or --failures=5000:0.5 where a device "
+          "is back after half an hour");
+    simulation.deviceFailures.resize(problem.pools.size());
+    std::fill_n(simulation.deviceFailures.begin(), fleetPools, failures);
+  }
+  return simulation;
+}
+
+Error check(const PlannerOptions &options, const ErrorModel &errors, size_t fleetPools,
+            const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks) {
+  const PlacementProblem asked = problem;
+  std::optional<SimulationOptions> simulation;
+  if (options.simulatedRequests > 0) {
+    Expected<SimulationOptions> read = simulationOf(options, problem, fleetPools);
+    if (!read)
+      return read.takeError();
+    simulation = std::move(*read);
+  }
+  checks.tightens = options.tightens;
+  if (options.tightens) {
+    Expected<TightenedPlan> tightened = tighten(problem, result, *simulation, solveOptions);
+    if (!tightened)
+      return tightened.takeError();
+    result = std::move(tightened->result);
+    problem = std::move(tightened->problem);
+    checks.simulationRounds = std::move(tightened->rounds);
+  }
+  if (options.confidence && *options.confidence > 0) {
+    checks.required = *options.confidence;
+    Expected<ConfidentPlan> confident = planWithConfidence(problem, result, errors, checks.required, solveOptions);
+    if (!confident)
+      return confident.takeError();
+    result = std::move(confident->result);
+    problem = std::move(confident->problem);
+    checks.confidence = std::move(confident->confidence);
+    checks.sure = confident->holds;
+    checks.confidenceRounds = std::move(confident->rounds);
+    checks.limits = std::move(confident->limits);
+  } else if (options.confidence) {
+    Expected<Confidence> confidence = confidenceOf(problem, result.placements, errors);
+    if (!confidence)
+      return confidence.takeError();
+    checks.confidence = std::move(*confidence);
+  }
+  if (!simulation)
+    return Error::success();
+  Expected<SimulationReport> simulated = simulate(asked, result.placements, *simulation);
+  if (!simulated)
+    return simulated.takeError();
+  checks.broken = brokenPromises(asked, *simulated);
+  checks.simulation = std::move(*simulated);
+  return Error::success();
+}
+
+//===-- What came of them -------------------------------------------------------------------------------------===//
+
+static std::string percent(double share) { return formatv("{0:P1}", share); }
+
+static void printSimulation(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
+  const SimulationReport &report = *checks.simulation;
+  if (!checks.simulationRounds.empty()) {
+    out << "\nplanned and simulated:\n";
+    for (const std::string &round : checks.simulationRounds)
+      out << "  " << round << '\n';
+  }
+  out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
+                 report.simulatedSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+  for (auto [agent, of] : llvm::zip(problem.agents, report.agents)) {
+    auto three = [&](const char *what, const SimulationReport::Percentiles &values, int digits) {
+      auto number = [&](double value) {
+        return digits ? formatv("{0:f1}", value).str() : formatv("{0:f0}", value).str();
+      };
+      out << what << "p50 " << number(values.p50) << ", p95 " << number(values.p95) << ", p99 " << number(values.p99);
+    };
+    out << formatv("  @{0}: {1} requests, ", agent.name, of.requests);
+    three("", of.endToEndMs, 0);
+    three("; first token ", of.firstOutputMs, 0);
+    if (of.tokenMs.mean > 0)
+      three("; next ", of.tokenMs, 1);
+    out << " ms\n";
+  }
+  std::vector<std::string> busy;
+  for (auto [piece, of] : llvm::zip(problem.pieces, report.pieces))
+    if (of.utilization > 0)
+      busy.push_back(piece.name + " " + percent(of.utilization));
+  for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
+    if (share > 0 && link.name != "outside")
+      busy.push_back("link " + link.name + " " + percent(share));
+  if (!busy.empty())
+    out << "  busy: " << llvm::join(busy, ", ") << '\n';
+  if (report.deviceFailures > 0)
+    out << formatv("  {0} failures of replicas, {1} executions started again\n", report.deviceFailures,
+                   report.interrupted);
+  for (const BrokenPromise &promise : checks.broken)
+    out << formatv("  @{0} breaks its promise: {1} {2:f1} of {3:f1} ms{4}\n", problem.agents[promise.agent].name,
+                   promise.what, promise.simulated, promise.bound,
+                   checks.tightens ? "" : "; --tighten plans until it holds");
+}
+
+static void printConfidence(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
+  const Confidence &confidence = *checks.confidence;
+  out << formatv("\nif times are as wrong as the cost model was where it had not seen the system ({0} trials):\n",
+                 confidence.trials);
+  for (const std::string &round : checks.confidenceRounds)
+    out << "  " << round << '\n';
+  for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents)) {
+    out << formatv("  @{0} holds with {1:f3} ± {2:f3}", agent.name, of.holds.probability, of.holds.standardError);
+    std::vector<std::string> broken;
+    for (auto [what, share] : {std::pair("end to end", of.endToEnd),
+                               {"first token", of.firstOutput},
+                               {"next token", of.token},
+                               {"more requests than it sustains", of.saturated}})
+      if (share > 0)
+        broken.push_back(std::string(what) + " " + percent(share));
+    if (!broken.empty())
+      out << "; broken: " << llvm::join(broken, ", ");
+    out << '\n';
+  }
+  out << formatv("  all together hold with {0:f3} ± {1:f3}", confidence.holds.probability,
+                 confidence.holds.standardError);
+  if (checks.required > 0)
+    out << formatv(", {0} {1} that was asked for",
+                   checks.sure ? "at least the"
+                               : formatv("{0:f3} short of the", checks.required - confidence.holds.probability).str(),
+                   checks.required);
+  out << '\n';
+  if (!checks.limits.empty()) {
+    out << "  no plan stands slower times. There these conflict:\n";
+    for (const Conflict &conflict : checks.limits)
+      out << "    " << conflict.text << '\n';
+  }
+}
+
+void printChecks(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
+  if (checks.simulation)
+    printSimulation(out, problem, checks);
+  if (checks.confidence)
+    printConfidence(out, problem, checks);
+}
+
+//===-- JSON --------------------------------------------------------------------------------------------------===//
+
+json::Object simulatedAgent(const SimulationReport::OfAgent &of) {
+  return json::Object{{"requests", of.requests},
+                      {"mean_ms", of.endToEndMs.mean},
+                      {"p50_ms", of.endToEndMs.p50},
+                      {"p95_ms", of.endToEndMs.p95},
+                      {"p99_ms", of.endToEndMs.p99},
+                      {"first_token_p50_ms", of.firstOutputMs.p50},
+                      {"first_token_p95_ms", of.firstOutputMs.p95},
+                      {"first_token_p99_ms", of.firstOutputMs.p99},
+                      {"next_token_p50_ms", of.tokenMs.p50},
+                      {"next_token_p95_ms", of.tokenMs.p95},
+                      {"next_token_p99_ms", of.tokenMs.p99}};
+}
+
+void addChecks(json::Object &root, const PlacementProblem &problem, const Checks &checks) {
+  if (checks.simulation) {
+    const SimulationReport &report = *checks.simulation;
+    json::Array pieces, links, broken;
+    for (auto [piece, of] : llvm::zip(problem.pieces, report.pieces))
+      pieces.push_back(json::Object{{"name", piece.name},
+                                    {"executions", of.executions},
+                                    {"milliseconds", of.meanServiceMs},
+                                    {"wait_ms", of.meanWaitMs},
+                                    {"utilization", of.utilization}});
+    for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
+      if (link.name != "outside")
+        links.push_back(json::Object{{"name", link.name}, {"utilization", share}});
+    for (const BrokenPromise &promise : checks.broken)
+      broken.push_back(json::Object{{"agent", problem.agents[promise.agent].name},
+                                    {"what", promise.what},
+                                    {"bound_ms", promise.bound},
+                                    {"simulated_ms", promise.simulated}});
+    root["simulation"] = json::Object{{"seconds", report.simulatedSeconds},
+                                      {"requests_per_second", report.requestsPerSecond},
+                                      {"dollars_per_hour", report.dollarsPerHour},
+                                      {"dollars_per_request", report.dollarsPerRequest},
+                                      {"failures", report.deviceFailures},
+                                      {"interrupted", report.interrupted},
+                                      {"pieces", std::move(pieces)},
+                                      {"links", std::move(links)},
+                                      {"broken", std::move(broken)},
+                                      {"rounds", json::Array(checks.simulationRounds)}};
+  }
+  if (checks.confidence) {
+    const Confidence &confidence = *checks.confidence;
+    json::Array agents, limits;
+    for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents))
+      agents.push_back(json::Object{{"name", agent.name},
+                                    {"probability", of.holds.probability},
+                                    {"standard_error", of.holds.standardError},
+                                    {"broken", json::Object{{"end_to_end", of.endToEnd},
+                                                            {"first_token", of.firstOutput},
+                                                            {"next_token", of.token},
+                                                            {"saturated", of.saturated}}}});
+    for (const Conflict &conflict : checks.limits)
+      limits.push_back(conflict.text);
+    root["confidence"] = json::Object{{"probability", confidence.holds.probability},
+                                      {"standard_error", confidence.holds.standardError},
+                                      {"required", checks.required},
+                                      {"holds", checks.sure},
+                                      {"trials", confidence.trials},
+                                      {"agents", std::move(agents)},
+                                      {"rounds", json::Array(checks.confidenceRounds)},
+                                      {"limits", std::move(limits)}};
+  }
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,199 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Confidence.h"
+#include "Random.h"
+#include "lib/Plan/Solver/Evaluate.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+double TimeErrors::factorAt(double level) const {
+  size_t count = quantiles.size();
+  if (count == 0)
+    return 1;
+  double position = level * double(count + 1) - 1;
+  auto beyond = [&](double from, double edge) {
+    return std::exp(from + spread * (normalQuantile(level) - normalQuantile(edge)));
+  };
+  if (position <= 0)
+    return beyond(quantiles.front(), 1 / double(count + 1));
+  if (position >= double(count - 1))
+    return beyond(quantiles.back(), double(count) / double(count + 1));
+  size_t below = size_t(position);
+  double share = position - double(below);
+  return std::exp(quantiles[below] * (1 - share) + quantiles[below + 1] * share);
+}
+
+static void slow(Choice &choice, double factor) {
+  choice.milliseconds *= factor;
+  if (choice.millisecondsAlone)
+    *choice.millisecondsAlone *= factor;
+  if (choice.executionsPerSecond)
+    *choice.executionsPerSecond /= factor;
+  if (choice.firstOutputMs)
+    *choice.firstOutputMs *= factor;
+  choice.tokenMs *= factor;
+}
+
+PlacementProblem slowedTo(const PlacementProblem &problem, const ErrorModel &errors, double level) {
+  PlacementProblem slowed = problem;
+  for (auto [piece, of] : llvm::zip(slowed.pieces, errors.pieces))
+    if (of.kind >= 0)
+      for (Choice &choice : piece.menu)
+        slow(choice, errors.kinds[of.kind].factorAt(level));
+  return slowed;
+}
+
+namespace {
+Confidence::Estimate estimate(int64_t held, int64_t trials) {
+  double adjusted = double(held + 2) / double(trials + 4);
+  return {double(held) / double(trials), std::sqrt(adjusted * (1 - adjusted) / double(trials + 4))};
+}
+
+/// A plan under drawn errors: the problem has only what is placed, whose times are set anew for each trial.
+class Trials {
+public:
+  Trials(const PlacementProblem &problem, const Placements &placements, const ErrorModel &errors)
+      : errors(errors), placed(problem) {
+    for (size_t index = 0; index < placed.pieces.size(); ++index) {
+      Piece &piece = placed.pieces[index];
+      predicted.push_back(piece.menu[placements[index].choice]);
+      piece.menu = {predicted.back()};
+      piece.pinnedLabel.reset();
+      plan.push_back({0, placements[index].replicas});
+    }
+    for (Edge &edge : placed.edges) {
+      std::vector<EdgeException> kept;
+      for (EdgeException exception : edge.exceptions)
+        if (exception.fromChoice == placements[edge.from].choice && exception.toChoice == placements[edge.to].choice) {
+          exception.fromChoice = exception.toChoice = 0;
+          kept.push_back(exception);
+        }
+      edge.exceptions = std::move(kept);
+    }
+    // Whoever draws for a piece: the first of its kind and subject on its pool.
+    for (size_t index = 0; index < placed.pieces.size(); ++index) {
+      size_t first = 0;
+      while (errors.pieces[first].kind != errors.pieces[index].kind ||
+             errors.pieces[first].subject != errors.pieces[index].subject ||
+             predicted[first].pool != predicted[index].pool)
+        ++first;
+      drawer.push_back(first);
+    }
+    figures.emplace(placed); // follow from rates, bytes and pools, not from times
+  }
+
+  struct Broken {
+    bool saturated = false, endToEnd = false, firstOutput = false, token = false;
+    bool any() const { return saturated || endToEnd || firstOutput || token; }
+  };
+  /// Draws all errors and says which promises of which agent they break.
+  std::vector<Broken> run(uint64_t seed) {
+    Random random(seed);
+    std::vector<double> levels;
+    for (size_t index = 0; index < placed.pieces.size(); ++index)
+      levels.push_back(random.unit());
+    std::vector<Stage> stages;
+    std::vector<bool> saturated;
+    for (auto [index, piece] : llvm::enumerate(placed.pieces)) {
+      Choice choice = predicted[index];
+      if (int kind = errors.pieces[index].kind; kind >= 0)
+        slow(choice, errors.kinds[kind].factorAt(levels[drawer[index]]));
+      const Load &load = figures->loads[index];
+      saturated.push_back(plan[index].replicas < smallestReplicas(choice, load));
+      // A queue without an end has no percentiles.
+      stages.push_back(saturated.back()
+                           ? Stage()
+                           : stageUnderLoad(choice, piece.shape, plan[index].replicas, load, placed.queueing));
+    }
+    std::vector<Broken> result;
+    for (size_t agent = 0; agent < placed.agents.size(); ++agent)
+      result.push_back(brokenOf(int(agent), stages, saturated));
+    return result;
+  }
+
+private:
+  Broken brokenOf(int index, const std::vector<Stage> &stages, const std::vector<bool> &saturated) const {
+    const Agent &agent = placed.agents[index];
+    Broken broken;
+    for (const Region &region : agent.regions)
+      if (region.kind == Region::Kind::Leaf) {
+        broken.saturated |= saturated[region.piece];
+        broken.token |= exceeds(stages[region.piece].tokenMs, agent.level.tokenMs);
+      }
+    if (broken.saturated)
+      return broken;
+    auto figure = [&](Measure measure) {
+      bool exact = true;
+      if (agent.level.percentile)
+        return latencyDistribution(*figures, index, plan, stages, measure, exact).quantile(*agent.level.percentile);
+      return figures->latencies[index].linear(
+          measure, {},
+          [&](int region, bool later) {
+            return leafTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
+          },
+          [&](int edge) { return figures->transfer(edge, 0, 0).ms; });
+    };
+    auto breaks = [&](Measure measure, double bound) {
+      return std::isfinite(bound) && exceeds(figure(measure), bound);
+    };
+    broken.endToEnd = breaks(Measure::EndToEnd, agent.level.endToEndMs);
+    broken.firstOutput = breaks(Measure::FirstOutput, agent.level.firstOutputMs);
+    return broken;
+  }
+
+  const ErrorModel &errors;
+  PlacementProblem placed;
+  std::optional<Figures> figures;
+  std::vector<Choice> predicted;
+  std::vector<size_t> drawer;
+  Placements plan;
+};
+} // namespace
+
+Expected<Confidence> confidenceOf(const PlacementProblem &problem, const Placements &placements,
+                                  const ErrorModel &errors, const ConfidenceOptions &options) {
+  if (errors.pieces.size() != problem.pieces.size() || placements.size() != problem.pieces.size())
+    return createStringError(formatv("errors of {0} pieces and placements of {1}, the problem has {2}",
+                                     errors.pieces.size(), placements.size(), problem.pieces.size()));
+  for (auto [piece, of] : llvm::zip(problem.pieces, errors.pieces))
+    if (of.kind >= int(errors.kinds.size()))
+      return createStringError(
+          formatv("piece '{0}' has errors of kind {1}, there are {2}", piece.name, of.kind, errors.kinds.size()));
+  if (options.trials < 1)
+    return createStringError("confidence of no trial");
+  Trials trials(problem, placements, errors);
+  size_t agents = problem.agents.size();
+  std::vector<int64_t> held(agents);
+  int64_t allHeld = 0;
+  Confidence result;
+  result.trials = options.trials;
+  result.agents.resize(agents);
+  for (int trial = 0; trial < options.trials; ++trial) {
+    bool all = true;
+    for (auto [index, broken] : llvm::enumerate(trials.run(options.seed * 1000003 + uint64_t(trial)))) {
+      Confidence::OfAgent &counts = result.agents[index];
+      counts.endToEnd += broken.endToEnd, counts.firstOutput += broken.firstOutput;
+      counts.token += broken.token, counts.saturated += broken.saturated;
+      held[index] += !broken.any();
+      all &= !broken.any();
+    }
+    allHeld += all;
+  }
+  result.holds = estimate(allHeld, options.trials);
+  for (auto [of, count] : llvm::zip(result.agents, held)) {
+    of.holds = estimate(count, options.trials);
+    for (double *share : {&of.endToEnd, &of.firstOutput, &of.token, &of.saturated})
+      *share /= options.trials;
+  }
+  return result;
+}
+
+} // namespace intarsia::plan

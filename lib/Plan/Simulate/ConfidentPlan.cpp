@@ -1,0 +1,97 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Plans for slower and slower times, until one is sure enough.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Confidence.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// Plans that are made, at most.
+constexpr int mostRounds = 7;
+/// Levels between which the search goes on are so many standard deviations apart at least.
+constexpr double leastStep = 0.1;
+constexpr double highestLevel = 0.999;
+
+static std::string textOf(const Confidence::Estimate &estimate) {
+  return formatv("{0:f3} ± {1:f3}", estimate.probability, estimate.standardError);
+}
+
+static std::string factorsAt(const ErrorModel &errors, double level) {
+  std::string text;
+  for (const TimeErrors &kind : errors.kinds)
+    text += formatv("{0}{1} × {2:f2}", text.empty() ? "" : ", ", kind.kind, kind.factorAt(level));
+  return text;
+}
+
+Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, const SolveResult &first,
+                                           const ErrorModel &errors, double probability,
+                                           const SolveOptions &solveOptions, const ConfidenceOptions &options) {
+  Expected<Confidence> confidence = confidenceOf(problem, first.placements, errors, options);
+  if (!confidence)
+    return confidence.takeError();
+  ConfidentPlan plan{first, problem, *confidence};
+  plan.holds = confidence->holds.probability >= probability;
+  plan.rounds.push_back("times as predicted: holds with " + textOf(confidence->holds));
+  if (plan.holds)
+    return plan;
+  std::vector<std::pair<Placements, Confidence>> known{{first.placements, *confidence}};
+  double objective = unlimited;
+  auto standard = [](double level) { return normalQuantile(level); };
+  double low = standard(0.5), high = standard(highestLevel), next = standard(probability);
+  std::optional<double> infeasible;
+  for (int round = 0; round < mostRounds && high - low > leastStep; ++round) {
+    double level = std::erfc(-next / std::sqrt(2.0)) / 2;
+    PlacementProblem slowed = slowedTo(problem, errors, level);
+    Expected<SolveResult> result = solve(slowed, solveOptions);
+    if (!result)
+      return result.takeError();
+    std::string text = formatv("times exceeded in {0:P1} of cases ({1}): ", 1 - level, factorsAt(errors, level));
+    if (!result->hasPlan()) {
+      plan.rounds.push_back(text + (result->status == SolveResult::Status::Infeasible ? "no plan" : "none in time"));
+      if (result->status == SolveResult::Status::Infeasible)
+        infeasible = level;
+      high = next;
+    } else {
+      auto same = llvm::find_if(known, [&](auto &entry) { return entry.first == result->placements; });
+      if (same == known.end()) {
+        Expected<Confidence> of = confidenceOf(problem, result->placements, errors, options);
+        if (!of)
+          return of.takeError();
+        known.push_back({result->placements, *of});
+        same = known.end() - 1;
+      }
+      const Confidence &of = same->second;
+      double cost = evaluate(problem, result->placements).objective;
+      plan.rounds.push_back(text + formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost),
+                                           nameOf(problem.objective), textOf(of.holds))
+                                       .str());
+      bool holds = of.holds.probability >= probability;
+      bool better = holds ? !plan.holds || cost < objective
+                          : !plan.holds && of.holds.probability > plan.confidence.holds.probability;
+      if (better) {
+        plan.result = *result, plan.problem = std::move(slowed), plan.confidence = of, plan.holds = holds;
+        objective = cost;
+      }
+      (holds ? high : low) = next;
+    }
+    next = (low + high) / 2;
+  }
+  if (plan.holds || !infeasible)
+    return plan;
+  Expected<std::vector<Conflict>> limits = explainInfeasibility(slowedTo(problem, errors, *infeasible), solveOptions);
+  if (!limits)
+    return limits.takeError();
+  plan.limits = std::move(*limits);
+  return plan;
+}
+
+} // namespace intarsia::plan
