@@ -157,27 +157,44 @@ Distribution Distribution::plus(const Distribution &other) const {
     return other.shifted(minimum());
   if (other.isPoint())
     return shifted(other.minimum());
-  // Products that would be moved to a grid in any case go there at once; the grid is finer than the final one.
+  // Products that would be moved to a grid in any case go there at once; the grid is finer than the final one. One of
+  // the two is laid out densely, so that the products of an atom with it are a loop without branches.
   Atoms sums;
   if (entries.size() * other.entries.size() > 8 * maximumAtoms) {
-    constexpr size_t bins = 4096;
-    double low = minimum() + other.minimum();
-    double high = quantile(0.999999) + other.quantile(0.999999), step = (high - low) / (bins - 1);
-    std::vector<double> mass(bins + 1, 0.0);
-    double tailMass = 0, tailMoment = 0;
-    for (auto [left, leftProbability] : entries)
-      for (auto [right, rightProbability] : other.entries) {
-        double probability = leftProbability * rightProbability, position = (left + right - low) / step;
-        if (position < bins - 1) {
-          size_t bin = size_t(position);
-          mass[bin] += probability * (1 - (position - bin));
-          mass[bin + 1] += probability * (position - bin);
-        } else {
-          tailMass += probability;
-          tailMoment += probability * (left + right);
-        }
+    constexpr size_t bins = 2048;
+    const Distribution &sparse = entries.size() <= other.entries.size() ? *this : other;
+    const Distribution &rest = &sparse == this ? other : *this;
+    double sparseHigh = sparse.quantile(0.999999), restHigh = rest.quantile(0.999999);
+    double low = sparse.minimum() + rest.minimum(), step = (sparseHigh + restHigh - low) / (bins - 1);
+    std::vector<double> dense(size_t((restHigh - rest.minimum()) / step) + 2, 0.0), mass(bins + 3, 0.0);
+    double restTail = 0, restTailMoment = 0, tailMass = 0, tailMoment = 0;
+    for (auto [value, probability] : rest.entries) {
+      double position = (value - rest.minimum()) / step;
+      if (value > restHigh) {
+        restTail += probability, restTailMoment += probability * value;
+        continue;
       }
-    for (size_t i = 0; i <= bins; ++i)
+      size_t bin = size_t(position);
+      dense[bin] += probability * (1 - (position - bin));
+      dense[bin + 1] += probability * (position - bin);
+    }
+    double restMean = rest.mean();
+    for (auto [value, probability] : sparse.entries) {
+      if (value > sparseHigh) {
+        tailMass += probability, tailMoment += probability * (value + restMean);
+        continue;
+      }
+      tailMass += probability * restTail, tailMoment += probability * (value * restTail + restTailMoment);
+      double position = (value - sparse.minimum()) / step;
+      size_t bin = size_t(position);
+      double right = probability * (position - bin), left = probability - right;
+      double *to = &mass[bin];
+      for (size_t i = 0; i < dense.size(); ++i)
+        to[i] += left * dense[i];
+      for (size_t i = 0; i < dense.size(); ++i)
+        to[i + 1] += right * dense[i];
+    }
+    for (size_t i = 0; i < mass.size(); ++i)
       if (mass[i] > 0)
         sums.push_back({low + i * step, mass[i]});
     if (tailMass > 0)

@@ -387,6 +387,7 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
       int child = region.children[0], turns = 0;
       double back = largestEdge(region.backEdges);
       Distribution before; // all turns but the last
+      std::optional<Distribution> ended;
       std::vector<std::pair<Distribution, double>> parts;
       for (auto [count, probability] : counts) {
         if (count == 0 || probability <= 0) {
@@ -395,8 +396,11 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
           continue;
         }
         for (; turns < count - 1; ++turns)
-          before = before.plus(self(self, child, turns > 0, false)).shifted(back);
-        parts.push_back({before.plus(self(self, child, count > 1, toFirst)), probability});
+          before = (ended ? *ended : before.plus(self(self, child, turns > 0, false))).shifted(back), ended.reset();
+        Distribution all = before.plus(self(self, child, count > 1, toFirst));
+        if (!toFirst)
+          ended = all; // which is where the next turn begins
+        parts.push_back({std::move(all), probability});
       }
       result = Distribution::mixture(parts);
       break;
