@@ -1,0 +1,242 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Probabilities under drawn errors against their closed forms, and plans that are made to hold under them or in the
+// simulation.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Confidence.h"
+#include "intarsia/Simulation.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace intarsia::plan;
+
+namespace {
+
+template <typename T> T checked(llvm::Expected<T> value) {
+  if (!value) {
+    ADD_FAILURE() << toString(value.takeError());
+    return T();
+  }
+  return std::move(*value);
+}
+
+/// Logarithms of errors spread evenly: at level u the factor is exp(0.4 (u - 0.5)).
+TimeErrors evenErrors() {
+  TimeErrors errors{"even"};
+  for (int i = 1; i < 20; ++i)
+    errors.quantiles.push_back(0.4 * (i / 20.0 - 0.5));
+  errors.spread = 0.4 / std::sqrt(12);
+  return errors;
+}
+double levelOf(double factor) { return std::log(factor) / 0.4 + 0.5; }
+
+/// Pieces in a row, one pool each, that take 100 ms and 10 ms a token.
+PlacementProblem row(int pieces) {
+  PlacementProblem p;
+  Agent agent{.name = "agent", .requestsPerSecond = 0.001};
+  std::vector<int> children;
+  std::vector<Region::Arc> arcs;
+  for (int i = 0; i < pieces; ++i) {
+    p.pools.push_back({.name = "pool" + std::to_string(i), .devices = 100, .dollarsPerDeviceHour = 1});
+    Piece piece{"piece" + std::to_string(i)};
+    piece.menu = {{.label = "only", .pool = i, .devicesPerReplica = 1, .milliseconds = 100, .tokenMs = 10}};
+    p.pieces.push_back(piece);
+    agent.regions.push_back(Region::leaf(i));
+    children.push_back(i);
+    if (i)
+      arcs.push_back({i - 1, i, {}});
+  }
+  agent.regions.push_back(Region::dag(children, arcs));
+  agent.root = pieces;
+  p.agents = {agent};
+  return p;
+}
+
+ErrorModel errorsOf(int pieces, bool sameModel) {
+  ErrorModel errors;
+  errors.kinds = {evenErrors()};
+  for (int i = 0; i < pieces; ++i)
+    errors.pieces.push_back({0, sameModel ? 0 : i});
+  return errors;
+}
+
+void expectProbability(const Confidence::Estimate &estimate, double expected) {
+  EXPECT_NEAR(estimate.probability, expected, 4 * estimate.standardError);
+  EXPECT_LT(estimate.standardError, 0.01);
+}
+
+TEST(PlanConfidence, tailsAreNormal) {
+  // Quantiles of a normal of deviation 0.2: beyond the last the factors go on as its.
+  TimeErrors errors{"normal"};
+  for (int i = 1; i < 20; ++i)
+    errors.quantiles.push_back(0.2 * normalQuantile(i / 20.0));
+  errors.spread = 0.2;
+  EXPECT_NEAR(errors.factorAt(0.5), 1, 1e-9);
+  EXPECT_NEAR(errors.factorAt(0.95), std::exp(0.2 * 1.6448536), 1e-6);
+  EXPECT_NEAR(errors.factorAt(0.999), std::exp(0.2 * 3.0902323), 1e-6);
+  EXPECT_NEAR(errors.factorAt(0.001), std::exp(-0.2 * 3.0902323), 1e-6);
+  EXPECT_NEAR(evenErrors().factorAt(0.625), std::exp(0.4 * 0.125), 1e-12);
+}
+
+TEST(PlanConfidence, probabilityIsThatOfTheError) {
+  PlacementProblem p = row(1);
+  Placements plan = {{0, 1}};
+  ConfidenceOptions options{.trials = 10000};
+  for (double bound : {95.0, 104.0, 113.0}) {
+    p.agents[0].level.endToEndMs = bound;
+    Confidence confidence = checked(confidenceOf(p, plan, errorsOf(1, false), options));
+    expectProbability(confidence.holds, levelOf(bound / 100));
+    EXPECT_NEAR(confidence.agents[0].endToEnd, 1 - confidence.holds.probability, 1e-12);
+    EXPECT_EQ(confidence.agents[0].token, 0);
+  }
+  // What is not of the cost model is not drawn.
+  ErrorModel none;
+  none.pieces.resize(1);
+  p.agents[0].level.endToEndMs = 101;
+  EXPECT_EQ(checked(confidenceOf(p, plan, none, options)).holds.probability, 1);
+}
+
+TEST(PlanConfidence, onlyOneDeploymentSharesItsError) {
+  PlacementProblem p = row(2);
+  p.agents[0].level.tokenMs = 10 * std::exp(0.4 * 0.3);
+  Placements plan = {{0, 1}, {0, 1}};
+  ConfidenceOptions options{.trials = 10000};
+  expectProbability(checked(confidenceOf(p, plan, errorsOf(2, false), options)).holds, 0.64);
+  expectProbability(checked(confidenceOf(p, plan, errorsOf(2, true), options)).holds, 0.64); // pools differ
+  p.pieces[1].menu[0].pool = 0;
+  Confidence shared = checked(confidenceOf(p, plan, errorsOf(2, true), options));
+  expectProbability(shared.holds, 0.8);
+  EXPECT_NEAR(shared.agents[0].token, 1 - shared.holds.probability, 1e-12);
+}
+
+TEST(PlanConfidence, whatIsSlowerMayNotSustainItsLoad) {
+  PlacementProblem p = row(1);
+  p.agents[0].requestsPerSecond = 9; // of 10
+  ConfidenceOptions options{.trials = 10000};
+  Confidence confidence = checked(confidenceOf(p, {{0, 1}}, errorsOf(1, false), options));
+  expectProbability(confidence.holds, levelOf(10.0 / 9));
+  EXPECT_NEAR(confidence.agents[0].saturated, 1 - confidence.holds.probability, 1e-12);
+  // Another agent does not mind.
+  p.pools.push_back(p.pools[0]), p.pieces.push_back(p.pieces[0]);
+  p.pools[1].name = "other", p.pieces[1].name = "other", p.pieces[1].menu[0].pool = 1;
+  p.agents.push_back(p.agents[0]);
+  p.agents[1].regions = {Region::leaf(1)}, p.agents[1].root = 0, p.agents[1].requestsPerSecond = 0.01;
+  Confidence two = checked(confidenceOf(p, {{0, 1}, {0, 1}}, errorsOf(2, false), options));
+  EXPECT_EQ(two.agents[1].holds.probability, 1);
+  EXPECT_EQ(two.holds.probability, two.agents[0].holds.probability);
+}
+
+TEST(PlanConfidence, sameSeedSameResult) {
+  PlacementProblem p = row(1);
+  p.agents[0].level.endToEndMs = 100;
+  auto run = [&](uint64_t seed) {
+    return checked(confidenceOf(p, {{0, 1}}, errorsOf(1, false), {.trials = 997, .seed = seed})).holds.probability;
+  };
+  EXPECT_EQ(run(3), run(3));
+  EXPECT_NE(run(3), run(4));
+}
+
+/// Of choices that are the dearer the faster, the cheapest that is sure enough; the bound is 100 ms.
+TEST(PlanConfidence, plansAreAsSureAsAsked) {
+  PlacementProblem p = row(1);
+  p.queueing = false;
+  p.agents[0].level.endToEndMs = 100;
+  p.pieces[0].menu.clear();
+  for (int i = 0; i < 20; ++i) {
+    Choice choice{.label = "choice" + std::to_string(i), .pool = 0, .devicesPerReplica = 1 + i};
+    choice.milliseconds = 99 - i;
+    p.pieces[0].menu.push_back(choice);
+  }
+  ErrorModel errors = errorsOf(1, false);
+  SolveResult first = checked(solve(p));
+  EXPECT_EQ(first.placements[0].choice, 0);
+  ConfidenceOptions options{.trials = 4000};
+  for (double asked : {0.3, 0.6, 0.75, 0.9}) {
+    ConfidentPlan plan = checked(planWithConfidence(p, first, errors, asked, {}, options));
+    EXPECT_TRUE(plan.holds) << asked;
+    EXPECT_GE(plan.confidence.holds.probability, asked);
+    int cheapest = 0;
+    while (levelOf(100.0 / (99 - cheapest)) < asked)
+      ++cheapest;
+    // The search ends within 0.1 standard deviations of the level, and probabilities are counted, not computed.
+    EXPECT_GE(plan.result.placements[0].choice, cheapest - 1) << asked;
+    EXPECT_LE(plan.result.placements[0].choice, cheapest + 1) << asked;
+  }
+  // The fastest holds with levelOf(100 / 80) > 1 only without the tail; take it away.
+  p.pieces[0].menu.resize(5);
+  first = checked(solve(p));
+  ConfidentPlan plan = checked(planWithConfidence(p, first, errors, 0.9, {}, options));
+  EXPECT_FALSE(plan.holds);
+  EXPECT_EQ(plan.result.placements[0].choice, 4);
+  expectProbability(plan.confidence.holds, levelOf(100.0 / 95));
+  ASSERT_EQ(plan.limits.size(), 1u);
+  EXPECT_EQ(plan.limits[0].kind, Conflict::Kind::EndToEnd);
+}
+
+TEST(PlanConfidence, refusesWhatCannotBe) {
+  PlacementProblem p = row(1);
+  auto message = [&](const ErrorModel &errors, ConfidenceOptions options) {
+    auto confidence = confidenceOf(p, {{0, 1}}, errors, options);
+    return confidence ? "none" : toString(confidence.takeError());
+  };
+  EXPECT_EQ(message(errorsOf(2, false), {}), "errors of 2 pieces and placements of 1, the problem has 1");
+  ErrorModel errors = errorsOf(1, false);
+  errors.pieces[0].kind = 1;
+  EXPECT_EQ(message(errors, {}), "piece 'piece0' has errors of kind 1, there are 1");
+  EXPECT_EQ(message(errorsOf(1, false), {.trials = 0}), "confidence of no trial");
+}
+
+/// Eight copies come at once, which the plan takes for a Poisson stream: simulated, they wait longer.
+PlacementProblem burst(int64_t devices) {
+  PlacementProblem p;
+  p.pools = {{.name = "pool", .devices = devices, .dollarsPerDeviceHour = 1}};
+  Piece piece{"piece"};
+  piece.menu = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
+                {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
+  p.pieces = {piece};
+  Agent agent{.name = "agent", .requestsPerSecond = 0.1};
+  agent.regions = {Region::leaf(0), Region::map(0, {{8, 1.0}})};
+  agent.root = 1;
+  agent.level.percentile = 0.95;
+  agent.level.endToEndMs = 350;
+  p.agents = {agent};
+  return p;
+}
+
+TEST(PlanConfidence, tightensUntilTheSimulationHolds) {
+  PlacementProblem p = burst(20);
+  SimulationOptions options{.requests = 20000};
+  SolveResult first = checked(solve(p));
+  SimulationReport before = checked(simulate(p, first.placements, options));
+  ASSERT_EQ(brokenPromises(p, before).size(), 1u);
+  EXPECT_STREQ(brokenPromises(p, before)[0].what, "end to end");
+  TightenedPlan plan = checked(tighten(p, first, options));
+  EXPECT_TRUE(plan.holds);
+  EXPECT_TRUE(brokenPromises(p, plan.simulation).empty());
+  EXPECT_LE(plan.simulation.agents[0].endToEndMs.p95, 350);
+  EXPECT_LT(plan.problem.agents[0].level.endToEndMs, 350);
+  EXPECT_EQ(first.placements[0].choice, 0);
+  EXPECT_EQ(plan.result.placements[0].choice, 1); // eight times 40 ms
+  EXPECT_EQ(plan.rounds.size(), 2u);
+
+  // Two devices are not enough for the fast one.
+  p = burst(2);
+  first = checked(solve(p));
+  plan = checked(tighten(p, first, options));
+  EXPECT_FALSE(plan.holds);
+  EXPECT_EQ(plan.result.placements[0].choice, 0);
+  EXPECT_GT(plan.simulation.agents[0].endToEndMs.p95, 350);
+
+  // Nothing to do.
+  p.agents[0].level.endToEndMs = 5000;
+  first = checked(solve(p));
+  plan = checked(tighten(p, first, options));
+  EXPECT_TRUE(plan.holds);
+  EXPECT_EQ(plan.rounds.size(), 1u);
+}
+
+} // namespace
