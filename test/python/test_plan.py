@@ -93,3 +93,103 @@ def test_conflicts_are_written(tmp_path: pathlib.Path) -> None:
     assert conflict["given"] == 1
     agent.write_text(text.replace("tbt_ms = 50", f"tbt_ms = {conflict['would_do'] * 1.001}"))
     assert plan(tmp_path, agent, "--why=false")["status"] == "optimal"
+
+
+def test_simulation_is_written(tmp_path: pathlib.Path) -> None:
+    """Percentiles are in order, pieces and links are busy, and a request costs what the plan says."""
+    result = plan(tmp_path, ROOT / "examples" / "agents" / "rag_chat.mlir", "--why=false", "--simulate=20000")
+    simulation, (agent,) = result["simulation"], result["agents"]
+    for figure in ("", "first_token_", "next_token_"):
+        p50, p95, p99 = (agent["simulated"][f"{figure}p{level}_ms"] for level in (50, 95, 99))
+        assert 0 < p50 <= p95 <= p99
+    assert simulation["requests_per_second"] == pytest.approx(agent["requests_per_second"], rel=0.03)
+    assert simulation["dollars_per_request"] == pytest.approx(result["totals"]["dollars_per_request"], rel=0.03)
+    for simulated, planned in zip(simulation["pieces"], result["pieces"], strict=True):
+        assert simulated["name"] == planned["name"]
+        assert simulated["executions"] == 20000
+        assert simulated["utilization"] == pytest.approx(planned["utilization"], rel=0.3)
+    assert any(link["utilization"] > 0 for link in simulation["links"])
+    assert simulation["broken"] == []
+
+
+def test_recorded_arrivals(tmp_path: pathlib.Path) -> None:
+    """Requests of a file are simulated, and what is wrong in one is said with its line and column."""
+    agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
+    arrivals = tmp_path / "arrivals.csv"
+    arrivals.write_text("agent,seconds\n" + "".join(f"chat,{1000 + 2 * i}\n" for i in range(500)))
+    result = plan(tmp_path, agent, "--why=false", f"--arrivals={arrivals}")
+    (of,) = result["agents"]
+    assert of["simulated"]["requests"] == 450
+    # Alone, a request neither waits nor shares a replica.
+    assert of["simulated"]["mean_ms"] < of["mean_ms"]
+    assert result["simulation"]["requests_per_second"] == pytest.approx(0.5, rel=0.01)
+    arrivals.write_text("agent,seconds\nchat,1\nchatt,2\n")
+    done = subprocess.run(
+        [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", f"--arrivals={arrivals}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"{arrivals}:3: column 'agent': there is no agent 'chatt'; did you mean 'chat'?" in done.stderr
+
+
+def test_devices_that_fail(tmp_path: pathlib.Path) -> None:
+    """A request is slower where devices fail; wrong hours are refused."""
+    agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
+    sound = plan(tmp_path, agent, "--why=false", "--simulate=20000")
+    # Ten devices, each every quarter of an hour, for 1000 s: about eleven failures of 36 s.
+    failing = plan(tmp_path, agent, "--why=false", "--simulate=20000", "--failures=0.25:0.01")
+    assert sound["simulation"]["failures"] == 0
+    assert failing["simulation"]["failures"] > 1
+    assert failing["simulation"]["interrupted"] > 0
+    assert failing["agents"][0]["simulated"]["p99_ms"] > 1.1 * sound["agents"][0]["simulated"]["p99_ms"]
+    done = subprocess.run(
+        [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", "--failures=8:never"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "--failures=8:never: hours above zero are expected" in done.stderr
+
+
+def test_tighten_until_the_simulation_holds(tmp_path: pathlib.Path) -> None:
+    """A promise that the plan holds by its own figures and the simulation breaks: planned again, it holds."""
+    agent = tmp_path / "agent.mlir"
+    text = (ROOT / "examples" / "agents" / "map_reduce_summary.mlir").read_text()
+    before = plan(tmp_path, ROOT / "examples" / "agents" / "map_reduce_summary.mlir", "--why=false", "--simulate")
+    planned, simulated = before["agents"][0]["end_to_end_ms"], before["agents"][0]["simulated"]["p95_ms"]
+    assert planned < simulated, "the example has copies that come at once, which plans take for less than they are"
+    bound = (planned + simulated) / 2
+    bounded = text.replace("p95_ms = 30000", f"p95_ms = {bound}")
+    assert bounded != text
+    agent.write_text(bounded)
+    broken = plan(tmp_path, agent, "--why=false", "--simulate")
+    assert [entry["what"] for entry in broken["simulation"]["broken"]] == ["end to end"]
+    held = plan(tmp_path, agent, "--why=false", "--tighten")
+    assert held["simulation"]["broken"] == []
+    assert held["agents"][0]["simulated"]["p95_ms"] <= bound
+    assert len(held["simulation"]["rounds"]) >= 2
+
+
+def test_confidence_is_drawn_and_required(tmp_path: pathlib.Path) -> None:
+    """A plan is as sure as asked and costs more for it; where none can be, what limits is said."""
+    agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
+    drawn = plan(tmp_path, agent, "--why=false", "--confidence")
+    assert 0 < drawn["confidence"]["probability"] < 0.9
+    assert drawn["confidence"]["required"] == 0
+    held = plan(tmp_path, agent, "--why=false", "--confidence=0.9")
+    assert held["confidence"]["probability"] >= 0.9
+    assert held["confidence"]["holds"]
+    assert held["totals"]["dollars_per_hour"] > drawn["totals"]["dollars_per_hour"]
+    # Its figures are still those of times as predicted.
+    assert held["agents"][0]["end_to_end_ms"] < drawn["agents"][0]["end_to_end_ms"]
+    strict = tmp_path / "strict.mlir"
+    strict.write_text(agent.read_text().replace("tbt_ms = 50", "tbt_ms = 1"))
+    (conflict,) = plan(tmp_path, strict, code=2)["conflicts"]
+    strict.write_text(agent.read_text().replace("tbt_ms = 50", f"tbt_ms = {conflict['would_do'] * 1.05}"))
+    unsure = plan(tmp_path, strict, "--why=false", "--confidence=0.99", code=2)
+    assert not unsure["confidence"]["holds"]
+    assert unsure["confidence"]["limits"]
+    assert unsure["confidence"]["agents"][0]["broken"]["next_token"] > 0
