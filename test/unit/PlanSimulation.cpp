@@ -108,6 +108,25 @@ TEST(PlanSimulation, batchesSlowDownAsTheyFill) {
   }
 }
 
+/// A replica that sustains less than its slots and times would give: what is served at once takes longer.
+TEST(PlanSimulation, limitsOfRatesAreLongerTimes) {
+  for (double rate : {40, 70, 90}) {
+    PlacementProblem p = station(20, 4, Shape::exponential(), rate);
+    p.pieces[0].menu[0].executionsPerSecond = 100;
+    double weight = 1, sum = 1, inService = 0, waiting = 0;
+    for (int k = 1; k < 3000; ++k) {
+      weight *= rate / std::min(std::min(k, 4) * 50.0, 100.0);
+      sum += weight, inService += weight * std::min(k, 4), waiting += weight * std::max(k - 4, 0);
+    }
+    double service = inService / sum / rate * 1000, wait = waiting / sum / rate * 1000;
+    SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 400000}));
+    EXPECT_NEAR(report.pieces[0].meanServiceMs, service, 0.02 * service) << rate;
+    EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.06 * wait + 0.01) << rate;
+    p.agents[0].level.percentile.reset();
+    EXPECT_NEAR(evaluate(p, {{0, 1}}).agents[0].meanMs, service + wait, 1e-4 * (service + wait)) << rate;
+  }
+}
+
 /// Without load and spread every request takes what the planner says: all kinds of regions, streams and transfers.
 TEST(PlanSimulation, lonelyRequestsTakeWhatThePlannerSays) {
   PlacementProblem p;

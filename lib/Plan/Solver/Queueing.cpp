@@ -55,7 +55,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
         break;
     }
     bool reachesFull = int64_t(logarithms.size()) == places + 1;
-    double full = rate(places), ratio = std::min(perMs / full, 1 - 1e-9);
+    double fullRate = rate(places), ratio = std::min(perMs / fullRate, 1 - 1e-9);
     double sum = 0, busySum = 0;
     for (size_t busy = 0; busy < logarithms.size(); ++busy) {
       double weight = std::exp(logarithms[busy] - largest);
@@ -68,15 +68,15 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
       waiting = (atFull + beyond) / sum;
     }
     // By Little's law the time in service is the mean number in service over the rate.
-    if (alone != choice.milliseconds)
-      service = std::clamp(busySum / sum / (perMs * load.meanScale), std::min(alone, choice.milliseconds),
-                           std::max(alone, choice.milliseconds));
+    double slowest = std::max(full, choice.slots * 1000.0 / sustainedPerSecond(choice));
+    if (alone != slowest)
+      service = std::clamp(busySum / sum / (perMs * load.meanScale), std::min(alone, full), std::max(alone, slowest));
     double scaleVariation = load.meanSquaredScale / (load.meanScale * load.meanScale);
     double restShare = choice.milliseconds > 0 ? 1 - first / choice.milliseconds : 0;
     double variation = shape.squaredVariation() * (restShare > 0 ? restShare * restShare : 1);
     double squaredVariation = scaleVariation * (1 + variation) - 1;
     stage.waitProbability = waiting;
-    stage.waitIfPositiveMs = (1 + squaredVariation) / 2 / (full - perMs);
+    stage.waitIfPositiveMs = (1 + squaredVariation) / 2 / (fullRate - perMs);
   }
   double factor = choice.milliseconds > 0 ? service / choice.milliseconds : 1;
   stage.firstMs = first * factor;
