@@ -193,3 +193,22 @@ def test_confidence_is_drawn_and_required(tmp_path: pathlib.Path) -> None:
     assert not unsure["confidence"]["holds"]
     assert unsure["confidence"]["limits"]
     assert unsure["confidence"]["agents"][0]["broken"]["next_token"] > 0
+
+
+def test_failed_calls_are_made_again(tmp_path: pathlib.Path) -> None:
+    """Of calls that fail one in five times, 96 % succeed in two attempts, and the mean is 1.25."""
+    agent = tmp_path / "agent.mlir"
+    agent.write_text("""
+agent.tool @search takes <100 ms> {failure_probability = 0.2}
+agent.graph @ask(%question: !agent.text {agent.size = #agent.amount<25 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 450, requests_per_second = 1>} {
+  %found = agent.invoke @search(%question) produces <500 tokens> {label = "search"} : (!agent.text) -> !agent.text
+  agent.return %found : !agent.text
+}
+""")
+    (of,) = plan(tmp_path, agent, "--why=false", "--simulate=50000")["agents"]
+    assert of["end_to_end_ms"] == pytest.approx(200, rel=1e-3)
+    assert of["mean_ms"] == pytest.approx(125, rel=1e-3)
+    assert of["simulated"]["p95_ms"] == pytest.approx(200, rel=1e-3)
+    assert of["simulated"]["p99_ms"] == pytest.approx(300, rel=1e-3)
+    assert of["simulated"]["mean_ms"] == pytest.approx(125, rel=0.01)

@@ -112,6 +112,14 @@ struct RooflineWork {
 };
 llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options);
 
+//===-- Spread ------------------------------------------------------------------------------------------------===//
+
+/// Of amounts, each with its weight: 40 equally probable values of each; nothing where all are one constant.
+Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts);
+/// Of all attempts together, where each takes `one`, fails when it ends with probability `failure` below 1, and is made
+/// again: the k-th is needed with probability failure^(k - 1).
+Shape repeated(const Shape &one, double failure);
+
 //===-- The problem -------------------------------------------------------------------------------------------===//
 
 struct BuiltProblem {

@@ -25,31 +25,6 @@ using wf::Kind;
 constexpr double idleShareOfWatts = 0.15;
 /// Requests reach tools over networks that are not in the fleet; what that takes is part of the tool's own latency.
 constexpr double outsideGBps = 1e6;
-/// Distributions of durations are handed on as so many equally probable values.
-constexpr int atomsOfAmount = 40;
-
-static Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts) {
-  std::map<double, double> atoms;
-  double total = 0;
-  for (auto &[amount, weight] : amounts)
-    total += weight;
-  bool constant = llvm::all_of(amounts, [&](auto &entry) {
-    return entry.first.isConstant() && entry.first.mean() == amounts.front().first.mean();
-  });
-  if (constant || total <= 0)
-    return {};
-  for (auto &[amount, weight] : amounts) {
-    if (weight <= 0)
-      continue;
-    if (amount.isConstant()) {
-      atoms[amount.mean()] += weight / total;
-      continue;
-    }
-    for (int i = 0; i < atomsOfAmount; ++i)
-      atoms[amount.quantile((i + 0.5) / atomsOfAmount)] += weight / total / atomsOfAmount;
-  }
-  return Shape::discrete({atoms.begin(), atoms.end()});
-}
 
 namespace {
 class ProblemBuilder {
@@ -273,6 +248,8 @@ private:
     }
     if (!amounts.empty() && first.kind != Kind::Search)
       piece.shape = shapeOf(amounts);
+    if (first.tool >= 0 && graph.tools[first.tool].failureProbability > 0)
+      piece.shape = repeated(piece.shape, graph.tools[first.tool].failureProbability);
     if (first.kind == Kind::Decode) {
       piece.heldTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
       piece.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
@@ -336,7 +313,7 @@ private:
     std::string name = first.name;
     if (first.tool >= 0) {
       const wf::Tool &tool = graph.tools[first.tool];
-      calls = 1 / (1 - std::min(tool.failureProbability, 0.999));
+      calls = 1 / (1 - tool.failureProbability);
       dollars = tool.dollarsPerCall * calls;
       concurrency = tool.concurrency;
       name = tool.name;
