@@ -156,15 +156,17 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
       three("; next ", of.tokenMs, 1);
     out << " ms\n";
   }
-  std::vector<std::string> busy;
+  std::vector<std::string> taken, busy;
   for (auto [piece, of] : llvm::zip(problem.pieces, report.pieces))
     if (of.utilization > 0)
-      busy.push_back(piece.name + " " + percent(of.utilization));
+      taken.push_back(piece.name + " " + percent(of.utilization));
   for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
     if (share > 0 && link.name != "outside")
-      busy.push_back("link " + link.name + " " + percent(share));
+      busy.push_back(link.name + " " + percent(share));
+  if (!taken.empty())
+    out << "  slots taken: " << llvm::join(taken, ", ") << '\n';
   if (!busy.empty())
-    out << "  busy: " << llvm::join(busy, ", ") << '\n';
+    out << "  links busy: " << llvm::join(busy, ", ") << '\n';
   if (report.deviceFailures > 0)
     out << formatv("  {0} failures of replicas, {1} executions started again\n", report.deviceFailures,
                    report.interrupted);
