@@ -164,8 +164,9 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
                    tightness.front().bound, tightness.front().unit.empty() ? "" : " " + tightness.front().unit,
                    tightness.front().share());
   if (report.result.status == SolveResult::Status::Optimal)
-    out << (report.hardened ? "no plan of these menus is better that holds as much more\n"
-                            : "no plan of these menus is better\n");
+    out << (report.hardened
+                ? "no plan of these menus is better for the stricter bounds or slower times it was made for\n"
+                : "no plan of these menus is better\n");
   else
     out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
   if (report.replanned)
