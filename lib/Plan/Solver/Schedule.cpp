@@ -1,0 +1,235 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The longest paths of Latency.cpp once more, with the times at which each part of a request begins and ends.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Schedule.h"
+#include "Evaluate.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <cmath>
+
+namespace intarsia::plan {
+
+using Kind = Region::Kind;
+
+namespace {
+constexpr size_t mostListed = 2000;
+
+/// A region's run from `begin` to `end`.
+struct Span {
+  double begin = 0, end = 0;
+  double first = 0;   ///< Leaf: first output
+  int execution = -1; ///< Leaf: its place in the schedule; -1: not listed
+  std::vector<Span> parts;
+
+  /// Dag: which child's end ends it. In a child of a dag: which sibling it waits for longest, whether for its first
+  /// output alone, and which sibling's end, streaming, makes it end later than it would by itself.
+  int last = -1, previous = -1, stretchedBy = -1;
+  bool previousStreams = false;
+};
+
+class Scheduler {
+public:
+  Scheduler(const Figures &figures, const Placements &placements, const Agent &agent)
+      : figures(figures), placements(placements), agent(agent), taken(agent.regions.size()) {
+    for (auto [index, piece] : llvm::enumerate(figures.problem.pieces))
+      stages.push_back(stageUnderLoad(piece.menu[placements[index].choice], piece.shape, placements[index].replicas,
+                                      figures.loads[index], figures.problem.queueing));
+  }
+
+  Schedule run() {
+    Span all = place(agent.root, {});
+    markCritical(all);
+    schedule.endMs = all.end;
+    return std::move(schedule);
+  }
+
+private:
+  const Figures &figures;
+  const Placements &placements;
+  const Agent &agent;
+  std::vector<Stage> stages;
+  std::vector<std::vector<int>> taken; ///< by region and case of a branch: how often
+  Schedule schedule;
+
+  /// Where and when a region runs.
+  struct At {
+    double sent = 0, begin = 0;
+    bool later = false; ///< in a turn but the first
+    int turn = 0, copies = 1;
+  };
+
+  double largestEdge(const std::vector<int> &edges) const {
+    double largest = 0;
+    for (int edge : edges) {
+      const Edge &between = figures.problem.edges[edge];
+      largest = std::max(
+          largest, figures.transfer(edge, placements[between.from].choice, placements[between.to].choice).ms);
+    }
+    return largest;
+  }
+
+  Span place(int index, const At &at) {
+    const Region &region = agent.regions[index];
+    switch (region.kind) {
+    case Kind::Leaf:
+      return placeLeaf(index, at);
+    case Kind::Dag:
+      return placeDag(region, at);
+    case Kind::Branch:
+      return around(place(region.children[nextCase(index)], at), at);
+    case Kind::Loop:
+      return placeLoop(region, at);
+    case Kind::Map: {
+      At inside = at;
+      inside.copies *= int(roundedMean(region));
+      return inside.copies ? around(place(region.children[0], inside), at) : Span{at.begin, at.begin};
+    }
+    }
+    return {};
+  }
+
+  static Span around(Span part, const At &at) {
+    Span span{at.begin, part.end};
+    span.parts.push_back(std::move(part));
+    return span;
+  }
+
+  static int64_t roundedMean(const Region &region) {
+    double mean = 0;
+    for (auto [count, probability] : region.counts)
+      mean += count * probability;
+    return std::llround(mean);
+  }
+
+  int nextCase(int index) {
+    const Region &region = agent.regions[index];
+    std::vector<int> &before = taken[index];
+    before.resize(region.children.size());
+    int runs = 1;
+    for (int times : before)
+      runs += times;
+    int next = 0;
+    auto behind = [&](int child) { return region.probabilities[child] * runs - before[child]; };
+    for (int child = 1; child < int(before.size()); ++child)
+      if (behind(child) > behind(next) + 1e-9)
+        next = child;
+    ++before[next];
+    return next;
+  }
+
+  Span placeLeaf(int index, const At &at) {
+    const Region &region = agent.regions[index];
+    LeafTime time = leafTimeOf(region, stages[region.piece], at.later);
+    Execution execution{index, at.turn, at.copies, at.sent};
+    execution.arrivedMs = at.begin + largestEdge(region.entryEdges);
+    execution.servedMs = execution.arrivedMs + time.waitMs;
+    execution.firstMs = execution.servedMs + time.firstMs;
+    execution.endMs = execution.firstMs + time.restMs;
+    Span span{at.begin, execution.endMs, execution.firstMs};
+    if (schedule.executions.size() < mostListed) {
+      span.execution = int(schedule.executions.size());
+      schedule.executions.push_back(execution);
+    } else {
+      ++schedule.notListed;
+    }
+    return span;
+  }
+
+  Span placeDag(const Region &region, const At &at) {
+    Span dag{at.begin, at.begin};
+    std::vector<bool> precedes(region.children.size());
+    for (auto [position, child] : llvm::enumerate(region.children)) {
+      At start = at;
+      Span own;
+      auto streams = [&](const Region::Arc &arc) {
+        return arc.streaming && agent.regions[region.children[arc.from]].kind == Kind::Leaf;
+      };
+      for (const Region::Arc &arc : region.arcs) {
+        if (arc.to != int(position))
+          continue;
+        precedes[arc.from] = true;
+        double sent = streams(arc) ? dag.parts[arc.from].first : dag.parts[arc.from].end;
+        double arrived = sent + largestEdge(arc.edges);
+        if (own.previous < 0 || arrived > start.begin)
+          start.sent = sent, start.begin = arrived, own.previous = arc.from, own.previousStreams = streams(arc);
+      }
+      int previous = own.previous;
+      bool previousStreams = own.previousStreams;
+      own = place(child, start);
+      own.previous = previous, own.previousStreams = previousStreams;
+      // As the network of Latency.cpp has it: what reads a stream ends its own first output after the stream's end.
+      const Region &inside = agent.regions[child];
+      double firstMs =
+          inside.kind == Kind::Leaf ? leafTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
+      for (const Region::Arc &arc : region.arcs)
+        if (arc.to == int(position) && streams(arc))
+          if (double end = dag.parts[arc.from].end + largestEdge(arc.edges) + firstMs; end > own.end) {
+            own.end = end, own.stretchedBy = arc.from;
+            if (own.execution >= 0)
+              schedule.executions[own.execution].endMs = end;
+          }
+      dag.parts.push_back(std::move(own));
+    }
+    for (auto [position, part] : llvm::enumerate(dag.parts))
+      if (!precedes[position] && (dag.last < 0 || part.end > dag.end))
+        dag.end = part.end, dag.last = int(position);
+    return dag;
+  }
+
+  Span placeLoop(const Region &region, const At &at) {
+    Span loop{at.begin, at.begin};
+    double back = largestEdge(region.backEdges);
+    int64_t turns = roundedMean(region);
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      At inside = at;
+      inside.turn = int(turn), inside.later = turn > 0;
+      if (turn > 0)
+        inside.sent = loop.end, inside.begin = loop.end + back;
+      int64_t notListed = schedule.notListed;
+      Span part = place(region.children[0], inside);
+      loop.end = part.end;
+      loop.parts.push_back(std::move(part));
+      // Of what is not listed the time of a turn is enough.
+      if (notListed != schedule.notListed && turn > 0) {
+        int64_t left = turns - 1 - turn;
+        loop.end += double(left) * (loop.end - inside.begin + back);
+        schedule.notListed += left * (schedule.notListed - notListed);
+        break;
+      }
+    }
+    return loop;
+  }
+
+  void markCritical(const Span &span) {
+    if (span.execution >= 0)
+      schedule.executions[span.execution].critical = true;
+    if (span.last < 0) {
+      for (const Span &part : span.parts)
+        markCritical(part);
+      return;
+    }
+    bool toEnd = true; // of `at`, or to its first output
+    for (int at = span.last; at >= 0;) {
+      const Span &part = span.parts[at];
+      markCritical(part);
+      if (toEnd && part.stretchedBy >= 0) {
+        at = part.stretchedBy;
+      } else {
+        toEnd = !part.previousStreams;
+        at = part.previous;
+      }
+    }
+  }
+};
+} // namespace
+
+Schedule scheduleOf(const PlacementProblem &problem, const Placements &placements, int agent) {
+  return Scheduler(Figures(problem), placements, problem.agents[agent]).run();
+}
+
+} // namespace intarsia::plan
