@@ -291,12 +291,26 @@ llvm::Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &
 
 /// What would have to change for another plan to be best, all else equal.
 struct Sensitivity {
+  enum class Kind {
+    Price,    ///< dollars per device-hour of a pool
+    EndToEnd, ///< bound of an agent, milliseconds
+    Slowness, ///< of a pool's devices: the factor on all their times, given as 1
+    Rate      ///< requests per second of an agent
+  };
   std::string text; ///< the figure
   double given = 0;
   std::optional<double> below, above;        ///< the nearest values at which another plan is better or this one breaks
   std::vector<int> piecesBelow, piecesAbove; ///< that change there
+  Kind kind = Kind::Price;
+  int index = -1;     ///< pool or agent
+  std::string breaks; ///< what this plan violates above `above`, where that is why
+  /// Whether an unset value means that nothing changes: false where the solver did not settle it in time, and
+  /// below a slowness or a rate, where only this plan is looked at.
+  bool belowIsKnown = true, aboveIsKnown = true;
 };
-/// By price of each used pool (between a tenth and ten times the price) and by end-to-end bound of each agent.
+/// By price of each pool (between a tenth and ten times the price; up only if it is used), by end-to-end bound of each
+/// agent, and up to ten times by slowness of each used pool and by rate of each agent. The time limit is of all
+/// questions together.
 llvm::Expected<std::vector<Sensitivity>> explainSensitivity(const PlacementProblem &problem, const SolveResult &result,
                                                             const SolveOptions &options = {});
 

@@ -15,9 +15,9 @@ namespace intarsia::plan {
 
 /// An execution of a leaf. Times are milliseconds after the request came.
 struct Execution {
-  int region = -1; ///< of the agent, a leaf
-  int turn = 0;    ///< of the innermost loop around it
-  int copies = 1;  ///< at once, by the maps around it
+  int region = -1;      ///< of the agent, a leaf
+  int turn = 0;         ///< of the innermost loop around it
+  int copies = 1;       ///< at once, by the maps around it
   double sentMs = 0;    ///< what it waits for longest begins to be sent
   double arrivedMs = 0; ///< all has arrived: it stands in the queue
   double servedMs = 0;  ///< service begins

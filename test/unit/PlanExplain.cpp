@@ -211,7 +211,7 @@ TEST(PlanPareto, isTheFrontThatEnumerationFinds) {
 }
 
 TEST(PlanSensitivity, plansChangeWhereItSays) {
-  int prices = 0, bounds = 0;
+  int prices = 0, bounds = 0, known = 0, unknown = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     PlacementProblem problem = instances::Generator(seed).make(400);
     problem.objective = Objective::DollarsPerHour;
@@ -223,6 +223,9 @@ TEST(PlanSensitivity, plansChangeWhereItSays) {
       continue;
     auto all = checked(explainSensitivity(problem, result));
     for (size_t i = 0; i < all.size(); ++i) {
+      ++(all[i].aboveIsKnown ? known : unknown);
+      if (all[i].kind != Sensitivity::Kind::Price && all[i].kind != Sensitivity::Kind::EndToEnd)
+        continue;
       for (auto [value, outwards] : {std::pair{all[i].below, -1.0}, std::pair{all[i].above, 1.0}}) {
         if (!value)
           continue;
@@ -230,13 +233,11 @@ TEST(PlanSensitivity, plansChangeWhereItSays) {
         for (double side : {-1.0, 1.0}) {
           PlacementProblem changed = problem;
           double figure = *value * (1 + side * outwards * 2e-5);
-          bool price = i < problem.pools.size();
+          bool price = all[i].kind == Sensitivity::Kind::Price;
           if (price)
-            changed.pools[i].dollarsPerDeviceHour = figure;
+            changed.pools[all[i].index].dollarsPerDeviceHour = figure;
           else
-            for (auto &agent : changed.agents)
-              if (all[i].text.find("'" + agent.name + "'") != std::string::npos)
-                agent.level.endToEndMs = figure;
+            changed.agents[all[i].index].level.endToEndMs = figure;
           double best = enumerated(changed);
           oracle::Oracle oracle(changed);
           auto verdict = oracle.judge(result.placements);
@@ -251,8 +252,76 @@ TEST(PlanSensitivity, plansChangeWhereItSays) {
       }
     }
   }
+  EXPECT_LT(unknown, known / 20);
   EXPECT_GT(prices, 20);
   EXPECT_GT(bounds, 20);
+}
+
+TEST(PlanSensitivity, breaksWhereItSays) {
+  int slow = 0, busy = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    PlacementProblem problem = instances::Generator(seed).make(200);
+    SolveResult result = checked(solve(problem));
+    if (!result.hasPlan())
+      continue;
+    for (const Sensitivity &of : checked(explainSensitivity(problem, result))) {
+      bool rate = of.kind == Sensitivity::Kind::Rate;
+      if (!rate && of.kind != Sensitivity::Kind::Slowness)
+        continue;
+      EXPECT_EQ(of.above.has_value(), !of.breaks.empty());
+      auto holdsAt = [&](double factor) {
+        PlacementProblem changed = problem;
+        if (rate)
+          changed.agents[of.index].requestsPerSecond *= factor;
+        else
+          for (auto &piece : changed.pieces)
+            for (auto &choice : piece.menu)
+              if (choice.pool == of.index) {
+                choice.milliseconds *= factor, choice.tokenMs *= factor;
+                if (choice.firstOutputMs)
+                  *choice.firstOutputMs *= factor;
+                if (choice.millisecondsAlone)
+                  *choice.millisecondsAlone *= factor;
+                if (choice.executionsPerSecond)
+                  *choice.executionsPerSecond /= factor;
+              }
+        oracle::Oracle oracle(changed);
+        for (size_t piece = 0; piece < changed.pieces.size(); ++piece)
+          if (oracle.leastReplicas(int(piece), changed.pieces[piece].menu[result.placements[piece].choice]) >
+              result.placements[piece].replicas)
+            return false;
+        return oracle.holds(oracle.judge(result.placements));
+      };
+      if (!of.above) {
+        EXPECT_TRUE(holdsAt(9.99)) << "seed " << seed << " " << of.text;
+        continue;
+      }
+      // A small bound may be exceeded by what the planner takes for rounding, 1e-7 of its unit.
+      EXPECT_TRUE(holdsAt(*of.above / of.given * (1 - 1e-3)))
+          << "seed " << seed << " " << of.text << " " << *of.above << ": " << of.breaks;
+      EXPECT_FALSE(holdsAt(*of.above / of.given * (1 + 1e-5))) << "seed " << seed << " " << of.text << *of.above;
+      ++(rate ? busy : slow);
+    }
+  }
+  EXPECT_GT(slow, 30);
+  EXPECT_GT(busy, 30);
+}
+
+TEST(PlanSensitivity, saysWhatTimeLeftOpen) {
+  PlacementProblem problem = instances::Generator(3).make(400);
+  problem.objective = Objective::DollarsPerHour;
+  SolveResult result = checked(solve(problem));
+  ASSERT_TRUE(result.hasPlan());
+  SolveOptions none;
+  none.timeLimitSeconds = 0;
+  int prices = 0;
+  for (const Sensitivity &of : checked(explainSensitivity(problem, result, none)))
+    if (of.kind == Sensitivity::Kind::Price) {
+      ++prices;
+      EXPECT_FALSE(of.belowIsKnown) << of.text;
+      EXPECT_FALSE(of.below) << of.text;
+    }
+  EXPECT_GT(prices, 0);
 }
 
 TEST(PlanReplan, keepsWhatCanStay) {

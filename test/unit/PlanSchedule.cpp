@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Nominal requests against the longest paths of the oracle, and what is critical in them.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Schedule.h"
 #include "PlanInstances.h"
+#include "intarsia/Schedule.h"
 #include <gtest/gtest.h>
 
 using namespace intarsia::plan;

@@ -67,8 +67,8 @@ private:
     double largest = 0;
     for (int edge : edges) {
       const Edge &between = figures.problem.edges[edge];
-      largest = std::max(
-          largest, figures.transfer(edge, placements[between.from].choice, placements[between.to].choice).ms);
+      largest =
+          std::max(largest, figures.transfer(edge, placements[between.from].choice, placements[between.to].choice).ms);
     }
     return largest;
   }
@@ -164,8 +164,7 @@ private:
       own.previous = previous, own.previousStreams = previousStreams;
       // As the network of Latency.cpp has it: what reads a stream ends its own first output after the stream's end.
       const Region &inside = agent.regions[child];
-      double firstMs =
-          inside.kind == Kind::Leaf ? leafTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
+      double firstMs = inside.kind == Kind::Leaf ? leafTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
       for (const Region::Arc &arc : region.arcs)
         if (arc.to == int(position) && streams(arc))
           if (double end = dag.parts[arc.from].end + largestEdge(arc.edges) + firstMs; end > own.end) {

@@ -1,0 +1,216 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The figures at which another plan would be better than the one that was found, or this one would break.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Evaluate.h"
+#include "Solver.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+namespace {
+
+class Questions {
+public:
+  Questions(const PlacementProblem &problem, const SolveResult &result, const SolveOptions &options)
+      : problem(problem), result(result), options(options) {
+    this->options.exportLp.clear();
+  }
+
+  std::vector<Sensitivity> ask() {
+    bool dollars = problem.objective == Objective::DollarsPerHour || problem.objective == Objective::DollarsPerRequest;
+    std::vector<Sensitivity> all;
+    if (dollars)
+      for (auto [index, pool] : enumerate(problem.pools))
+        if (pool.dollarsPerDeviceHour > 0) {
+          all.push_back({formatv("dollars per device-hour of pool '{0}'", pool.name), pool.dollarsPerDeviceHour});
+          all.back().kind = Sensitivity::Kind::Price, all.back().index = int(index);
+          left += 1 + isUsed(int(index));
+        }
+    for (auto [index, agent] : enumerate(problem.agents))
+      if (agent.level.endToEndMs != unlimited) {
+        all.push_back({formatv("end-to-end bound of agent '{0}' in ms", agent.name), agent.level.endToEndMs});
+        all.back().kind = Sensitivity::Kind::EndToEnd, all.back().index = int(index);
+        ++left;
+      }
+    for (Sensitivity &of : all)
+      of.kind == Sensitivity::Kind::Price ? askPrice(of) : askBound(of, dollars);
+    for (int pool = 0; pool < int(problem.pools.size()); ++pool)
+      if (isUsed(pool))
+        all.push_back(slowness(pool));
+    for (auto [index, agent] : enumerate(problem.agents))
+      if (agent.requestsPerSecond > 0)
+        all.push_back(rate(int(index)));
+    return all;
+  }
+
+private:
+  const PlacementProblem &problem;
+  const SolveResult &result;
+  SolveOptions options;
+  int left = 0; ///< questions that solve
+  Clock::time_point begin = Clock::now();
+
+  bool isUsed(int pool) const { return result.evaluation.devices[pool] > 0; }
+  double spent() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+  std::vector<int> changesOf(const Placements &other) const {
+    std::vector<int> changed;
+    for (size_t piece = 0; piece < problem.pieces.size(); ++piece)
+      if (other[piece].choice != result.placements[piece].choice)
+        changed.push_back(int(piece));
+    return changed;
+  }
+
+  /// Of this question, an equal part of what time is left.
+  double share() { return std::max(0.0, options.timeLimitSeconds - spent()) / std::max(1, left--); }
+
+  void askPrice(Sensitivity &of) {
+    of.below = breakingPrice(of.index, of.given / 10, of.piecesBelow, of.belowIsKnown);
+    if (isUsed(of.index))
+      of.above = breakingPrice(of.index, of.given * 10, of.piecesAbove, of.aboveIsKnown);
+  }
+
+  /// Objective of a plan as a function of the price of a pool: a line.
+  static double objectiveAt(PlacementProblem &changed, int pool, double price, const Placements &placements) {
+    changed.pools[pool].dollarsPerDeviceHour = price;
+    return evaluate(changed, placements).objective;
+  }
+
+  /// The price nearest to the given one on the way to `end` where another plan becomes better. From the far end plans
+  /// get better until none beats the present one at the crossing: as costs are lines, that crossing is exact.
+  std::optional<double> breakingPrice(int pool, double end, std::vector<int> &changed, bool &isKnown) {
+    PlacementProblem priced = problem;
+    double given = problem.pools[pool].dollarsPerDeviceHour, at = end, until = share() + spent();
+    std::optional<double> found;
+    for (int round = 0; round < 30; ++round) {
+      SolveOptions own = options;
+      own.timeLimitSeconds = until - spent();
+      isKnown = own.timeLimitSeconds > 0;
+      if (!isKnown)
+        return std::nullopt;
+      priced.pools[pool].dollarsPerDeviceHour = at;
+      Solver solver(priced, own);
+      solver.suggest(result.placements);
+      SolveResult other = solver.run();
+      isKnown = other.status == SolveResult::Status::Optimal;
+      if (!isKnown)
+        return std::nullopt;
+      double here = objectiveAt(priced, pool, at, result.placements);
+      if (other.evaluation.objective >= here * (1 - 1e-7))
+        return found;
+      double hereGiven = objectiveAt(priced, pool, given, result.placements);
+      double otherGiven = objectiveAt(priced, pool, given, other.placements);
+      // This plan less the other is below zero at the given price (or zero), above zero here.
+      double atEnd = here - other.evaluation.objective, atGiven = hereGiven - otherGiven;
+      double crossing = atGiven >= 0 ? given : at + (given - at) * atEnd / (atEnd - atGiven);
+      changed = changesOf(other.placements);
+      if (std::abs(crossing - at) <= 1e-6 * given)
+        return crossing;
+      found = at = crossing;
+    }
+    return found;
+  }
+
+  void askBound(Sensitivity &of, bool dollars) {
+    of.below = result.evaluation.agents[of.index].endToEndMs;
+    double seconds = share();
+    of.aboveIsKnown = false;
+    if (!dollars || result.evaluation.dollarsPerHour <= 0)
+      return;
+    // The fastest of the plans that cost less: their latency is the bound from which this plan is not the best.
+    PlacementProblem cheaper = problem;
+    cheaper.agents[of.index].level.endToEndMs = unlimited;
+    cheaper.dollarsPerHourCap = std::min(cheaper.dollarsPerHourCap, result.evaluation.dollarsPerHour * (1 - 1e-5));
+    cheaper.objective = Objective::Latency, cheaper.latencyAgent = of.index;
+    cheaper.previous.clear();
+    SolveOptions own = options;
+    own.timeLimitSeconds = seconds;
+    if (seconds <= 0)
+      return;
+    SolveResult other = Solver(cheaper, own).run();
+    of.aboveIsKnown = other.status == SolveResult::Status::Optimal || other.status == SolveResult::Status::Infeasible;
+    if (other.status == SolveResult::Status::Optimal) {
+      of.above = other.evaluation.agents[of.index].endToEndMs;
+      of.piecesAbove = changesOf(other.placements);
+    }
+  }
+
+  /// The least factor between 1 and 10 above which this plan breaks; times and loads only get worse with it.
+  void findBreak(Sensitivity &of, function_ref<PlacementProblem(double)> changed) {
+    auto violationAt = [&](double factor) -> std::string {
+      PlacementProblem worse = changed(factor);
+      Figures figures(worse);
+      // A queue without end has no times to evaluate.
+      for (auto [index, piece] : enumerate(worse.pieces))
+        if (result.placements[index].replicas <
+            smallestReplicas(piece.menu[result.placements[index].choice], figures.loads[index]))
+          return formatv("the replicas of '{0}' do not sustain the load", piece.name);
+      Evaluation evaluation = evaluate(figures, result.placements);
+      return evaluation.feasible() ? "" : evaluation.violations.front();
+    };
+    of.belowIsKnown = false;
+    double holds = 1, fails = 10;
+    if (violationAt(fails).empty())
+      return;
+    while (fails - holds > 1e-7 * holds) {
+      double middle = (holds + fails) / 2;
+      (violationAt(middle).empty() ? holds : fails) = middle;
+    }
+    of.above = holds * of.given;
+    of.breaks = violationAt(fails);
+  }
+
+  Sensitivity slowness(int pool) {
+    Sensitivity of{formatv("times on pool '{0}' over the given ones", problem.pools[pool].name), 1};
+    of.kind = Sensitivity::Kind::Slowness, of.index = pool;
+    findBreak(of, [&](double factor) {
+      PlacementProblem slower = problem;
+      for (auto [piece, placed] : zip(slower.pieces, result.placements)) {
+        Choice &choice = piece.menu[placed.choice];
+        if (choice.pool != pool)
+          continue;
+        choice.milliseconds *= factor, choice.tokenMs *= factor;
+        for (std::optional<double> *time : {&choice.millisecondsAlone, &choice.firstOutputMs})
+          if (*time)
+            **time *= factor;
+        if (choice.executionsPerSecond)
+          *choice.executionsPerSecond /= factor;
+      }
+      return slower;
+    });
+    return of;
+  }
+
+  Sensitivity rate(int agent) {
+    Sensitivity of{formatv("requests per second of agent '{0}'", problem.agents[agent].name),
+                   problem.agents[agent].requestsPerSecond};
+    of.kind = Sensitivity::Kind::Rate, of.index = agent;
+    findBreak(of, [&](double factor) {
+      PlacementProblem busier = problem;
+      busier.agents[agent].requestsPerSecond *= factor;
+      return busier;
+    });
+    return of;
+  }
+};
+} // namespace
+
+Expected<std::vector<Sensitivity>> explainSensitivity(const PlacementProblem &problem, const SolveResult &result,
+                                                      const SolveOptions &options) {
+  if (Error error = problem.validate())
+    return std::move(error);
+  if (!result.hasPlan())
+    return createStringError("there is no plan to explain: ask explainInfeasibility for the reason");
+  return Questions(problem, result, options).ask();
+}
+
+} // namespace intarsia::plan
