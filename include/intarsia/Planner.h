@@ -19,6 +19,8 @@ struct PlannerOptions {
   std::string fleetFile; ///< with a fleet.system, if the input has none
   std::string output;    ///< where the IR with its placements goes; empty: nowhere
   std::string json;      ///< where the plan goes as JSON (docs/plan.md); empty: nowhere
+  std::string report;    ///< where the plan goes as one HTML page; empty: nowhere
+  std::string explain;   ///< where the decisions go as JSON, as those of intarsia-compile; empty: nowhere
   plan::Objective objective = plan::Objective::DollarsPerRequest;
   ServingEngine engine = ServingEngine::VLLM;
   /// In place of the engine's measured figures, of the form of catalogue/efficiency/serving.yaml; empty: those.
@@ -31,6 +33,7 @@ struct PlannerOptions {
   /// Draw the cost model's errors; above 0: plan until the service levels hold with this probability.
   std::optional<double> confidence;
   bool explains = true; ///< why not the next best
+  bool asksSensitivity = false; ///< which price, promise or figure would change the plan
   double timeLimitSeconds = 60;
   std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": devices that are gone; the plan with them is kept where it can be

@@ -28,6 +28,10 @@ struct Flags {
                               cl::desc("Write the pieces with their placements as IR")};
   cl::opt<std::string> json{"json", cl::value_desc("file"), cl::cat(category),
                             cl::desc("Write the plan as JSON (schema: docs/plan.schema.json)")};
+  cl::opt<std::string> report{"report", cl::value_desc("file"), cl::cat(category),
+                              cl::desc("Write all that is known of the plan as one HTML page; implies --sensitivity")};
+  cl::opt<std::string> explain{"explain", cl::value_desc("file.json"), cl::cat(category),
+                               cl::desc("Write every decision as JSON, as intarsia-compile does")};
   cl::opt<plan::Objective> objective{
       "objective", cl::init(plan::Objective::DollarsPerRequest), cl::cat(category), cl::desc("What is made small:"),
       cl::values(clEnumValN(plan::Objective::DollarsPerRequest, "cost", "dollars of a request (default)"),
@@ -59,6 +63,8 @@ struct Flags {
                "with this probability")};
   cl::opt<bool> why{"why", cl::init(true), cl::cat(category),
                     cl::desc("For each piece, what the next best choice would cost (default; --why=false is faster)")};
+  cl::opt<bool> sensitivity{"sensitivity", cl::cat(category),
+                            cl::desc("Which price, promise, speed or rate would change the plan")};
   cl::opt<double> timeLimit{"time-limit", cl::init(60), cl::value_desc("seconds"), cl::cat(category),
                             cl::desc("Stop looking for better plans (default 60)")};
   cl::opt<double> budget{"budget", cl::init(plan::unlimited), cl::value_desc("$/h"), cl::cat(category),
@@ -118,6 +124,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.fleetFile = flags.fleet;
   options.output = flags.output;
   options.json = flags.json;
+  options.report = flags.report;
+  options.explain = flags.explain;
   options.objective = flags.objective;
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
@@ -131,6 +139,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
     options.simulatedRequests = standardRequests;
   options.confidence = probabilityOf(flags.confidence);
   options.explains = flags.why;
+  options.asksSensitivity = flags.sensitivity.getNumOccurrences() ? flags.sensitivity : !options.report.empty();
   options.timeLimitSeconds = flags.timeLimit;
   options.dollarsPerHourCap = flags.budget;
   options.exportLp = flags.exportLp;

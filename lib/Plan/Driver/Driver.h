@@ -66,6 +66,7 @@ struct PlanReport {
   std::vector<Alternative> alternatives;
   std::vector<Conflict> conflicts;
   std::vector<ParetoPoint> front;
+  std::vector<Sensitivity> sensitivity;
   Checks checks;
   bool replanned = false; ///< after devices were lost
   bool hardened = false;  ///< made for stricter bounds or slower times than `problem` has
@@ -92,11 +93,23 @@ std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &e
 /// Names of the pieces on the critical path of an agent.
 std::vector<std::string> criticalPath(const PlanReport &report, int agent, const Evaluation &evaluation);
 
+/// A sensitivity in words: "price of @cheap", "$0.974/h", "below …", "above …".
+struct SensitivityRow {
+  std::string figure, given, below, above;
+};
+std::vector<SensitivityRow> sensitivityRows(const PlanReport &report);
+
 /// A constraint that conflicts with others, and what would do.
 std::string textOf(const PlanReport &report, const Conflict &conflict);
 void printReport(llvm::raw_ostream &out, const PlanReport &report);
+void printSensitivity(llvm::raw_ostream &out, const PlanReport &report);
 /// docs/plan.md has the schema.
 void printJson(llvm::raw_ostream &out, const PlanReport &report);
+/// A page that needs nothing else: no script, no font, no image from elsewhere.
+void printHtml(llvm::raw_ostream &out, const PlanReport &report);
+/// Each piece on a device with its choice and those that were not taken, in the form of intarsia-compile --explain. The
+/// report has a plan.
+void printDecisions(llvm::raw_ostream &out, const PlanReport &report);
 
 } // namespace intarsia::plan
 

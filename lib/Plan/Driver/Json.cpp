@@ -90,6 +90,46 @@ static StringRef nameOf(SolveResult::Status status) {
   return "";
 }
 
+static StringRef nameOf(Sensitivity::Kind kind) {
+  switch (kind) {
+  case Sensitivity::Kind::Price:
+    return "price";
+  case Sensitivity::Kind::EndToEnd:
+    return "end_to_end_ms";
+  case Sensitivity::Kind::Slowness:
+    return "slowness";
+  case Sensitivity::Kind::Rate:
+    return "requests_per_second";
+  }
+  return "";
+}
+
+static json::Array sensitivityOf(const PlanReport &report) {
+  const PlacementProblem &problem = *report.problem;
+  auto names = [&](const std::vector<int> &pieces) {
+    json::Array array;
+    for (int piece : pieces)
+      array.push_back(problem.pieces[piece].name);
+    return array;
+  };
+  auto optional = [](std::optional<double> value) { return value ? number(*value) : json::Value(nullptr); };
+  json::Array all;
+  for (const Sensitivity &of : report.sensitivity) {
+    bool ofAgent = of.kind == Sensitivity::Kind::EndToEnd || of.kind == Sensitivity::Kind::Rate;
+    all.push_back(json::Object{{"figure", nameOf(of.kind)},
+                               {"of", ofAgent ? problem.agents[of.index].name : problem.pools[of.index].name},
+                               {"given", number(of.given)},
+                               {"below", optional(of.below)},
+                               {"above", optional(of.above)},
+                               {"below_known", of.belowIsKnown},
+                               {"above_known", of.aboveIsKnown},
+                               {"moves_below", names(of.piecesBelow)},
+                               {"moves_above", names(of.piecesAbove)},
+                               {"breaks", of.breaks.empty() ? json::Value(nullptr) : json::Value(of.breaks)}});
+  }
+  return all;
+}
+
 void printJson(raw_ostream &out, const PlanReport &report) {
   json::Object root{{"version", 1},
                     {"status", nameOf(report.result.status)},
@@ -122,6 +162,8 @@ void printJson(raw_ostream &out, const PlanReport &report) {
                        {"reason", alternative.reason}});
     }
     root["why_not"] = std::move(alternatives);
+    if (!report.sensitivity.empty())
+      root["sensitivity"] = sensitivityOf(report);
   }
   if (!report.conflicts.empty()) {
     json::Array conflicts;

@@ -10,6 +10,7 @@
 #include "Driver.h"
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan.h"
+#include "lib/Runtime/Core/File.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -18,7 +19,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace mlir;
@@ -28,7 +28,7 @@ namespace intarsia {
 using namespace plan;
 
 namespace {
-/// For all questions why not the next best together: each solves the problem again.
+/// For all questions why not the next best together, and for those of sensitivity: each solves the problem again.
 constexpr double explanationSeconds = 10;
 
 enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
@@ -43,7 +43,8 @@ public:
   }
 
   int run() {
-    if (failed(load()) || failed(decompose()) || failed(readFleet()) || failed(readEfficiency()))
+    if (failed(checkOutputs()) || failed(load()) || failed(decompose()) || failed(readFleet()) ||
+        failed(readEfficiency()))
       return Failed;
     llvm::Expected<BuiltProblem> problem =
         buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr});
@@ -214,6 +215,15 @@ private:
         if (tellsSomething(alternative))
           report.alternatives.push_back(std::move(alternative));
     }
+    if (options.asksSensitivity) {
+      SolveOptions shorter = again;
+      shorter.timeLimitSeconds = std::min(again.timeLimitSeconds, explanationSeconds);
+      llvm::Expected<std::vector<Sensitivity>> sensitivity =
+          explainSensitivity(*report.problem, report.result, shorter);
+      if (!sensitivity)
+        return sensitivity.takeError();
+      report.sensitivity = std::move(*sensitivity);
+    }
     if (options.paretoPoints > 0) {
       llvm::Expected<std::vector<ParetoPoint>> front = paretoFront(*report.problem, options.paretoPoints, again);
       if (!front)
@@ -283,20 +293,47 @@ private:
   LogicalResult write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
     if (file.empty())
       return success();
-    std::error_code error;
-    llvm::ToolOutputFile out(file, error, llvm::sys::fs::OF_None);
-    if (error)
-      return failure(fail(llvm::createStringError("cannot write '" + file + "': " + error.message())));
-    print(out.os());
-    out.keep();
+    if (file == "-") {
+      print(llvm::outs());
+      return success();
+    }
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    print(out);
+    std::unique_ptr<runtime::AtomicFile> output;
+    runtime::Status status = runtime::AtomicFile::create(file, output);
+    if (status.ok())
+      status = output->write(text.data(), text.size());
+    if (status.ok())
+      status = output->commit();
+    return status.ok() ? success() : failure(fail(llvm::createStringError(status.message())));
+  }
+
+  /// Before the work is done for them.
+  LogicalResult checkOutputs() {
+    std::vector<const std::string *> files;
+    for (const std::string *file : {&options.json, &options.report, &options.explain, &options.output}) {
+      if (file->empty() || *file == "-")
+        continue;
+      if (runtime::Status status = runtime::checkWritable(*file); !status.ok())
+        return failure(fail(llvm::createStringError(status.message())));
+      for (const std::string *other : files)
+        if (runtime::isSameFile(*file, *other))
+          return failure(fail(llvm::createStringError(
+              *file + ": two results would be written to this file; choose another name for one")));
+      files.push_back(file);
+    }
     return success();
   }
 
   LogicalResult writeFiles() {
-    if (failed(write(options.json, [&](llvm::raw_ostream &out) { printJson(out, report); })))
+    if (failed(write(options.json, [&](llvm::raw_ostream &out) { printJson(out, report); })) ||
+        failed(write(options.report, [&](llvm::raw_ostream &out) { printHtml(out, report); })))
       return failure();
     if (!report.result.hasPlan())
       return success();
+    if (failed(write(options.explain, [&](llvm::raw_ostream &out) { printDecisions(out, report); })))
+      return failure();
     writePlacements(*module, fleet.name, built, report.result.placements);
     return write(options.output, [&](llvm::raw_ostream &out) { module->print(out); });
   }

@@ -210,6 +210,8 @@ void printReport(raw_ostream &out, const PlanReport &report) {
       out << ": " << alternative.reason << '\n';
     }
   }
+  if (!report.sensitivity.empty())
+    printSensitivity(out, report);
   if (!report.front.empty()) {
     out << "\ncost against latency:\n";
     std::vector<std::vector<std::string>> table{{"$/request", "$/h", "ms", "W", "proven"}};
