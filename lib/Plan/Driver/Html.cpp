@@ -63,7 +63,7 @@ std::string number(double value) {
   double magnitude = std::abs(value);
   if (magnitude < 1e-4)
     return printed("%.*e", 2, value);
-  int digits = std::clamp(2 - int(std::floor(std::log10(magnitude) + 1e-12)), 0, 6);
+  int digits = value == std::round(value) ? 0 : std::clamp(2 - int(std::floor(std::log10(magnitude) + 1e-12)), 0, 6);
   std::string text = printed("%.*f", digits, value);
   size_t whole = std::min(text.find('.'), text.size());
   for (size_t at = whole; at > (value < 0 ? 4u : 3u); at -= 3)

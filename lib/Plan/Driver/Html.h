@@ -21,7 +21,7 @@ std::string escaped(llvm::StringRef text);
 
 /// "0.71 ms", "421 ms", "10.0 s", "12.4 min"; "–" for what has no bound.
 std::string duration(double milliseconds);
-/// Three significant digits or more, grouped: "0.0427", "9.57", "12,345".
+/// Whole, or with three significant digits or more; grouped: "20", "0.0427", "9.57", "12,345".
 std::string number(double value);
 std::string percent(double share);
 /// About so many round numbers from `low` to `high`, a step apart.

@@ -36,7 +36,7 @@ public:
     double bottom = axis + double(byRegion.size()) * rowHeight + 4;
     for (double tick : ticks(0, schedule.endMs, 6)) {
       svg.line(xOf(tick), axis - 4, xOf(tick), bottom, "grid");
-      if (xOf(tick) < left + chart - 60)
+      if (xOf(tick) < xOf(schedule.endMs) - 58)
         svg.text(xOf(tick), axis - 10, duration(tick), "small", "middle");
     }
     svg.line(xOf(schedule.endMs), axis - 4, xOf(schedule.endMs), bottom, "end");
@@ -117,8 +117,9 @@ private:
   }
 
   void writeTable(raw_ostream &page) const {
-    page << "<details><summary>In numbers</summary><table><thead><tr><th>task</th><th>turn</th><th>transfer</th><th>in "
-            "the queue</th><th>served from</th><th>first output</th><th>end</th><th>critical</th></tr></thead><tbody>\n";
+    page << "<details><summary>In numbers</summary><table><thead><tr><th>task</th><th class=\"n\">turn</th><th "
+            "class=\"n\">transfer</th><th class=\"n\">in the queue</th><th class=\"n\">served from</th><th "
+            "class=\"n\">first output</th><th class=\"n\">end</th><th>critical</th></tr></thead><tbody>\n";
     for (const Execution &execution : schedule.executions) {
       if (taskOf(execution.region) < 0)
         continue;
@@ -152,7 +153,7 @@ static std::string differencesOf(const PlanReport &report, const Placements &oth
 }
 
 void writeFront(raw_ostream &page, const PlanReport &report, const Batch &batch) {
-  constexpr double left = 76, width = 640, height = 300, top = 16, below = 44;
+  constexpr double left = 76, width = 640, height = 300, top = 30, below = 44;
   const Evaluation &own = report.result.evaluation;
   double slowest = own.latencyMs, fastest = own.latencyMs, dearest = own.dollarsPerRequest, cheapest = dearest;
   for (const ParetoPoint &point : report.front) {
@@ -179,6 +180,7 @@ void writeFront(raw_ostream &page, const PlanReport &report, const Batch &batch)
     svg.line(left, y, left + width, y, "grid");
     svg.text(left - 8, y + 4, "$" + number(tick), "small", "end");
   }
+  svg.text(left - 8, 14, "dollars for " + batch.name, "small");
   svg.text(left + width / 2, top + height + 38, "end-to-end latency", "small", "middle");
   std::string steps; // a plan is the cheapest until the next is fast enough
   for (const ParetoPoint &point : report.front) {
@@ -196,12 +198,13 @@ void writeFront(raw_ostream &page, const PlanReport &report, const Batch &batch)
   svg.beginGroup("this plan");
   svg.circle(x, y, 9, "chosen");
   bool toTheLeft = x > left + width - 90;
-  svg.text(toTheLeft ? x - 14 : x + 14, y - 8, "this plan", "small strong", toTheLeft ? "end" : "start");
+  svg.text(toTheLeft ? x - 14 : x + 14, y - 17, "this plan", "small strong", toTheLeft ? "end" : "start");
   svg.endGroup();
   svg.write(page, left + width + 40, top + height + below, "Dollars against latency");
   page << "<p class=\"legend\"><span class=\"key point\"></span>proven: no plan costs less and is as fast <span "
           "class=\"key open\"></span>the best that was found</p>\n";
-  page << "<table><thead><tr><th>latency</th><th>$ / " << batch.name << "</th><th>$ / hour</th><th>watts</th><th>does "
+  page << "<table><thead><tr><th class=\"n\">latency</th><th class=\"n\">$ for " << batch.name
+       << "</th><th class=\"n\">$ an hour</th><th class=\"n\">watts</th><th>does "
        << "otherwise than this plan</th></tr></thead><tbody>\n";
   for (const ParetoPoint &point : report.front)
     page << "<tr><td class=\"n\">" << duration(point.evaluation.latencyMs) << "</td><td class=\"n\">"
@@ -225,7 +228,8 @@ static void writeBar(raw_ostream &page, StringRef classes, double share, std::op
 void writeUtilization(raw_ostream &page, const PlanReport &report, const std::vector<PieceRow> &rows) {
   const PlacementProblem &problem = *report.problem;
   const Evaluation &evaluation = report.result.evaluation;
-  page << "<h3>Devices</h3>\n<table class=\"bars\"><thead><tr><th>pool</th><th>used</th><th></th><th>busy</th><th></th>"
+  page << "<h3>Devices</h3>\n<table class=\"bars\"><thead><tr><th>pool</th><th class=\"n\">used</th><th></th><th "
+          "class=\"n\">busy</th><th></th>"
           "</tr></thead><tbody>\n";
   for (int pool = 0; pool < int(report.built->fleetPools); ++pool) {
     double busy = 0;
@@ -242,8 +246,8 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
       writeBar(page, color, busy / double(used));
     page << "</td></tr>\n";
   }
-  page << "</tbody></table>\n<h3>Pieces</h3>\n<table class=\"bars\"><thead><tr><th>task</th><th>pool</th><th>busy</th>"
-       << "<th></th>" << (report.simulation ? "<th>simulated</th>" : "") << "</tr></thead><tbody>\n";
+  page << "</tbody></table>\n<h3>Pieces</h3>\n<table class=\"bars\"><thead><tr><th>task</th><th>pool</th><th "
+       << "class=\"n\">busy</th><th></th>" << (report.simulation ? "<th class=\"n\">slots in use</th>" : "") << "</tr></thead><tbody>\n";
   for (auto [index, row] : enumerate(rows)) {
     int pool = problem.pieces[index].menu[report.result.placements[index].choice].pool;
     if (row.outside && row.utilization == 0)
@@ -261,7 +265,8 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
   }
   page << "</tbody></table>\n";
   if (report.simulation)
-    page << "<p class=\"legend\"><span class=\"key mark\"></span>as simulated</p>\n";
+    page << "<p class=\"legend\"><span class=\"key mark\"></span>slots in use, as simulated; busy is the share of what the "
+            "replicas sustain</p>\n";
 }
 
 } // namespace intarsia::plan::html

@@ -18,7 +18,7 @@ namespace wf = intarsia::workflow;
 namespace intarsia::plan::html {
 
 namespace {
-constexpr double cardWidth = 214, padding = 10, rowGap = 30, columnGap = 22, headerHeight = 24;
+constexpr double cardWidth = 214, padding = 10, rowGap = 38, columnGap = 22, headerHeight = 24;
 constexpr double nameSize = 12.5, textSize = 11, lineHeight = 15;
 constexpr double backArrow = 22; ///< room at the right of a loop for the arrow that leads back
 
@@ -90,12 +90,13 @@ private:
       if (!text.empty())
         append_range(box.where, wrapped(text, textSize, cardWidth - 24, 2));
     };
-    add(placeOf(row));
+    std::string named = poolName(report, choiceOf(pieceOf(region)).pool);
+    add(row.outside && named != row.pool ? row.pool + " · " + named : placeOf(row));
     if (!row.outside)
       add(formatv("batch {0}, {1} {2}", row.batch, row.replicas, row.replicas == 1 ? "replica" : "replicas"));
     std::string time = duration(row.milliseconds);
     if (row.waitMs >= 0.05)
-      time += " after " + duration(row.waitMs) + " in the queue";
+      time += " + " + duration(row.waitMs) + " wait";
     add(time);
     if (std::abs(task.executions - 1) > 1e-6)
       add(number(task.executions) + " times a request");
@@ -104,6 +105,9 @@ private:
     return box;
   }
 
+  const Choice &choiceOf(int piece) const {
+    return report.problem->pieces[piece].menu[report.result.placements[piece].choice];
+  }
   int pieceOf(const wf::Region &leaf) const { return report.built->pieceOfTask[agent][leaf.task]; }
 
   //===-- Dags ------------------------------------------------------------------------------------------------===//
@@ -398,8 +402,7 @@ private:
   void drawLeaf(const Box &box, double x, double y) {
     const wf::Region &region = graph.regions[box.region];
     const wf::Task &task = graph.tasks[region.task];
-    int piece = pieceOf(region);
-    const Choice &choice = report.problem->pieces[piece].menu[report.result.placements[piece].choice];
+    const Choice &choice = choiceOf(pieceOf(region));
     svg.beginGroup(task.name + (task.location.empty() ? "" : ", " + task.location) + "\n" + choice.label,
                    poolClass(report, choice.pool));
     svg.rectangle(x, y, box.width, box.height, "card", 6);

@@ -144,7 +144,7 @@ private:
     Batch batch = Batch::of(evaluation.dollarsPerRequest);
     begin("summary", "Summary");
     out << "<div class=\"tiles\">";
-    tile(batch.dollars(evaluation.dollarsPerRequest), batch.name);
+    tile(batch.dollars(evaluation.dollarsPerRequest), batch.requests > 1 ? "for " + batch.name : batch.name);
     tile("$" + number(evaluation.dollarsPerHour), "an hour");
     tile(number(evaluation.watts) + " W", "at these rates, " + number(evaluation.peakWatts) + " W if all are busy");
     tile(number(evaluation.joulesPerRequest) + " J", "a request");
@@ -218,7 +218,7 @@ private:
       for (int64_t count : {int64_t(row.batch), row.replicas, row.devices})
         figure(row.outside ? Twine() : Twine(count));
       figure(duration(row.milliseconds));
-      figure(row.waitMs > 0 ? duration(row.waitMs) : "");
+      figure(row.waitMs >= 0.05 ? duration(row.waitMs) : "");
       figure(number(row.dollarsPerHour));
       out << "</tr>\n";
     }
@@ -228,8 +228,8 @@ private:
 
   void writeGraphs() {
     begin("graph", "Graph",
-          "Where each task runs. Times are means in service under this load; an arrow that others imply is left out, a "
-          "dotted one streams.");
+          "Where each task runs. Times are means over all tasks that share the replicas. An arrow that others imply is left "
+          "out, a dotted one streams.");
     for (int agent = 0; agent < int(report.problem->agents.size()); ++agent) {
       if (report.problem->agents.size() > 1)
         out << "<h3>@" << escaped(report.problem->agents[agent].name) << "</h3>\n";
@@ -265,6 +265,7 @@ private:
 
   void writeBounds() {
     std::vector<Tightness> list = tightnessOf(report, report.result.evaluation);
+    erase_if(list, [](const Tightness &entry) { return entry.used <= 0; });
     if (list.empty())
       return;
     out << "<h3>Bounds, the tightest first</h3>\n<div class=\"bars\">";
@@ -294,17 +295,22 @@ private:
           "The best plan in which one piece does otherwise than planned, all else being free to change.");
     head({"task", "planned", "instead", "#more", "reason"});
     double own = report.result.evaluation.objective;
+    Batch batch = Batch::of(report.result.evaluation.dollarsPerRequest);
+    int before = -1;
     for (const Alternative &alternative : report.alternatives) {
       const Piece &piece = report.problem->pieces[alternative.piece];
+      bool isFirst = std::exchange(before, alternative.piece) != alternative.piece;
       out << "<tr>";
-      cell(piece.name);
-      cell(piece.menu[report.result.placements[alternative.piece].choice].label);
+      cell(isFirst ? piece.name : "");
+      cell(isFirst ? piece.menu[report.result.placements[alternative.piece].choice].label : "");
       if (alternative.possible)
         cell(piece.menu[alternative.placements[alternative.piece].choice].label);
       else
         cell(alternative.pool ? poolName(report, *alternative.pool) : "any other");
       figure(alternative.possible && own != 0 ? "+" + percent((alternative.objective - own) / std::abs(own)) : "");
-      cell(alternative.reason, "long");
+      bool inDollars = alternative.possible && report.problem->objective == Objective::DollarsPerRequest;
+      cell(inDollars ? batch.dollars(alternative.objective - own) + " more for " + batch.name : alternative.reason,
+           "long");
       out << "</tr>\n";
     }
     foot();

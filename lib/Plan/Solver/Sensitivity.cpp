@@ -41,6 +41,10 @@ public:
         all.back().kind = Sensitivity::Kind::EndToEnd, all.back().index = int(index);
         ++left;
       }
+    for (int pool = 0; pool < int(problem.pools.size()); ++pool)
+      left += isUsed(pool);
+    for (const Agent &agent : problem.agents)
+      left += agent.requestsPerSecond > 0;
     for (Sensitivity &of : all)
       of.kind == Sensitivity::Kind::Price ? askPrice(of) : askBound(of, dollars);
     for (int pool = 0; pool < int(problem.pools.size()); ++pool)
@@ -56,7 +60,7 @@ private:
   const PlacementProblem &problem;
   const SolveResult &result;
   SolveOptions options;
-  int left = 0; ///< questions that solve
+  int left = 0; ///< questions
   Clock::time_point begin = Clock::now();
 
   bool isUsed(int pool) const { return result.evaluation.devices[pool] > 0; }
@@ -144,29 +148,67 @@ private:
     }
   }
 
-  /// The least factor between 1 and 10 above which this plan breaks; times and loads only get worse with it.
-  void findBreak(Sensitivity &of, function_ref<PlacementProblem(double)> changed) {
-    auto violationAt = [&](double factor) -> std::string {
-      PlacementProblem worse = changed(factor);
-      Figures figures(worse);
+  /// What this plan violates in another problem, in words; empty: nothing. Only percentiles that are promised are
+  /// computed, as they take nearly all of the time.
+  std::string violationIn(PlacementProblem changed) const {
+    std::vector<ServiceLevel> levels;
+    for (Agent &agent : changed.agents) {
+      levels.push_back(agent.level);
+      agent.level.percentile.reset();
+      agent.level.endToEndMs = agent.level.firstOutputMs = unlimited;
+    }
+    Figures figures(changed);
+    std::vector<Stage> stages;
+    for (auto [index, piece] : enumerate(changed.pieces)) {
+      auto [choiceIndex, replicas] = result.placements[index];
+      const Choice &choice = piece.menu[choiceIndex];
       // A queue without end has no times to evaluate.
-      for (auto [index, piece] : enumerate(worse.pieces))
-        if (result.placements[index].replicas <
-            smallestReplicas(piece.menu[result.placements[index].choice], figures.loads[index]))
-          return formatv("the replicas of '{0}' do not sustain the load", piece.name);
-      Evaluation evaluation = evaluate(figures, result.placements);
-      return evaluation.feasible() ? "" : evaluation.violations.front();
-    };
+      if (replicas < smallestReplicas(choice, figures.loads[index]))
+        return formatv("the replicas of '{0}' do not sustain the load", piece.name);
+      stages.push_back(stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], changed.queueing));
+    }
+    Evaluation evaluation = evaluate(figures, result.placements);
+    if (!evaluation.feasible())
+      return evaluation.violations.front();
+    for (auto [index, level] : enumerate(levels))
+      for (auto [measure, nominal, bound, what] :
+           {std::tuple(Measure::FirstOutput, evaluation.agents[index].firstOutputMs, level.firstOutputMs,
+                       "first output"),
+            std::tuple(Measure::EndToEnd, evaluation.agents[index].endToEndMs, level.endToEndMs, "end-to-end time")}) {
+        if (bound == unlimited)
+          continue;
+        bool exact = true;
+        double value = level.percentile ? latencyDistribution(figures, int(index), result.placements, stages, measure,
+                                                              exact)
+                                              .quantile(*level.percentile)
+                                        : nominal;
+        if (exceeds(value, bound))
+          return formatv("the {0} of agent '{1}' breaks its bound", what, changed.agents[index].name);
+      }
+    return "";
+  }
+
+  /// The least factor between 1 and 10 above which this plan breaks, to a part in 5000; times and loads only get worse
+  /// with it.
+  void findBreak(Sensitivity &of, function_ref<PlacementProblem(double)> changed) {
     of.belowIsKnown = false;
-    double holds = 1, fails = 10;
-    if (violationAt(fails).empty())
+    double until = share() + spent(), holds = 1, fails = 10;
+    std::string violation = violationIn(changed(fails));
+    if (violation.empty())
       return;
-    while (fails - holds > 1e-7 * holds) {
-      double middle = (holds + fails) / 2;
-      (violationAt(middle).empty() ? holds : fails) = middle;
+    while (fails > holds * (1 + 2e-4)) {
+      of.aboveIsKnown = spent() < until;
+      if (!of.aboveIsKnown)
+        return;
+      double middle = std::sqrt(holds * fails);
+      std::string there = violationIn(changed(middle));
+      if (there.empty())
+        holds = middle;
+      else
+        fails = middle, violation = std::move(there);
     }
     of.above = holds * of.given;
-    of.breaks = violationAt(fails);
+    of.breaks = std::move(violation);
   }
 
   Sensitivity slowness(int pool) {
