@@ -47,9 +47,10 @@ public:
       y += rowHeight;
     }
     svg.write(page, left + chart + right, bottom + 4, "One nominal request of " + graph.name + " over time");
-    page << "<p class=\"legend\"><span class=\"key transfer\"></span>transfer <span class=\"key waiting\"></span>in the "
-            "queue <span class=\"key serving\"></span>in service <span class=\"key critical\"></span>critical "
-            "path</p>\n";
+    page
+        << "<p class=\"legend\"><span class=\"key transfer\"></span>transfer <span class=\"key waiting\"></span>in the "
+           "queue <span class=\"key serving\"></span>in service <span class=\"key critical\"></span>critical "
+           "path</p>\n";
     if (schedule.notListed > 0)
       page << "<p class=\"note\">" << schedule.notListed << " executions after these are not drawn.</p>\n";
     writeTable(page);
@@ -247,7 +248,8 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
     page << "</td></tr>\n";
   }
   page << "</tbody></table>\n<h3>Pieces</h3>\n<table class=\"bars\"><thead><tr><th>task</th><th>pool</th><th "
-       << "class=\"n\">busy</th><th></th>" << (report.simulation ? "<th class=\"n\">slots in use</th>" : "") << "</tr></thead><tbody>\n";
+       << "class=\"n\">busy</th><th></th>" << (report.simulation ? "<th class=\"n\">slots in use</th>" : "")
+       << "</tr></thead><tbody>\n";
   for (auto [index, row] : enumerate(rows)) {
     int pool = problem.pieces[index].menu[report.result.placements[index].choice].pool;
     if (row.outside && row.utilization == 0)
@@ -265,7 +267,8 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
   }
   page << "</tbody></table>\n";
   if (report.simulation)
-    page << "<p class=\"legend\"><span class=\"key mark\"></span>slots in use, as simulated; busy is the share of what the "
+    page << "<p class=\"legend\"><span class=\"key mark\"></span>slots in use, as simulated; busy is the share of what "
+            "the "
             "replicas sustain</p>\n";
 }
 

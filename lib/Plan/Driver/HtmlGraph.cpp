@@ -26,9 +26,9 @@ constexpr double backArrow = 22; ///< room at the right of a loop for the arrow 
 struct Box {
   double x = 0, y = 0, width = 0, height = 0;
   int region = -1;
-  std::vector<Box> children;          ///< as in the region
-  std::vector<std::string> arrows;    ///< paths, of a dag
-  std::vector<bool> streams;          ///< of each arrow
+  std::vector<Box> children;                    ///< as in the region
+  std::vector<std::string> arrows;              ///< paths, of a dag
+  std::vector<bool> streams;                    ///< of each arrow
   std::vector<std::pair<double, double>> cases; ///< x and width of each, of a branch
   std::vector<std::string> name, where;         ///< of a leaf, lines of text
 };
@@ -234,8 +234,8 @@ private:
     std::vector<Block> blocks;
     std::vector<double> offsets; // from the first slot's center, packed
     for (auto [index, slot] : enumerate(layer)) {
-      double offset = index == 0 ? 0
-                                 : offsets.back() + (slots[layer[index - 1]].width + slots[slot].width) / 2 + columnGap;
+      double offset =
+          index == 0 ? 0 : offsets.back() + (slots[layer[index - 1]].width + slots[slot].width) / 2 + columnGap;
       offsets.push_back(offset);
       blocks.push_back({wanted[index] - offset, 1});
       while (blocks.size() > 1 && blocks[blocks.size() - 2].mean() > blocks.back().mean()) {
@@ -325,8 +325,8 @@ private:
     Box box;
     Box inside = measure(region.children[0]);
     bool loops = region.kind == wf::Region::Kind::Loop;
-    box.width = std::max(inside.width + 2 * padding + (loops ? 2 * backArrow : 0),
-                         labelWidth(headerOf(region)) + 2 * padding);
+    box.width =
+        std::max(inside.width + 2 * padding + (loops ? 2 * backArrow : 0), labelWidth(headerOf(region)) + 2 * padding);
     inside.x = (box.width - inside.width) / 2;
     inside.y = headerHeight + padding;
     box.height = inside.y + inside.height + padding + (loops ? 8 : 0);

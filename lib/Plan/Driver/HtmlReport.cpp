@@ -199,8 +199,8 @@ private:
   }
 
   void bar(double share) {
-    out << "<div class=\"bar " << (share > 1 + 1e-6 ? "tight" : "bound") << "\"><span style=\"width:"
-        << formatv("{0:f2}", 100 * std::clamp(share, 0.0, 1.0)) << "%\"></span></div>";
+    out << "<div class=\"bar " << (share > 1 + 1e-6 ? "tight" : "bound")
+        << "\"><span style=\"width:" << formatv("{0:f2}", 100 * std::clamp(share, 0.0, 1.0)) << "%\"></span></div>";
   }
 
   void writePlacements() {
@@ -228,7 +228,8 @@ private:
 
   void writeGraphs() {
     begin("graph", "Graph",
-          "Where each task runs. Times are means over all tasks that share the replicas. An arrow that others imply is left "
+          "Where each task runs. Times are means over all tasks that share the replicas. An arrow that others imply is "
+          "left "
           "out, a dotted one streams.");
     for (int agent = 0; agent < int(report.problem->agents.size()); ++agent) {
       if (report.problem->agents.size() > 1)
@@ -246,9 +247,10 @@ private:
   }
 
   void writeRequests() {
-    begin("request", "A request",
-          "One nominal request: each execution takes its mean time, each loop its mean number of turns and each map its "
-          "mean width, both rounded, each branch its cases as often as their probabilities say.");
+    begin(
+        "request", "A request",
+        "One nominal request: each execution takes its mean time, each loop its mean number of turns and each map its "
+        "mean width, both rounded, each branch its cases as often as their probabilities say.");
     for (auto [index, agent] : enumerate(report.problem->agents)) {
       const Evaluation::OfAgent &of = report.result.evaluation.agents[index];
       if (report.problem->agents.size() > 1)
@@ -320,8 +322,9 @@ private:
   void writeSensitivity() {
     if (report.sensitivity.empty())
       return;
-    begin("sensitivity", "Sensitivity",
-          "At which value of one figure, all others as they are, another plan would be better or this one would break.");
+    begin(
+        "sensitivity", "Sensitivity",
+        "At which value of one figure, all others as they are, another plan would be better or this one would break.");
     head({"figure", "#given", "below", "above"});
     for (const SensitivityRow &row : sensitivityRows(report)) {
       out << "<tr>";

@@ -50,9 +50,8 @@ static SensitivityRow rowOf(const PlanReport &report, const Sensitivity &of) {
   case Kind::EndToEnd:
     return {"end-to-end bound of @" + problem.agents[of.index].name, duration(of.given),
             of.below ? "below " + duration(*of.below) + ": this plan breaks it" : "",
-            of.above || of.aboveIsKnown
-                ? aboveOf(report, of, of.above ? duration(*of.above) : "", "")
-                : "not settled in time"};
+            of.above || of.aboveIsKnown ? aboveOf(report, of, of.above ? duration(*of.above) : "", "")
+                                        : "not settled in time"};
   case Kind::Slowness:
     return {"times on " + html::poolName(report, of.index), "as figured", "",
             aboveOf(report, of, of.above ? number(*of.above) + " times as long" : "", " up to 10 times as long")};

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The planner's decisions in the form that fuse-record-decisions gives those of the compiler.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "llvm/Support/JSON.h"
 #include "Driver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
 #include <cmath>
 
 using namespace llvm;
@@ -48,10 +48,9 @@ static void writeDecision(json::OStream &out, const PlanReport &report, int inde
           least = std::min(least, other.objective - own);
         impossible += !other.possible;
         out.object([&] {
-          out.attribute("chosen",
-                        other.possible ? json::Value(piece.menu[other.placements[index].choice].label)
-                        : other.pool   ? json::Value("@" + problem.pools[*other.pool].name)
-                                       : json::Value(nullptr));
+          out.attribute("chosen", other.possible ? json::Value(piece.menu[other.placements[index].choice].label)
+                                  : other.pool   ? json::Value("@" + problem.pools[*other.pool].name)
+                                                 : json::Value(nullptr));
           out.attribute("cost", other.possible ? json::Value(other.objective) : json::Value(nullptr));
           out.attribute("reason", other.reason);
         });

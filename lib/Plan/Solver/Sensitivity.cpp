@@ -41,18 +41,17 @@ public:
         all.back().kind = Sensitivity::Kind::EndToEnd, all.back().index = int(index);
         ++left;
       }
-    for (int pool = 0; pool < int(problem.pools.size()); ++pool)
-      left += isUsed(pool);
-    for (const Agent &agent : problem.agents)
-      left += agent.requestsPerSecond > 0;
-    for (Sensitivity &of : all)
-      of.kind == Sensitivity::Kind::Price ? askPrice(of) : askBound(of, dollars);
+    // The last to be answered are those that solve: they have the time that is left, half of it or more.
+    std::vector<Sensitivity> breaks;
     for (int pool = 0; pool < int(problem.pools.size()); ++pool)
       if (isUsed(pool))
-        all.push_back(slowness(pool));
+        breaks.push_back(slowness(pool));
     for (auto [index, agent] : enumerate(problem.agents))
       if (agent.requestsPerSecond > 0)
-        all.push_back(rate(int(index)));
+        breaks.push_back(rate(int(index)));
+    for (Sensitivity &of : all)
+      of.kind == Sensitivity::Kind::Price ? askPrice(of) : askBound(of, dollars);
+    append_range(all, breaks);
     return all;
   }
 
@@ -60,7 +59,7 @@ private:
   const PlacementProblem &problem;
   const SolveResult &result;
   SolveOptions options;
-  int left = 0; ///< questions
+  int left = 0; ///< questions that solve
   Clock::time_point begin = Clock::now();
 
   bool isUsed(int pool) const { return result.evaluation.devices[pool] > 0; }
@@ -148,9 +147,16 @@ private:
     }
   }
 
-  /// What this plan violates in another problem, in words; empty: nothing. Only percentiles that are promised are
-  /// computed, as they take nearly all of the time.
-  std::string violationIn(PlacementProblem changed) const {
+  /// What this plan violates in another problem.
+  struct Verdict {
+    std::string violation; ///< in words; empty: nothing
+    /// The largest of the promised times over its bound, less one; infinite where there is none, or something else is
+    /// violated.
+    double excess = unlimited;
+  };
+
+  /// Only percentiles that are promised are computed, as they take nearly all of the time.
+  Verdict judge(PlacementProblem changed) const {
     std::vector<ServiceLevel> levels;
     for (Agent &agent : changed.agents) {
       levels.push_back(agent.level);
@@ -164,12 +170,13 @@ private:
       const Choice &choice = piece.menu[choiceIndex];
       // A queue without end has no times to evaluate.
       if (replicas < smallestReplicas(choice, figures.loads[index]))
-        return formatv("the replicas of '{0}' do not sustain the load", piece.name);
+        return {formatv("the replicas of '{0}' do not sustain the load", piece.name)};
       stages.push_back(stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], changed.queueing));
     }
     Evaluation evaluation = evaluate(figures, result.placements);
     if (!evaluation.feasible())
-      return evaluation.violations.front();
+      return {evaluation.violations.front()};
+    Verdict verdict{"", -unlimited};
     for (auto [index, level] : enumerate(levels))
       for (auto [measure, nominal, bound, what] :
            {std::tuple(Measure::FirstOutput, evaluation.agents[index].firstOutputMs, level.firstOutputMs,
@@ -178,37 +185,45 @@ private:
         if (bound == unlimited)
           continue;
         bool exact = true;
-        double value = level.percentile ? latencyDistribution(figures, int(index), result.placements, stages, measure,
-                                                              exact)
-                                              .quantile(*level.percentile)
-                                        : nominal;
-        if (exceeds(value, bound))
-          return formatv("the {0} of agent '{1}' breaks its bound", what, changed.agents[index].name);
+        double value = level.percentile
+                           ? latencyDistribution(figures, int(index), result.placements, stages, measure, exact)
+                                 .quantile(*level.percentile)
+                           : nominal;
+        if (exceeds(value, bound) && verdict.violation.empty())
+          verdict.violation = formatv("the {0} of agent '{1}' breaks its bound", what, changed.agents[index].name);
+        verdict.excess = std::max(verdict.excess, value / bound - 1);
       }
-    return "";
+    return verdict;
   }
 
-  /// The least factor between 1 and 10 above which this plan breaks, to a part in 5000; times and loads only get worse
-  /// with it.
+  /// The least factor between 1 and 10 above which this plan breaks, to a part in a thousand; times and loads only get
+  /// worse with it.
   void findBreak(Sensitivity &of, function_ref<PlacementProblem(double)> changed) {
     of.belowIsKnown = false;
-    double until = share() + spent(), holds = 1, fails = 10;
-    std::string violation = violationIn(changed(fails));
-    if (violation.empty())
+    double until = options.timeLimitSeconds / 2, holds = 1, fails = 10;
+    Verdict holding = judge(changed(holds)), failing = judge(changed(fails));
+    if (failing.violation.empty())
       return;
-    while (fails > holds * (1 + 2e-4)) {
+    for (int round = 0; fails > holds * (1 + 1e-3); ++round) {
       of.aboveIsKnown = spent() < until;
       if (!of.aboveIsKnown)
         return;
       double middle = std::sqrt(holds * fails);
-      std::string there = violationIn(changed(middle));
-      if (there.empty())
-        holds = middle;
+      // Times grow nearly in proportion: where the line through both ends crosses zero, a little towards the farther
+      // end, so that the next such point is on its other side. Now and then the middle, whatever the curve.
+      if (round % 4 != 3 && std::isfinite(holding.excess) && std::isfinite(failing.excess)) {
+        double root = holds - holding.excess * (fails - holds) / (failing.excess - holding.excess);
+        root *= root - holds > fails - root ? 1 - 3e-4 : 1 + 3e-4;
+        middle = std::clamp(root, holds * (1 + 2e-4), fails * (1 - 2e-4));
+      }
+      Verdict there = judge(changed(middle));
+      if (there.violation.empty())
+        holds = middle, holding = std::move(there);
       else
-        fails = middle, violation = std::move(there);
+        fails = middle, failing = std::move(there);
     }
     of.above = holds * of.given;
-    of.breaks = std::move(violation);
+    of.breaks = std::move(failing.violation);
   }
 
   Sensitivity slowness(int pool) {
