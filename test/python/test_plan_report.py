@@ -244,30 +244,31 @@ def test_prices_change_the_plan_where_it_says(tmp_path: pathlib.Path) -> None:
     plan, fleet = tmp_path / "plan.json", tmp_path / "fleet.mlir"
     agent = AGENTS / "rag_chat.mlir"
 
-    def choices(price: float | None) -> dict[str, tuple[typing.Any, ...]]:
-        text = FLEET.read_text()
-        if price is not None:
-            pool = "fleet.pool @cheap of @gaudi3 count 64 per_node 8"
-            assert pool in text
-            text = text.replace(pool, f"{pool} price #fleet.rental<dollars_per_hour = {price}>")
+    def choices(pool: str = "", price: float = 0) -> dict[str, tuple[typing.Any, ...]]:
+        text, count = re.subn(
+            rf"(fleet.pool @{pool} of @\w+ count \d+ per_node \d+).*",
+            rf"\1 price #fleet.rental<dollars_per_hour = {price}>",
+            FLEET.read_text(),
+        )
+        assert count == bool(pool)
         fleet.write_text(text)
-        flags = ["--why=false", f"--json={plan}", *(["--sensitivity"] if price is None else [])]
-        run(agent, *flags, fleet=fleet)
+        run(agent, "--why=false", f"--json={plan}", *([] if pool else ["--sensitivity"]), fleet=fleet)
         keys = ("pool", "precision", "tensor", "expert", "data", "batch")
         return {piece["name"]: tuple(piece[key] for key in keys) for piece in plan_json(plan)["pieces"]}
 
-    before = choices(None)
-    entry = next(
-        entry for entry in plan_json(plan)["sensitivity"] if entry["figure"] == "price" and entry["of"] == "cheap"
-    )
-    assert entry["above"] > entry["given"] > entry["below"]
-    for value, outwards, moves in [
-        (entry["above"], 1, entry["moves_above"]),
-        (entry["below"], -1, entry["moves_below"]),
-    ]:
+    before = choices()
+    # A busy machine may leave some questions open.
+    values = [
+        (entry["of"], entry[side], outwards, entry[f"moves_{side}"])
+        for entry in plan_json(plan)["sensitivity"]
+        for side, outwards in (("above", 1), ("below", -1))
+        if entry["figure"] == "price" and entry[side]
+    ]
+    assert values
+    for pool, value, outwards, moves in values[:3]:
         assert moves
-        assert choices(value * (1 - outwards * 0.003)) == before
-        after = choices(value * (1 + outwards * 0.003))
+        assert choices(pool, value * (1 - outwards * 0.003)) == before
+        after = choices(pool, value * (1 + outwards * 0.003))
         assert {name for name in before if before[name] != after[name]} >= set(moves)
 
 
@@ -293,7 +294,7 @@ def test_decisions_have_the_form_of_the_compiler(tmp_path: pathlib.Path) -> None
         assert shared <= set(decision)
         assert decision["location"] == piece["tasks"][0]["location"]
         assert decision["chosen"].split()[0] == f"@{piece['pool']}"
-        assert decision["forced"] == piece["name"].startswith("find")
+        assert decision["forced"] == (piece["name"] == "find.search")
         assert [other["cost"] for other in decision["alternatives"]] == pytest.approx(
             [entry["objective"] for entry in result["why_not"] if entry["piece"] == piece["name"]]
         )
