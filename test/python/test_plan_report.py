@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import typing
 
 import jsonschema
@@ -298,6 +299,19 @@ def test_decisions_have_the_form_of_the_compiler(tmp_path: pathlib.Path) -> None
         assert [other["cost"] for other in decision["alternatives"]] == pytest.approx(
             [entry["objective"] for entry in result["why_not"] if entry["piece"] == piece["name"]]
         )
+
+
+def test_agent_of_the_page(tmp_path: pathlib.Path) -> None:
+    """The Python of docs/plan.md makes the agent of the example, from which the page's figures are."""
+    block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "plan.md").read_text(), re.S)
+    assert block
+    (tmp_path / "chat.py").write_text(block.group(1))
+    done = subprocess.run([sys.executable, tmp_path / "chat.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (
+        re.sub(r" loc\(.*?\)", "", done.stdout).strip()
+        == re.sub(r" loc\(.*?\)", "", (AGENTS / "rag_chat.mlir").read_text()).strip()
+    )
 
 
 def test_outputs_are_checked_first(tmp_path: pathlib.Path) -> None:
