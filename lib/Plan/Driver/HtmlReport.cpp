@@ -125,7 +125,8 @@ private:
     end();
     if (!report.front.empty()) {
       begin("pareto", "Cost and latency",
-            "Plans none of which is better in both. A plan is the cheapest for all latencies up to the next.");
+            "Plans none of which is better in both. Each is the cheapest for all bounds from its latency up to the "
+            "next.");
       writeFront(out, report, Batch::of(report.result.evaluation.dollarsPerRequest));
       end();
     }

@@ -29,19 +29,6 @@ llvm::StringRef style() {
     --pool4: #9085e9; --pool5: #ea6f6f; --pool6: #dd6f9c; --pool7: #e26f40; --outside: #98978f;
   }
 }
-@media print {
-  :root {
-    color-scheme: light;
-    --page: #fff; --surface: #fff; --ink: #000; --muted: #444; --grid: #ddd; --line: #777; --bar: #e5e5e5;
-    --good: #00691c; --bad: #c32424; --part: #00000008;
-    --pool0: #2a78d6; --pool1: #1a9c6c; --pool2: #c98500; --pool3: #006300;
-    --pool4: #4a3aa7; --pool5: #d9423f; --pool6: #d0588a; --pool7: #d95926; --outside: #85847e;
-  }
-  section { break-inside: auto; border: none !important; padding: 0 !important; }
-  svg, tr, .tile { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
-  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-}
 * { box-sizing: border-box; }
 body {
   margin: 0 auto; padding: 28px 20px 60px; max-width: 1120px; background: var(--page); color: var(--ink);
@@ -67,7 +54,7 @@ section {
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th { text-align: left; color: var(--muted); font-weight: 500; border-bottom: 1px solid var(--grid); }
 th, td { padding: 5px 14px 5px 0; vertical-align: top; }
-td { border-bottom: 1px solid var(--grid); overflow-wrap: anywhere; }
+td { border-bottom: 1px solid var(--grid); overflow-wrap: break-word; }
 tr:last-child td { border-bottom: none; }
 .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 th.n { text-align: right; }
@@ -116,6 +103,24 @@ svg .strong { font-weight: 600; fill: var(--ink); }
 .note { color: var(--muted); font-size: 12.5px; }
 ul { margin: 0; padding-left: 20px; } li { margin-bottom: 3px; overflow-wrap: anywhere; }
 details { margin-top: 10px; } summary { cursor: pointer; color: var(--muted); margin-bottom: 8px; }
+@media print {
+  :root {
+    color-scheme: light;
+    --page: #fff; --surface: #fff; --ink: #000; --muted: #444; --grid: #ddd; --line: #777; --bar: #e5e5e5;
+    --good: #00691c; --bad: #c32424; --part: #00000008;
+    --pool0: #2a78d6; --pool1: #1a9c6c; --pool2: #c98500; --pool3: #006300;
+    --pool4: #4a3aa7; --pool5: #d9423f; --pool6: #d0588a; --pool7: #d95926; --outside: #85847e;
+  }
+  body { padding: 0; font-size: 12px; }
+  table { font-size: 10.5px; }
+  th, td { padding-right: 8px; }
+  .long { min-width: 150px; }
+  nav { display: none; }
+  section { border: none; padding: 0; overflow: visible; }
+  svg, tr, .tile { break-inside: avoid; }
+  h2, h3 { break-after: avoid; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+}
 )css";
 }
 
