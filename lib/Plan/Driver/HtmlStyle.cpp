@@ -54,7 +54,8 @@ section {
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th { text-align: left; color: var(--muted); font-weight: 500; border-bottom: 1px solid var(--grid); }
 th, td { padding: 5px 14px 5px 0; vertical-align: top; }
-td { border-bottom: 1px solid var(--grid); overflow-wrap: break-word; }
+td { border-bottom: 1px solid var(--grid); overflow-wrap: anywhere; }
+td:first-child:not(.n) { min-width: 125px; }
 tr:last-child td { border-bottom: none; }
 .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 th.n { text-align: right; }
@@ -115,6 +116,7 @@ details { margin-top: 10px; } summary { cursor: pointer; color: var(--muted); ma
   table { font-size: 10.5px; }
   th, td { padding-right: 8px; }
   .long { min-width: 150px; }
+  td:first-child:not(.n) { min-width: 105px; }
   nav { display: none; }
   section { border: none; padding: 0; overflow: visible; }
   svg, tr, .tile { break-inside: avoid; }
