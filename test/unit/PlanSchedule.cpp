@@ -119,6 +119,19 @@ TEST(PlanSchedule, marksTheLongerOfTwoWays) {
   EXPECT_EQ(schedule.executions[3].servedMs, 40);
 }
 
+TEST(PlanSchedule, followsAStreamToItsEnd) {
+  // a → c streams, b → c does not: c begins after b, and ends its own time after a.
+  PlacementProblem problem = problemOf({100, 50, 5}, {Region::dag({1, 2, 3}, {{0, 2, {}, true}, {1, 2, {}}}),
+                                                      Region::leaf(0), Region::leaf(1), Region::leaf(2)});
+  problem.pieces[0].menu[0].firstOutputMs = 10;
+  Schedule schedule = scheduleOf(problem, oneOfEach(problem), 0);
+  ASSERT_EQ(schedule.executions.size(), 3u);
+  EXPECT_EQ(schedule.executions[2].servedMs, 50);
+  EXPECT_EQ(schedule.endMs, 105);
+  for (auto [index, critical] : {std::pair{0, true}, {1, false}, {2, true}})
+    EXPECT_EQ(schedule.executions[index].critical, critical) << index;
+}
+
 TEST(PlanSchedule, takesCasesAsOftenAsTheirProbabilities) {
   PlacementProblem problem = problemOf(
       {10, 100}, {Region::loop(1, {{8, 1.0}}), Region::branch({2, 3}, {0.75, 0.25}), Region::leaf(0), Region::leaf(1)});
