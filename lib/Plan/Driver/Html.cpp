@@ -165,6 +165,8 @@ std::vector<std::string> wrapped(StringRef text, double size, double width, size
     result.push_back(line.rtrim().str());
     text = text.drop_front(line.size()).ltrim();
   }
+  if (result.empty())
+    result.push_back("");
   return result;
 }
 

@@ -39,7 +39,8 @@ struct Batch {
 
 /// Width in pixels in DejaVu Sans, which is wider than what most systems have: what fits by this fits there.
 double textWidth(llvm::StringRef text, double size);
-/// Broken at spaces, and inside words that are too long; the last line ends in "…" if there is more.
+/// Broken at spaces, and inside words that are too long; the last line ends in "…" if there is more. At least one
+/// line, if an empty one.
 std::vector<std::string> wrapped(llvm::StringRef text, double size, double width, size_t lines);
 
 /// An image in the page. Coordinates are pixels from its upper left corner; classes are those of the page's style.

@@ -51,6 +51,12 @@ public:
         << "<p class=\"legend\"><span class=\"key transfer\"></span>transfer <span class=\"key waiting\"></span>in the "
            "queue <span class=\"key serving\"></span>in service <span class=\"key critical\"></span>critical "
            "path</p>\n";
+    std::vector<std::string> absent;
+    for (auto [index, region] : enumerate(graph.regions))
+      if (region.task >= 0 && !byRegion.count(int(index)))
+        absent.push_back(graph.tasks[region.task].name);
+    if (!absent.empty())
+      page << "<p class=\"note\">Not in this request, but in others: " << escaped(join(absent, ", ")) << ".</p>\n";
     if (schedule.notListed > 0)
       page << "<p class=\"note\">" << schedule.notListed << " executions after these are not drawn.</p>\n";
     writeTable(page);

@@ -80,11 +80,11 @@ private:
     out << "<p class=\"status\">";
     switch (report.result.status) {
     case SolveResult::Status::Optimal:
-      out << "<span class=\"good\">Optimal:</span> no plan of these menus has fewer " << escaped(made) << ".";
+      out << "<span class=\"good\">Optimal:</span> no plan of these menus is better in " << escaped(made) << ".";
       break;
     case SolveResult::Status::TimeLimit:
-      out << "<span class=\"bad\">Time limit:</span> the best plan that was found; another may have up to "
-          << percent(report.result.gap) << " fewer " << escaped(made) << ".";
+      out << "<span class=\"bad\">Time limit:</span> the best plan that was found; another may be better by up to "
+          << percent(report.result.gap) << " in " << escaped(made) << ".";
       break;
     case SolveResult::Status::Infeasible:
       out << "<span class=\"bad\">Infeasible:</span> nothing holds all that is asked.";

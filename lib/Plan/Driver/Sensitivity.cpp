@@ -47,11 +47,15 @@ static SensitivityRow rowOf(const PlanReport &report, const Sensitivity &of) {
                        : "not used";
     return row;
   }
-  case Kind::EndToEnd:
-    return {"end-to-end bound of @" + problem.agents[of.index].name, duration(of.given),
-            of.below ? "below " + duration(*of.below) + ": this plan breaks it" : "",
-            of.above || of.aboveIsKnown ? aboveOf(report, of, of.above ? duration(*of.above) : "", "")
-                                        : "not settled in time"};
+  case Kind::EndToEnd: {
+    SensitivityRow row{"end-to-end bound of @" + problem.agents[of.index].name, duration(of.given)};
+    if (of.below)
+      row.below = "below " + duration(*of.below) + ": this plan breaks it";
+    // Whether a looser bound saves something is asked of dollars alone.
+    if (problem.objective == Objective::DollarsPerHour || problem.objective == Objective::DollarsPerRequest)
+      row.above = aboveOf(report, of, of.above ? duration(*of.above) : "", "");
+    return row;
+  }
   case Kind::Slowness:
     return {"times on " + html::poolName(report, of.index), "as figured", "",
             aboveOf(report, of, of.above ? number(*of.above) + " times as long" : "", " up to 10 times as long")};
