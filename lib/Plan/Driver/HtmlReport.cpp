@@ -341,8 +341,9 @@ private:
 
   void writeConflicts() {
     begin("conflicts", "What conflicts",
-          "No more than is needed: without any one of these there is a plan. What would do is the value that makes one "
-          "possible, all else as it is.");
+          "A smallest set that no plan holds together: any one of these taken away, the others can be held. What would "
+          "do "
+          "is the value that makes a plan possible, all else as it is.");
     head({"asked", "#given", "#would do"});
     for (const Conflict &conflict : report.conflicts) {
       out << "<tr>";
