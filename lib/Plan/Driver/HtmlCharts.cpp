@@ -254,15 +254,15 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
     page << "</td></tr>\n";
   }
   page << "</tbody></table>\n<h3>Pieces</h3>\n<table class=\"bars\"><thead><tr><th>task</th><th>pool</th><th "
-       << "class=\"n\">busy</th><th></th>" << (report.simulation ? "<th class=\"n\">slots in use</th>" : "")
+       << "class=\"n\">busy</th><th></th>" << (report.checks.simulation ? "<th class=\"n\">slots in use</th>" : "")
        << "</tr></thead><tbody>\n";
   for (auto [index, row] : enumerate(rows)) {
     int pool = problem.pieces[index].menu[report.result.placements[index].choice].pool;
     if (row.outside && row.utilization == 0)
       continue;
     std::optional<double> simulated;
-    if (report.simulation)
-      simulated = report.simulation->pieces[index].utilization;
+    if (report.checks.simulation)
+      simulated = report.checks.simulation->pieces[index].utilization;
     page << "<tr><td>" << escaped(row.name) << "</td><td><span class=\"dot " << poolClass(report, pool) << "\"></span>"
          << escaped(poolName(report, pool)) << "</td><td class=\"n\">" << percent(row.utilization) << "</td><td>";
     writeBar(page, poolClass(report, pool), row.utilization, simulated);
@@ -272,7 +272,7 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
     page << "</tr>\n";
   }
   page << "</tbody></table>\n";
-  if (report.simulation)
+  if (report.checks.simulation)
     page << "<p class=\"legend\"><span class=\"key mark\"></span>slots in use, as simulated; busy is the share of what "
             "the "
             "replicas sustain</p>\n";

@@ -157,20 +157,20 @@ private:
     tile(Twine(devices), devices == 1 ? "device" : "devices");
     out << "</div>\n";
     std::vector<StringRef> columns{"agent", "promise", "#planned", "#allowed", ""};
-    if (report.simulation)
+    if (report.checks.simulation)
       columns.push_back("#simulated");
     out << "<div class=\"bars\">";
     head(columns);
     for (auto [index, agent] : enumerate(report.problem->agents)) {
       const Evaluation::OfAgent &of = evaluation.agents[index];
       std::string which = agent.level.percentile ? "p" + number(100 * *agent.level.percentile) : "nominal";
-      const SimulationReport::OfAgent *simulated = report.simulation ? &report.simulation->agents[index] : nullptr;
+      const SimulationReport::OfAgent *simulated = report.checks.simulation ? &report.checks.simulation->agents[index] : nullptr;
       bool atLevel = simulated && agent.level.percentile;
       std::string name = "@" + agent.name;
       if (agent.requestsPerSecond > 0)
         name += ", " + number(agent.requestsPerSecond) + " requests/s";
       promise(name, which + ", end to end", of.endToEndMs, agent.level.endToEndMs,
-              atLevel ? std::optional(simulated->atLevel) : std::nullopt);
+              atLevel ? std::optional(simulated->endToEndMs.atLevel) : std::nullopt);
       promise("", "mean, end to end", of.meanMs, unlimited,
               simulated ? std::optional(simulated->endToEndMs.mean) : std::nullopt);
       bool is95 = atLevel && *agent.level.percentile == 0.95;
@@ -194,7 +194,7 @@ private:
     if (std::isfinite(allowed))
       bar(planned / allowed);
     out << "</td>";
-    if (report.simulation)
+    if (report.checks.simulation)
       figure(simulated ? duration(*simulated) : "");
     out << "</tr>\n";
   }
@@ -367,11 +367,11 @@ private:
 
   void writeNotes() {
     begin("notes", "Notes");
-    if (report.simulation)
-      out << "<p>Simulated for " << duration(report.simulation->simulatedSeconds * 1000) << " of arrivals.</p>\n";
+    if (report.checks.simulation)
+      out << "<p>Simulated for " << duration(report.checks.simulation->simulatedSeconds * 1000) << " of arrivals.</p>\n";
     list("Rests on figures that are unsure", report.built->unsure);
     list("Not on offer", report.built->notes);
-    if (!report.simulation && report.built->unsure.empty() && report.built->notes.empty())
+    if (!report.checks.simulation && report.built->unsure.empty() && report.built->notes.empty())
       out << "<p>None.</p>\n";
     end();
   }
