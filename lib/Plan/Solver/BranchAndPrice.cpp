@@ -19,11 +19,8 @@ namespace intarsia::plan {
 constexpr double objectiveInProgram = 1000;
 /// What makes the linear program possible costs so many times the best plan.
 constexpr double artificialCost = 100 * objectiveInProgram;
-constexpr double integral = 1e-6;
 /// Weight of the best prices so far in those that columns are sought at.
 constexpr double smoothing = 0.5;
-/// Pricings at a node of a dive, which needs no bound.
-constexpr int roundsOfDive = 2;
 constexpr int nodesBetweenDives = 20;
 /// Where so many nodes have no plan there may be none, which others prove sooner.
 constexpr int nodesWithoutPlan = 200;
@@ -297,12 +294,13 @@ bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) const
   };
   // Whole nodes first: they are what the linear program knows least of.
   int taken = -1;
-  double worst = integral;
+  double worst = 0;
   for (auto [index, row] : enumerate(shared))
     if (row.countColumn >= 0) {
       double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
-      if (away * row.nodeCost > worst * (taken < 0 ? 0 : shared[taken].nodeCost) && away > integral)
-        worst = away, taken = int(index);
+      double weight = away * (row.nodeCost + 1e-6);
+      if (away > integral && weight > worst)
+        worst = weight, taken = int(index);
     }
   if (taken >= 0) {
     double count = master->solution(shared[taken].countColumn);
@@ -347,207 +345,8 @@ bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) const
 }
 
 //===----------------------------------------------------------------------------------------------------------===//
-// Plans
+// The tree
 //===----------------------------------------------------------------------------------------------------------===//
-
-void BranchAndPrice::improve(std::vector<int> assignment, double seconds) {
-  LocalSearch local(program, std::vector<double>(program.problem.agents.size(), 1.0));
-  local.run(assignment, std::min(deadline, Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6))));
-  double before = owner.bestObjective();
-  if (local.violation() == 0 && owner.offer(assignment) && owner.bestObjective() < before)
-    addBest();
-}
-
-std::vector<int> BranchAndPrice::assignmentOfSolution(bool &isPlan) const {
-  std::vector<int> assignment(program.options.size(), 0);
-  isPlan = true;
-  for (size_t component = 0; component < components.size(); ++component) {
-    const Column *taken = nullptr;
-    for (int column : columnsOf[component])
-      if (!taken || master->solution(columns[column].index) > master->solution(taken->index))
-        taken = &columns[column];
-    if (!taken || master->solution(taken->index) < 1 - integral)
-      isPlan = false;
-    if (taken)
-      for (auto [piece, option] : zip(components[component].pieces(), taken->options))
-        assignment[piece] = option;
-  }
-  for (int column : artificial)
-    isPlan &= master->solution(column) < integral;
-  return assignment;
-}
-
-bool BranchAndPrice::isOpen(const Node &node) const {
-  if (node.bound >= cutoff() || secondsLeft() <= 0)
-    return false;
-  return llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; });
-}
-
-void BranchAndPrice::dive(Node node) {
-  std::vector<uint8_t> isFixed(components.size());
-  while (isOpen(node)) {
-    // Whole nodes, the surest first.
-    int taken = -1;
-    double nearest = 1;
-    for (auto [index, row] : enumerate(shared)) {
-      auto &[least, most] = node.counts[index];
-      if (row.countColumn < 0 || least == most)
-        continue;
-      double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
-      if (away < integral)
-        least = most = std::round(count);
-      else if (away < nearest)
-        nearest = away, taken = int(index);
-    }
-    if (taken >= 0) {
-      double count = master->solution(shared[taken].countColumn), nearer = std::round(count);
-      bool found = false;
-      for (double value : {nearer, nearer > count ? nearer - 1 : nearer + 1}) {
-        Node child = node;
-        if (value < node.counts[taken].first || value > node.counts[taken].second)
-          continue;
-        child.counts[taken] = {value, value};
-        solveNode(child, roundsOfDive);
-        found = isOpen(child);
-        if (found) {
-          node = std::move(child);
-          break;
-        }
-      }
-      if (!found)
-        return;
-      continue;
-    }
-    // Then components, several where there are many.
-    std::vector<std::pair<double, const Column *>> candidates;
-    for (size_t component = 0; component < components.size(); ++component) {
-      if (isFixed[component])
-        continue;
-      const Column *largest = nullptr;
-      for (int column : columnsOf[component])
-        if (!largest || master->solution(columns[column].index) > master->solution(largest->index))
-          largest = &columns[column];
-      candidates.push_back({master->solution(largest->index), largest});
-    }
-    if (candidates.empty())
-      break;
-    llvm::stable_sort(candidates, [](auto &a, auto &b) { return a.first > b.first; });
-    size_t few = std::max<size_t>(1, candidates.size() / 10);
-    for (auto [index, candidate] : enumerate(candidates)) {
-      auto [value, column] = candidate;
-      if (index >= few && value < 1 - integral)
-        break;
-      isFixed[column->component] = 1;
-      for (auto [piece, option] : zip(components[column->component].pieces(), column->options)) {
-        Decision decision{piece, std::vector<uint8_t>(program.options[piece].size())};
-        decision.allowed[option] = 1;
-        node.decisions.push_back(std::move(decision));
-      }
-    }
-    solveNode(node, roundsOfDive);
-  }
-  if (isOpen(node)) {
-    bool isPlan;
-    improve(assignmentOfSolution(isPlan), 0.05);
-  }
-}
-
-void BranchAndPrice::combine(const Node &node, double seconds) {
-  // What is far from its component's best at the present prices is in no better plan.
-  double room = cutoff() - node.bound;
-  std::vector<double> least(components.size(), unlimited);
-  for (auto &column : columns)
-    least[column.component] = std::min(least[column.component], priceOf(column, node.prices));
-  ArrayRef<int> best = owner.best();
-  MixedIntegerProgram milp;
-  std::vector<MixedIntegerProgram::LinearRow> rows;
-  for (size_t component = 0; component < components.size(); ++component)
-    rows.push_back({"", {}, 1, 1});
-  for (auto &row : shared)
-    rows.push_back({"", {}, -unlimited, row.limit});
-  std::vector<double> start;
-  std::vector<int> counts(shared.size(), -1);
-  for (auto [index, row] : enumerate(shared))
-    if (row.nodeSize > 0) {
-      counts[index] = milp.addColumn("", row.nodeCost, 0, row.most, true);
-      rows[components.size() + index].entries.push_back({counts[index], -row.nodeSize});
-      for (auto [used, amount] : row.nodeUses)
-        rows[components.size() + used].entries.push_back({counts[index], amount});
-      start.push_back(0);
-    }
-  std::vector<std::pair<int, const Column *>> taken;
-  for (auto &column : columns) {
-    if (priceOf(column, node.prices) - least[column.component] > room)
-      continue;
-    int index = milp.addColumn("", column.cost, 0, 1, true);
-    taken.push_back({index, &column});
-    rows[column.component].entries.push_back({index, 1});
-    for (auto [row, amount] : enumerate(column.uses))
-      if (amount != 0)
-        rows[components.size() + row].entries.push_back({index, amount});
-    bool ofBest = !best.empty();
-    for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
-      ofBest = ofBest && best[piece] == option;
-    start.push_back(ofBest);
-    if (ofBest)
-      for (auto [row, amount] : enumerate(column.uses))
-        if (counts[row] >= 0)
-          start[counts[row]] += amount;
-  }
-  for (auto [index, row] : enumerate(shared))
-    if (counts[index] >= 0)
-      start[counts[index]] = std::ceil(start[counts[index]] / row.nodeSize - 1e-9);
-  for (auto &row : rows)
-    milp.rows.push_back(std::move(row));
-  combinedColumns = columns.size();
-  MixedIntegerResult result =
-      solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
-  if (!result.found)
-    return;
-  std::vector<int> assignment(program.options.size(), -1);
-  for (auto [index, column] : taken)
-    if (result.values[index] > 0.5)
-      for (auto [piece, option] : zip(components[column->component].pieces(), column->options))
-        assignment[piece] = option;
-  if (!is_contained(assignment, -1)) {
-    owner.offer(assignment);
-    improve(std::move(assignment), 0.1);
-  }
-}
-
-void BranchAndPrice::eliminate(const Node &root) {
-  setPrices(root.prices, program.active);
-  std::vector<double> bounds;
-  double bound = countsAt(root, root.prices);
-  for (auto [index, component] : enumerate(components)) {
-    double least = unlimited;
-    for (int column : columnsOf[index])
-      if (isAllowed(columns[column], program.active))
-        least = std::min(least, priceOf(columns[column], root.prices));
-    bounds.push_back(component.minimize(least).bound);
-    bound += bounds.back();
-  }
-  double room = owner.bestObjective() * scale - bound;
-  room += 1e-9 * std::abs(room) + 1e-9;
-  for (auto [index, component] : enumerate(components)) {
-    double most = bounds[index] + room;
-    std::vector<std::vector<uint8_t>> alive;
-    for (int piece : component.pieces())
-      alive.emplace_back(program.options[piece].size());
-    for (int column : columnsOf[index])
-      if (priceOf(columns[column], root.prices) < most)
-        for (auto [position, option] : enumerate(columns[column].options))
-          alive[position][option] = 1;
-    for (auto [position, piece] : enumerate(component.pieces()))
-      for (size_t option = 0; option < alive[position].size(); ++option) {
-        if (secondsLeft() <= 0)
-          return;
-        if (program.active[piece][option] && !alive[position][option] &&
-            !component.exists(int(position), int(option), most, alive))
-          program.active[piece][option] = 0;
-      }
-  }
-}
 
 double BranchAndPrice::run() {
   Clock::time_point begin = Clock::now();

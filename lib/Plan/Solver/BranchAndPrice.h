@@ -41,6 +41,8 @@ public:
   double rootBound = -unlimited, rootSeconds = 0;
 
 private:
+  static constexpr double integral = 1e-6; ///< numbers this near to an integer are one
+
   struct Column {
     int component;
     std::vector<int> options; ///< by position in its component

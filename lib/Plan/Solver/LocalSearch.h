@@ -15,6 +15,9 @@
 namespace intarsia::plan {
 
 using Clock = std::chrono::steady_clock;
+inline double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 class LocalSearch {
 public:
