@@ -32,7 +32,7 @@ struct PlannerOptions {
   bool tightens = false;         ///< plan again while the simulation breaks a promise
   /// Draw the cost model's errors; above 0: plan until the service levels hold with this probability.
   std::optional<double> confidence;
-  bool explains = true; ///< why not the next best
+  bool explains = true;         ///< why not the next best
   bool asksSensitivity = false; ///< which price, promise or figure would change the plan
   double timeLimitSeconds = 60;
   std::string exportLp;

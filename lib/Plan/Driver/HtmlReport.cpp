@@ -164,7 +164,8 @@ private:
     for (auto [index, agent] : enumerate(report.problem->agents)) {
       const Evaluation::OfAgent &of = evaluation.agents[index];
       std::string which = agent.level.percentile ? "p" + number(100 * *agent.level.percentile) : "nominal";
-      const SimulationReport::OfAgent *simulated = report.checks.simulation ? &report.checks.simulation->agents[index] : nullptr;
+      const SimulationReport::OfAgent *simulated =
+          report.checks.simulation ? &report.checks.simulation->agents[index] : nullptr;
       bool atLevel = simulated && agent.level.percentile;
       std::string name = "@" + agent.name;
       if (agent.requestsPerSecond > 0)
@@ -368,7 +369,8 @@ private:
   void writeNotes() {
     begin("notes", "Notes");
     if (report.checks.simulation)
-      out << "<p>Simulated for " << duration(report.checks.simulation->simulatedSeconds * 1000) << " of arrivals.</p>\n";
+      out << "<p>Simulated for " << duration(report.checks.simulation->simulatedSeconds * 1000)
+          << " of arrivals.</p>\n";
     list("Rests on figures that are unsure", report.built->unsure);
     list("Not on offer", report.built->notes);
     if (!report.checks.simulation && report.built->unsure.empty() && report.built->notes.empty())
