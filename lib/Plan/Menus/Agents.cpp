@@ -1,0 +1,205 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// What flows between pieces, over which links, and in which order an agent runs them.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "ProblemBuilder.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// Requests reach tools over networks that are not in the fleet; what that takes is part of the tool's own latency.
+constexpr double outsideGBps = 1e6;
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Links and edges
+//===----------------------------------------------------------------------------------------------------------===//
+
+void ProblemBuilder::addLinks() {
+  std::map<std::string, int> wires;
+  for (const FleetLink &from : fleet.links) {
+    auto add = [&](std::vector<std::pair<int, int>> pairs, const std::string &suffix) {
+      Link link;
+      link.name = fleet.pools[from.from].name + " to " + fleet.pools[from.to].name + suffix;
+      link.pairs = std::move(pairs);
+      link.gigabytesPerSecond = from.gigabytesPerSecond;
+      link.microseconds = from.microseconds;
+      link.dollarsPerGigabyte = from.dollarsPerGigabyte;
+      result.problem.links.push_back(std::move(link));
+    };
+    std::vector<std::pair<int, int>> pairs{{from.from, from.to}};
+    if (!from.oneWay && from.from != from.to)
+      pairs.push_back({from.to, from.from});
+    if (from.shared.empty()) {
+      for (auto [position, pair] : llvm::enumerate(pairs))
+        add({pair}, position ? " (back)" : "");
+      continue;
+    }
+    auto [wire, inserted] = wires.try_emplace(from.shared, result.problem.links.size());
+    if (inserted) {
+      add(pairs, "");
+      result.problem.links.back().name = from.shared;
+    } else {
+      Link &known = result.problem.links[wire->second];
+      known.pairs.insert(known.pairs.end(), pairs.begin(), pairs.end());
+      known.microseconds = std::max(known.microseconds, from.microseconds);
+      known.gigabytesPerSecond = std::min(known.gigabytesPerSecond, from.gigabytesPerSecond);
+    }
+  }
+  int pools = int(result.problem.pools.size());
+  if (size_t(pools) == result.fleetPools)
+    return;
+  Link link;
+  link.name = "outside";
+  link.gigabytesPerSecond = outsideGBps;
+  for (int a = 0; a < pools; ++a)
+    for (int b = 0; b < pools; ++b)
+      if (a != b && std::max(a, b) >= int(result.fleetPools))
+        link.pairs.push_back({a, b});
+  result.problem.links.push_back(std::move(link));
+}
+
+double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
+  if (edge.bytes)
+    return *edge.bytes;
+  double amount = edge.amount.amount.mean();
+  const wf::Task &reader = graph.tasks[edge.to];
+  int model = reader.model >= 0 ? reader.model : graph.tasks[edge.from].model;
+  if (model >= 0 && !graph.models[model].shape.empty()) {
+    // Menus have been made, so the shape is known. Caches are in 16 bits, as they assume; features are vectors of the
+    // reader's width.
+    const ModelShape &shape = *llvm::cantFail(findShape(graph.models[model].shape));
+    if (edge.flow == wf::Flow::Cache)
+      return shape.cachedNumbers(amount) * bytesOf16 + shape.stateBytes();
+    return amount * shape.hidden * bytesOf16;
+  }
+  notes.insert("what flows from '" + graph.tasks[edge.from].name + "' to '" + reader.name +
+               "' has no size in bytes and is taken as none");
+  return 0;
+}
+
+void ProblemBuilder::forbidOtherPrecisions(Edge &flow) {
+  for (auto [from, wrote] : llvm::enumerate(result.meanings[flow.from]))
+    for (auto [to, reads] : llvm::enumerate(result.meanings[flow.to]))
+      if (wrote.precision != reads.precision) {
+        EdgeException exception;
+        exception.fromChoice = int(from);
+        exception.toChoice = int(to);
+        exception.forbidden = true;
+        flow.exceptions.push_back(exception);
+      }
+}
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Agents
+//===----------------------------------------------------------------------------------------------------------===//
+
+int ProblemBuilder::nothing() {
+  if (nothingPiece < 0) {
+    Piece piece;
+    piece.name = "nothing";
+    Menu menu;
+    Choice choice;
+    choice.pool = outside();
+    choice.milliseconds = 1e-6;
+    ChoiceMeaning meaning;
+    meaning.outside = true;
+    menu.add(choice, meaning, "outside");
+    piece.menu = menu.choices;
+    nothingPiece = int(result.problem.pieces.size());
+    result.problem.pieces.push_back(piece);
+    result.meanings.push_back(menu.meanings);
+  }
+  return nothingPiece;
+}
+
+void ProblemBuilder::addAgent(size_t index) {
+  const wf::Graph &graph = graphs[index];
+  Agent agent;
+  agent.name = graph.name;
+  agent.requestsPerSecond = graph.sla.requestsPerSecond;
+  agent.level = {graph.sla.latencyMs, graph.sla.ttftMs, graph.sla.tbtMs, graph.sla.percentile};
+  agent.root = graph.root;
+  std::vector<int> edgeOf(graph.edges.size(), -1);
+  for (auto [position, edge] : llvm::enumerate(graph.edges)) {
+    if (edge.from < 0 || edge.to < 0)
+      continue;
+    const wf::Task &from = graph.tasks[edge.from], &to = graph.tasks[edge.to];
+    Edge flow;
+    flow.name = formatv("{0} from '{1}' to '{2}'", wf::nameOf(edge.flow), from.name, to.name);
+    flow.from = result.pieceOfTask[index][edge.from];
+    flow.to = result.pieceOfTask[index][edge.to];
+    // The values of all executions of a map or loop before it flow to one execution of what is behind.
+    double several = edge.loop < 0 ? std::max(1.0, from.executions / std::max(to.executions, 1e-12)) : 1;
+    flow.bytes = bytesOf(graph, edge) * several;
+    if (edge.flow == wf::Flow::Cache)
+      forbidOtherPrecisions(flow);
+    edgeOf[position] = int(result.problem.edges.size());
+    result.problem.edges.push_back(std::move(flow));
+  }
+  auto mapped = [&](const std::vector<int> &edges) {
+    std::vector<int> known;
+    for (int edge : edges)
+      if (edgeOf[edge] >= 0)
+        known.push_back(edgeOf[edge]);
+    return known;
+  };
+  agent.regions.resize(graph.regions.size());
+  for (auto [position, from] : llvm::enumerate(graph.regions)) {
+    Region region;
+    region.kind = Region::Kind(int(from.kind));
+    region.children = from.children;
+    region.entryEdges = mapped(from.entryEdges);
+    region.backEdges = mapped(from.backEdges);
+    region.probabilities = from.probabilities;
+    for (const wf::Region::Arc &arc : from.arcs)
+      region.arcs.push_back({arc.from, arc.to, mapped(arc.edges), arc.streaming});
+    for (auto [count, probability] : from.counts)
+      region.counts.push_back({int(std::min<int64_t>(count, 100000)), probability});
+    if (from.kind == wf::Region::Kind::Leaf) {
+      auto [group, member] = memberOf[{int(index), from.task}];
+      region.piece = groups[group].piece;
+      region.timeScale = groups[group].members[member].scale;
+      region.laterTurnScale = groups[group].members[member].laterScale;
+    }
+    agent.regions[position] = std::move(region);
+  }
+  for (size_t position = 0; position < graph.regions.size(); ++position) {
+    const wf::Region &from = graph.regions[position];
+    if (from.kind == wf::Region::Kind::Dag && from.children.empty()) {
+      agent.regions[position].children = {int(agent.regions.size())};
+      agent.regions.push_back(Region::leaf(nothing()));
+    }
+    if (from.kind == wf::Region::Kind::Map && from.concurrency)
+      inRounds(agent, int(position), *from.concurrency);
+  }
+  result.problem.agents.push_back(std::move(agent));
+}
+
+void ProblemBuilder::inRounds(Agent &agent, int map, int64_t most) {
+  std::map<int, double> rounds;
+  bool needed = false;
+  for (auto [count, probability] : agent.regions[map].counts) {
+    rounds[int((count + most - 1) / most)] += probability;
+    needed |= count > most;
+  }
+  if (!needed)
+    return;
+  Region inner = agent.regions[map];
+  inner.counts = {{int(most), 1.0}};
+  Region &outer = agent.regions[map];
+  outer.kind = Region::Kind::Loop;
+  outer.children = {int(agent.regions.size())};
+  outer.counts.assign(rounds.begin(), rounds.end());
+  agent.regions.push_back(std::move(inner));
+}
+
+} // namespace intarsia::plan

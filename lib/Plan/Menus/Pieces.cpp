@@ -1,0 +1,357 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Pieces of a placement problem: what each execution does, and the menu of ways to run it.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "ProblemBuilder.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+//===----------------------------------------------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------------------------------------------===//
+
+Error ProblemBuilder::addPiece(Group &group) {
+  const wf::Task &first = taskOf(group.members.front());
+  const wf::Graph &graph = graphs[group.members.front().graph];
+  Piece piece;
+  piece.name = first.name;
+  if (group.members.size() > 1) {
+    std::string subject = first.model >= 0 ? graph.models[first.model].name + "." + wf::nameOf(first.kind) : first.name;
+    piece.name = formatv("{0} ({1} tasks)", subject, group.members.size());
+  }
+  // Two groups of one model (pinned apart) would have one name.
+  while (llvm::any_of(result.problem.pieces, [&](const Piece &other) { return other.name == piece.name; }))
+    piece.name += "'";
+  piece.location = first.location;
+  Expected<Menu> menu = isOutside(first) ? outsideMenu(group) : deviceMenu(group);
+  if (!menu)
+    return createStringError((first.location.empty() ? "" : first.location + ": ") + "task '" + first.name +
+                             "': " + toString(menu.takeError()));
+  for (const std::string &refusal : menu->refusals)
+    notes.insert(refusal);
+  piece.menu = std::move(menu->choices);
+  if (!anyRate)
+    for (Choice &choice : piece.menu)
+      choice.dollarsPerExecution += choice.millisecondsAlone.value_or(choice.milliseconds) / 3.6e6 *
+                                    choice.devicesPerReplica * result.problem.pools[choice.pool].dollarsPerDeviceHour;
+  std::vector<std::pair<Amount, double>> amounts;
+  for (const Member &member : group.members) {
+    const wf::Task &task = taskOf(member);
+    const Amount &amount = isOutside(task)              ? *task.latencyMs
+                           : task.kind == Kind::Prefill ? task.prompt.newTokens
+                           : task.kind == Kind::Decode  ? task.output.amount
+                           : !task.inputs.empty()       ? task.inputs.front().amount
+                                                        : task.output.amount;
+    // Of an execution of mean size: members differ in scale, which stands in their regions.
+    if (amount.mean() > 0)
+      amounts.push_back({amount.scaled(1 / amount.mean()), std::max(member.executionsPerSecond, 1e-12)});
+  }
+  if (!amounts.empty() && first.kind != Kind::Search)
+    piece.shape = shapeOf(amounts);
+  if (first.tool >= 0 && graph.tools[first.tool].failureProbability > 0)
+    piece.shape = repeated(piece.shape, graph.tools[first.tool].failureProbability);
+  if (first.kind == Kind::Decode) {
+    piece.heldTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
+    piece.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
+  }
+  if (Error error = pin(piece, *menu, first))
+    return error;
+  group.piece = int(result.problem.pieces.size());
+  for (const Member &member : group.members)
+    result.pieceOfTask[member.graph][member.task] = group.piece;
+  result.problem.pieces.push_back(std::move(piece));
+  result.meanings.push_back(std::move(menu->meanings));
+  return Error::success();
+}
+
+Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
+  if (!task.place || isOutside(task))
+    return Error::success();
+  const wf::Place &place = *task.place;
+  auto pool = llvm::find_if(fleet.pools, [&](const FleetPool &candidate) { return candidate.name == place.pool; });
+  std::string where =
+      (task.location.empty() ? "" : task.location + ": ") + "task '" + task.name + "' is placed on @" + place.pool;
+  if (pool == fleet.pools.end() || (!place.system.empty() && place.system != fleet.name)) {
+    std::vector<std::string> names;
+    for (const FleetPool &candidate : fleet.pools)
+      names.push_back(candidate.name);
+    return createStringError(where + ", which fleet.system @" + fleet.name + " does not have" +
+                             nearestNames(place.pool, names));
+  }
+  piece.pinnedPool = int(pool - fleet.pools.begin());
+  if (place.pinsPoolOnly)
+    return Error::success();
+  std::vector<Choice> choices;
+  std::vector<ChoiceMeaning> meanings;
+  for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
+    if (choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor && meaning.pipeline == place.pipeline &&
+        meaning.expert == place.expert && meaning.data == place.data &&
+        (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
+        (place.precision.empty() || meaning.precision == place.precision)) {
+      choices.push_back(choice);
+      meanings.push_back(meaning);
+    }
+  if (choices.empty())
+    return createStringError(where + formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, batch {4}{5}, "
+                                             "which does not fit there or is not offered; give the pool alone and "
+                                             "the planner chooses the rest",
+                                             place.tensor, place.pipeline, place.expert, place.data, place.batch,
+                                             place.precision.empty() ? "" : ", " + place.precision)
+                                         .str());
+  piece.menu = std::move(choices);
+  menu.meanings = std::move(meanings);
+  return Error::success();
+}
+
+Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
+  const wf::Task &first = taskOf(group.members.front());
+  const wf::Graph &graph = graphs[group.members.front().graph];
+  // A failed call is made again: 1 / (1 - p) calls on average.
+  double calls = 1, dollars = 0;
+  std::optional<int64_t> concurrency;
+  std::string name = first.name;
+  if (first.tool >= 0) {
+    const wf::Tool &tool = graph.tools[first.tool];
+    calls = 1 / (1 - tool.failureProbability);
+    dollars = tool.dollarsPerCall * calls;
+    concurrency = tool.concurrency;
+    name = tool.name;
+  } else if (first.memory >= 0) {
+    concurrency = graph.memories[first.memory].concurrency;
+    name = graph.memories[first.memory].name + "." + wf::nameOf(first.kind);
+  }
+  double ms = first.background ? 0 : mean(group, [&](const Member &m) { return taskOf(m).latencyMs->mean(); }) * calls;
+  for (Member &member : group.members)
+    member.scale = ms > 0 ? taskOf(member).latencyMs->mean() * calls / ms : 1;
+  Menu menu;
+  Choice choice;
+  choice.milliseconds = std::max(ms, 1e-6);
+  choice.dollarsPerExecution = dollars;
+  ChoiceMeaning meaning;
+  meaning.outside = true;
+  if (concurrency && !first.background) {
+    choice.pool = addOutsidePool("outside:" + name, 1);
+    choice.devicesPerReplica = 1;
+    choice.slots = int(std::clamp<int64_t>(*concurrency, 1, 1000000));
+  } else {
+    choice.pool = outside();
+  }
+  menu.add(choice, meaning, result.problem.pools[choice.pool].name);
+  return menu;
+}
+
+Expected<Menu> ProblemBuilder::deviceMenu(Group &group) {
+  const wf::Task &first = taskOf(group.members.front());
+  if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
+    return languageModelMenu(group);
+  return otherMenu(group);
+}
+
+Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
+  const wf::Task &first = taskOf(group.members.front());
+  const wf::Model &model = graphs[group.members.front().graph].models[first.model];
+  DecoderWork work;
+  work.model = model.name;
+  work.precisions = model.precisions;
+  if (model.shape.empty())
+    return createStringError("model '" + model.name +
+                             "' has no shape, which the time of its layers and caches follows "
+                             "from; name one of the catalogue with 'shape'");
+  Expected<const ModelShape *> shape = findShape(model.shape);
+  if (!shape)
+    return createStringError("model '" + model.name + "': " + toString(shape.takeError()));
+  work.shape = *shape;
+  work.decodes = first.kind == Kind::Decode;
+  work.prunes = !first.place || first.place->pinsPoolOnly;
+  if (work.decodes) {
+    work.contextTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
+    work.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
+    for (const Member &member : group.members) {
+      if (taskOf(member).answers) {
+        work.promised = true;
+        work.tokenMsBound = std::min(work.tokenMsBound, graphs[member.graph].sla.tbtMs);
+      }
+      for (const wf::Edge &edge : graphs[member.graph].edges)
+        if (edge.from == member.task && edge.streaming && edge.every)
+          work.every = std::max(work.every.value_or(0), edge.every->amount.mean());
+    }
+  } else {
+    work.newTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.newTokens.mean(); });
+    work.cachedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.cachedTokens.mean(); });
+  }
+  Expected<Menu> menu = decoderMenu(work, fleet, options);
+  if (!menu)
+    return menu;
+  std::set<int> pools;
+  for (auto [choice, meaning] : llvm::zip(menu->choices, menu->meanings)) {
+    if (!pools.insert(choice.pool).second)
+      continue;
+    Expected<ServingCost> cost = decoderCost(work, fleet, options, choice, meaning);
+    if (!cost)
+      return cost.takeError();
+    if (!cost->carriedOver().empty())
+      unsure.insert(fleet.pools[choice.pool].device.name + ": " + cost->carriedOver());
+  }
+  return scaleMembers(group, work, std::move(*menu));
+}
+
+Expected<Menu> ProblemBuilder::scaleMembers(Group &group, const DecoderWork &work, Menu menu) {
+  if (work.decodes) {
+    for (Member &member : group.members)
+      member.scale = std::max(taskOf(member).output.amount.mean() - 1, 1.0) / std::max(work.writtenTokens - 1, 1.0);
+    return std::move(menu);
+  }
+  Expected<ServingCost> cost = decoderCost(work, fleet, options, menu.choices.front(), menu.meanings.front());
+  if (!cost)
+    return cost.takeError();
+  double whole = prefillMs(*cost, work.newTokens, work.cachedTokens);
+  auto scaleOf = [&](const wf::Prompt &prompt) {
+    return prefillMs(*cost, prompt.newTokens.mean(), prompt.cachedTokens.mean()) / whole;
+  };
+  for (Member &member : group.members) {
+    const wf::Task &task = taskOf(member);
+    member.scale = scaleOf(task.prompt);
+    if (task.promptByRun.size() < 2)
+      continue;
+    // Runs after the first, each as often as a loop of these runs gets there, have the mean that is left.
+    double firstScale = scaleOf(task.promptByRun.front()), sum = 0;
+    for (size_t run = 1; run < task.promptByRun.size(); ++run)
+      sum += scaleOf(task.promptByRun[run]);
+    double later = sum / (task.promptByRun.size() - 1);
+    if (const wf::Region *loop = loopAround(member)) {
+      double weighted = 0, weight = 0, reached = 1;
+      for (size_t run = 0; run < task.promptByRun.size(); ++run) {
+        if (run > 0)
+          weighted += reached * scaleOf(task.promptByRun[run]), weight += reached;
+        for (auto [count, probability] : loop->counts)
+          if (count == int64_t(run) + 1)
+            reached -= probability;
+      }
+      if (weight > 1e-9)
+        later = weighted / weight;
+    }
+    member.scale = firstScale;
+    member.laterScale = later / firstScale;
+  }
+  return std::move(menu);
+}
+
+const wf::Region *ProblemBuilder::loopAround(const Member &member) const {
+  const wf::Graph &graph = graphs[member.graph];
+  for (const wf::Region &leaf : graph.regions)
+    if (leaf.kind == wf::Region::Kind::Leaf && leaf.task == member.task)
+      for (int up = leaf.parent; up >= 0; up = graph.regions[up].parent)
+        if (graph.regions[up].kind == wf::Region::Kind::Loop)
+          return &graph.regions[up];
+  return nullptr;
+}
+
+Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
+  const wf::Task &first = taskOf(group.members.front());
+  const wf::Graph &graph = graphs[group.members.front().graph];
+  RooflineWork work;
+  if (first.kind == Kind::Search) {
+    const wf::Index &index = graph.indexes[first.index];
+    work.what = "index '" + index.name + "'";
+    work.heldBytes = double(index.vectors) * index.bytesPerVector;
+    work.readBytes = work.heldBytes * index.visited;
+    return rooflineMenu(work, fleet, options);
+  }
+  const wf::Model &model = graph.models[first.model];
+  work.what = "model '" + model.name + "'";
+  work.precisions = model.precisions;
+  const ModelShape *shape = nullptr;
+  if (!model.shape.empty()) {
+    Expected<const ModelShape *> found = findShape(model.shape);
+    if (!found)
+      return createStringError(work.what + ": " + toString(found.takeError()));
+    shape = *found;
+  }
+  if (!model.parameters && !shape)
+    return createStringError(work.what + " has neither 'parameters' nor a 'shape' of the catalogue");
+  work.parameters = model.parameters ? *model.parameters : shape->parameters();
+  double perUnit = model.flopsPerUnit.value_or(2 * work.parameters), perOutput = model.flopsPerOutput.value_or(0);
+  auto flops = [&](const Member &member) {
+    const wf::Task &task = taskOf(member);
+    double inputs = 0;
+    for (const wf::Quantity &input : task.inputs)
+      inputs += input.amount.mean();
+    return perUnit * inputs + perOutput * task.output.amount.mean();
+  };
+  work.flops = mean(group, flops);
+  // A model that works for each unit that it gives reads its weights each time.
+  if (model.flopsPerOutput)
+    work.passes = 1 + mean(group, [&](const Member &member) { return taskOf(member).output.amount.mean(); });
+  for (Member &member : group.members)
+    member.scale = work.flops > 0 ? flops(member) / work.flops : 1;
+  for (const wf::Edge &edge : graph.edges)
+    if (edge.to == group.members.front().task && edge.streaming && edge.every && edge.amount.amount.mean() > 0)
+      work.firstShare = edge.every->amount.mean() / edge.amount.amount.mean();
+  for (const FleetPool &pool : fleet.pools)
+    if (pool.device.generation != "hopper" && pool.device.generation != "blackwell")
+      unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
+  return rooflineMenu(work, fleet, options);
+}
+
+void ProblemBuilder::dropPrecisions() {
+  std::map<std::string, std::vector<int>> piecesOf;
+  for (const Group &group : groups) {
+    const wf::Task &first = taskOf(group.members.front());
+    if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
+      piecesOf[graphs[group.members.front().graph].models[first.model].name].push_back(group.piece);
+  }
+  for (auto &[model, pieces] : piecesOf) {
+    std::set<std::string> precisions;
+    for (int piece : pieces)
+      for (const ChoiceMeaning &meaning : result.meanings[piece])
+        precisions.insert(meaning.precision);
+    std::set<std::string> kept = precisions;
+    for (const std::string &worse : precisions)
+      for (const std::string &better : kept)
+        if (worse != better && llvm::all_of(pieces, [&](int piece) { return replaces(piece, better, worse); })) {
+          kept.erase(worse);
+          for (int piece : pieces)
+            dropPrecision(piece, worse);
+          break;
+        }
+  }
+}
+
+bool ProblemBuilder::replaces(int piece, const std::string &better, const std::string &worse) const {
+  const std::vector<Choice> &menu = result.problem.pieces[piece].menu;
+  const std::vector<ChoiceMeaning> &meanings = result.meanings[piece];
+  for (size_t b = 0; b < menu.size(); ++b) {
+    if (meanings[b].precision != worse)
+      continue;
+    bool found = false;
+    for (size_t a = 0; a < menu.size() && !found; ++a)
+      found = meanings[a].precision == better && noWorse(menu[a], menu[b]);
+    if (!found)
+      return false;
+  }
+  return true;
+}
+
+void ProblemBuilder::dropPrecision(int piece, const std::string &precision) {
+  std::vector<Choice> menu;
+  std::vector<ChoiceMeaning> meanings;
+  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[piece].menu, result.meanings[piece]))
+    if (meaning.precision != precision) {
+      menu.push_back(choice);
+      meanings.push_back(meaning);
+    }
+  result.problem.pieces[piece].menu = std::move(menu);
+  result.meanings[piece] = std::move(meanings);
+}
+
+} // namespace intarsia::plan

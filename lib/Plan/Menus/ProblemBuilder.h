@@ -1,0 +1,121 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// How a placement problem is built: Problem.cpp has pools and groups, Pieces.cpp menus, Agents.cpp what flows and in
+// what order.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_PLAN_PROBLEMBUILDER_H
+#define INTARSIA_LIB_PLAN_PROBLEMBUILDER_H
+
+#include "Menus.h"
+#include <map>
+#include <set>
+
+namespace intarsia::plan {
+namespace wf = workflow;
+using wf::Kind;
+
+class ProblemBuilder {
+public:
+  ProblemBuilder(const std::vector<wf::Graph> &graphs, const Fleet &fleet, const MenuOptions &options)
+      : graphs(graphs), fleet(fleet), options(options) {}
+
+  llvm::Expected<BuiltProblem> run();
+
+private:
+  struct Member {
+    int graph, task;
+    double executionsPerSecond; ///< or, without rates, in a request
+    double scale = 1, laterScale = 1;
+  };
+  /// Tasks that share a piece.
+  struct Group {
+    std::string key;
+    std::vector<Member> members;
+    int piece = -1;
+  };
+
+  const std::vector<wf::Graph> &graphs;
+  const Fleet &fleet;
+  const MenuOptions &options;
+  BuiltProblem result;
+  std::vector<Group> groups;
+  std::map<std::pair<int, int>, std::pair<int, int>> memberOf; ///< (graph, task) to (group, member)
+  std::set<std::string> unsure, notes;
+  bool anyRate = false;
+  int outsidePool = -1, nothingPiece = -1;
+  const wf::Task &taskOf(const Member &member) const { return graphs[member.graph].tasks[member.task]; }
+
+  //===-- Pools -----------------------------------------------------------------------------------------------===//
+
+  llvm::Error addPools();
+  /// A device without a figure has no part in the plan's power, where nothing is asked of that.
+  llvm::Error addWatts(Pool &pool, const CatalogueDevice &device);
+  /// Of the pool, else rental by the catalogue, else owned with the usual terms.
+  llvm::Expected<double> priceOf(const FleetPool &pool);
+  int outside();
+  int addOutsidePool(const std::string &name, int64_t devices);
+
+  //===-- Groups ----------------------------------------------------------------------------------------------===//
+
+  static bool isOutside(const wf::Task &task) { return task.latencyMs.has_value(); }
+
+  std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
+  void groupTasks();
+  /// Mean over the executions of all members.
+  template <typename Function> double mean(const Group &group, Function figure) const {
+    double sum = 0, weight = 0;
+    for (const Member &member : group.members) {
+      double of = std::max(member.executionsPerSecond, 1e-12);
+      sum += of * figure(member);
+      weight += of;
+    }
+    return sum / weight;
+  }
+
+  //===-- Pieces ----------------------------------------------------------------------------------------------===//
+
+  llvm::Error addPiece(Group &group);
+  /// Leaves on the menu what a placement by hand allows.
+  llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task);
+  llvm::Expected<Menu> outsideMenu(Group &group);
+  llvm::Expected<Menu> deviceMenu(Group &group);
+  llvm::Expected<Menu> languageModelMenu(Group &group);
+  /// Time of each member over that of the mean, on the first choice of the menu.
+  llvm::Expected<Menu> scaleMembers(Group &group, const DecoderWork &work, Menu menu);
+  const wf::Region *loopAround(const Member &member) const;
+  llvm::Expected<Menu> otherMenu(Group &group);
+  /// A precision goes where another is no worse on each pool for all pieces of the model: fewer bits, mostly. What is
+  /// left must agree between the pieces of a model, which is costly to solve.
+  void dropPrecisions();
+  bool replaces(int piece, const std::string &better, const std::string &worse) const;
+  void dropPrecision(int piece, const std::string &precision);
+
+  //===-- Links and edges -------------------------------------------------------------------------------------===//
+
+  void addLinks();
+  double bytesOf(const wf::Graph &graph, const wf::Edge &edge);
+  static constexpr double bytesOf16 = 2;
+
+  /// A cache is read by the weights that wrote it: those of another precision are another model. Left unsaid where it
+  /// cannot happen: exceptions keep the solver from pruning.
+  void forbidOtherPrecisions(Edge &flow);
+
+  //===-- Agents ----------------------------------------------------------------------------------------------===//
+
+  int nothing();
+  void addAgent(size_t index);
+  /// A map of which only `most` items run at once is a loop over full rounds of them: at most one round too much work.
+  static void inRounds(Agent &agent, int map, int64_t most);
+
+  //===-- Groups of placement -----------------------------------------------------------------------------------===//
+
+  void addGroups();
+};
+
+} // namespace intarsia::plan
+
+#endif
