@@ -22,6 +22,7 @@ constexpr double artificialCost = 100 * objectiveInProgram;
 /// Weight of the best prices so far in those that columns are sought at.
 constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
+constexpr size_t branchingsTried = 8;
 /// Where so many nodes have no plan there may be none, which others prove sooner.
 constexpr int nodesWithoutPlan = 200;
 
@@ -223,14 +224,7 @@ double BranchAndPrice::countsAt(const Node &node, ArrayRef<double> prices) const
 void BranchAndPrice::solveNode(Node &node, int rounds) {
   ++nodesSolved;
   auto allowed = allowedIn(node);
-  for (auto [row, count] : zip(shared, node.counts))
-    if (row.countColumn >= 0)
-      master->setBounds(row.countColumn, count.first, count.second);
-  std::vector<uint8_t> usable;
-  for (auto &column : columns) {
-    usable.push_back(isAllowed(column, allowed));
-    master->setBounds(column.index, 0, usable.back() ? unlimited : 0);
-  }
+  std::vector<uint8_t> usable = enter(node, allowed);
   // At first what is found at little cost; then exactly, with smoothed prices; then at those of the linear program.
   bool exactly = false, smooth = !node.prices.empty(), stale = false;
   double best = -unlimited;
@@ -287,61 +281,87 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     master->solve();
 }
 
-bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) const {
-  auto add = [&](auto change) {
-    children.push_back(node);
-    change(children.back());
+std::vector<uint8_t> BranchAndPrice::enter(const Node &node, const std::vector<std::vector<uint8_t>> &allowed) {
+  for (auto [row, count] : zip(shared, node.counts))
+    if (row.countColumn >= 0)
+      master->setBounds(row.countColumn, count.first, count.second);
+  std::vector<uint8_t> usable;
+  for (auto &column : columns) {
+    usable.push_back(isAllowed(column, allowed));
+    master->setBounds(column.index, 0, usable.back() ? unlimited : 0);
+  }
+  return usable;
+}
+
+std::vector<BranchAndPrice::Branching> BranchAndPrice::branchings(const Node &node) const {
+  std::vector<Branching> found;
+  auto add = [&](double weight, bool secondIsNearer, auto change) {
+    Branching branching{weight, {node, node}};
+    change(branching.children[!secondIsNearer], false);
+    change(branching.children[secondIsNearer], true);
+    found.push_back(std::move(branching));
   };
   // Whole nodes first: they are what the linear program knows least of.
-  int taken = -1;
-  double worst = 0;
-  for (auto [index, row] : enumerate(shared))
-    if (row.countColumn >= 0) {
-      double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
-      double weight = away * (row.nodeCost + 1e-6);
-      if (away > integral && weight > worst)
-        worst = weight, taken = int(index);
-    }
-  if (taken >= 0) {
-    double count = master->solution(shared[taken].countColumn);
-    bool up = count - std::floor(count) > 0.5;
-    for (bool upper : {!up, up})
-      add([&](Node &child) {
-        (upper ? child.counts[taken].first : child.counts[taken].second) = upper ? std::ceil(count) : std::floor(count);
+  for (auto [index, row] : enumerate(shared)) {
+    if (row.countColumn < 0)
+      continue;
+    double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
+    if (away > integral)
+      add(away * (row.nodeCost + 1e-6), count - std::floor(count) > 0.5, [&](Node &child, bool upper) {
+        (upper ? child.counts[index].first : child.counts[index].second) = upper ? std::ceil(count) : std::floor(count);
       });
-    return true;
   }
   // Then the pool of a piece, then its option.
   for (bool byPool : {true, false}) {
-    std::vector<std::vector<double>> shares(program.options.size());
-    for (auto [piece, all] : enumerate(program.options))
-      shares[piece].assign(byPool ? program.problem.pools.size() : all.size(), 0.0);
+    if (!found.empty())
+      break;
     auto classOf = [&](int piece, int option) {
       return byPool ? program.problem.pieces[piece].menu[program.options[piece][option].choice].pool : option;
     };
+    std::vector<std::vector<double>> shares(program.options.size());
+    for (auto [piece, all] : enumerate(program.options))
+      shares[piece].assign(byPool ? program.problem.pools.size() : all.size(), 0.0);
     for (auto &column : columns)
       if (double value = master->solution(column.index); value > 1e-9)
         for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
           shares[piece][classOf(piece, option)] += value;
-    int piece = -1, which = -1;
-    double middle = integral;
-    for (auto [index, of] : enumerate(shares))
-      for (auto [at, share] : enumerate(of))
-        if (double away = std::min(share, 1 - share); away > middle)
-          middle = away, piece = int(index), which = int(at);
-    if (piece < 0)
-      continue;
-    bool more = shares[piece][which] > 0.5;
-    for (bool inside : {!more, more})
-      add([&](Node &child) {
-        Decision decision{piece, {}};
-        for (size_t option = 0; option < program.options[piece].size(); ++option)
-          decision.allowed.push_back((classOf(piece, int(option)) == which) == inside);
-        child.decisions.push_back(std::move(decision));
-      });
-    return true;
+    for (auto [piece, of] : enumerate(shares))
+      for (auto [which, share] : enumerate(of))
+        if (double away = std::min(share, 1 - share); away > integral)
+          add(away, share > 0.5, [&, piece = int(piece), which = int(which)](Node &child, bool inside) {
+            Decision decision{piece, {}};
+            for (size_t option = 0; option < program.options[piece].size(); ++option)
+              decision.allowed.push_back((classOf(piece, int(option)) == which) == inside);
+            child.decisions.push_back(std::move(decision));
+          });
   }
-  return false;
+  llvm::stable_sort(found, [](const Branching &a, const Branching &b) { return a.weight > b.weight; });
+  return found;
+}
+
+bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) {
+  std::vector<Branching> candidates = branchings(node);
+  if (candidates.empty())
+    return false;
+  if (candidates.size() > branchingsTried)
+    candidates.resize(branchingsTried);
+  // Strong branching, over the columns that are known.
+  size_t taken = 0;
+  double best = -1, before = master->objective();
+  for (size_t index = 0; candidates.size() > 1 && index < candidates.size() && secondsLeft() > 0; ++index) {
+    double rises[2];
+    for (int side : {0, 1}) {
+      const Node &child = candidates[index].children[side];
+      enter(child, allowedIn(child));
+      rises[side] = master->solve() ? std::min(master->objective() - before, objectiveInProgram) : objectiveInProgram;
+    }
+    double score = std::max(rises[0], 1e-6) * std::max(rises[1], 1e-6);
+    if (score > best)
+      best = score, taken = index;
+  }
+  for (Node &child : candidates[taken].children)
+    children.push_back(std::move(child));
+  return true;
 }
 
 //===----------------------------------------------------------------------------------------------------------===//

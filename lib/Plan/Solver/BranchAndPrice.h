@@ -60,6 +60,10 @@ private:
     std::vector<Decision> decisions;
     std::vector<double> prices;
   };
+  struct Branching {
+    double weight;
+    Node children[2]; ///< the one nearer to the linear program's solution last
+  };
   /// A resource that can be scarce or is paid by the node.
   struct Shared {
     int resource;
@@ -83,8 +87,12 @@ private:
   double countsAt(const Node &node, llvm::ArrayRef<double> prices) const;
   /// Adds columns until the bound is that of the linear program.
   void solveNode(Node &node, int rounds = 1000);
-  /// Two nodes without the linear program's solution, the nearer last; false if the solution is a plan.
-  bool branch(const Node &node, std::vector<Node> &children) const;
+  /// Gives the linear program the bounds of a node; which columns it may use.
+  std::vector<uint8_t> enter(const Node &node, const std::vector<std::vector<uint8_t>> &allowed);
+  /// Pairs of nodes without the linear program's solution, the most promising first.
+  std::vector<Branching> branchings(const Node &node) const;
+  /// The pair that raises the bound most, the nearer node last; false if the solution is a plan.
+  bool branch(const Node &node, std::vector<Node> &children);
   /// Whether a better plan can be below a node that was solved last.
   bool isOpen(const Node &node) const;
   /// The largest column of each component; whether that is all of the linear program's solution.
