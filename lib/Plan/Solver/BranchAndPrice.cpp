@@ -22,7 +22,7 @@ constexpr double artificialCost = 100 * objectiveInProgram;
 /// Weight of the best prices so far in those that columns are sought at.
 constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
-constexpr size_t branchingsTried = 8;
+constexpr size_t branchingsTried = 12;
 /// Where so many nodes have no plan there may be none, which others prove sooner.
 constexpr int nodesWithoutPlan = 200;
 
