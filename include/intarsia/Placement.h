@@ -218,7 +218,7 @@ struct SolveOptions {
   double relativeGap = 1e-6;
   int percentileRounds = 400; ///< plans tried that hold all but percentiles
   bool prune = true;          ///< dominance pruning of menus
-  bool bound = true;          ///< bounds and eliminates options before the MILP
+  bool bound = true;          ///< bounds, branch and price; else the MILP alone
   std::string exportLp;       ///< file for the model as the MILP solver first sees it
   unsigned seed = 1;
 };
