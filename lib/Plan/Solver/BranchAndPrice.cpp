@@ -29,7 +29,7 @@ constexpr int nodesWithoutPlan = 200;
 BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
     : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap) {
   for (auto &pieces : componentsOf(program))
-    components.emplace_back(program, std::move(pieces));
+    components.emplace_back(program, std::move(pieces), this->owner.judge);
   columnsOf.resize(components.size());
 
   double best = this->owner.bestObjective();

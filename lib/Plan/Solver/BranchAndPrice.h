@@ -29,6 +29,7 @@ public:
     std::function<bool(llvm::ArrayRef<int>)> offer;
     std::function<double()> bestObjective; ///< of what was offered; infinity if none held
     std::function<llvm::ArrayRef<int>()> best;
+    Component::Judge judge;
   };
   /// Changes only `program.active`.
   BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap);

@@ -46,14 +46,18 @@ std::vector<std::vector<int>> componentsOf(const Program &program) {
   return components;
 }
 
-Component::Component(const Program &program, std::vector<int> pieces)
-    : program(program), positionOf(program.options.size(), -1), assignment(program.options.size(), 0) {
+Component::Component(const Program &program, std::vector<int> pieces, Judge judge)
+    : program(program), judge(std::move(judge)), positionOf(program.options.size(), -1),
+      assignment(program.options.size(), 0) {
   orderPieces(std::move(pieces));
   for (auto [index, check] : enumerate(program.checks))
     for (auto &region : program.problem.agents[check.agent].regions)
       if (region.kind == Region::Kind::Leaf) {
-        if (positionOf[region.piece] >= 0)
+        if (positionOf[region.piece] >= 0) {
           checks.push_back(int(index));
+          if (!is_contained(agents, check.agent))
+            agents.push_back(check.agent);
+        }
         break;
       }
   pairsBack.resize(order.size());
@@ -366,6 +370,11 @@ bool Component::offer(ArrayRef<int> options, double &below, Result &result) {
       return false;
     }
   }
+  for (int agent : agents)
+    if (std::optional<Row> broken = judge(agent, assignment)) {
+      addRow(*broken);
+      return false;
+    }
   below = cost;
   result.found.push_back({cost, options.vec()});
   return true;

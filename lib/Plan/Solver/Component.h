@@ -13,6 +13,7 @@
 #define INTARSIA_PLAN_COMPONENT_H
 
 #include "Program.h"
+#include <functional>
 #include <unordered_map>
 
 namespace intarsia::plan {
@@ -22,7 +23,11 @@ std::vector<std::vector<int>> componentsOf(const Program &program);
 
 class Component {
 public:
-  Component(const Program &program, std::vector<int> pieces);
+  /// A row that an assignment (option by piece of the program) breaks though it holds the checks of `agent`; nothing if
+  /// the agent's percentiles hold.
+  using Judge = std::function<std::optional<Row>(int agent, llvm::ArrayRef<int> assignment)>;
+
+  Component(const Program &program, std::vector<int> pieces, Judge judge);
 
   const std::vector<int> &pieces() const { return order; } ///< in the order of positions
   std::vector<int> pairsInside() const;                    ///< of the program
@@ -114,7 +119,8 @@ private:
                Result &result);
 
   const Program &program;
-  std::vector<int> checks; ///< of agents inside
+  Judge judge;
+  std::vector<int> checks, agents; ///< agents inside that have bounds, and their checks
   std::vector<int> order, positionOf, groups;
   std::vector<PairHere> pairs;
   std::vector<std::vector<int>> pairsBack; ///< by position: pairs to earlier ones

@@ -13,6 +13,10 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+/// Plans for bounded means, each within this share of the best such plan.
+constexpr int roundsOfMeans = 12, roundsThatLoosen = 2;
+constexpr double gapOfMeans = 2e-3;
+
 double Solver::percentileOf(int agentIndex, Measure measure, ArrayRef<Stage> stages, ArrayRef<double> edgeMs) const {
   const Agent &agent = problem.agents[agentIndex];
   bool exact = true;
@@ -26,6 +30,66 @@ double Solver::percentileOf(int agentIndex, Measure measure, ArrayRef<Stage> sta
           },
           [&](int edge) { return edgeMs[edge]; }, exact)
       .quantile(*agent.level.percentile);
+}
+
+void Solver::boundMeans(double share) {
+  Clock::time_point started = Clock::now();
+  double seconds = std::min(options.timeLimitSeconds, 1e6) * share;
+  PlacementProblem nominal = problem;
+  std::vector<double> factors(problem.agents.size(), 1.0);
+  for (int round = 0; round < roundsOfMeans && secondsSince(started) < seconds && gap() > options.relativeGap;
+       ++round) {
+    for (auto [agent, original, factor] : zip(nominal.agents, problem.agents, factors)) {
+      if (!original.level.percentile)
+        continue;
+      agent.level.percentile.reset();
+      agent.level.endToEndMs = original.level.endToEndMs * factor;
+      agent.level.firstOutputMs = original.level.firstOutputMs * factor;
+    }
+    SolveOptions inner = options;
+    inner.exportLp.clear();
+    inner.timeLimitSeconds = std::min(secondsLeft(), (seconds - secondsSince(started)) / 2);
+    inner.relativeGap = std::max(options.relativeGap, gapOfMeans);
+    SolveResult result = Solver(nominal, inner).run();
+    if (!result.hasPlan()) {
+      // Too strict: spreads differ between choices.
+      for (double &factor : factors)
+        factor = (factor + 1) / 2;
+      continue;
+    }
+    if (std::vector<int> assignment = program.assignmentOf(result.placements); !is_contained(assignment, -1))
+      offer(assignment);
+    Evaluation evaluation = evaluate(figures, result.placements);
+    if (evaluation.feasible() && round >= roundsThatLoosen)
+      break;
+    for (auto [agent, of, factor] : zip(problem.agents, evaluation.agents, factors))
+      if (agent.level.percentile) {
+        double excess = std::max(of.endToEndMs / agent.level.endToEndMs, of.firstOutputMs / agent.level.firstOutputMs);
+        // Later rounds only tighten: plans jump, and bounds that follow them never hold for all agents.
+        if (excess > 1 && excess < unlimited)
+          factor /= excess + 2e-3;
+        else if (excess > 0 && excess <= 1 && round < roundsThatLoosen)
+          factor /= 1 - (1 - excess) * 0.5;
+      }
+  }
+}
+
+std::optional<Row> Solver::brokenPercentile(int agentIndex, ArrayRef<int> assignment) {
+  const ServiceLevel &level = problem.agents[agentIndex].level;
+  if (!level.percentile)
+    return std::nullopt;
+  std::vector<Stage> stages;
+  std::vector<double> edgeMs;
+  for (auto [piece, option] : enumerate(assignment))
+    stages.push_back(program.options[piece][option].stage);
+  auto groupOf = [&](int piece) { return program.options[piece][assignment[piece]].group; };
+  for (auto [index, edge] : enumerate(problem.edges))
+    edgeMs.push_back(program.edgeMs(int(index), groupOf(edge.from), groupOf(edge.to)));
+  for (auto [measure, bound] :
+       {std::make_pair(Measure::EndToEnd, level.endToEndMs), std::make_pair(Measure::FirstOutput, level.firstOutputMs)})
+    if (bound < unlimited && exceeds(percentileOf(agentIndex, measure, stages, edgeMs), bound))
+      return speedCut(agentIndex, measure, assignment, bound, false);
+  return std::nullopt;
 }
 
 Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, double level, bool objective) {

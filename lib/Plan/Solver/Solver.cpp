@@ -217,11 +217,24 @@ void Solver::bound() {
 //===----------------------------------------------------------------------------------------------------------===//
 
 void Solver::branchAndPrice() {
-  Clock::time_point started = Clock::now();
+  Clock::time_point started = Clock::now(), until = deadline;
+  // Percentiles are dear to evaluate, and a cut takes many of them. Without all cuts the bound still is one; the whole
+  // program then has the other half of the time.
+  double forCuts = 0.4 * secondsLeft(), spent = 0;
+  if (hasPercentiles)
+    until = started + std::chrono::microseconds(int64_t(std::min(secondsLeft(), 1e6) * 0.5e6));
+  auto judge = [&](int agent, ArrayRef<int> assignment) -> std::optional<Row> {
+    if (!problem.agents[agent].level.percentile || spent > forCuts)
+      return std::nullopt;
+    Clock::time_point asked = Clock::now();
+    std::optional<Row> cut = brokenPercentile(agent, assignment);
+    spent += secondsSince(asked);
+    return cut;
+  };
   BranchAndPrice search(program,
                         {[this](ArrayRef<int> assignment) { return offer(assignment); },
-                         [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }},
-                        deadline, options.relativeGap);
+                         [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }, judge},
+                        until, options.relativeGap);
   lowerBound = std::max(lowerBound, std::min(search.run(), bestObjective));
   statistics.rootBound = search.rootBound;
   statistics.nodes = search.nodesSolved;
@@ -267,15 +280,19 @@ SolveResult Solver::run() {
   }
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
-    // Percentiles and the objective of latencies are no rows of one component.
-    bool priced = options.bound && !hasPercentiles && problem.objective != Objective::Latency;
-    heuristic(priced ? 0.02 : 0.25);
-    if (!infeasible && options.bound && !priced && gap() > options.relativeGap)
+    // Latencies as the objective are no rows. One component meets no others.
+    bool priced = options.bound && problem.objective != Objective::Latency &&
+                  (!hasPercentiles || componentsOf(program).size() > 1);
+    bool exactly = priced && !hasPercentiles;
+    heuristic(exactly ? 0.02 : 0.2);
+    if (!infeasible && options.bound && hasPercentiles && problem.objective != Objective::Latency)
+      boundMeans(0.2);
+    if (!infeasible && options.bound && !exactly && gap() > options.relativeGap)
       bound();
     if (!infeasible && priced && gap() > options.relativeGap)
       branchAndPrice();
     lagrangian.reset();
-    if (!infeasible && gap() > options.relativeGap && (!priced || bestObjective == unlimited))
+    if (!infeasible && gap() > options.relativeGap && (!exactly || bestObjective == unlimited))
       milp();
   }
   return finish();

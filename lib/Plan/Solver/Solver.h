@@ -43,6 +43,11 @@ private:
   void addPathRow(const LatencyCheck &check, llvm::ArrayRef<int> assignment);
   /// From a plan whose percentile is too high (or, for the objective, has the value `level`).
   Row speedCut(int agent, Measure measure, llvm::ArrayRef<int> assignment, double level, bool objective);
+  /// Plans whose means are bounded such that percentiles hold: bounds move by what the percentiles of the last plan
+  /// lack.
+  void boundMeans(double share);
+  /// A cut that an assignment breaks whose percentile is too high.
+  std::optional<Row> brokenPercentile(int agent, llvm::ArrayRef<int> assignment);
   double percentileOf(int agent, Measure measure, llvm::ArrayRef<Stage> stages, llvm::ArrayRef<double> edgeMs) const;
   MixedIntegerProgram build(std::vector<std::vector<int>> &optionColumns, std::vector<std::vector<int>> &pairColumns,
                             std::vector<int> &nodeColumns, std::vector<int> &latencyColumns) const;
