@@ -209,7 +209,8 @@ struct Evaluation {
 };
 
 /// Evaluates a plan exactly: percentiles by convolution, queues by the formula of Queueing.h. The problem is valid and
-/// every placement names a choice of its piece.
+/// every placement names a choice of its piece. Where waits count and the load saturates replicas, times of the agents
+/// that need them are infinite.
 Evaluation evaluate(const PlacementProblem &problem, const Placements &placements);
 
 struct SolveOptions {

@@ -329,6 +329,51 @@ TEST(PlanSensitivity, saysWhatTimeLeftOpen) {
   EXPECT_GT(prices, 0);
 }
 
+/// A dag with an arc, whose second piece gets 20 requests a second and takes 100 ms: one replica of one slot has 10.
+TEST(PlanSaturated, hasNoTimesAndSaysWhy) {
+  for (bool percentile : {false, true}) {
+    PlacementProblem p;
+    p.pools.push_back({"pool", 8, 1, false, 3.6});
+    for (auto [name, milliseconds] : {std::pair("quick", 10.0), {"slow", 100.0}}) {
+      Piece piece;
+      piece.name = name;
+      Choice choice;
+      choice.label = name;
+      choice.devicesPerReplica = 1;
+      choice.milliseconds = milliseconds;
+      piece.menu = {choice};
+      p.pieces.push_back(piece);
+    }
+    p.edges.push_back({"edge", 0, 1, 0});
+    Agent agent{"agent", 20};
+    agent.regions = {Region::dag({1, 2}, {{0, 1, {0}}}), Region::leaf(0), Region::leaf(1)};
+    agent.level.endToEndMs = 1000;
+    if (percentile)
+      agent.level.percentile = 0.95;
+    Agent other{"other", 1};
+    other.regions = {Region::leaf(0)};
+    p.agents = {agent, other};
+    ASSERT_FALSE(bool(p.validate()));
+    // One replica is far beyond what it sustains, two are exactly at it.
+    for (int64_t replicas : {1, 2}) {
+      Evaluation evaluation = evaluate(p, {{0, 1}, {0, replicas}});
+      EXPECT_EQ(evaluation.agents[0].endToEndMs, unlimited);
+      EXPECT_EQ(evaluation.agents[0].firstOutputMs, unlimited);
+      EXPECT_EQ(evaluation.agents[0].meanMs, unlimited);
+      EXPECT_EQ(evaluation.waitMs[1], unlimited);
+      EXPECT_EQ(evaluation.utilization[1], 2.0 / replicas);
+      ASSERT_EQ(evaluation.violations.size(), 1u);
+      EXPECT_NE(evaluation.violations[0].find("piece 'slow'"), std::string::npos) << evaluation.violations[0];
+      EXPECT_NE(evaluation.violations[0].find("20.00 are asked for"), std::string::npos) << evaluation.violations[0];
+      // An hour has 3600 times 21 requests and pays for the devices all the same; who does not need the piece has
+      // times.
+      EXPECT_NEAR(evaluation.dollarsPerRequest, 3.6 * (1 + replicas) / 3600 / 21, 1e-12);
+      EXPECT_TRUE(evaluation.agents[1].endToEndMs >= 10 && evaluation.agents[1].endToEndMs < 1000);
+    }
+    EXPECT_TRUE(evaluate(p, {{0, 1}, {0, 4}}).feasible());
+  }
+}
+
 TEST(PlanReplan, keepsWhatCanStay) {
   int replanned = 0, kept = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {

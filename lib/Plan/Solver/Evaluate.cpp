@@ -10,6 +10,7 @@
 #include "Figures.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 #include <set>
 
 using llvm::formatv;
@@ -43,6 +44,16 @@ Distribution latencyDistribution(const Figures &figures, int agentIndex, const P
 LeafTime leafTimeOf(const Region &region, const Stage &stage, bool later) {
   double scale = region.timeScale * (later ? region.laterTurnScale : 1);
   return {stage.waitMs(), stage.firstMs * scale, stage.restMs * scale};
+}
+
+/// Whether a request may wait in a queue that never ends.
+static bool waitsForever(const PlacementProblem &problem, const Agent &agent, const std::vector<Stage> &stages) {
+  if (llvm::none_of(stages, [](const Stage &stage) { return std::isinf(stage.waitIfPositiveMs); }))
+    return false;
+  Work work = expectedWork(problem, agent);
+  return llvm::any_of(llvm::zip(work.pieces, stages), [](const auto &of) {
+    return std::get<0>(of).executions > 0 && std::isinf(std::get<1>(of).waitIfPositiveMs);
+  });
 }
 
 Evaluation evaluate(const PlacementProblem &problem, const Placements &placements) {
@@ -127,31 +138,38 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
           .transfer(edge, placements[problem.edges[edge].from].choice, placements[problem.edges[edge].to].choice)
           .ms;
     };
-    PathTerms terms;
-    of.meanMs = of.endToEndMs = latency.linear(Measure::EndToEnd, {}, leafTimes, edgeTime, &terms);
-    of.firstOutputMs = latency.linear(Measure::FirstOutput, {}, leafTimes, edgeTime);
-    std::set<int> critical;
-    for (auto &leaf : terms.leaves)
-      critical.insert(leaf.region);
-    of.criticalRegions.assign(critical.begin(), critical.end());
     for (auto &region : agent.regions)
       if (region.kind == Region::Kind::Leaf)
         of.tokenMs = std::max(of.tokenMs, stages[region.piece].tokenMs);
-    if (agent.level.percentile) {
-      Distribution end = latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);
-      of.endToEndMs = end.quantile(*agent.level.percentile);
-      of.meanMs = end.mean();
-      of.firstOutputMs = latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
-                             .quantile(*agent.level.percentile);
+    bool endless = waitsForever(problem, agent, stages);
+    if (endless) {
+      of.meanMs = of.endToEndMs = of.firstOutputMs = unlimited;
+    } else {
+      PathTerms terms;
+      of.meanMs = of.endToEndMs = latency.linear(Measure::EndToEnd, {}, leafTimes, edgeTime, &terms);
+      of.firstOutputMs = latency.linear(Measure::FirstOutput, {}, leafTimes, edgeTime);
+      std::set<int> critical;
+      for (auto &leaf : terms.leaves)
+        critical.insert(leaf.region);
+      of.criticalRegions.assign(critical.begin(), critical.end());
+      if (agent.level.percentile) {
+        Distribution end = latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);
+        of.endToEndMs = end.quantile(*agent.level.percentile);
+        of.meanMs = end.mean();
+        of.firstOutputMs = latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
+                               .quantile(*agent.level.percentile);
+      }
     }
     std::string which = agent.level.percentile ? formatv("p{0}", *agent.level.percentile * 100).str() : "nominal";
-    if (exceeds(of.endToEndMs, agent.level.endToEndMs))
+    // Of queues without end the piece has been named.
+    if (!endless && exceeds(of.endToEndMs, agent.level.endToEndMs))
       violated(formatv("agent '{0}': {1} end-to-end {2:f3} ms, {3:f3} are allowed", agent.name, which, of.endToEndMs,
                        agent.level.endToEndMs));
-    if (exceeds(of.firstOutputMs, agent.level.firstOutputMs))
+    if (!endless && exceeds(of.firstOutputMs, agent.level.firstOutputMs))
       violated(formatv("agent '{0}': {1} first output after {2:f3} ms, {3:f3} are allowed", agent.name, which,
                        of.firstOutputMs, agent.level.firstOutputMs));
-    result.latencyMs += figures.latencyWeights[index] * of.endToEndMs;
+    if (figures.latencyWeights[index] > 0)
+      result.latencyMs += figures.latencyWeights[index] * of.endToEndMs;
     result.agents.push_back(std::move(of));
   }
   result.dollarsPerHour = total.dollarsPerHour, result.watts = total.watts, result.gramsPerHour = total.gramsPerHour;

@@ -75,8 +75,10 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     double restShare = choice.milliseconds > 0 ? 1 - first / choice.milliseconds : 0;
     double variation = shape.squaredVariation() * (restShare > 0 ? restShare * restShare : 1);
     double squaredVariation = scaleVariation * (1 + variation) - 1;
-    stage.waitProbability = waiting;
-    stage.waitIfPositiveMs = (1 + squaredVariation) / 2 / (fullRate - perMs);
+    // A queue that grows without end has no mean wait.
+    bool saturated = perMs >= fullRate;
+    stage.waitProbability = saturated ? 1 : waiting;
+    stage.waitIfPositiveMs = saturated ? unlimited : (1 + squaredVariation) / 2 / (fullRate - perMs);
   }
   double factor = choice.milliseconds > 0 ? service / choice.milliseconds : 1;
   stage.firstMs = first * factor;

@@ -39,7 +39,7 @@ int64_t smallestReplicas(const Choice &choice, const Load &load);
 /// replica takes a time that is linear in b between `millisecondsAlone` and `milliseconds`. For constant times this is
 /// Erlang's C formula; a limit on the rate of a replica is a longer time. Times that are not exponential scale the wait
 /// by (1 + c²)/2 (Allen and Cunneen; exact for one slot by Pollaczek and Khinchine). The wait, if there is one, is
-/// taken as exponential (exact for M/M/c).
+/// taken as exponential (exact for M/M/c). Replicas that the load saturates have an infinite one with probability 1.
 Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas, const Load &load, bool queueing);
 
 /// Part of an execution of scale `scale`.
