@@ -37,6 +37,7 @@ struct PlannerOptions {
   double timeLimitSeconds = 60;
   std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": devices that are gone; the plan with them is kept where it can be
+  std::string previous;          ///< .json of an earlier run: where its plan can stay it stays; empty: none
   bool probes = false;           ///< measure this machine instead
   std::string probeFile;         ///< where its figures go; empty: printed
   double dollarsPerHourCap = plan::unlimited;

@@ -210,6 +210,28 @@ def test_report_with_everything(tmp_path: pathlib.Path) -> None:
     assert float(steps[-1][6].removesuffix(" s")) * 1000 == pytest.approx(sums, rel=0.01)
 
 
+def test_report_of_changes(tmp_path: pathlib.Path) -> None:
+    """What moved since an earlier plan, and what it would cost to stay, are as in the JSON."""
+    report, old, plan = tmp_path / "plan.html", tmp_path / "old.json", tmp_path / "plan.json"
+    flags = ("--why=false", "--sensitivity=false", f"--report={report}")
+    run(AGENTS / "rag_chat.mlir", *flags, f"--json={old}")
+    run(AGENTS / "rag_chat.mlir", *flags, f"--json={plan}", f"--previous={old}", "--without=@cheap:60")
+    page, replan = check(report, PLANNED - {"why-not", "sensitivity"} | {"changes"}), plan_json(plan)["replan"]
+    assert page.rows["changes"][1:] == [
+        [
+            entry["piece"],
+            entry["before"],
+            entry["now"] if entry["moves"] else "",
+            str(entry["replicas_before"]),
+            str(entry["replicas_now"]),
+        ]
+        for entry in replan["changes"]
+    ]
+    assert replan["changes"]
+    (broken,) = replan["stay"]["breaks"]
+    assert any(f"it cannot stay as it was: {broken}" in text for text in page.texts)
+
+
 def test_names_are_escaped(tmp_path: pathlib.Path) -> None:
     """Names that look like markup are text."""
     agent, report = tmp_path / "agent.mlir", tmp_path / "plan.html"

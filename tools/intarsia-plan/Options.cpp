@@ -75,6 +75,9 @@ struct Flags {
                                 cl::desc("Write the model as the solver sees it")};
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
                                 cl::desc("Plan again after N devices of a pool are lost, keeping what can stay")};
+  cl::opt<std::string> previous{
+      "previous", cl::value_desc("plan.json"), cl::cat(category),
+      cl::desc("Begin from the plan that --json wrote, keep what can stay, and say what moves and why")};
 };
 
 constexpr int standardRequests = 100000;
@@ -118,6 +121,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
       "replicas\nhold the service level at the least cost.\n\n"
       "  intarsia-plan support.mlir\n"
       "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n"
+      "  intarsia-plan support.mlir --fleet=new.mlir --previous=plan.json\n"
       "  intarsia-plan --probe=here.yaml\n");
   PlannerOptions options;
   options.input = flags.input;
@@ -145,6 +149,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.exportLp = flags.exportLp;
   options.probes = flags.probe.getNumOccurrences();
   options.probeFile = flags.probe;
+  options.previous = flags.previous;
   options.lost.assign(flags.without.begin(), flags.without.end());
   return options;
 }

@@ -57,6 +57,20 @@ void addChecks(llvm::json::Object &root, const PlacementProblem &problem, const 
 /// What the simulation says of an agent.
 llvm::json::Object simulatedAgent(const SimulationReport::OfAgent &of);
 
+/// A plan of before and what became of it.
+struct Replan {
+  std::string since;                ///< in words: "'plan.json'", "the loss of @fast:3"
+  Placements before;                ///< by the menus of now; choice -1: none of them
+  std::vector<std::string> unknown; ///< what has no place of before, and why
+  /// Of the plan of before under what holds now, perhaps with violations; unset unless all of it is known.
+  std::optional<Evaluation> stay;
+};
+
+/// Reads what --json wrote and finds each piece by its name, and its choice by what it means. A file that cannot be
+/// read, is no JSON, has another version of the format, or no plan, is an error that names it. `built` may have other
+/// prices, rates, pools and pieces than there were.
+llvm::Expected<Replan> readPrevious(const std::string &file, const BuiltProblem &built);
+
 /// All that is known of a plan when it is printed.
 struct PlanReport {
   const std::vector<workflow::Graph> *graphs = nullptr;
@@ -68,8 +82,8 @@ struct PlanReport {
   std::vector<ParetoPoint> front;
   std::vector<Sensitivity> sensitivity;
   Checks checks;
-  bool replanned = false; ///< after devices were lost
-  bool hardened = false;  ///< made for stricter bounds or slower times than `problem` has
+  std::optional<Replan> replan;
+  bool hardened = false; ///< made for stricter bounds or slower times than `problem` has
 };
 
 /// A row of the table: a piece.
@@ -98,6 +112,23 @@ struct SensitivityRow {
   std::string figure, given, below, above;
 };
 std::vector<SensitivityRow> sensitivityRows(const PlanReport &report);
+
+/// A piece that is not where, or not in as many replicas as, it was before. Choices by their labels.
+struct PieceChange {
+  std::string piece, before, now;
+  int64_t replicasBefore = 0, replicasNow = 0;
+  bool moves = false;
+};
+/// The report has a plan, and one of before.
+std::vector<PieceChange> changesOf(const PlanReport &report);
+/// What the plan is worth by itself, in the unit of the objective.
+double objectiveWithoutMoves(const PlanReport &report);
+/// "1 of 4 pieces moved since 'plan.json'".
+std::string countOfMoves(const PlanReport &report);
+/// What it would cost not to change anything, or what that breaks.
+std::string textOfStaying(const PlanReport &report);
+void printReplan(llvm::raw_ostream &out, const PlanReport &report);
+llvm::json::Object replanJson(const PlanReport &report);
 
 /// A constraint that conflicts with others, and what would do.
 std::string textOf(const PlanReport &report, const Conflict &conflict);

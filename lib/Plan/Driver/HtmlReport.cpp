@@ -92,9 +92,6 @@ private:
     case SolveResult::Status::NoPlanInTime:
       out << "<span class=\"bad\">Out of time:</span> no plan was found; give more with --time-limit.";
     }
-    if (report.replanned && report.result.hasPlan())
-      out << " After the loss of devices " << report.result.evaluation.moves << " of " << rows.size()
-          << " pieces moved.";
     out << "</p>\n";
   }
 
@@ -104,6 +101,8 @@ private:
                                                        {"graph", "Graph"},
                                                        {"request", "A request"},
                                                        {"utilization", "Utilisation"}};
+    if (report.replan)
+      parts.insert(parts.begin() + 2, {"changes", "Changes"});
     if (!report.front.empty())
       parts.push_back({"pareto", "Cost and latency"});
     if (!report.alternatives.empty())
@@ -117,6 +116,7 @@ private:
     out << "</nav>\n";
     writeSummary();
     writePlacements();
+    writeChanges();
     writeGraphs();
     writeRequests();
     begin("utilization", "Utilisation");
@@ -225,6 +225,32 @@ private:
       out << "</tr>\n";
     }
     foot();
+    end();
+  }
+
+  void writeChanges() {
+    if (!report.replan)
+      return;
+    begin("changes", "Changes");
+    std::vector<PieceChange> changes = changesOf(report);
+    out << "<p>" << escaped(countOfMoves(report)) << ".";
+    if (!changes.empty() || !report.replan->stay)
+      out << " The plan of before: " << escaped(textOfStaying(report)) << ".";
+    out << "</p>\n";
+    if (!changes.empty()) {
+      head({"task", "before", "now", "#replicas before", "#now"});
+      for (const PieceChange &change : changes) {
+        out << "<tr>";
+        cell(change.piece);
+        cell(change.before);
+        cell(change.moves ? change.now : "");
+        figure(Twine(change.replicasBefore));
+        figure(Twine(change.replicasNow));
+        out << "</tr>\n";
+      }
+      foot();
+    }
+    list("Without a place of before", report.replan->unknown);
     end();
   }
 

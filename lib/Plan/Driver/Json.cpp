@@ -162,6 +162,8 @@ void printJson(raw_ostream &out, const PlanReport &report) {
                        {"reason", alternative.reason}});
     }
     root["why_not"] = std::move(alternatives);
+    if (report.replan)
+      root["replan"] = replanJson(report);
     if (!report.sensitivity.empty())
       root["sensitivity"] = sensitivityOf(report);
   }

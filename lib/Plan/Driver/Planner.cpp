@@ -14,12 +14,15 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
+#include <cmath>
 
 using namespace mlir;
 using llvm::Error;
@@ -177,16 +180,9 @@ private:
   }
 
   Error solveAndExplain() {
-    llvm::Expected<SolveResult> result = solve(built.problem, solveOptions);
-    if (!result)
-      return result.takeError();
-    report.result = std::move(*result);
-    if (!options.lost.empty() && report.result.hasPlan())
-      if (Error error = replan())
-        return error;
-    // Questions that follow solve again, each in what a plan may take; the first model is the one to look at.
+    if (Error error = makePlan())
+      return error;
     SolveOptions again = solveOptions;
-    again.exportLp.clear();
     if (report.result.status == SolveResult::Status::Infeasible) {
       llvm::Expected<std::vector<Conflict>> conflicts = explainInfeasibility(*report.problem, again);
       if (!conflicts)
@@ -253,7 +249,38 @@ private:
     return samePool && more > 1e-6 * std::abs(report.result.evaluation.objective);
   }
 
-  Error replan() {
+  /// Questions that follow solve again, each in what a plan may take; the first model is the one to look at.
+  Error solveNext(const PlacementProblem &problem) {
+    llvm::Expected<SolveResult> result = solve(problem, solveOptions);
+    solveOptions.exportLp.clear();
+    if (!result)
+      return result.takeError();
+    report.result = std::move(*result);
+    return Error::success();
+  }
+
+  Error makePlan() {
+    llvm::Expected<std::vector<std::pair<int, int64_t>>> lost = lostDevices();
+    if (!lost)
+      return lost.takeError();
+    if (!options.previous.empty()) {
+      llvm::Expected<Replan> previous = readPrevious(options.previous, built);
+      if (!previous)
+        return previous.takeError();
+      report.replan = std::move(*previous);
+      return replan(*lost);
+    }
+    if (Error error = solveNext(built.problem))
+      return error;
+    if (lost->empty() || !report.result.hasPlan())
+      return Error::success();
+    report.replan.emplace();
+    report.replan->since = "the loss of " + llvm::join(options.lost, ", ");
+    report.replan->before = report.result.placements;
+    return replan(*lost);
+  }
+
+  llvm::Expected<std::vector<std::pair<int, int64_t>>> lostDevices() const {
     std::vector<std::pair<int, int64_t>> lost;
     for (StringRef text : options.lost) {
       auto [name, count] = text.rsplit(':');
@@ -273,21 +300,29 @@ private:
                                        nearestNames(name, names));
       lost.push_back({found, devices});
     }
-    // A move is worth a thousandth of what the plan costs: of plans about as good the one that moves least is taken.
-    double moveCost = 1e-3 * std::abs(report.result.evaluation.objective);
-    llvm::Expected<PlacementProblem> without = withoutDevices(built.problem, report.result.placements, lost, moveCost);
-    if (!without)
-      return without.takeError();
-    reduced = std::move(*without);
+    return lost;
+  }
+
+  Error replan(const std::vector<std::pair<int, int64_t>> &lost) {
+    Replan &since = *report.replan;
+    llvm::Expected<PlacementProblem> changed = withoutDevices(built.problem, since.before, lost, 0);
+    if (!changed)
+      return changed.takeError();
+    reduced = std::move(*changed);
     report.problem = &reduced;
-    report.replanned = true;
-    SolveOptions again = solveOptions;
-    again.exportLp.clear();
-    llvm::Expected<SolveResult> result = solve(reduced, again);
-    if (!result)
-      return result.takeError();
-    report.result = std::move(*result);
-    return Error::success();
+    if (llvm::all_of(since.before, [](const Placed &placed) { return placed.choice >= 0; }))
+      since.stay = evaluate(reduced, since.before);
+    double worth = since.stay ? since.stay->objective : unlimited;
+    if (!std::isfinite(worth)) {
+      if (Error error = solveNext(reduced))
+        return error;
+      if (!report.result.hasPlan())
+        return Error::success();
+      worth = report.result.evaluation.objective;
+    }
+    // A move is worth a thousandth of what the plan costs: of plans about as good the one that moves least is taken.
+    reduced.moveCost = 1e-3 * std::abs(worth);
+    return solveNext(reduced);
   }
 
   LogicalResult write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {

@@ -169,8 +169,8 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
                 : "no plan of these menus is better\n");
   else
     out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
-  if (report.replanned)
-    out << formatv("{0} of {1} pieces moved\n", report.result.evaluation.moves, rows.size());
+  if (report.replan)
+    printReplan(out, report);
 }
 
 std::string textOf(const PlanReport &report, const Conflict &conflict) {

@@ -1,0 +1,236 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A plan of before: read from what --json wrote, found again on the menus of now, and compared with the new one.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Driver.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <cmath>
+#include <deque>
+#include <map>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+//===-- Reading -----------------------------------------------------------------------------------------------===//
+
+namespace {
+/// A piece of the file.
+struct PreviousPiece {
+  std::string name, pool; ///< pool: empty if outside
+  ChoiceMeaning meaning;
+  int64_t replicas = 0;
+};
+
+class PreviousReader {
+public:
+  PreviousReader(const std::string &file, const BuiltProblem &built) : file(file), built(built) {}
+
+  Expected<Replan> read() {
+    auto buffer = MemoryBuffer::getFile(file);
+    if (!buffer)
+      return refuse("cannot read '" + file + "': " + buffer.getError().message());
+    Expected<json::Value> value = json::parse((*buffer)->getBuffer());
+    if (!value)
+      return refuse("'" + file + "' is not JSON: " + toString(value.takeError()));
+    const json::Object *root = value->getAsObject();
+    std::optional<int64_t> version = root ? root->getInteger("version") : std::nullopt;
+    if (!version)
+      return refuse("'" + file + "' says no version of its format, so it is no plan");
+    if (*version != 1)
+      return refuse("'" + file + "' has version " + Twine(*version) +
+                    " of the format, this intarsia-plan reads version 1");
+    const json::Array *pieces = root->getArray("pieces");
+    if (!pieces)
+      return refuse("'" + file + "' has no plan, the status of its run was '" +
+                    root->getString("status").value_or("missing") + "'");
+    std::map<std::string, std::deque<PreviousPiece>> known; // names repeat where two agents have a task of that name
+    for (auto [index, entry] : enumerate(*pieces)) {
+      Expected<PreviousPiece> piece = readPiece(entry.getAsObject(), index);
+      if (!piece)
+        return piece.takeError();
+      known[piece->name].push_back(std::move(*piece));
+    }
+    Replan replan;
+    replan.since = "'" + file + "'";
+    for (auto [index, piece] : enumerate(built.problem.pieces)) {
+      std::deque<PreviousPiece> &found = known[piece.name];
+      if (found.empty()) {
+        replan.before.push_back({});
+        replan.unknown.push_back(piece.name + " is not in it");
+        continue;
+      }
+      replan.before.push_back(placedOf(index, found.front(), replan.unknown));
+      found.pop_front();
+    }
+    for (auto &[name, left] : known)
+      if (!left.empty())
+        replan.unknown.push_back(name + " is in no agent any more");
+    return replan;
+  }
+
+private:
+  const std::string &file;
+  const BuiltProblem &built;
+
+  static Error refuse(const Twine &what) {
+    return createStringError("--previous: " + what + "; name a file that intarsia-plan --json wrote with a plan in it");
+  }
+
+  Expected<PreviousPiece> readPiece(const json::Object *entry, size_t index) const {
+    auto wrong = [&](StringRef what) {
+      return refuse(formatv("'{0}': 'pieces' has at {1} (from 0) no {2}", file, index, what));
+    };
+    if (!entry)
+      return wrong("object");
+    PreviousPiece piece;
+    std::optional<StringRef> name = entry->getString("name");
+    if (!name)
+      return wrong("'name' that is a text");
+    piece.name = *name;
+    std::optional<bool> outside = entry->getBoolean("outside");
+    if (!outside)
+      return wrong("'outside' that is true or false");
+    piece.meaning.outside = *outside;
+    std::optional<StringRef> pool = entry->getString("pool");
+    if (!pool && !*outside)
+      return wrong("'pool' that is a text");
+    piece.pool = pool.value_or("");
+    piece.meaning.precision = entry->getString("precision").value_or("");
+    constexpr int64_t most = std::numeric_limits<int>::max();
+    for (auto [key, into] : {std::pair("tensor", &piece.meaning.tensor),
+                             {"pipeline", &piece.meaning.pipeline},
+                             {"expert", &piece.meaning.expert},
+                             {"data", &piece.meaning.data},
+                             {"batch", &piece.meaning.batch}}) {
+      std::optional<int64_t> number = entry->getInteger(key);
+      if (!number || *number < 1 || *number > most)
+        return wrong(formatv("'{0}' that is a whole number above zero", key).str());
+      *into = int(*number);
+    }
+    std::optional<int64_t> replicas = entry->getInteger("replicas");
+    if (!replicas || *replicas < 1 || *replicas > most)
+      return wrong("'replicas' that is a whole number above zero");
+    piece.replicas = *replicas;
+    return piece;
+  }
+
+  /// The same choice on the menu of now.
+  Placed placedOf(size_t index, const PreviousPiece &before, std::vector<std::string> &unknown) const {
+    const Piece &piece = built.problem.pieces[index];
+    auto same = [&](const Choice &choice, const ChoiceMeaning &meaning) {
+      const ChoiceMeaning &was = before.meaning;
+      return meaning.outside == was.outside && (was.outside || built.problem.pools[choice.pool].name == before.pool) &&
+             meaning.precision == was.precision && meaning.tensor == was.tensor && meaning.pipeline == was.pipeline &&
+             meaning.expert == was.expert && meaning.data == was.data && meaning.batch == was.batch;
+    };
+    for (auto [position, choice] : enumerate(piece.menu))
+      if (same(choice, built.meanings[index][position]))
+        return {int(position), before.replicas};
+    Menu one; // for its label
+    one.add({}, before.meaning, before.meaning.outside ? "outside" : before.pool);
+    bool poolExists = before.meaning.outside ||
+                      any_of(built.problem.pools, [&](const Pool &pool) { return pool.name == before.pool; });
+    unknown.push_back(piece.name + " was " + one.choices.front().label +
+                      (poolExists ? ", which is not on its menu now" : ", and the fleet has no such pool now"));
+    return {};
+  }
+};
+} // namespace
+
+Expected<Replan> readPrevious(const std::string &file, const BuiltProblem &built) {
+  return PreviousReader(file, built).read();
+}
+
+//===-- Comparing ---------------------------------------------------------------------------------------------===//
+
+std::vector<PieceChange> changesOf(const PlanReport &report) {
+  std::vector<PieceChange> changes;
+  for (auto [index, piece] : enumerate(report.problem->pieces)) {
+    Placed before = report.replan->before[index], now = report.result.placements[index];
+    if (before.choice < 0 || before == now)
+      continue;
+    PieceChange change{piece.name, piece.menu[before.choice].label, piece.menu[now.choice].label};
+    change.replicasBefore = before.replicas, change.replicasNow = now.replicas;
+    change.moves = before.choice != now.choice;
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+double objectiveWithoutMoves(const PlanReport &report) {
+  const Evaluation &evaluation = report.result.evaluation;
+  return evaluation.objective - report.problem->moveCost * evaluation.moves;
+}
+
+std::string countOfMoves(const PlanReport &report) {
+  std::vector<PieceChange> changes = changesOf(report);
+  size_t moved = count_if(changes, [](const PieceChange &change) { return change.moves; });
+  std::string text =
+      formatv("{0} of {1} pieces moved since {2}", moved, report.problem->pieces.size(), report.replan->since);
+  if (changes.size() > moved)
+    text += formatv(", the replicas of {0} {1}changed", changes.size() - moved, moved ? "more " : "");
+  return text;
+}
+
+std::string textOfStaying(const PlanReport &report) {
+  const Replan &replan = *report.replan;
+  if (!replan.stay)
+    return "what it costs to stay is not known: not all of that plan can be had now";
+  if (!replan.stay->feasible())
+    return "it cannot stay as it was: " + join(replan.stay->violations, "; ");
+  double stays = replan.stay->objective, more = stays - objectiveWithoutMoves(report);
+  std::string text = formatv("to stay as it was would cost {0:e3} {1}", stays, nameOf(report.problem->objective));
+  if (std::abs(more) <= 1e-9 * std::abs(stays))
+    return text + ", the same";
+  return formatv("{0}, {1:e3} {2} ({3:P1})", text, std::abs(more), more > 0 ? "more" : "less",
+                 std::abs(more) / std::abs(stays - more));
+}
+
+void printReplan(raw_ostream &out, const PlanReport &report) {
+  out << '\n' << countOfMoves(report) << '\n';
+  std::vector<PieceChange> changes = changesOf(report);
+  for (const PieceChange &change : changes) {
+    out << "  " << change.piece << ": ";
+    if (change.moves)
+      out << "from " << change.before << " to " << change.now;
+    if (change.moves && change.replicasBefore != change.replicasNow)
+      out << ", ";
+    if (change.replicasBefore != change.replicasNow)
+      out << "replicas from " << change.replicasBefore << " to " << change.replicasNow;
+    out << '\n';
+  }
+  if (!changes.empty() || !report.replan->stay)
+    out << "  " << textOfStaying(report) << '\n';
+  for (const std::string &unknown : report.replan->unknown)
+    out << "  without a place of before: " << unknown << '\n';
+}
+
+json::Object replanJson(const PlanReport &report) {
+  const Replan &replan = *report.replan;
+  json::Array changes;
+  for (const PieceChange &change : changesOf(report))
+    changes.push_back(json::Object{{"piece", change.piece},
+                                   {"moves", change.moves},
+                                   {"before", change.before},
+                                   {"now", change.now},
+                                   {"replicas_before", change.replicasBefore},
+                                   {"replicas_now", change.replicasNow}});
+  json::Value stay = nullptr;
+  auto number = [](double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); };
+  if (replan.stay)
+    stay =
+        json::Object{{"objective", number(replan.stay->objective)}, {"breaks", json::Array(replan.stay->violations)}};
+  return json::Object{{"since", replan.since},         {"moves", report.result.evaluation.moves},
+                      {"changes", std::move(changes)}, {"objective", number(objectiveWithoutMoves(report))},
+                      {"stay", std::move(stay)},       {"unknown", json::Array(replan.unknown)}};
+}
+
+} // namespace intarsia::plan

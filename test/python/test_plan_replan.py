@@ -1,0 +1,236 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Plans that begin from an earlier one: after other prices, rates and fleets, and from files that have none."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import typing
+
+import jsonschema
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+AGENT = ROOT / "examples" / "agents" / "rag_chat.mlir"
+FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
+SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
+CHOICE = ("pool", "precision", "tensor", "pipeline", "expert", "data", "batch")
+
+Result = dict[str, typing.Any]
+
+
+def execute(agent: pathlib.Path, fleet: pathlib.Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Plan, whatever comes of it."""
+    command = [str(TOOL), str(agent), f"--fleet={fleet}", "--why=false", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def plan(
+    file: pathlib.Path, *flags: str, agent: pathlib.Path = AGENT, fleet: pathlib.Path = FLEET, code: int = 0
+) -> tuple[Result, str]:
+    """Plan; the JSON, which fits the schema, and what was printed."""
+    done = execute(agent, fleet, f"--json={file}", *flags)
+    assert done.returncode == code, done.stdout + done.stderr
+    result = json.loads(file.read_text())
+    jsonschema.validate(result, SCHEMA, jsonschema.Draft202012Validator)
+    return result, done.stdout
+
+
+def priced(file: pathlib.Path, pool: str, price: float) -> pathlib.Path:
+    """Write the example's fleet with another price of a pool's devices."""
+    text, count = re.subn(
+        rf"(fleet.pool @{pool} of @\w+ count \d+ per_node \d+).*",
+        rf"\1 price #fleet.rental<dollars_per_hour = {price}>",
+        FLEET.read_text(),
+    )
+    assert count == 1
+    file.write_text(text)
+    return file
+
+
+def asked(file: pathlib.Path, rate: float) -> pathlib.Path:
+    """Write the example's agent with another rate."""
+    text = AGENT.read_text()
+    assert "requests_per_second = 20>" in text
+    file.write_text(text.replace("requests_per_second = 20>", f"requests_per_second = {rate}>"))
+    return file
+
+
+def changes(before: Result, after: Result) -> list[Result]:
+    """Compare two plans, by the definition of a move, apart from the planner's own list of them."""
+    found = []
+    for was, now in zip(before["pieces"], after["pieces"], strict=True):
+        assert was["name"] == now["name"]
+        moves = any(was[key] != now[key] for key in CHOICE)
+        if moves or was["replicas"] != now["replicas"]:
+            found.append(
+                {
+                    "piece": was["name"],
+                    "moves": moves,
+                    "replicas_before": was["replicas"],
+                    "replicas_now": now["replicas"],
+                }
+            )
+    return found
+
+
+def without_labels(replan: Result) -> list[Result]:
+    """Leave away what the other list does not have."""
+    return [{key: entry[key] for key in entry if key not in {"before", "now"}} for entry in replan["changes"]]
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Result]:
+    """The plan to begin from."""
+    file = tmp_path_factory.mktemp("old") / "old.json"
+    return file, plan(file)[0]
+
+
+def test_nothing_changes(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """Begun from itself a plan stays, at the cost that it has."""
+    file, before = old
+    after, printed = plan(tmp_path / "new.json", f"--previous={file}")
+    assert after["pieces"] == before["pieces"]
+    replan = after["replan"]
+    assert (replan["moves"], replan["changes"], replan["unknown"]) == (0, [], [])
+    assert replan["stay"] == {"objective": pytest.approx(before["totals"]["dollars_per_request"]), "breaks": []}
+    assert f"0 of {len(before['pieces'])} pieces moved since '{file}'\n" in printed
+
+
+def test_a_price_moves_one_piece(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """Small devices cost more: the one piece that is there goes, all others stay where they are."""
+    file, before = old
+    (there,) = [piece["name"] for piece in before["pieces"] if piece["pool"] == "small"]
+    fleet = priced(tmp_path / "fleet.mlir", "small", 1.2)
+    after, printed = plan(tmp_path / "new.json", f"--previous={file}", fleet=fleet)
+    replan = after["replan"]
+    assert [entry["piece"] for entry in replan["changes"]] == [there]
+    assert without_labels(replan) == changes(before, after)
+    assert replan["moves"] == 1
+    # One device for $1.20 an hour instead of what it cost; the old price stands in the old plan.
+    (was,) = [piece for piece in before["pieces"] if piece["name"] == there]
+    hourly = before["totals"]["dollars_per_hour"] - was["dollars_per_hour"] + 1.2 * was["devices"]
+    assert replan["stay"] == {"objective": pytest.approx(hourly / 3600 / 20), "breaks": []}
+    assert replan["objective"] == pytest.approx(after["totals"]["dollars_per_request"])
+    assert replan["objective"] < replan["stay"]["objective"]
+    assert f"  {there}: from @small" in printed
+    more = (replan["stay"]["objective"] - replan["objective"]) / replan["objective"]
+    assert f"more ({more:.1%})" in printed
+
+
+def test_a_small_change_of_a_price_moves_nothing(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """Where a fresh plan is better by less than a move is worth, all stays."""
+    file, before = old
+    hourly = before["totals"]["dollars_per_hour"]
+    (there,) = [piece for piece in before["pieces"] if piece["pool"] == "small"]
+    cheap = next(piece for piece in before["pieces"] if piece["pool"] == "cheap")
+    # A device of @cheap is as good for it: above the price of one it is better to move, by less than 0.1 % up to here.
+    price = cheap["dollars_per_hour"] / cheap["devices"] + 0.0005 * hourly / there["devices"]
+    fleet = priced(tmp_path / "fleet.mlir", "small", price)
+    fresh, _ = plan(tmp_path / "fresh.json", fleet=fleet)
+    assert changes(before, fresh), "the price does not tell: a fresh plan stays as well"
+    after, _ = plan(tmp_path / "new.json", f"--previous={file}", fleet=fleet)
+    assert after["replan"]["changes"] == [] == changes(before, after)
+    assert after["totals"]["dollars_per_hour"] > fresh["totals"]["dollars_per_hour"]
+
+
+def test_a_rate_changes_replicas_only(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """More requests: the prefill gets replicas, nothing goes elsewhere, and the old plan is said not to last."""
+    file, before = old
+    agent = asked(tmp_path / "agent.mlir", 28)
+    after, printed = plan(tmp_path / "new.json", f"--previous={file}", agent=agent)
+    replan = after["replan"]
+    assert replan["moves"] == 0
+    assert without_labels(replan) == changes(before, after)
+    assert [entry["piece"] for entry in replan["changes"]] == ["answer.prefill"]
+    assert replan["changes"][0]["replicas_now"] > replan["changes"][0]["replicas_before"]
+    (broken,) = replan["stay"]["breaks"]
+    assert re.fullmatch(r"piece 'answer.prefill': 2 replicas sustain [\d.]+ executions/s, 28.00 are asked for", broken)
+    assert f"it cannot stay as it was: {broken}" in printed
+
+
+def test_lost_devices(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """From a file and from the plan with all devices the same comes out, and the old plan breaks the pool."""
+    file, before = old
+    lost = "--without=@cheap:60"
+    by_itself, printed = plan(tmp_path / "a.json", lost)
+    from_file, _ = plan(tmp_path / "b.json", lost, f"--previous={file}")
+    assert by_itself["pieces"] == from_file["pieces"]
+    replan = by_itself["replan"]
+    assert replan["since"] == "the loss of @cheap:60"
+    assert {**replan, "since": ""} == {**from_file["replan"], "since": ""}
+    assert without_labels(replan) == changes(before, by_itself)
+    devices = sum(piece["devices"] for piece in before["pieces"] if piece["pool"] == "cheap")
+    assert replan["stay"]["breaks"] == [f"pool 'cheap': {devices} devices are needed, 4 exist"]
+    assert f"{replan['moves']} of {len(before['pieces'])} pieces moved since the loss of @cheap:60" in printed
+
+
+def test_what_is_not_known(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """A pool, a batch and pieces that are there no more or not yet are listed; what is known stays."""
+    _, before = old
+    changed = json.loads(json.dumps(before))
+    by_name = {piece["name"]: piece for piece in changed["pieces"]}
+    by_name["find.embed"]["pool"] = "gone"
+    by_name["answer.decode"]["batch"] = 77
+    by_name["find.search"]["name"] = "find.before"
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps(changed))
+    after, printed = plan(tmp_path / "new.json", f"--previous={file}")
+    replan = after["replan"]
+    assert replan["stay"] is None
+    assert after["pieces"] == before["pieces"]
+    unknown = " | ".join(replan["unknown"])
+    for text in (
+        "find.embed was @gone bf16 batch 4, and the fleet has no such pool now",
+        "answer.decode was @cheap bf16 tensor 4 batch 77, which is not on its menu now",
+        "find.search is not in it",
+        "find.before is in no agent any more",
+    ):
+        assert text in unknown
+        assert text in printed
+
+
+BAD = [
+    ("{", "is not JSON"),
+    ("[]", "says no version of its format"),
+    ('{"version": "1"}', "says no version of its format"),
+    ('{"version": 2, "pieces": []}', "has version 2 of the format, this intarsia-plan reads version 1"),
+    ('{"version": 1, "status": "infeasible"}', "has no plan, the status of its run was 'infeasible'"),
+    ('{"version": 1, "pieces": [3]}', "'pieces' has at 0 (from 0) no object"),
+    ('{"version": 1, "pieces": [{"name": 3}]}', "no 'name' that is a text"),
+    ('{"version": 1, "pieces": [{"name": "a"}]}', "no 'outside' that is true or false"),
+    ('{"version": 1, "pieces": [{"name": "a", "outside": false, "pool": null}]}', "no 'pool' that is a text"),
+    (
+        '{"version": 1, "pieces": [{"name": "a", "outside": true, "tensor": 0}]}',
+        "no 'tensor' that is a whole number above zero",
+    ),
+    (
+        '{"version": 1, "pieces": [{"name": "a", "outside": true, "tensor": 1, "pipeline": 1, "expert": 1, "data": 1,'
+        ' "batch": 1, "replicas": 99999999999}]}',
+        "no 'replicas' that is a whole number above zero",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_files(text: str, message: str, tmp_path: pathlib.Path) -> None:
+    """What is no plan is refused: the file, what is wrong with it, and what to name instead."""
+    file = tmp_path / "old.json"
+    file.write_text(text)
+    done = execute(AGENT, FLEET, f"--previous={file}")
+    assert done.returncode == 1
+    assert f"'{file}'" in done.stderr
+    assert message in done.stderr
+    assert "name a file that intarsia-plan --json wrote with a plan in it" in done.stderr
+
+
+def test_missing_file(tmp_path: pathlib.Path) -> None:
+    """A file that is not there is named, with the reason."""
+    done = execute(AGENT, FLEET, f"--previous={tmp_path}/none.json")
+    assert done.returncode == 1
+    assert f"cannot read '{tmp_path}/none.json': No such file or directory" in done.stderr
