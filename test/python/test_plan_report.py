@@ -193,7 +193,7 @@ def test_report_with_everything(tmp_path: pathlib.Path) -> None:
         "--sensitivity",
         "--time-limit=20",
     )
-    page, result = check(report, PLANNED | {"pareto"}), plan_json(plan)
+    page, result = check(report, PLANNED | {"pareto", "checks"}), plan_json(plan)
     assert "what would change the plan:" in printed
     assert len(page.rows["pareto"]) == 1 + len(result["pareto"])
     assert len(page.rows["sensitivity"]) == 1 + len(result["sensitivity"])
@@ -208,6 +208,38 @@ def test_report_with_everything(tmp_path: pathlib.Path) -> None:
     assert steps[-1][6].endswith(" s")
     sums = sum(piece["milliseconds"] + piece["wait_ms"] for piece in result["pieces"])
     assert float(steps[-1][6].removesuffix(" s")) * 1000 == pytest.approx(sums, rel=0.01)
+
+
+def test_report_of_checks(tmp_path: pathlib.Path) -> None:
+    """Confidence, rounds and promises that the simulation breaks stand on the page as they are in the JSON."""
+    report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
+    agent = AGENTS / "rag_chat.mlir"
+    flags = (f"--report={report}", f"--json={plan}", "--why=false", "--sensitivity=false")
+    run(agent, *flags, "--confidence=0.9")
+    sections = PLANNED - {"why-not", "sensitivity"} | {"checks"}
+    page, confidence = check(report, sections), plan_json(plan)["confidence"]
+    assert len(confidence["rounds"]) > 1
+    assert set(confidence["rounds"]) <= set(page.texts)
+    (of,) = confidence["agents"]
+    head, row = page.rows["checks"]
+    assert head == ["agent", "holds with", "±", "broken in"]
+    assert row[:3] == ["@chat", f"{of['probability']:.3f}", f"{of['standard_error']:.3f}"]
+    assert f"first token {of['broken']['first_token']:.1%}" in row[3]
+    assert any("at least the 0.90 that was asked for" in text for text in page.texts)
+
+    # The promise is what the planner's own figure just keeps; the simulation is above it.
+    tight = tmp_path / "agent.mlir"
+    tight.write_text(agent.read_text().replace("ttft_ms = 1000", "ttft_ms = 466"))
+    run(tight, *flags, "--simulate=20000")
+    page, (broken,) = check(report, sections), plan_json(plan)["simulation"]["broken"]
+    text = f"@chat breaks its promise: first token {broken['simulated_ms']:.1f} of 466.0 ms; --tighten plans until it holds"
+    assert text in page.texts
+    assert "not all promises hold." in page.texts
+    run(tight, *flags, "--tighten", "--simulate=20000")
+    page, rounds = check(report, sections), plan_json(plan)["simulation"]["rounds"]
+    assert len(rounds) > 1
+    assert set(rounds) <= set(page.texts)
+    assert any("all promises hold." in text for text in page.texts)
 
 
 def test_report_of_changes(tmp_path: pathlib.Path) -> None:

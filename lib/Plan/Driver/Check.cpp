@@ -133,6 +133,38 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, size_t flee
 
 static std::string percent(double share) { return formatv("{0:P1}", share); }
 
+std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks) {
+  std::vector<std::string> texts;
+  for (const BrokenPromise &promise : checks.broken)
+    texts.push_back(formatv("@{0} breaks its promise: {1} {2:f1} of {3:f1} ms{4}", problem.agents[promise.agent].name,
+                            promise.what, promise.simulated, promise.bound,
+                            checks.tightens ? "" : "; --tighten plans until it holds"));
+  return texts;
+}
+
+std::string brokenShares(const Confidence::OfAgent &of) {
+  std::vector<std::string> broken;
+  for (auto [what, share] : {std::pair("end to end", of.endToEnd),
+                             {"first token", of.firstOutput},
+                             {"next token", of.token},
+                             {"more requests than it sustains", of.saturated}})
+    if (share > 0)
+      broken.push_back(std::string(what) + " " + percent(share));
+  return llvm::join(broken, ", ");
+}
+
+std::string togetherText(const Checks &checks) {
+  const Confidence &confidence = *checks.confidence;
+  std::string text =
+      formatv("all together hold with {0:f3} ± {1:f3}", confidence.holds.probability, confidence.holds.standardError);
+  if (checks.required > 0)
+    text += formatv(", {0} {1} that was asked for",
+                    checks.sure ? "at least the"
+                                : formatv("{0:f3} short of the", checks.required - confidence.holds.probability).str(),
+                    checks.required);
+  return text;
+}
+
 static void printSimulation(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
   const SimulationReport &report = *checks.simulation;
   if (!checks.simulationRounds.empty()) {
@@ -170,10 +202,8 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
   if (report.deviceFailures > 0)
     out << formatv("  {0} failures of replicas, {1} executions started again\n", report.deviceFailures,
                    report.interrupted);
-  for (const BrokenPromise &promise : checks.broken)
-    out << formatv("  @{0} breaks its promise: {1} {2:f1} of {3:f1} ms{4}\n", problem.agents[promise.agent].name,
-                   promise.what, promise.simulated, promise.bound,
-                   checks.tightens ? "" : "; --tighten plans until it holds");
+  for (const std::string &text : brokenTexts(problem, checks))
+    out << "  " << text << '\n';
 }
 
 static void printConfidence(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
@@ -184,25 +214,11 @@ static void printConfidence(raw_ostream &out, const PlacementProblem &problem, c
     out << "  " << round << '\n';
   for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents)) {
     out << formatv("  @{0} holds with {1:f3} ± {2:f3}", agent.name, of.holds.probability, of.holds.standardError);
-    std::vector<std::string> broken;
-    for (auto [what, share] : {std::pair("end to end", of.endToEnd),
-                               {"first token", of.firstOutput},
-                               {"next token", of.token},
-                               {"more requests than it sustains", of.saturated}})
-      if (share > 0)
-        broken.push_back(std::string(what) + " " + percent(share));
-    if (!broken.empty())
-      out << "; broken: " << llvm::join(broken, ", ");
+    if (std::string broken = brokenShares(of); !broken.empty())
+      out << "; broken: " << broken;
     out << '\n';
   }
-  out << formatv("  all together hold with {0:f3} ± {1:f3}", confidence.holds.probability,
-                 confidence.holds.standardError);
-  if (checks.required > 0)
-    out << formatv(", {0} {1} that was asked for",
-                   checks.sure ? "at least the"
-                               : formatv("{0:f3} short of the", checks.required - confidence.holds.probability).str(),
-                   checks.required);
-  out << '\n';
+  out << "  " << togetherText(checks) << '\n';
   if (!checks.limits.empty()) {
     out << "  no plan stands slower times. There these conflict:\n";
     for (const Conflict &conflict : checks.limits)

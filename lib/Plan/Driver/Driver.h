@@ -51,6 +51,12 @@ ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltP
 /// times that the plan was made for.
 llvm::Error check(const PlannerOptions &options, const ErrorModel &errors, size_t fleetPools,
                   const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks);
+/// "@chat breaks its promise: …", one for each.
+std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks);
+/// What is broken in how many of the trials: "first token 0.8%, more requests than it sustains 7.2%".
+std::string brokenShares(const Confidence::OfAgent &of);
+/// "all together hold with 0.920 ± 0.014, at least the 0.9 that was asked for".
+std::string togetherText(const Checks &checks);
 void printChecks(llvm::raw_ostream &out, const PlacementProblem &problem, const Checks &checks);
 /// Adds `simulation` and `confidence`.
 void addChecks(llvm::json::Object &root, const PlacementProblem &problem, const Checks &checks);

@@ -103,6 +103,8 @@ private:
                                                        {"utilization", "Utilisation"}};
     if (report.replan)
       parts.insert(parts.begin() + 2, {"changes", "Changes"});
+    if (report.checks.confidence || report.checks.simulation)
+      parts.push_back({"checks", "Checks"});
     if (!report.front.empty())
       parts.push_back({"pareto", "Cost and latency"});
     if (!report.alternatives.empty())
@@ -123,6 +125,7 @@ private:
     writeUtilization(out, report, rows);
     writeBounds();
     end();
+    writeChecks();
     if (!report.front.empty()) {
       begin("pareto", "Cost and latency",
             "Plans none of which is better in both. Each is the cheapest for all bounds from its latency up to the "
@@ -366,6 +369,40 @@ private:
     end();
   }
 
+  void writeChecks() {
+    const Checks &checks = report.checks;
+    if (!checks.simulation && !checks.confidence)
+      return;
+    begin("checks", "Checks");
+    if (checks.simulation) {
+      std::vector<std::string> broken = brokenTexts(*report.problem, checks);
+      out << "<p>Simulated for " << duration(checks.simulation->simulatedSeconds * 1000) << " of arrivals: "
+          << (broken.empty() ? "all promises hold." : "<span class=\"bad\">not all promises hold.</span>") << "</p>\n";
+      list("Broken in the simulation", broken);
+      list("Planned and simulated, round by round", checks.simulationRounds);
+    }
+    if (checks.confidence) {
+      out << "<p>If times are as wrong as the cost model was where it had not seen the system ("
+          << checks.confidence->trials << " trials), " << escaped(togetherText(checks)) << ".</p>\n";
+      head({"agent", "#holds with", "#±", "broken in"});
+      for (auto [agent, of] : zip(report.problem->agents, checks.confidence->agents)) {
+        out << "<tr>";
+        cell("@" + agent.name);
+        figure(formatv("{0:f3}", of.holds.probability).str());
+        figure(formatv("{0:f3}", of.holds.standardError).str());
+        cell(brokenShares(of), "long");
+        out << "</tr>\n";
+      }
+      foot();
+      list("Planned for slower times, round by round", checks.confidenceRounds);
+      std::vector<std::string> limits;
+      for (const Conflict &conflict : checks.limits)
+        limits.push_back(conflict.text);
+      list("No plan stands slower times: there these conflict", limits);
+    }
+    end();
+  }
+
   void writeConflicts() {
     begin("conflicts", "What conflicts",
           "A smallest set that no plan holds together: any one of these taken away, the others can be held. What would "
@@ -394,12 +431,9 @@ private:
 
   void writeNotes() {
     begin("notes", "Notes");
-    if (report.checks.simulation)
-      out << "<p>Simulated for " << duration(report.checks.simulation->simulatedSeconds * 1000)
-          << " of arrivals.</p>\n";
     list("Rests on figures that are unsure", report.built->unsure);
     list("Not on offer", report.built->notes);
-    if (!report.checks.simulation && report.built->unsure.empty() && report.built->notes.empty())
+    if (report.built->unsure.empty() && report.built->notes.empty())
       out << "<p>None.</p>\n";
     end();
   }
