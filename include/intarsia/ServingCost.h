@@ -189,6 +189,16 @@ public:
   StepTime firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
                       const ServingFigures &figures) const;
 
+  /// Bytes that each device must read in a decode step of `batch` sequences of `context` tokens: the weights that its
+  /// tokens pass and the cache. Of a pipeline those of all stages, which a token passes one after the other.
+  double stepBytesPerDevice(double batch, double context) const;
+  /// Flops on each device (of a pipeline: of all stages together) of a prompt of `newTokens` after `cachedTokens` whose
+  /// cache is found.
+  double promptFlopsPerDevice(double newTokens, double cachedTokens) const;
+  /// By the catalogue, of one device: bytes a second, and flops a second in the precision of products with weights.
+  double memoryBytesPerSecond() const { return bytesPerUs * 1e6; }
+  double productFlopsPerSecond() const;
+
   /// Weights on one device.
   double weightBytesPerDevice() const { return weightBytes; }
   /// Cache and state that a sequence of `context` tokens holds on each device of its replica, bytes.
@@ -205,6 +215,8 @@ public:
 private:
   ServingCost() = default;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
+  /// That one sequence of `context` tokens reads, and of states writes, on each device in a step.
+  double stepCacheBytes(double context) const;
 
   Deployment what;
   const ServingEfficiency *fitted = nullptr;

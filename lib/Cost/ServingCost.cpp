@@ -200,6 +200,19 @@ static double byFormat(NumberFormat format, double sixteen, double eight, double
   llvm_unreachable("all formats are listed");
 }
 
+double ServingCost::stepCacheBytes(double context) const {
+  double bytes = 0;
+  for (const AttentionLayers &layers : what.shape->attention) {
+    double heads = std::min<double>(what.degrees.tensor, layers.heads);
+    double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
+    double numbers = (layers.cachedNumbersPerToken() - layers.indexDim) * layers.visible(context) / shared +
+                     layers.indexDim * context;
+    // A state is read and written.
+    bytes += layers.layers * (numbers * bytesOf(what.precision.cache) + 2 * layers.stateBytes() / heads);
+  }
+  return bytes;
+}
+
 StepTime ServingCost::decodeStep(double batch, double context, const ServingFigures &f) const {
   const ModelShape &shape = *what.shape;
   const ParallelDegrees &degrees = what.degrees;
@@ -215,7 +228,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
 
   double layersUs = f.layerUs * shape.layers + f.expertLayerUs * shape.expertLayers +
                     (shape.hasBiasedLayers ? f.biasedLayerUs * shape.layers : 0);
-  double cacheBytes = 0, scoreFlops = 0;
+  double cacheBytes = stepCacheBytes(context), scoreFlops = 0;
   for (const AttentionLayers &layers : shape.attention) {
     double heads = std::min<double>(degrees.tensor, layers.heads);
     if (layers.kind == Kind::Latent)
@@ -224,12 +237,8 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
       layersUs += f.linearLayerUs * layers.layers;
     if (layers.selectedTokens)
       layersUs += f.selectedLayerUs * layers.layers;
-    double shared = layers.kind == Kind::Grouped ? std::min<double>(degrees.tensor, layers.keyHeads) : 1;
-    double seen = layers.visible(context);
-    double numbers = (layers.cachedNumbersPerToken() - layers.indexDim) * seen / shared + layers.indexDim * context;
-    // A state is read and written.
-    cacheBytes += layers.layers * (numbers * bytesOf(what.precision.cache) + 2 * layers.stateBytes() / heads);
-    scoreFlops += layers.layers * (layers.scoreFlops(seen, false) + layers.indexFlops(context)) / heads;
+    scoreFlops +=
+        layers.layers * (layers.scoreFlops(layers.visible(context), false) + layers.indexFlops(context)) / heads;
   }
   double generation = isBlackwell ? 1 : f.hopperFactor * (what.device->generation == "ampere" ? f.ampereFactor : 1);
   StepTime time;
@@ -350,6 +359,25 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
   time.waitMs = (waitUs + (what.onePhase ? f.firstOnePhaseUs : 0)) * 1e-3;
   time.totalMs = (overheadUs + ownUs) * 1e-3 + time.waitMs;
   return time;
+}
+
+double ServingCost::stepBytesPerDevice(double batch, double context) const {
+  // As in decodeStep.
+  double together = std::max(1.0, batch / what.degrees.pipeline);
+  double positions = together * (what.tokensPerStep > 1 ? 2 : 1);
+  double touched = what.shape->expertsTouched(positions, figures->expertDispersion);
+  return (denseStreamUs + headStreamUs + expertStreamUs * touched) * bytesPerUs +
+         stepCacheBytes(std::max(0.0, context)) * together / what.degrees.attentionData;
+}
+
+double ServingCost::promptFlopsPerDevice(double newTokens, double cachedTokens) const {
+  return 2 * what.shape->multipliedParameters() / group * newTokens +
+         promptScoreFlops(*what.shape, newTokens + cachedTokens, group) -
+         promptScoreFlops(*what.shape, cachedTokens, group);
+}
+
+double ServingCost::productFlopsPerSecond() const {
+  return 2 * what.shape->multipliedParameters() / group / productUsPerToken * 1e6;
 }
 
 double ServingCost::cacheBytesPerDevice(double context) const {

@@ -136,7 +136,17 @@ std::string textOfStaying(const PlanReport &report);
 void printReplan(llvm::raw_ostream &out, const PlanReport &report);
 llvm::json::Object replanJson(const PlanReport &report);
 
-/// A constraint that conflicts with others, and what would do.
+/// What a bound asks of a device by itself, in the choice of the menu that is fastest: of the decode whose tokens take
+/// longest, or of the prefill that does.
+struct Need {
+  std::string piece, choice;
+  ChoiceMeaning::Demand demand;
+  double neededPerSecond = 0; ///< for all of the demand within the bound; bytes or flops
+  double milliseconds = 0;    ///< that the choice takes: of a step, or of a mean prompt
+};
+/// Of a bound on the time between tokens or until the first output; unset for all else, and for agents without models.
+std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict);
+/// A constraint that conflicts with others, what would do, and what it needs.
 std::string textOf(const PlanReport &report, const Conflict &conflict);
 void printReport(llvm::raw_ostream &out, const PlanReport &report);
 void printSensitivity(llvm::raw_ostream &out, const PlanReport &report);

@@ -169,11 +169,19 @@ void printJson(raw_ostream &out, const PlanReport &report) {
   }
   if (!report.conflicts.empty()) {
     json::Array conflicts;
-    for (const Conflict &conflict : report.conflicts)
-      conflicts.push_back(
-          json::Object{{"text", textOf(report, conflict)},
-                       {"given", number(conflict.given)},
-                       {"would_do", conflict.relaxed ? number(*conflict.relaxed) : json::Value(nullptr)}});
+    for (const Conflict &conflict : report.conflicts) {
+      json::Object entry{{"text", textOf(report, conflict)},
+                         {"given", number(conflict.given)},
+                         {"would_do", conflict.relaxed ? number(*conflict.relaxed) : json::Value(nullptr)}};
+      if (std::optional<Need> need = needOf(report, conflict))
+        entry["needs"] = json::Object{{"piece", need->piece},
+                                      {"choice", need->choice},
+                                      {"unit", need->demand.isMemory ? "bytes" : "flops"},
+                                      {"amount", number(need->demand.amount)},
+                                      {"needed_per_second", number(need->neededPerSecond)},
+                                      {"has_per_second", number(need->demand.perSecond)}};
+      conflicts.push_back(std::move(entry));
+    }
     root["conflicts"] = std::move(conflicts);
   }
   if (!report.front.empty()) {

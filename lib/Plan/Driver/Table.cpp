@@ -173,18 +173,6 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
     printReplan(out, report);
 }
 
-std::string textOf(const PlanReport &report, const Conflict &conflict) {
-  bool outside = conflict.kind == Conflict::Kind::PoolDevices && conflict.index >= int(report.built->fleetPools);
-  if (!outside)
-    return conflict.text;
-  // The pool of a tool has one device, which stands for the calls that may be under way.
-  StringRef tool = StringRef(report.problem->pools[conflict.index].name).split(':').second;
-  std::string text = formatv("'{0}' takes no more calls at once", tool);
-  if (conflict.relaxed)
-    text += formatv("; {0} times as many would do", plain(*conflict.relaxed));
-  return text;
-}
-
 static void printConflicts(raw_ostream &out, const PlanReport &report) {
   out << "nothing holds all that is asked. These conflict; without any one of them there is a plan:\n";
   for (const Conflict &conflict : report.conflicts)

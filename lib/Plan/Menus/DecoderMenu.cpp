@@ -239,6 +239,8 @@ private:
       if (choice.slots > *most)
         choice.slots = int(*most), choice.executionsPerSecond = choice.slots * 1000 / choice.milliseconds;
       meaning.batch = choice.slots;
+      meaning.demand = {false, cost->promptFlopsPerDevice(std::max(work.newTokens, 1.0), work.cachedTokens),
+                        cost->productFlopsPerSecond()};
       menu.add(choice, meaning, pool.name);
       return "";
     }
@@ -259,6 +261,7 @@ private:
       choice.tokenMs = work.promised ? step : 0;
       choice.cacheTokens = *most * sequenceTokens();
       meaning.batch = batch;
+      meaning.demand = {true, cost->stepBytesPerDevice(batch, context), cost->memoryBytesPerSecond()};
       menu.add(choice, meaning, pool.name);
       added = true;
     }

@@ -57,6 +57,13 @@ struct ChoiceMeaning {
   std::string precision; ///< of the weights; empty where there are none
   int tensor = 1, pipeline = 1, expert = 1, data = 1, batch = 1;
   bool outside = false; ///< on no device of the fleet
+  /// What no implementation of a decoder can do without on each device of a replica: flops of a mean prompt, or bytes
+  /// read in a decode step; and what the device does a second by the catalogue.
+  struct Demand {
+    bool isMemory = false;
+    double amount = 0, perSecond = 0;
+  };
+  std::optional<Demand> demand;
 };
 
 struct Menu {

@@ -1,0 +1,116 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a bound on tokens needs of devices, against arithmetic by hand on the model's and the device's published figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import typing
+
+import jsonschema
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
+
+# 1000 tokens are new, 500 are found in the cache, 200 are written.
+AGENT = """agent.model @llama {{context_tokens = 131072, shape = "llama-3.1-70b", precisions = ["{precision}"]}}
+agent.graph @chat(%question: !agent.text {{agent.size = #agent.amount<1000 tokens>}}) -> !agent.text
+    attributes {{sla = #agent.sla<p95_ms = 60000, {bound}, requests_per_second = 1>}} {{
+  %answer = agent.llm @llama(%question) produces <200 tokens>
+    {{instruction_tokens = 500, label = "answer", shared_instructions}} : (!agent.text) -> !agent.text
+  agent.return %answer : !agent.text
+}}
+fleet.system @hall {{
+  fleet.device @h100 {{catalogue = "nvidia/h100-sxm"}}
+  fleet.pool @gpus of @h100 count {devices} per_node {devices}
+}}
+"""
+
+# Llama 3.1 70B: 80 layers, hidden 8192, 64 heads and 8 of keys of 128, width 28672, vocabulary 128256.
+LAYERS, HIDDEN, HEADS, KEY_HEADS, HEAD, WIDTH, VOCABULARY = 80, 8192, 64, 8, 128, 28672, 128256
+MULTIPLIED = LAYERS * (2 * HIDDEN * HEADS * HEAD + 2 * HIDDEN * KEY_HEADS * HEAD + 3 * HIDDEN * WIDTH)
+# NVIDIA's data sheet of the H100 SXM, without sparsity.
+BYTES_PER_SECOND, FLOPS_PER_SECOND = 3.35e12, {"bf16": 989.5e12, "fp8": 1979e12}
+
+
+def conflict(directory: pathlib.Path, bound: str, precision: str, devices: int) -> dict[str, typing.Any]:
+    """Plan what is not possible; the one conflict that is about the bound."""
+    agent, file = directory / "agent.mlir", directory / "plan.json"
+    agent.write_text(AGENT.format(bound=bound, precision=precision, devices=devices))
+    done = subprocess.run([str(TOOL), str(agent), f"--json={file}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    result = json.loads(file.read_text())
+    jsonschema.validate(result, SCHEMA, jsonschema.Draft202012Validator)
+    (found,) = result["conflicts"]
+    assert found["text"] in done.stdout
+    return found
+
+
+def bytes_of_step(precision: str, tensor: int) -> float:
+    """Weights in their format, the head in 16 bits, and the cache in 16 bits of 1500 tokens and half of what is written."""
+    weights = MULTIPLIED * {"bf16": 2, "fp8": 1}[precision] + 2 * VOCABULARY * HIDDEN
+    cache = LAYERS * 2 * 2 * KEY_HEADS * HEAD * (1500 + 200 / 2)
+    return (weights + cache) / tensor
+
+
+@pytest.mark.parametrize(("precision", "devices"), [("bf16", 8), ("fp8", 8), ("fp8", 2)])
+def test_bandwidth_for_the_next_token(precision: str, devices: int, tmp_path: pathlib.Path) -> None:
+    """The fastest is over all devices; its bytes within a millisecond are more than an H100 reads."""
+    found = conflict(tmp_path, "tbt_ms = 1", precision, devices)
+    needs, read = found["needs"], bytes_of_step(precision, devices)
+    assert (needs["piece"], needs["unit"]) == ("answer.decode", "bytes")
+    assert needs["choice"] == f"@gpus {precision} tensor {devices}"
+    assert needs["amount"] == pytest.approx(read, rel=1e-9)
+    assert needs["needed_per_second"] == pytest.approx(read / 1e-3, rel=1e-9)
+    assert needs["has_per_second"] == pytest.approx(BYTES_PER_SECOND, rel=1e-9)
+    assert read / 1e-3 > BYTES_PER_SECOND
+    text = f"a step reads {read / 1e9:.4g} GB on each device, which needs {read / 1e9:.4g} TB/s or more within 1 ms"
+    assert f"{text}; the device has 3.35" in found["text"]
+
+
+def test_bandwidth_that_is_there(tmp_path: pathlib.Path) -> None:
+    """A bound that the memory alone would hold is said to fail by the rest."""
+    found = conflict(tmp_path, "tbt_ms = 3.5", "fp8", 8)
+    read = bytes_of_step("fp8", 8)
+    assert read / 3.5e-3 < BYTES_PER_SECOND
+    (floor, whole) = re.findall(
+        r"GB on each device, ([\d.]+) ms at the device's 3.35 TB/s; of the ([\d.]+) ms that it takes the rest is overhead",
+        found["text"],
+    )[0]
+    assert float(floor) == pytest.approx(1000 * read / BYTES_PER_SECOND, rel=1e-3)
+    assert float(floor) < 3.5 < float(whole)
+    # All devices are that choice's, and the prefill needs one as well: what would do is a step on fewer.
+    assert float(whole) < found["would_do"]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_arithmetic_for_the_first_token(precision: str, tmp_path: pathlib.Path) -> None:
+    """Two flops a weight and new token, and scores and their mixing with all tokens before, found ones too."""
+    found = conflict(tmp_path, "ttft_ms = 5", precision, 8)
+    # The token at position i attends to i others: 1500² / 2 pairs less those of the first 500 tokens.
+    scores = LAYERS * 4 * HEADS * HEAD * (1500**2 - 500**2) / 2
+    flops = (2 * MULTIPLIED * 1000 + scores) / 8
+    needs = found["needs"]
+    assert (needs["piece"], needs["unit"]) == ("answer.prefill", "flops")
+    assert needs["amount"] == pytest.approx(flops, rel=1e-9)
+    assert needs["needed_per_second"] == pytest.approx(flops / 5e-3, rel=1e-9)
+    assert needs["has_per_second"] == pytest.approx(FLOPS_PER_SECOND[precision], rel=1e-3)
+    assert f"a mean prompt takes {flops / 1e12:.4g} Tflop on each device" in found["text"]
+
+
+def test_a_model_that_fits_nowhere(tmp_path: pathlib.Path) -> None:
+    """The bytes of the weights and the memory of the largest pool are said."""
+    agent = tmp_path / "agent.mlir"
+    agent.write_text(AGENT.format(bound="tbt_ms = 50", precision="bf16", devices=1))
+    done = subprocess.run([str(TOOL), str(agent)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    weights = 2 * (MULTIPLIED + 2 * VOCABULARY * HIDDEN) / 1e9
+    assert (
+        f"its weights take {weights:.1f} GB in bf16, and the largest pool @gpus has 1 devices of 80 GB" in done.stderr
+    )
