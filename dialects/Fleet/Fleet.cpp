@@ -106,15 +106,20 @@ LogicalResult OwnedAttr::verify(EmitError emitError, FloatAttr dollars, FloatAtt
 }
 
 LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int64_t tensor, int64_t pipeline,
-                                    int64_t expert, int64_t data, int64_t replicas, int64_t batch,
+                                    int64_t expert, int64_t data, int64_t parts, int64_t replicas, int64_t batch,
                                     StringAttr precision) {
-  std::pair<StringRef, int64_t> all[] = {{"tensor", tensor}, {"pipeline", pipeline}, {"expert", expert},
-                                         {"data", data},     {"replicas", replicas}, {"batch", batch}};
+  std::pair<StringRef, int64_t> all[] = {{"tensor", tensor}, {"pipeline", pipeline}, {"expert", expert}, {"data", data},
+                                         {"parts", parts},   {"replicas", replicas}, {"batch", batch}};
   for (auto [name, degree] : all)
     if (degree < 1 || degree > 1'000'000)
       return emitError() << name << " is " << degree << ", must be between 1 and 1000000";
   if ((tensor * data) % expert != 0)
     return emitError() << "expert is " << expert << ", must divide tensor * data, which is " << tensor * data;
+  if (parts != 1 && parts != 2 && parts != 4 && parts != 8)
+    return emitError() << "parts is " << parts << ", must be 1, 2, 4 or 8";
+  if (parts > 1 && tensor * pipeline * data > 1)
+    return emitError() << "a replica takes one of " << parts << " parts of a device, and " << tensor * pipeline * data
+                       << " devices";
   StringRef known[] = {"f32", "tf32", "bf16", "f16", "fp8", "fp6", "fp4", "i8", "i4"};
   if (precision && !llvm::is_contained(known, precision.getValue()))
     return emitError() << "precision '" << precision.getValue() << "' is unknown"
@@ -126,7 +131,8 @@ LogicalResult fleet::verifyPlacement(Operation *op, PlacementAttr placement, Sym
   auto pool = lookupNamed<PoolOp>(op, placement.getPool(), tables, "fleet.pool");
   if (!pool)
     return failure();
-  int64_t perReplica = placement.getDevicesPerReplica(), needed = perReplica * placement.getReplicas();
+  int64_t perReplica = placement.getDevicesPerReplica(), parts = placement.getParts();
+  int64_t needed = (perReplica * placement.getReplicas() + parts - 1) / parts;
   if (needed > pool.getCount())
     return op->emitOpError() << "is placed on " << needed << " devices of " << placement.getPool() << " ("
                              << placement.getReplicas() << " replicas of " << perReplica << "), which has "

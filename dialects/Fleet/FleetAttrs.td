@@ -62,24 +62,26 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
   let summary = "Where a piece was put, and how it is split there";
   let description = [{
     `#fleet.placement<@dc::@fast, tensor = 2, replicas = 3, batch = 8, precision = "fp8">`: the pool, the degrees of
-    tensor, pipeline, expert and data parallelism within a replica, how many replicas there are, how many requests a
+    tensor, pipeline, expert and data parallelism within a replica, in how many equal parts the device is of which a
+    replica takes one, how many replicas there are, how many requests a
     replica serves at once, and the element type of weights. What is 1, or is not said, is left out: written by hand,
     `#fleet.placement<@dc::@fast>` pins a task to a pool and leaves the rest to the planner.
 
     A replica takes `tensor * pipeline * data` devices; experts are spread over the tensor and data ranks of a pipeline
-    stage, so that `expert` divides `tensor * data`.
+    stage, so that `expert` divides `tensor * data`. `parts` is 2, 4 or 8, and then a replica is on one device.
   }];
   let parameters = (ins "::mlir::SymbolRefAttr":$pool, DefaultValuedParameter<"int64_t", "1">:$tensor,
                         DefaultValuedParameter<"int64_t", "1">:$pipeline,
                         DefaultValuedParameter<"int64_t", "1">:$expert, DefaultValuedParameter<"int64_t", "1">:$data,
+                        DefaultValuedParameter<"int64_t", "1">:$parts,
                         DefaultValuedParameter<"int64_t", "1">:$replicas,
                         DefaultValuedParameter<"int64_t", "1">:$batch, OptionalParameter<"::mlir::StringAttr">:$precision);
   let assemblyFormat = [{
-    `<` $pool (`,` struct($tensor, $pipeline, $expert, $data, $replicas, $batch, $precision)^)? `>`
+    `<` $pool (`,` struct($tensor, $pipeline, $expert, $data, $parts, $replicas, $batch, $precision)^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Devices of one replica.
+    /// Devices of one replica; one if it takes a part of it.
     int64_t getDevicesPerReplica() const { return getTensor() * getPipeline() * getData(); }
   }];
 }

@@ -92,7 +92,7 @@ struct Prompt {
 /// true.
 struct Place {
   std::string system, pool;
-  int64_t tensor = 1, pipeline = 1, expert = 1, data = 1, replicas = 1, batch = 1;
+  int64_t tensor = 1, pipeline = 1, expert = 1, data = 1, parts = 1, replicas = 1, batch = 1;
   std::string precision;
   bool pinsPoolOnly = true;
 };

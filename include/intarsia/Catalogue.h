@@ -54,6 +54,8 @@ struct CatalogueDevice {
   std::optional<Figure> linkDomain;  ///< devices that the link reaches; the node if silent
   std::optional<Figure> networkGBps; ///< a device and direction, between nodes
   std::optional<Figure> watts;
+  /// How many programs may each have a share of one device's threads and memory to themselves; none if silent.
+  std::optional<Figure> clients;
   std::optional<Figure> purchaseDollars;
   std::optional<Figure> rentalDollarsPerHour;
   std::optional<Figure> rentalLowDollarsPerHour; ///< the lowest that was seen
@@ -68,6 +70,8 @@ struct CatalogueDevice {
   llvm::Expected<double> linkOneWayGBps() const;
   /// Devices that the link connects: `link_domain`, else `devices` of the node, else 1.
   int devicesOnLink() const;
+  /// Programs that share a device: `clients`, else 1.
+  int mostClients() const { return clients ? int(clients->value) : 1; }
   /// Names of the figures that are unsure, as the file spells them.
   std::vector<std::string> unsureFigures() const;
 

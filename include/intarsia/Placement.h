@@ -21,6 +21,8 @@
 namespace intarsia::plan {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
+/// A device is cut into so many parts at most.
+constexpr int mostSharesOfDevice = 8;
 
 /// Interchangeable devices. A replica of fewer devices than a node has stays inside one node: its devices are counted
 /// as the next divisor of `devicesPerNode`; a larger one takes whole nodes.
@@ -52,6 +54,9 @@ struct Choice {
   std::string label;
   int pool = 0;
   int devicesPerReplica = 0;
+  /// Of its one device, what a replica has to itself: 1/2, 1/4, … Others take the rest; what is paid for is their sum,
+  /// rounded up to whole devices. Such shares, sorted, leave no gap, so that any sum fits on so many devices.
+  double deviceShare = 1;
   /// Mean time of one execution with all slots of the replica busy, and alone in it (unset: the same).
   double milliseconds = 0;
   std::optional<double> millisecondsAlone;
@@ -200,7 +205,7 @@ struct Evaluation {
   double latencyMs = 0; ///< end-to-end figure of the agent that the objective names, or mean over all requests
   int moves = 0;        ///< against `previous`
   double objective = 0; ///< with what moves cost
-  std::vector<int64_t> devices, nodes;     ///< by pool; devices as counted inside nodes
+  std::vector<int64_t> devices, nodes;     ///< by pool; devices as counted inside nodes, those shared as whole ones
   std::vector<double> linkGBps;            ///< by link
   std::vector<double> waitMs, utilization; ///< by piece
   /// Empty if the plan holds all that is asked.

@@ -34,6 +34,7 @@ constexpr Range ranges[] = {
     {"devices", 1, 1024, "a node has at least one device", "a node has at most 1024 devices"},
     {"link_domain", 1, 65536, "a link reaches at least one device", "a link reaches at most 65536 devices"},
     {"watts", 5, 200000, "did you give kW?", "did you give mW?"},
+    {"clients", 1, 1024, "a device has at least one client", "a device has at most 1024 clients"},
     {"purchase_dollars", 50, 1e8, "did you give thousands of dollars?", "did you give cents?"},
     {"rental_dollars_per_hour", 0.01, 2000, "did you give dollars a second?", "did you give dollars a month?"},
     {"rental_low_dollars_per_hour", 0.01, 2000, "did you give dollars a second?", "did you give dollars a month?"},
@@ -137,7 +138,7 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   Reader reader(file);
   if (Error error = reader.checkKeys(*root, "device",
                                      {"name", "set", "generation", "efficiency_of", "peak_tflops", "memory_gb",
-                                      "memory_gbps", "link", "node", "watts", "price"}))
+                                      "memory_gbps", "link", "node", "watts", "clients", "price"}))
     return std::move(error);
   CatalogueDevice device;
   device.file = file.str();
@@ -175,6 +176,8 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   if (Error error = reader.optional(*root, "memory_gbps", "memory_gbps", device.memoryGBps))
     return std::move(error);
   if (Error error = reader.optional(*root, "watts", "watts", device.watts))
+    return std::move(error);
+  if (Error error = reader.optional(*root, "clients", "clients", device.clients))
     return std::move(error);
   if (const YamlNode *link = root->find("link")) {
     if (Error error = reader.checkKeys(*link, "link", {"direction", "gbps"}))

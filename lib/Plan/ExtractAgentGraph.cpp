@@ -359,11 +359,12 @@ private:
       where.pipeline = place.getPipeline();
       where.expert = place.getExpert();
       where.data = place.getData();
+      where.parts = place.getParts();
       where.replicas = place.getReplicas();
       where.batch = place.getBatch();
       where.precision = place.getPrecision() ? place.getPrecision().str() : "";
       where.pinsPoolOnly = where.precision.empty() && place.getDevicesPerReplica() == 1 && place.getExpert() == 1 &&
-                           place.getReplicas() == 1 && place.getBatch() == 1;
+                           place.getParts() == 1 && place.getReplicas() == 1 && place.getBatch() == 1;
       task.place = where;
     }
   }

@@ -25,7 +25,7 @@ public:
     PlacementProblem p;
     percentile = chance(0.35);
     p.queueing = !percentile && chance(0.4);
-    bool rated = chance(0.85);
+    bool rated = chance(0.85), shares = chance(0.4);
     int poolCount = between(2, 5), pieceCount = between(2, 8);
     for (int k = 0; k < poolCount; ++k) {
       Pool pool{"pool" + std::to_string(k)};
@@ -77,6 +77,8 @@ public:
           choice.label = variant ? "int8" : "bf16";
           choice.pool = k;
           choice.devicesPerReplica = chance(0.1) ? 0 : pick({1, 1, 2, 3, 4, 8});
+          if (shares && chance(0.6))
+            choice.devicesPerReplica = 1, choice.deviceShare = pick({0.5, 0.25, 0.25, 0.125});
           choice.milliseconds = between(2, 120);
           choice.slots = pick({1, 1, 2, 8});
           if (streams)

@@ -143,6 +143,19 @@ public:
         return divisor;
   }
 
+  /// Devices that hold all of these parts of one, each part on one of them: the largest first, wherever there is room.
+  static double packed(std::vector<double> parts) {
+    std::sort(parts.rbegin(), parts.rend());
+    std::vector<double> room;
+    for (double part : parts) {
+      auto fits = std::find_if(room.begin(), room.end(), [&](double left) { return left >= part - 1e-9; });
+      if (fits == room.end())
+        fits = room.insert(room.end(), 1.0);
+      *fits -= part;
+    }
+    return double(room.size());
+  }
+
   static double capacity(const Choice &choice) {
     return choice.executionsPerSecond ? *choice.executionsPerSecond
            : choice.milliseconds > 0  ? 1000 * choice.slots / choice.milliseconds
@@ -227,8 +240,9 @@ public:
   struct Verdict {
     std::vector<double> endToEnd, firstOutput; ///< by agent
     std::vector<double> linkUse;
-    std::vector<double> poolUse;
-    std::vector<double> tokens; ///< by piece
+    std::vector<double> poolUse; ///< devices that are held
+    bool shares = false;         ///< whether any device is shared
+    std::vector<double> tokens;  ///< by piece
     double dollarsPerHour = 0, peak = 0, grams = 0, objective = 0;
     bool structureHolds = true; ///< pins, apart, together, routes, pools
   };
@@ -244,6 +258,7 @@ public:
     std::vector<Replica> replicas;
     double perHour = 0, watts = 0, grams = 0, dollarsEach = 0, joulesEach = 0, gramsEach = 0;
     verdict.poolUse.assign(p.pools.size(), 0.0);
+    std::vector<std::vector<double>> parts(p.pools.size());
     int moves = 0;
     for (size_t i = 0; i < p.pieces.size(); ++i) {
       const Choice &choice = p.pieces[i].menu[plan[i].choice];
@@ -251,9 +266,14 @@ public:
       Replica replica = serve(int(i), choice, plan[i].replicas);
       replicas.push_back(replica);
       verdict.tokens.push_back(replica.token);
-      double devices = double(counted(choice, pool) * plan[i].replicas);
-      verdict.poolUse[choice.pool] += devices;
-      double own = pool.wholeNodes ? 0 : devices;
+      double devices = double(counted(choice, pool) * plan[i].replicas), own = pool.wholeNodes ? 0 : devices;
+      if (choice.deviceShare < 1) {
+        parts[choice.pool].insert(parts[choice.pool].end(), size_t(plan[i].replicas), choice.deviceShare);
+        devices *= choice.deviceShare, own = 0;
+        verdict.shares = true;
+      } else {
+        verdict.poolUse[choice.pool] += devices;
+      }
       double power = own * pool.idleWatts + devices * (pool.busyWatts - pool.idleWatts) * replica.utilization +
                      work[i] * choice.joulesPerExecution;
       perHour += own * pool.dollarsPerDeviceHour + work[i] * 3600 * choice.dollarsPerExecution;
@@ -272,13 +292,13 @@ public:
     }
     for (size_t k = 0; k < p.pools.size(); ++k) {
       const Pool &pool = p.pools[k];
-      if (pool.wholeNodes) {
-        double nodes = std::ceil(verdict.poolUse[k] / pool.devicesPerNode);
-        verdict.poolUse[k] = nodes * pool.devicesPerNode;
-        perHour += verdict.poolUse[k] * pool.dollarsPerDeviceHour;
-        double idle = verdict.poolUse[k] * pool.idleWatts;
-        watts += idle, grams += idle * pool.gramsPerKilowattHour / 1000, verdict.peak += idle;
-      }
+      double together = packed(parts[k]);
+      verdict.poolUse[k] += together;
+      if (pool.wholeNodes)
+        together = verdict.poolUse[k] = std::ceil(verdict.poolUse[k] / pool.devicesPerNode) * pool.devicesPerNode;
+      perHour += together * pool.dollarsPerDeviceHour;
+      double idle = together * pool.idleWatts;
+      watts += idle, grams += idle * pool.gramsPerKilowattHour / 1000, verdict.peak += idle;
       if (verdict.poolUse[k] > pool.devices)
         verdict.structureHolds = false;
     }

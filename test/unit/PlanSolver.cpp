@@ -66,12 +66,51 @@ TEST(PlanWorkedExample, isImpossibleBelowTheFastest) {
   EXPECT_EQ(solved(workedExample(104.9)).status, SolveResult::Status::Infeasible);
 }
 
+/// Pieces of half a device at $2 an hour, or of a whole one at $1.50 where it is slower: so many pieces pay for half as
+/// many devices, rounded up, unless whole ones elsewhere are cheaper.
+TEST(PlanShares, areRoundedUpToWholeDevices) {
+  for (int count = 1; count <= 5; ++count) {
+    PlacementProblem problem;
+    problem.pools = {{.name = "shared", .devices = 3, .dollarsPerDeviceHour = 2, .idleWatts = 100, .busyWatts = 300},
+                     {.name = "whole", .devices = 8, .dollarsPerDeviceHour = 1.5, .idleWatts = 50, .busyWatts = 50}};
+    problem.objective = Objective::DollarsPerHour;
+    problem.queueing = false;
+    Agent agent{.name = "agent", .requestsPerSecond = 10};
+    std::vector<int> children;
+    for (int i = 0; i < count; ++i) {
+      Piece piece{"piece" + std::to_string(i)};
+      piece.menu = {
+          {.label = "half", .pool = 0, .devicesPerReplica = 1, .deviceShare = 0.5, .milliseconds = 40},
+          {.label = "whole", .pool = 1, .devicesPerReplica = 1, .milliseconds = 80},
+      };
+      problem.pieces.push_back(piece);
+      agent.regions.push_back(Region::leaf(i));
+      children.push_back(i);
+    }
+    std::vector<Region::Arc> arcs;
+    for (int i = 1; i < count; ++i)
+      arcs.push_back({i - 1, i, {}});
+    agent.regions.push_back(Region::dag(children, arcs));
+    agent.root = count;
+    problem.agents = {agent};
+    // No link joins the pools; no data passes between the pieces, so none is needed.
+    SolveResult result = solved(problem);
+    ASSERT_EQ(result.status, SolveResult::Status::Optimal) << count;
+    int pairs = count / 2, odd = count % 2;
+    EXPECT_NEAR(result.evaluation.dollarsPerHour, 2 * pairs + 1.5 * odd, 1e-9) << count;
+    EXPECT_EQ(result.evaluation.devices, (std::vector<int64_t>{pairs, odd})) << count;
+    // Half a device is busy 0.4 of the time, a whole one 0.8.
+    EXPECT_NEAR(result.evaluation.watts, pairs * (100 + 200 * 0.4) + odd * 50, 1e-9) << count;
+    EXPECT_NEAR(result.evaluation.peakWatts, pairs * 300 + odd * 50, 1e-9) << count;
+  }
+}
+
 /// INTARSIA_PLAN_SEEDS=first:count runs others.
 TEST(PlanRandom, equalsEnumerationOn1000Instances) {
   uint64_t first = 0, count = 1000;
   if (const char *seeds = std::getenv("INTARSIA_PLAN_SEEDS"))
     std::sscanf(seeds, "%lu:%lu", &first, &count);
-  int feasible = 0, percentiles = 0, queues = 0, branched = 0;
+  int feasible = 0, percentiles = 0, queues = 0, branched = 0, shared = 0, sharedNodes = 0;
   double plans = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     PlacementProblem problem = instances::Generator(seed).make();
@@ -103,6 +142,16 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     EXPECT_NEAR(result.evaluation.objective, best, 2e-6 * best) << "seed " << seed;
     // What the planner says of its plan, the oracle says too.
     auto verdict = oracle.judge(result.placements);
+    shared += verdict.shares;
+    bool onNodes = false;
+    for (size_t i = 0; i < problem.pieces.size(); ++i) {
+      const Choice &choice = problem.pieces[i].menu[result.placements[i].choice];
+      onNodes |= choice.deviceShare < 1 && problem.pools[choice.pool].wholeNodes;
+    }
+    sharedNodes += onNodes;
+    EXPECT_NEAR(verdict.dollarsPerHour, result.evaluation.dollarsPerHour, 1e-6 * verdict.dollarsPerHour + 1e-9)
+        << "seed " << seed;
+    EXPECT_NEAR(verdict.peak, result.evaluation.peakWatts, 1e-6 * verdict.peak + 1e-9) << "seed " << seed;
     EXPECT_NEAR(verdict.objective, result.evaluation.objective, 1e-6 * best) << "seed " << seed;
     for (size_t a = 0; a < problem.agents.size(); ++a) {
       EXPECT_NEAR(verdict.endToEnd[a], result.evaluation.agents[a].endToEndMs, 1e-5 * (1 + verdict.endToEnd[a]))
@@ -114,13 +163,16 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     EXPECT_LE(result.bound, best * (1 + 1e-6)) << "seed " << seed;
   }
   std::printf(
-      "%d of %lu feasible (%d with percentiles, %d with queues, %d by branch and price), %.0f plans enumerated\n",
-      feasible, (unsigned long)count, percentiles, queues, branched, plans);
+      "%d of %lu feasible (%d with percentiles, %d with queues, %d by branch and price, %d share devices, %d of them "
+      "in pools paid by the node), %.0f plans enumerated\n",
+      feasible, (unsigned long)count, percentiles, queues, branched, shared, sharedNodes, plans);
   if (count >= 1000) {
     EXPECT_GT(feasible, 600);
     EXPECT_GT(percentiles, 150);
     EXPECT_GT(queues, 150);
     EXPECT_GT(branched, 100);
+    EXPECT_GT(shared, 150);
+    EXPECT_GT(sharedNodes, 50);
   }
 }
 

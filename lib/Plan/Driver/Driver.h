@@ -96,10 +96,15 @@ struct PlanReport {
 struct PieceRow {
   std::string name, pool, precision, degrees;
   int batch = 1;
-  int64_t replicas = 0, devices = 0;
-  double milliseconds = 0, waitMs = 0, tokenMs = 0, utilization = 0, dollarsPerHour = 0;
+  int64_t replicas = 0;
+  double devices = 0; ///< of all replicas; not whole where devices are shared
+  /// With its part of what whole nodes and shared devices cost that no piece takes.
+  double dollarsPerHour = 0;
+  double milliseconds = 0, waitMs = 0, tokenMs = 0, utilization = 0;
   bool outside = false;
 };
+/// 95, 99.9, 0.2.
+std::string plain(double value);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
 
 /// How much of a bound is used, largest first.

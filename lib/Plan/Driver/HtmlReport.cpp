@@ -220,8 +220,9 @@ private:
           << escaped(poolName(report, pool)) << "</td>";
       cell(row.precision);
       cell(row.degrees);
-      for (int64_t count : {int64_t(row.batch), row.replicas, row.devices})
+      for (int64_t count : {int64_t(row.batch), row.replicas})
         figure(row.outside ? Twine() : Twine(count));
+      figure(row.outside ? "" : plain(row.devices));
       figure(duration(row.milliseconds));
       figure(row.waitMs >= 0.05 ? duration(row.waitMs) : "");
       figure(number(row.dollarsPerHour));

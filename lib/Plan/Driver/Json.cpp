@@ -34,6 +34,7 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
                       {"pipeline", meaning.pipeline},
                       {"expert", meaning.expert},
                       {"data", meaning.data},
+                      {"parts", meaning.parts},
                       {"batch", row.batch},
                       {"replicas", row.replicas},
                       {"devices", row.devices},

@@ -13,6 +13,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace llvm;
 
@@ -21,6 +22,16 @@ namespace intarsia::plan {
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements) {
   const PlacementProblem &problem = *report.problem;
   Figures figures(problem);
+  // What is paid for and no piece takes, the rest of nodes and of shared devices, is split among those that leave it.
+  auto splits = [&](const Choice &choice) { return problem.pools[choice.pool].wholeNodes || choice.deviceShare < 1; };
+  std::vector<double> taken(problem.pools.size()), paid(problem.pools.size());
+  for (auto [piece, placed] : llvm::zip(problem.pieces, placements))
+    if (const Choice &choice = piece.menu[placed.choice]; splits(choice))
+      taken[choice.pool] += figures.footprint(choice) * double(placed.replicas);
+  for (auto [pool, used, all] : llvm::zip(problem.pools, taken, paid)) {
+    double together = pool.wholeNodes ? double(pool.devicesPerNode) : 1;
+    all = used > 0 ? std::ceil(used / together) * together / used : 1;
+  }
   std::vector<PieceRow> rows;
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
@@ -36,20 +47,22 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
     for (auto [name, degree] : {std::pair("tensor ", meaning.tensor),
                                 {"pipeline ", meaning.pipeline},
                                 {"expert ", meaning.expert},
-                                {"data ", meaning.data}})
+                                {"data ", meaning.data},
+                                {"share 1/", meaning.parts}})
       if (degree > 1)
         degrees.push_back(name + std::to_string(degree));
     row.degrees = llvm::join(degrees, ", ");
     row.batch = meaning.batch;
     row.replicas = replicas;
-    row.devices = meaning.outside ? 0 : figures.footprint(choice) * replicas;
+    row.devices = meaning.outside ? 0 : figures.footprint(choice) * double(replicas);
     row.milliseconds = (stage.firstMs + stage.restMs) * figures.loads[index].meanScale;
     row.waitMs = stage.waitMs();
     row.tokenMs = stage.tokenMs;
     row.utilization = stage.utilization;
-    row.dollarsPerHour = double(row.devices) * problem.pools[choice.pool].dollarsPerDeviceHour +
-                         figures.loads[index].perSecond * figures.loads[index].meanScale * 3600 *
-                             (figures.requestsPerSecond > 0 ? choice.dollarsPerExecution : 0);
+    row.dollarsPerHour =
+        row.devices * (splits(choice) ? paid[choice.pool] : 1) * problem.pools[choice.pool].dollarsPerDeviceHour +
+        figures.loads[index].perSecond * figures.loads[index].meanScale * 3600 *
+            (figures.requestsPerSecond > 0 ? choice.dollarsPerExecution : 0);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -115,8 +128,7 @@ static std::string dollars(double value) {
   return value == 0 ? "0" : value < 0.01 ? formatv("{0:e2}", value).str() : formatv("{0:f4}", value).str();
 }
 
-/// 95, 99.9, 0.2.
-static std::string plain(double value) {
+std::string plain(double value) {
   std::string text;
   raw_string_ostream(text) << format("%g", value);
   return text;
@@ -151,7 +163,7 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
       {"task", "pool", "precision", "degrees", "batch", "replicas", "devices", "ms", "wait", "busy", "$/h", "share"}};
   for (const PieceRow &row : rows)
     table.push_back({row.name, row.pool, row.precision, row.degrees, row.outside ? "" : std::to_string(row.batch),
-                     row.outside ? "" : std::to_string(row.replicas), row.outside ? "" : std::to_string(row.devices),
+                     row.outside ? "" : std::to_string(row.replicas), row.outside ? "" : plain(row.devices),
                      formatv("{0:f1}", row.milliseconds), formatv("{0:f1}", row.waitMs),
                      row.outside ? "" : formatv("{0:P0}", row.utilization).str(), formatv("{0:f2}", row.dollarsPerHour),
                      total > 0 ? formatv("{0:P0}", row.dollarsPerHour / total).str() : ""});

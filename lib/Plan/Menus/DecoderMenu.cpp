@@ -31,7 +31,7 @@ void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   if (!meaning.precision.empty())
     label += " " + meaning.precision;
   say("tensor ", meaning.tensor), say("pipeline ", meaning.pipeline), say("expert ", meaning.expert);
-  say("data ", meaning.data), say("batch ", meaning.batch);
+  say("data ", meaning.data), say("share 1/", meaning.parts), say("batch ", meaning.batch);
   choice.label = label;
   choices.push_back(std::move(choice));
   meanings.push_back(std::move(meaning));
@@ -70,8 +70,8 @@ bool noWorse(const Choice &one, const Choice &other) {
   };
   auto alone = [](const Choice &choice) { return choice.millisecondsAlone.value_or(choice.milliseconds); };
   return one.pool == other.pool && one.devicesPerReplica <= other.devicesPerReplica &&
-         one.milliseconds <= other.milliseconds && alone(one) <= alone(other) && one.tokenMs <= other.tokenMs &&
-         perSecond(one) >= perSecond(other) &&
+         one.deviceShare <= other.deviceShare && one.milliseconds <= other.milliseconds && alone(one) <= alone(other) &&
+         one.tokenMs <= other.tokenMs && perSecond(one) >= perSecond(other) &&
          one.firstOutputMs.value_or(one.milliseconds) <= other.firstOutputMs.value_or(other.milliseconds);
 }
 

@@ -64,6 +64,7 @@ struct ChoiceMeaning {
     double amount = 0, perSecond = 0;
   };
   std::optional<Demand> demand;
+  int parts = 1;        ///< of one device, of which a replica takes one
 };
 
 struct Menu {
@@ -105,7 +106,8 @@ llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fl
 /// What one execution of an encoder, embedder, other model or search does. Time on a device is
 ///   launch + max(batch · flops / (peak · e), (stored bytes once + batch · read bytes) / (bandwidth · e')),
 /// launch, e and e' being step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
-/// measured on GPUs (vLLM's, whatever the engine), carried over to all else.
+/// measured on GPUs (vLLM's, whatever the engine), carried over to all else. Where a device lets several programs in
+/// (`clients` of the catalogue), what fits takes 1, 1/2, 1/4 or 1/8 of one: of its memory, its peak and its bandwidth.
 struct RooflineWork {
   std::string what;                    ///< for messages: "model 'minilm'"
   std::vector<std::string> precisions; ///< empty: bf16, or f16 or f32 where the device has no other

@@ -43,7 +43,8 @@ Error ProblemBuilder::addPiece(Group &group) {
   if (!anyRate)
     for (Choice &choice : piece.menu)
       choice.dollarsPerExecution += choice.millisecondsAlone.value_or(choice.milliseconds) / 3.6e6 *
-                                    choice.devicesPerReplica * result.problem.pools[choice.pool].dollarsPerDeviceHour;
+                                    choice.devicesPerReplica * choice.deviceShare *
+                                    result.problem.pools[choice.pool].dollarsPerDeviceHour;
   std::vector<std::pair<Amount, double>> amounts;
   for (const Member &member : group.members) {
     const wf::Task &task = taskOf(member);
@@ -95,19 +96,20 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
   std::vector<ChoiceMeaning> meanings;
   for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
     if (choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor && meaning.pipeline == place.pipeline &&
-        meaning.expert == place.expert && meaning.data == place.data &&
+        meaning.expert == place.expert && meaning.data == place.data && meaning.parts == place.parts &&
         (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
         (place.precision.empty() || meaning.precision == place.precision)) {
       choices.push_back(choice);
       meanings.push_back(meaning);
     }
   if (choices.empty())
-    return createStringError(where + formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, batch {4}{5}, "
-                                             "which does not fit there or is not offered; give the pool alone and "
-                                             "the planner chooses the rest",
-                                             place.tensor, place.pipeline, place.expert, place.data, place.batch,
-                                             place.precision.empty() ? "" : ", " + place.precision)
-                                         .str());
+    return createStringError(where +
+                             formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, parts {4}, batch {5}{6}, "
+                                     "which does not fit there or is not offered; give the pool alone and "
+                                     "the planner chooses the rest",
+                                     place.tensor, place.pipeline, place.expert, place.data, place.parts, place.batch,
+                                     place.precision.empty() ? "" : ", " + place.precision)
+                                 .str());
   piece.menu = std::move(choices);
   menu.meanings = std::move(meanings);
   return Error::success();
@@ -265,7 +267,7 @@ Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
     work.what = "index '" + index.name + "'";
     work.heldBytes = double(index.vectors) * index.bytesPerVector;
     work.readBytes = work.heldBytes * index.visited;
-    return rooflineMenu(work, fleet, options);
+    return sharedMenu(work);
   }
   const wf::Model &model = graph.models[first.model];
   work.what = "model '" + model.name + "'";
@@ -300,7 +302,17 @@ Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
   for (const FleetPool &pool : fleet.pools)
     if (pool.device.generation != "hopper" && pool.device.generation != "blackwell")
       unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
-  return rooflineMenu(work, fleet, options);
+  return sharedMenu(work);
+}
+
+Expected<Menu> ProblemBuilder::sharedMenu(const RooflineWork &work) {
+  Expected<Menu> menu = rooflineMenu(work, fleet, options);
+  if (menu)
+    for (const Choice &choice : menu->choices)
+      if (choice.deviceShare < 1)
+        unsure.insert(fleet.pools[choice.pool].device.name +
+                      ": a share of a device taken to have that share of its bandwidth and of its speed");
+  return menu;
 }
 
 void ProblemBuilder::dropPrecisions() {

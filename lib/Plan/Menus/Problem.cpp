@@ -123,8 +123,8 @@ std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, 
   std::string place;
   if (task.place) {
     const wf::Place &where = *task.place;
-    place = formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}", where.pool, where.tensor, where.pipeline, where.expert,
-                    where.data, where.replicas, where.batch, where.precision, where.pinsPoolOnly);
+    place = formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}", where.pool, where.tensor, where.pipeline, where.expert,
+                    where.data, where.replicas, where.batch, where.precision, where.pinsPoolOnly, where.parts);
   }
   std::string what;
   if (task.model >= 0)

@@ -88,6 +88,8 @@ private:
   llvm::Expected<Menu> scaleMembers(Group &group, const DecoderWork &work, Menu menu);
   const wf::Region *loopAround(const Member &member) const;
   llvm::Expected<Menu> otherMenu(Group &group);
+  /// By the roofline; says on what shares of devices rest.
+  llvm::Expected<Menu> sharedMenu(const RooflineWork &work);
   /// A precision goes where another is no worse on each pool for all pieces of the model: fewer bits, mostly. What is
   /// left must agree between the pieces of a model, which is costly to solve.
   void dropPrecisions();

@@ -97,21 +97,20 @@ private:
     bool eight = bytesOfNumber == 1;
     double compute = eight ? figures.firstEightBitCompute : figures.firstSixteenBitCompute;
     bool added = false;
-    // An index is cut into as many shards as hold it; a model stays whole.
-    int most = work.heldBytes > 0 ? int(std::min<int64_t>(pool.count, 64)) : 1;
-    for (int shards = 1; shards <= most; shards *= 2) {
-      if (weights + work.heldBytes / shards > usable)
-        continue;
+    auto addBatches = [&](int shards, int parts) {
+      if (weights + work.heldBytes / shards > usable / parts)
+        return;
       for (int batch = 1; batch <= (work.hasPrecision() ? largestBatchTried : 1); batch *= 2) {
         auto ms = [&](double together) {
           double computeMs = together * work.flops / (peakTflops * 1e9 * compute);
           double memoryMs = (weights * work.passes + together * work.readBytes / shards) /
                             (*bandwidth * 1e6 * figures.denseBandwidth);
-          return figures.stepUs * 1e-3 + std::max(work.hasPrecision() ? computeMs : 0, memoryMs);
+          return figures.stepUs * 1e-3 + parts * std::max(work.hasPrecision() ? computeMs : 0, memoryMs);
         };
         Choice choice;
         choice.pool = index;
         choice.devicesPerReplica = shards;
+        choice.deviceShare = 1.0 / parts;
         choice.milliseconds = ms(batch);
         choice.millisecondsAlone = ms(1);
         choice.slots = batch;
@@ -120,11 +119,18 @@ private:
         ChoiceMeaning meaning;
         meaning.precision = precision;
         meaning.data = shards;
+        meaning.parts = parts;
         meaning.batch = batch;
         menu.add(choice, meaning, pool.name);
         added = true;
       }
-    }
+    };
+    // An index is cut into as many shards as hold it; a model stays whole.
+    int most = work.heldBytes > 0 ? int(std::min<int64_t>(pool.count, 64)) : 1;
+    for (int shards = 1; shards <= most; shards *= 2)
+      addBatches(shards, 1);
+    for (int parts = 2; parts <= std::min(mostSharesOfDevice, pool.device.mostClients()); parts *= 2)
+      addBatches(1, parts);
     if (!added)
       refuse(index, formatv("takes {0:F1} GB, {1} devices of {2:F0} GB are there", (weights + work.heldBytes) * 1e-9,
                             pool.count, *memory));

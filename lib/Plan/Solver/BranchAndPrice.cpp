@@ -58,14 +58,18 @@ BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point 
     for (auto &[resource, amounts] : pair.uses)
       most[resource] += *std::max_element(amounts.begin(), amounts.end());
   rowOf.assign(program.resources.size(), -1);
-  for (auto [index, resource] : enumerate(program.resources)) {
+  for (auto [index, resource] : enumerate(program.resources))
     for (auto [used, amount] : resource.nodeUses)
       most[used] += amount * std::ceil(most[index] / resource.nodeSize);
+  for (auto [index, resource] : enumerate(program.resources)) {
     if (resource.nodeSize == 0 && !(most[index] > resource.limit))
       continue;
     rowOf[index] = int(shared.size());
     Shared row{int(index)};
-    row.unit = resource.limit > 0 && resource.limit < unlimited ? resource.limit : 1;
+    // What rounding adds counts in nodes, however many there are: a part of one missing must be dear.
+    row.unit = resource.nodeSize                                  ? double(resource.nodeSize)
+               : resource.limit > 0 && resource.limit < unlimited ? resource.limit
+                                                                  : 1;
     row.limit = resource.nodeSize ? 0 : resource.limit / row.unit;
     row.nodeSize = double(resource.nodeSize) / row.unit;
     row.nodeCost = resource.nodeCost * scale;

@@ -68,6 +68,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
   std::vector<Stage> stages;
   result.devices.resize(problem.pools.size());
   result.nodes.resize(problem.pools.size());
+  std::vector<double> whole(problem.pools.size()), shared(problem.pools.size());
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
     const Choice &choice = piece.menu[choiceIndex];
@@ -83,7 +84,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     if (exceeds(stage.tokenMs, figures.tokenMsLimits[index]))
       violated(formatv("piece '{0}': {1:f3} ms between tokens, {2:f3} are allowed", piece.name, stage.tokenMs,
                        figures.tokenMsLimits[index]));
-    result.devices[choice.pool] += figures.footprint(choice) * replicas;
+    (choice.deviceShare < 1 ? shared : whole)[choice.pool] += figures.footprint(choice) * double(replicas);
     total += figures.bill(int(index), choice, stage, replicas);
     result.waitMs.push_back(stage.waitMs());
     result.utilization.push_back(stage.utilization);
@@ -93,12 +94,15 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
       ++result.moves;
   }
   for (auto [index, pool] : llvm::enumerate(problem.pools)) {
+    // Shares are powers of 1/2, whose sums are exact.
+    int64_t devicesShared = int64_t(std::ceil(shared[index]));
+    result.devices[index] = int64_t(whole[index]) + devicesShared;
     result.nodes[index] = (result.devices[index] + pool.devicesPerNode - 1) / pool.devicesPerNode;
     int64_t held = pool.wholeNodes ? result.nodes[index] * pool.devicesPerNode : result.devices[index];
     if (held > pool.devices)
       violated(formatv("pool '{0}': {1} devices are needed, {2} exist", pool.name, held, pool.devices));
-    if (pool.wholeNodes)
-      total += figures.billOfNode(pool).scaled(result.nodes[index]);
+    total += pool.wholeNodes ? figures.billOfHeld(pool, pool.devicesPerNode).scaled(double(result.nodes[index]))
+                             : figures.billOfHeld(pool, devicesShared);
   }
   result.linkGBps.resize(problem.links.size());
   for (auto [index, edge] : llvm::enumerate(problem.edges)) {

@@ -91,15 +91,17 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
   }
 }
 
-int64_t Figures::footprint(const Choice &choice) const {
+double Figures::footprint(const Choice &choice) const {
+  if (choice.deviceShare < 1)
+    return choice.deviceShare;
   int64_t devices = choice.devicesPerReplica, node = problem.pools[choice.pool].devicesPerNode;
   if (devices == 0)
     return 0;
   if (devices >= node)
-    return (devices + node - 1) / node * node;
+    return double((devices + node - 1) / node * node);
   while (node % devices)
     ++devices;
-  return devices;
+  return double(devices);
 }
 
 Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
@@ -136,8 +138,8 @@ Bill Figures::billOf(double dollarsPerHour, double watts, double gramsPerKilowat
 
 Bill Figures::bill(int piece, const Choice &choice, const Stage &stage, int64_t replicas) const {
   const Pool &pool = problem.pools[choice.pool];
-  double devices = double(footprint(choice)) * replicas;
-  double held = pool.wholeNodes ? 0 : devices;
+  double devices = footprint(choice) * double(replicas);
+  double held = pool.wholeNodes || choice.deviceShare < 1 ? 0 : devices;
   double spread = pool.busyWatts - pool.idleWatts;
   double perRequest = workPerRequest[piece], perSecond = loads[piece].perSecond * loads[piece].meanScale;
   Bill bill =
@@ -164,9 +166,9 @@ Bill Figures::bill(int edge, const Transfer &transfer) const {
   return bill;
 }
 
-Bill Figures::billOfNode(const Pool &pool) const {
-  Bill bill = billOf(pool.devicesPerNode * pool.dollarsPerDeviceHour, pool.devicesPerNode * pool.idleWatts,
-                     pool.gramsPerKilowattHour);
+Bill Figures::billOfHeld(const Pool &pool, int64_t devices) const {
+  Bill bill =
+      billOf(double(devices) * pool.dollarsPerDeviceHour, double(devices) * pool.idleWatts, pool.gramsPerKilowattHour);
   bill.peakWatts = bill.watts;
   return bill;
 }

@@ -44,14 +44,14 @@ public:
   std::vector<double> transfersPerRequest, transfersPerSecond; ///< by edge
   std::vector<double> tokenMsLimits;                           ///< by piece: the strictest of the agents that run it
 
-  /// Devices of a replica, as counted in its pool.
-  int64_t footprint(const Choice &choice) const;
+  /// Devices of a replica, as counted in its pool; less than one if it shares.
+  double footprint(const Choice &choice) const;
   Transfer transfer(int edge, int fromChoice, int toChoice) const;
-  /// Everything a piece adds but whole nodes, which are of the pool.
+  /// Everything a piece adds but whole nodes and shared devices, which are of the pool.
   Bill bill(int piece, const Choice &choice, const Stage &stage, int64_t replicas) const;
   Bill bill(int edge, const Transfer &transfer) const;
-  /// One more node of a pool with whole nodes.
-  Bill billOfNode(const Pool &pool) const;
+  /// Devices that are paid for together: a node of a pool with whole nodes, or one device that is shared.
+  Bill billOfHeld(const Pool &pool, int64_t devices) const;
   double gigabytesPerSecond(int edge) const { return transfersPerSecond[edge] * problem.edges[edge].bytes * 1e-9; }
 
 private:

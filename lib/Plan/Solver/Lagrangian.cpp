@@ -13,7 +13,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-Lagrangian::Lagrangian(const Program &program) : program(program) {
+Lagrangian::Lagrangian(const Program &program) : program(program), weights(program.latencyWeights) {
   int count = int(program.options.size());
   // Parents before children in breadth-first order: in a forest each piece then has at most one neighbor before it.
   position.assign(count, -1);
@@ -69,6 +69,12 @@ Lagrangian::Lagrangian(const Program &program) : program(program) {
       if (!row.optionTerms.empty() || !row.pairTerms.empty())
         addRow(std::move(row));
     }
+  for (auto &resource : program.resources)
+    if (resource.ofShares && resource.nodeCost > 0) {
+      weights.push_back(resource.nodeCost);
+      for (Row &row : program.rowsOfShares(resource, int(weights.size()) - 1))
+        addRow(std::move(row));
+    }
   resourceRows = rows.size();
 }
 
@@ -80,17 +86,17 @@ void Lagrangian::addRow(Row row) {
       for (double factor : term.factors)
         scale = std::max(scale, std::abs(factor));
   scales.push_back(scale > 0 ? scale : 1);
-  // A latency variable is free above zero: the prices of its rows must sum to its weight in the objective.
+  // A variable is free above zero: the prices of its rows must sum to its weight in the objective.
   bool firstOfLatency =
       row.latencyOf >= 0 && llvm::none_of(rows, [&](const Row &other) { return other.latencyOf == row.latencyOf; });
-  prices.push_back(firstOfLatency ? program.latencyWeights[row.latencyOf] * scales.back() : 0);
+  prices.push_back(firstOfLatency ? weights[row.latencyOf] * scales.back() : 0);
   rows.push_back(std::move(row));
 }
 
 void Lagrangian::price() {
   for (auto [piece, costs] : enumerate(optionCosts))
     for (auto [cost, option] : zip(costs, program.options[piece]))
-      cost = program.relaxedCost(option, int(piece));
+      cost = program.relaxedCost(option, int(piece), false);
   for (auto [index, pair] : enumerate(program.pairs))
     pairCosts[index] = pair.cost;
   for (auto [index, row] : enumerate(rows)) {
@@ -243,8 +249,7 @@ double Lagrangian::activity(const Row &row, ArrayRef<int> assignment) const {
 
 void Lagrangian::move(const Step &step, double target, double agility) {
   std::vector<double> direction(rows.size());
-  size_t agents = program.latencyWeights.size();
-  std::vector<double> weighted(agents), weight(agents), activities(rows.size());
+  std::vector<double> weighted(weights.size()), weight(weights.size()), activities(rows.size());
   for (auto [index, row] : enumerate(rows)) {
     activities[index] = activity(row, step.assignment) - row.upper;
     if (row.latencyOf >= 0) {
@@ -272,7 +277,7 @@ void Lagrangian::move(const Step &step, double target, double agility) {
       weight[row.latencyOf] += prices[index] / scales[index];
   for (auto [index, row] : enumerate(rows))
     if (row.latencyOf >= 0 && weight[row.latencyOf] > 0)
-      prices[index] *= program.latencyWeights[row.latencyOf] / weight[row.latencyOf];
+      prices[index] *= weights[row.latencyOf] / weight[row.latencyOf];
 }
 
 } // namespace intarsia::plan

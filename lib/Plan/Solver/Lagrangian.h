@@ -56,6 +56,9 @@ private:
   void price();
 
   const Program &program;
+  /// In the objective, of the variables that rows name by `latencyOf`: latencies of agents, then devices that are
+  /// shared, by pool.
+  std::vector<double> weights;
   std::vector<Row> rows;
   size_t resourceRows = 0;
   std::vector<double> scales; ///< rows are divided by these

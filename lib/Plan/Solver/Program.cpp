@@ -7,6 +7,7 @@
 #include "Program.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 #include <map>
 
 using namespace llvm;
@@ -23,16 +24,30 @@ Program::Program(const Figures &figures, bool prune, ArrayRef<std::pair<int, int
     if (pool.wholeNodes) {
       resource.nodeSize = pool.devicesPerNode;
       resource.limit = double(pool.devices / pool.devicesPerNode * pool.devicesPerNode);
-      resource.nodeCost = figures.billOfNode(pool).of(problem.objective);
+      resource.nodeCost = figures.billOfHeld(pool, resource.nodeSize).of(problem.objective);
     }
     resources.push_back(std::move(resource));
+  }
+  for (auto [index, pool] : enumerate(problem.pools)) {
+    auto shares = [pool = int(index)](const Choice &choice) { return choice.pool == pool && choice.deviceShare < 1; };
+    if (pool.wholeNodes ||
+        llvm::none_of(problem.pieces, [&](const Piece &piece) { return any_of(piece.menu, shares); }))
+      continue;
+    resources.push_back({.kind = Conflict::Kind::PoolDevices,
+                         .index = int(index),
+                         .limit = double(pool.devices),
+                         .ofShares = true,
+                         .nodeSize = 1,
+                         .nodeCost = figures.billOfHeld(pool, 1).of(problem.objective),
+                         .nodeUses = {{int(index), 1.0}}});
   }
   auto addCap = [&](Conflict::Kind kind, double limit, double Bill::*part) {
     if (limit == unlimited)
       return;
-    for (auto [index, pool] : enumerate(problem.pools))
-      if (pool.wholeNodes)
-        resources[index].nodeUses.push_back({int(resources.size()), figures.billOfNode(pool).*part});
+    for (auto &resource : resources)
+      if (resource.nodeSize)
+        resource.nodeUses.push_back(
+            {int(resources.size()), figures.billOfHeld(problem.pools[resource.index], resource.nodeSize).*part});
     resources.push_back({kind, -1, limit});
   };
   addCap(Conflict::Kind::Dollars, problem.dollarsPerHourCap, &Bill::dollarsPerHour);
@@ -116,7 +131,8 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
       // Without queues, or without load, more replicas change nothing.
       bool queues = problem.queueing && load.perSecond > 0 && timed[index] &&
                     (choice.devicesPerReplica > 0 || choice.executionsPerSecond);
-      double footprint = double(figures.footprint(choice));
+      double footprint = figures.footprint(choice);
+      bool shares = choice.deviceShare < 1 && !problem.pools[choice.pool].wholeNodes;
       for (int64_t replicas = least; replicas <= least + (queues ? piece.extraReplicas : 0); ++replicas) {
         if (footprint * replicas > problem.pools[choice.pool].devices)
           break;
@@ -131,7 +147,7 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
         option.group = groupOf.try_emplace(kinds[index][choiceIndex], int(groupOf.size())).first->second;
         for (auto [resourceIndex, resource] : enumerate(resources)) {
           double amount = resource.kind == Conflict::Kind::PoolDevices
-                              ? (resource.index == choice.pool ? option.devices : 0.0)
+                              ? (resource.index == choice.pool && resource.ofShares == shares ? option.devices : 0.0)
                               : amountOf(bill, resource.kind);
           if (amount > 0)
             option.uses.push_back({int(resourceIndex), amount});
@@ -476,7 +492,7 @@ Row Program::rowOf(const Resource &resource, bool relaxed) const {
   Row row;
   switch (resource.kind) {
   case Conflict::Kind::PoolDevices:
-    row.name = "devices_" + problem.pools[resource.index].name;
+    row.name = (resource.ofShares ? "shared_" : "devices_") + problem.pools[resource.index].name;
     break;
   case Conflict::Kind::LinkBandwidth:
     row.name = "bandwidth_" + problem.links[resource.index].name;
@@ -511,10 +527,35 @@ Row Program::rowOf(const Resource &resource, bool relaxed) const {
   return row;
 }
 
-double Program::relaxedCost(const Option &option, int piece) const {
+std::vector<Row> Program::rowsOfShares(const Resource &resource, int variable) const {
+  int which = int(&resource - resources.data());
+  Row all;
+  all.latencyOf = variable;
+  std::vector<Row> rows;
+  for (auto [piece, of] : enumerate(options)) {
+    std::vector<double> parts(of.size(), 0.0), rounded(of.size(), 0.0);
+    for (auto [option, part, up] : zip(of, parts, rounded))
+      for (auto [used, amount] : option.uses)
+        if (used == which)
+          part = amount, up = std::ceil(amount - 1e-9);
+    if (llvm::all_of(parts, [](double part) { return part == 0; }))
+      continue;
+    Row row;
+    row.name = formatv("shared_{0}_{1}", problem.pools[resource.index].name, piece);
+    row.latencyOf = variable;
+    row.optionTerms.push_back({int(piece), std::move(rounded)});
+    rows.push_back(std::move(row));
+    all.optionTerms.push_back({int(piece), std::move(parts)});
+  }
+  all.name = formatv("shared_{0}", problem.pools[resource.index].name);
+  rows.insert(rows.begin(), std::move(all));
+  return rows;
+}
+
+double Program::relaxedCost(const Option &option, int piece, bool withShares) const {
   double cost = option.cost;
   for (auto [used, amount] : option.uses)
-    if (resources[used].nodeSize)
+    if (resources[used].nodeSize && (withShares || !resources[used].ofShares))
       cost += amount / resources[used].nodeSize * resources[used].nodeCost;
   return cost;
 }

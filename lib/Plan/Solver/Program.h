@@ -21,18 +21,21 @@ struct Option {
   int choice;
   int64_t replicas;
   Stage stage;
-  double cost;    ///< in the unit of the objective, with the cost of a move; without whole nodes
+  double cost;    ///< in the unit of the objective, with the cost of a move; without whole nodes and shared devices
   int group;      ///< options of one group cost the same in all pairs
   double devices; ///< of its pool
   std::vector<std::pair<int, double>> uses; ///< (resource, amount)
 };
 
 /// What all share. A pool with whole nodes takes `nodeSize` devices at a time; a node costs, and uses other resources.
+/// Where devices are rented one by one, those that are shared are a resource of their own with nodes of one device,
+/// which uses the pool's: what takes whole devices needs no rounding, and a linear program stays tight for it.
 struct Resource {
   Conflict::Kind kind;
   int index;
   double limit;
-  int64_t nodeSize = 0; ///< 0: no whole nodes
+  bool ofShares = false; ///< PoolDevices: of the devices that are shared
+  int64_t nodeSize = 0;  ///< 0: nothing is rounded up
   double nodeCost = 0;
   std::vector<std::pair<int, double>> nodeUses;
 };
@@ -46,7 +49,8 @@ struct Pair {
   std::vector<std::pair<int, std::vector<double>>> uses; ///< (resource, amounts)
 };
 
-/// sum of terms - (latency variable of `latencyOf`, if any) <= upper
+/// sum of terms - (latency variable of `latencyOf`, if any) <= upper; in the Lagrangian also variables of shared
+/// devices
 struct Row {
   struct OptionTerm {
     int piece;
@@ -103,8 +107,12 @@ public:
   /// A resource as a row over options and pairs, with whole nodes as if devices were rented one by one (`relaxed`), or
   /// without what nodes use.
   Row rowOf(const Resource &resource, bool relaxed) const;
-  /// Cost of options with whole nodes as if devices were rented one by one.
-  double relaxedCost(const Option &option, int piece) const;
+  /// Of a resource of shares, that it takes as many devices as the variable `latencyOf` says: by all pieces together,
+  /// then by each piece alone, whose shares are rounded up. The latter hold what the sum forgets: who shares with few
+  /// pays for a whole device all the same.
+  std::vector<Row> rowsOfShares(const Resource &resource, int variable) const;
+  /// Cost of options with whole nodes and shares as if devices were rented by the part, or without shares.
+  double relaxedCost(const Option &option, int piece, bool withShares = true) const;
 
   Placements placementsOf(llvm::ArrayRef<int> assignment) const;
   /// Options by piece; -1 where a placement is none of the options.

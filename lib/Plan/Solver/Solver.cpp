@@ -295,6 +295,7 @@ SolveResult Solver::run() {
     if (!infeasible && gap() > options.relativeGap && (!exactly || bestObjective == unlimited))
       milp();
   }
+  fillSharedDevices();
   return finish();
 }
 

@@ -58,6 +58,8 @@ private:
                               const std::vector<std::vector<int>> &pairColumns, const std::vector<int> &nodeColumns,
                               const std::vector<int> &latencyColumns) const;
   double gap() const;
+  /// A plan that costs a whole device may as well use it: what shares takes more of what nobody takes.
+  void fillSharedDevices();
   SolveResult finish();
 
   const PlacementProblem &problem;

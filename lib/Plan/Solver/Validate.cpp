@@ -203,6 +203,20 @@ private:
       fail(owner + ": its distribution has mean zero");
   }
 
+  void share(const Twine &owner, const Choice &choice) {
+    if (choice.deviceShare == 1)
+      return;
+    bool known = false;
+    for (int parts = 2; parts <= mostSharesOfDevice; parts *= 2)
+      known |= choice.deviceShare * parts == 1;
+    if (!known)
+      fail(formatv("{0}: takes {1} of a device; a share is 1, 1/2, 1/4 or 1/8, so that shares leave no gap",
+                   owner.str(), choice.deviceShare));
+    if (choice.devicesPerReplica != 1)
+      fail(formatv("{0}: takes {1} of each of {2} devices; what shares is on one device, give it whole devices or one",
+                   owner.str(), choice.deviceShare, choice.devicesPerReplica));
+  }
+
   void pieces() {
     for (auto &piece : problem.pieces) {
       std::string owner = "piece '" + piece.name + "'" + (piece.location.empty() ? "" : " (" + piece.location + ")");
@@ -222,6 +236,7 @@ private:
         std::string what = owner + ", choice '" + choice.label + "'";
         index(what, "pool", choice.pool, problem.pools.size());
         figure(what, "devices in a replica", choice.devicesPerReplica, 0, 1e6, "");
+        share(what, choice);
         figure(what, "milliseconds", choice.milliseconds, 0, 1e9, "is it in microseconds?");
         if (choice.slots < 1 || choice.slots > 1000000)
           fail(formatv("{0}: serves {1} executions at once", what, choice.slots));

@@ -103,8 +103,9 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
   nodeColumns.assign(program.resources.size(), -1);
   for (auto [index, resource] : enumerate(program.resources))
     if (resource.nodeSize)
-      nodeColumns[index] = milp.addColumn("nodes_" + plain(problem.pools[resource.index].name), resource.nodeCost, 0,
-                                          std::floor(resource.limit / resource.nodeSize), true);
+      nodeColumns[index] =
+          milp.addColumn((resource.ofShares ? "shared_" : "nodes_") + plain(problem.pools[resource.index].name),
+                         resource.nodeCost, 0, std::floor(resource.limit / resource.nodeSize), true);
   latencyColumns.assign(problem.agents.size(), -1);
   for (auto [agent, weight] : enumerate(program.latencyWeights))
     if (weight > 0)
@@ -134,6 +135,15 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
     if (resource.nodeSize) {
       linear.entries.push_back({nodeColumns[index], -double(resource.nodeSize)});
       linear.upper = 0;
+    }
+    if (resource.ofShares) {
+      // The first, of all pieces, is the one above.
+      std::vector<Row> shares = program.rowsOfShares(resource, -1);
+      for (Row &row : drop_begin(shares)) {
+        auto shared = convert(row, index);
+        shared.entries.push_back({nodeColumns[index], -1});
+        milp.rows.push_back(std::move(shared));
+      }
     }
     for (auto [pool, other] : enumerate(program.resources))
       for (auto [used, amount] : other.nodeUses)
@@ -205,8 +215,13 @@ std::vector<double> Solver::startOf(const MixedIntegerProgram &milp, const std::
       start[pairColumns[index][size_t(program.options[pair.from][best[pair.from]].group) * pair.toGroups +
                                program.options[pair.to][best[pair.to]].group]] = 1;
   for (auto [index, resource] : enumerate(program.resources))
-    if (nodeColumns[index] >= 0)
-      start[nodeColumns[index]] = double(bestEvaluation.nodes[resource.index]);
+    if (nodeColumns[index] >= 0) {
+      double amount = 0;
+      for (auto [piece, option] : enumerate(best))
+        for (auto [used, uses] : program.options[piece][option].uses)
+          amount += used == int(index) ? uses : 0;
+      start[nodeColumns[index]] = std::ceil(amount / double(resource.nodeSize) - 1e-9);
+    }
   for (auto [agent, column] : enumerate(latencyColumns))
     if (column >= 0)
       start[column] = bestEvaluation.agents[agent].endToEndMs;

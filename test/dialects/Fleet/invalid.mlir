@@ -236,5 +236,15 @@ module attributes {test.place = #fleet.placement<@dc::@fast, tensor = 4, expert 
 
 // -----
 
+// expected-error@+1 {{parts is 3, must be 1, 2, 4 or 8}}
+module attributes {test.place = #fleet.placement<@dc::@fast, parts = 3>} {}
+
+// -----
+
+// expected-error@+1 {{a replica takes one of 4 parts of a device, and 2 devices}}
+module attributes {test.place = #fleet.placement<@dc::@fast, tensor = 2, parts = 4>} {}
+
+// -----
+
 // expected-error@+1 {{precision 'bf61' is unknown; did you mean 'bf16'?}}
 module attributes {test.place = #fleet.placement<@dc::@fast, precision = "bf61">} {}

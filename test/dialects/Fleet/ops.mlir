@@ -29,7 +29,9 @@ fleet.system @dc attributes {power_cap_kilowatts = 45.0, grams_per_kilowatt_hour
 // What is 1 or is not said is not printed.
 // CHECK: placements = [#fleet.placement<@dc::@fast>,
 // CHECK-SAME: #fleet.placement<@dc::@fast, tensor = 2, pipeline = 4, expert = 8, data = 4, replicas = 3, batch = 8, precision = "fp8">,
+// CHECK-SAME: #fleet.placement<@dc::@fast, parts = 4, replicas = 3>,
 // CHECK-SAME: #fleet.placement<@dc::@cheap, replicas = 2>]
 module attributes {test.placements = [#fleet.placement<@dc::@fast>,
     #fleet.placement<@dc::@fast, tensor = 2, pipeline = 4, expert = 8, data = 4, replicas = 3, batch = 8, precision = "fp8">,
-    #fleet.placement<@dc::@cheap, tensor = 1, replicas = 2>]} {}
+    #fleet.placement<@dc::@fast, parts = 4, replicas = 3>,
+    #fleet.placement<@dc::@cheap, tensor = 1, parts = 1, replicas = 2>]} {}
