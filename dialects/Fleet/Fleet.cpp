@@ -133,7 +133,7 @@ LogicalResult fleet::verifyPlacement(Operation *op, PlacementAttr placement, Sym
     return failure();
   int64_t perReplica = placement.getDevicesPerReplica(), parts = placement.getParts();
   int64_t needed = (perReplica * placement.getReplicas() + parts - 1) / parts;
-  if (needed > pool.getCount())
+  if (uint64_t(needed) > pool.getCount())
     return op->emitOpError() << "is placed on " << needed << " devices of " << placement.getPool() << " ("
                              << placement.getReplicas() << " replicas of " << perReplica << "), which has "
                              << pool.getCount();
@@ -188,7 +188,7 @@ LogicalResult DeviceOp::verify() {
 LogicalResult PoolOp::verify() {
   if (getCount() < 1)
     return emitOpError() << "@" << getSymName() << " has " << getCount() << " devices, must have at least one";
-  if (getDevicesPerNode() < 1 || getDevicesPerNode() > getCount())
+  if (getDevicesPerNode() < 1 || uint64_t(getDevicesPerNode()) > getCount())
     return emitOpError() << "@" << getSymName() << " has " << getDevicesPerNode() << " devices in a node and "
                          << getCount() << " in all";
   if (getWholeNodes() && getCount() % getDevicesPerNode() != 0)

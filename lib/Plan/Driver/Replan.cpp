@@ -109,6 +109,7 @@ private:
                              {"pipeline", &piece.meaning.pipeline},
                              {"expert", &piece.meaning.expert},
                              {"data", &piece.meaning.data},
+                             {"parts", &piece.meaning.parts},
                              {"batch", &piece.meaning.batch}}) {
       std::optional<int64_t> number = entry->getInteger(key);
       if (!number || *number < 1 || *number > most)
@@ -129,7 +130,8 @@ private:
       const ChoiceMeaning &was = before.meaning;
       return meaning.outside == was.outside && (was.outside || built.problem.pools[choice.pool].name == before.pool) &&
              meaning.precision == was.precision && meaning.tensor == was.tensor && meaning.pipeline == was.pipeline &&
-             meaning.expert == was.expert && meaning.data == was.data && meaning.batch == was.batch;
+             meaning.expert == was.expert && meaning.data == was.data && meaning.parts == was.parts &&
+             meaning.batch == was.batch;
     };
     for (auto [position, choice] : enumerate(piece.menu))
       if (same(choice, built.meanings[index][position]))
