@@ -95,6 +95,8 @@ void BranchAndPrice::dive(Node node) {
       for (int column : columnsOf[component])
         if (!largest || master->solution(columns[column].index) > master->solution(largest->index))
           largest = &columns[column];
+      if (!largest)
+        return;
       candidates.push_back({master->solution(largest->index), largest});
     }
     if (candidates.empty())

@@ -40,6 +40,7 @@ int LinearProgram::addColumn(double cost, double lower, double upper, ArrayRef<E
   Clp_addColumns(model->clp, 1, &lower, &upper, &cost, starts, rows.data(), factors.data());
   lowers.push_back(lower);
   uppers.push_back(upper);
+  values.push_back(0);
   return int(lowers.size()) - 1;
 }
 

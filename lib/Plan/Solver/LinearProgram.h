@@ -30,6 +30,7 @@ public:
   /// False if there is no solution, or CLP gives up.
   bool solve();
   double objective() const { return value; }
+  /// Of the last time; zero for columns that came since.
   double solution(int column) const { return values[column]; }
   /// By how much the objective changes for each unit that the row's bounds rise.
   double dual(int row) const { return duals[row]; }
