@@ -45,7 +45,7 @@ def test_schema_is_one() -> None:
 def test_examples_hold_their_promises(agent: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Each example has a plan whose figures keep its bounds, add up, and are what a simulation sees.
 
-    The issue's bar for p95 against simulation is 15 %. The simulation has a service time for each number of busy slots
+    The bound for p95 against simulation is 15 %. The simulation has a service time for each number of busy slots
     where the plan has a mean, and is written apart from it; 18,000 requests are counted, whose p95 spreads by 1 to 2 %.
     """
     result = plan(tmp_path, agent, "--why=false", "--simulate=20000")

@@ -74,17 +74,23 @@ void Solver::boundMeans(double share) {
   }
 }
 
-std::optional<Row> Solver::brokenPercentile(int agentIndex, ArrayRef<int> assignment) {
-  const ServiceLevel &level = problem.agents[agentIndex].level;
-  if (!level.percentile)
-    return std::nullopt;
+/// Of pieces and of edges.
+static std::pair<std::vector<Stage>, std::vector<double>> timesOf(const Program &program, ArrayRef<int> assignment) {
   std::vector<Stage> stages;
   std::vector<double> edgeMs;
   for (auto [piece, option] : enumerate(assignment))
     stages.push_back(program.options[piece][option].stage);
   auto groupOf = [&](int piece) { return program.options[piece][assignment[piece]].group; };
-  for (auto [index, edge] : enumerate(problem.edges))
+  for (auto [index, edge] : enumerate(program.problem.edges))
     edgeMs.push_back(program.edgeMs(int(index), groupOf(edge.from), groupOf(edge.to)));
+  return {std::move(stages), std::move(edgeMs)};
+}
+
+std::optional<Row> Solver::brokenPercentile(int agentIndex, ArrayRef<int> assignment) {
+  const ServiceLevel &level = problem.agents[agentIndex].level;
+  if (!level.percentile)
+    return std::nullopt;
+  auto [stages, edgeMs] = timesOf(program, assignment);
   for (auto [measure, bound] :
        {std::make_pair(Measure::EndToEnd, level.endToEndMs), std::make_pair(Measure::FirstOutput, level.firstOutputMs)})
     if (bound < unlimited && exceeds(percentileOf(agentIndex, measure, stages, edgeMs), bound))
@@ -94,13 +100,7 @@ std::optional<Row> Solver::brokenPercentile(int agentIndex, ArrayRef<int> assign
 
 Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, double level, bool objective) {
   const Agent &agent = problem.agents[agentIndex];
-  std::vector<Stage> stages;
-  std::vector<double> edgeMs;
-  for (auto [piece, option] : enumerate(assignment))
-    stages.push_back(program.options[piece][option].stage);
-  auto groupOf = [&](int piece) { return program.options[piece][assignment[piece]].group; };
-  for (auto [index, edge] : enumerate(problem.edges))
-    edgeMs.push_back(program.edgeMs(int(index), groupOf(edge.from), groupOf(edge.to)));
+  auto [stages, edgeMs] = timesOf(program, assignment);
   auto stillTooSlow = [&] {
     double value = percentileOf(agentIndex, measure, stages, edgeMs);
     return objective ? value >= level - 1e-9 * std::abs(level) : exceeds(value, level);
