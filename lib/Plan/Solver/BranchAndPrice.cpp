@@ -17,8 +17,8 @@ namespace intarsia::plan {
 
 /// The size that the best plan's objective has in the linear program, whose tolerances are absolute.
 constexpr double objectiveInProgram = 1000;
-/// What makes the linear program possible costs so many times the best plan.
-constexpr double artificialCost = 100 * objectiveInProgram;
+/// What makes the linear program possible costs so much at first, and at most.
+constexpr double firstArtificialCost = 100 * objectiveInProgram, mostArtificialCost = 1e6 * objectiveInProgram;
 /// Weight of the best prices so far in those that columns are sought at.
 constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
@@ -27,7 +27,8 @@ constexpr size_t branchingsTried = 12;
 constexpr int nodesWithoutPlan = 200;
 
 BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
-    : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap) {
+    : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap),
+      artificialCost(firstArtificialCost) {
   for (auto &pieces : componentsOf(program))
     components.emplace_back(program, std::move(pieces), this->owner.judge);
   columnsOf.resize(components.size());
@@ -269,15 +270,23 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
       node.prices = prices;
     }
     node.bound = std::max(node.bound, best);
-    if (node.bound >= cutoff() || master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound))
+    if (node.bound >= cutoff())
       break;
-    if (added) {
+    if (master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound) ||
+        (!added && exactly && !smooth)) {
+      // A plan of this node may be dearer than what makes the linear program possible without one.
+      if (artificialCost >= mostArtificialCost ||
+          llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
+        break;
+      artificialCost *= 100;
+      for (int column : artificial)
+        master->setCost(column, artificialCost);
+      smooth = false;
+    } else if (added) {
       smooth = true;
     } else if (!exactly) {
       exactly = true;
     } else {
-      if (!smooth)
-        break;
       smooth = false;
     }
   }

@@ -116,8 +116,9 @@ private:
   std::vector<std::vector<int>> columnsOf; ///< by component
   std::set<std::pair<int, std::vector<int>>> known;
   std::unique_ptr<LinearProgram> master;
-  std::vector<int> artificial; ///< columns that make the linear program possible
-  double scale = 1;            ///< of costs in the linear program
+  std::vector<int> artificial; ///< columns that make the linear program possible, at a cost that grows
+  double artificialCost;
+  double scale = 1; ///< of costs in the linear program
   size_t combinedColumns = 0;
 };
 

@@ -38,6 +38,7 @@ int LinearProgram::addColumn(double cost, double lower, double upper, ArrayRef<E
   }
   int starts[] = {0, int(rows.size())};
   Clp_addColumns(model->clp, 1, &lower, &upper, &cost, starts, rows.data(), factors.data());
+  costs.push_back(cost);
   lowers.push_back(lower);
   uppers.push_back(upper);
   values.push_back(0);
@@ -49,7 +50,10 @@ void LinearProgram::setBounds(int column, double lower, double upper) {
   uppers[column] = upper;
 }
 
+void LinearProgram::setCost(int column, double cost) { costs[column] = cost; }
+
 bool LinearProgram::solve() {
+  Clp_chgObjCoefficients(model->clp, costs.data());
   Clp_chgColumnLower(model->clp, lowers.data());
   Clp_chgColumnUpper(model->clp, uppers.data());
   // After new columns the basis is still primal feasible, after new bounds dual; primal simplex repairs either.

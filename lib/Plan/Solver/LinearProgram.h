@@ -27,6 +27,7 @@ public:
   using Entry = std::pair<int, double>; ///< (row, factor)
   int addColumn(double cost, double lower, double upper, llvm::ArrayRef<Entry> entries);
   void setBounds(int column, double lower, double upper);
+  void setCost(int column, double cost);
   /// False if there is no solution, or CLP gives up.
   bool solve();
   double objective() const { return value; }
@@ -38,7 +39,7 @@ public:
 private:
   struct Model;
   std::unique_ptr<Model> model;
-  std::vector<double> lowers, uppers, values, duals;
+  std::vector<double> costs, lowers, uppers, values, duals;
   double value = 0;
 };
 
