@@ -394,7 +394,7 @@ double BranchAndPrice::run() {
   if (root.bound == unlimited)
     return owner.bestObjective();
   std::vector<Node> open;
-  double lowest = root.bound;
+  double lowest = root.bound, unresolved = unlimited;
   auto ended = [&] {
     return lowest >= cutoff() || secondsLeft() <= 0 ||
            (owner.bestObjective() == unlimited && nodesSolved > nodesWithoutPlan);
@@ -453,16 +453,22 @@ double BranchAndPrice::run() {
     }
     // The child nearer to the linear program's solution next, the other when its turn comes.
     std::vector<Node> children;
-    if (node.bound < cutoff() && branch(node, children)) {
-      next = std::move(children.back());
-      push(std::move(children.front()));
+    if (node.bound < cutoff()) {
+      if (branch(node, children)) {
+        next = std::move(children.back());
+        push(std::move(children.front()));
+      } else {
+        // The solution is a plan, and yet breaks what no row says, or is dearer than the bound of a search given up.
+        unresolved = std::min(unresolved, node.bound);
+      }
     }
-    lowest = std::min({cutoff(), next ? next->bound : unlimited, open.empty() ? unlimited : open.front().bound});
+    lowest =
+        std::min({cutoff(), unresolved, next ? next->bound : unlimited, open.empty() ? unlimited : open.front().bound});
   }
   if (!open.empty())
     lowest = std::min(lowest, open.front().bound);
   else if (!next)
-    lowest = cutoff();
+    lowest = std::min(cutoff(), unresolved);
   return std::min(lowest / scale, owner.bestObjective());
 }
 
