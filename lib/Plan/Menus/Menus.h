@@ -64,7 +64,7 @@ struct ChoiceMeaning {
     double amount = 0, perSecond = 0;
   };
   std::optional<Demand> demand;
-  int parts = 1;        ///< of one device, of which a replica takes one
+  int parts = 1; ///< of one device, of which a replica takes one
 };
 
 struct Menu {
