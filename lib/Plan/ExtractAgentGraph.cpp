@@ -10,6 +10,7 @@
 #include "intarsia/AgentGraph.h"
 #include "intarsia/Plan.h"
 #include "lib/Plan/Sizes.h"
+#include "lib/Plan/ValueSources.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -84,66 +85,6 @@ Amount amountOf(Spread spread) { return Amount::lognormal(spread.mean, spread.va
 wf::Prompt promptOf(const PromptWork &work) {
   return {amountOf(work.newTokens), amountOf(work.cachedTokens), amountOf(work.generatedTokens)};
 }
-
-//===-- What reaches a value ----------------------------------------------------------------------------------===//
-
-/// A task, or the request, whose value arrives somewhere.
-struct Source {
-  Operation *task = nullptr; ///< null: the request
-  Value value;               ///< as the task gives it
-  AmountAttr every;          ///< of a stream on the way
-  LoopOp loop;               ///< that carried it from a run to the next
-  auto key() const {
-    Operation *carrier = LoopOp(loop);
-    return std::tuple(task, value.getAsOpaquePointer(), every.getAsOpaquePointer(), carrier);
-  }
-};
-
-class Tracer {
-public:
-  static SmallVector<Source> sourcesOf(Value value) {
-    Tracer tracer;
-    tracer.trace(value, AmountAttr(), LoopOp());
-    return tracer.found;
-  }
-
-private:
-  SmallVector<Source> found;
-  llvm::SmallDenseSet<std::pair<Value, Operation *>> seen;
-
-  void trace(Value value, AmountAttr every, LoopOp carrier) {
-    if (!seen.insert({value, carrier ? carrier.getOperation() : nullptr}).second)
-      return;
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      Operation *parent = argument.getOwner()->getParentOp();
-      unsigned index = argument.getArgNumber();
-      if (auto loop = dyn_cast<LoopOp>(parent)) {
-        trace(loop.getInitial()[index], every, carrier);
-        trace(loop.getBody().front().getTerminator()->getOperand(index), every, loop);
-      } else if (auto map = dyn_cast<MapOp>(parent)) {
-        trace(map.getOver(), every, carrier);
-      } else {
-        found.push_back({nullptr, value, every, carrier});
-      }
-      return;
-    }
-    Operation *op = value.getDefiningOp();
-    unsigned index = cast<OpResult>(value).getResultNumber();
-    if (auto stream = dyn_cast<StreamOp>(op))
-      return trace(stream.getValue(), stream.getEveryAttr(), carrier);
-    if (isa<JoinOp, TransferOp, KvTransferOp>(op)) {
-      for (Value part : op->getOperands())
-        trace(part, every, carrier);
-      return;
-    }
-    if (isa<BranchOp, LoopOp, MapOp>(op)) {
-      for (Region &region : op->getRegions())
-        trace(region.front().getTerminator()->getOperand(index), every, carrier);
-      return;
-    }
-    found.push_back({op, value, every, carrier});
-  }
-};
 
 //===-- Extraction --------------------------------------------------------------------------------------------===//
 
@@ -280,7 +221,7 @@ private:
           piece = ".decode";
           task.model = modelOf(op, decode.getModelAttr());
           task.contextTokens = sizes.of(decode.getCache());
-          for (const Source &source : Tracer::sourcesOf(decode.getCache()))
+          for (const ValueSource &source : sourcesOf(decode.getCache()))
             if (isa_and_present<PrefillOp>(source.task))
               pair(op, source.task);
         })
@@ -528,9 +469,9 @@ private:
   }
 
   void addEdgesTo(Operation *reader, ValueRange operands, int to) {
-    std::set<decltype(Source().key())> seen;
+    std::set<decltype(ValueSource().key())> seen;
     for (Value operand : operands)
-      for (Source source : Tracer::sourcesOf(operand)) {
+      for (ValueSource source : sourcesOf(operand)) {
         // What was there before the loop has come in at its entry; from run to run goes what the loop itself makes.
         if (source.loop && (!source.task || !source.loop->isProperAncestor(source.task)))
           continue;
@@ -541,7 +482,7 @@ private:
       }
   }
 
-  void addEdge(const Source &source, int to) {
+  void addEdge(const ValueSource &source, int to) {
     wf::Edge edge;
     edge.from = source.task ? taskOf[source.task] : -1;
     edge.to = to;

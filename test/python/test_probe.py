@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`intarsia-plan --probe`: its file, its figures against NumPy's, a plan on it, and GPUs through a stub of the driver."""
+"""`intarsia-plan --probe`: its file, its figures against NumPy's, a plan on it, and GPUs through a driver that simulates one."""
 
 from __future__ import annotations
 
@@ -147,26 +147,26 @@ def test_plans_on_this_machine(here: pathlib.Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stub(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Compile the stub of the driver."""
+def driver(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Compile the driver that simulates a GPU."""
     compiler = shutil.which("clang-22") or shutil.which("cc")
     assert compiler, "no C compiler"
-    folder = tmp_path_factory.mktemp("stub")
-    source = pathlib.Path(__file__).parent / "stubs" / "libcuda.c"
+    folder = tmp_path_factory.mktemp("driver")
+    source = pathlib.Path(__file__).parent / "drivers" / "libcuda.c"
     subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", str(folder / "libcuda.so.1")], check=True)
     return folder
 
 
-def test_gpu_of_a_stub(stub: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_gpu_of_a_driver(driver: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Times and sizes become figures: 64 MB a millisecond is 128 GB/s read and written."""
-    done = probe(f"={tmp_path / 'here.yaml'}", environment={"LD_LIBRARY_PATH": str(stub)})
+    done = probe(f"={tmp_path / 'here.yaml'}", environment={"LD_LIBRARY_PATH": str(driver)})
     assert "no GPU" not in done.stderr
     text = (tmp_path / "here-gpu0.yaml").read_text()
-    assert "name: here/stub-x1-8gb\n" in text
+    assert "name: here/simulated-x1-8gb\n" in text
     assert "generation: hopper\n" in text
     found = figures(text)
     assert found["memory_gb"] == 8
-    # The stub sleeps, and sleeps are never shorter than asked for.
+    # The driver sleeps, and sleeps are never shorter than asked for.
     assert 40 < found["memory_gbps"] <= 128
     products = 8 * 16 * 2000 * 80 * 256
     assert 0.3 * 2 * products / 2e-3 < found["f32"] * 1e12 <= 2 * products / 2e-3 * 1.001
@@ -177,9 +177,9 @@ def test_gpu_of_a_stub(stub: pathlib.Path, tmp_path: pathlib.Path) -> None:
     ("function", "message"),
     [("cuInit", "returned 999"), ("cuMemAlloc", "GPU 0: cuMemAlloc returned 999")],
 )
-def test_gpu_that_fails(stub: pathlib.Path, tmp_path: pathlib.Path, function: str, message: str) -> None:
+def test_gpu_that_fails(driver: pathlib.Path, tmp_path: pathlib.Path, function: str, message: str) -> None:
     """A driver that fails is told of; the processor's file is written all the same."""
-    environment = {"LD_LIBRARY_PATH": str(stub), "INTARSIA_STUB_FAILS": function}
+    environment = {"LD_LIBRARY_PATH": str(driver), "INTARSIA_DRIVER_FAILS": function}
     done = probe(f"={tmp_path / 'here.yaml'}", environment=environment)
     assert message in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here.yaml"]

@@ -7,22 +7,14 @@
 // Probabilities under drawn errors against their closed forms, and plans that are made to hold under them or in the
 // simulation.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "Checked.h"
 #include "intarsia/Confidence.h"
 #include "intarsia/Simulation.h"
 #include <cmath>
-#include <gtest/gtest.h>
 
 using namespace intarsia::plan;
 
 namespace {
-
-template <typename T> T checked(llvm::Expected<T> value) {
-  if (!value) {
-    ADD_FAILURE() << toString(value.takeError());
-    return T();
-  }
-  return std::move(*value);
-}
 
 /// Logarithms of errors spread evenly: at level u the factor is exp(0.4 (u - 0.5)).
 TimeErrors evenErrors() {

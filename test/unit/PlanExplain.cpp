@@ -6,20 +6,12 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Reasons, fronts and changes of plans against enumeration, and what bad problems are told.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "Checked.h"
 #include "PlanInstances.h"
-#include <gtest/gtest.h>
 
 using namespace intarsia::plan;
 
 namespace {
-
-template <typename T> T checked(llvm::Expected<T> value) {
-  if (!value) {
-    ADD_FAILURE() << toString(value.takeError());
-    return T();
-  }
-  return std::move(*value);
-}
 
 /// The least objective by enumeration; infinity if nothing holds.
 double enumerated(const PlacementProblem &problem, const std::function<bool(const Placements &)> &wanted = nullptr) {

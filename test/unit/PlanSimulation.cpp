@@ -6,21 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The simulator against closed forms of queueing theory, and against what the planner says of the same plan.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "Checked.h"
 #include "intarsia/Simulation.h"
 #include <cmath>
-#include <gtest/gtest.h>
 
 using namespace intarsia::plan;
 
 namespace {
-
-template <typename T> T checked(llvm::Expected<T> value) {
-  if (!value) {
-    ADD_FAILURE() << toString(value.takeError());
-    return T();
-  }
-  return std::move(*value);
-}
 
 /// One piece that serves in `ms`, in so many slots and replicas, at `rate` requests a second.
 PlacementProblem station(double ms, int slots, Shape shape, double rate) {

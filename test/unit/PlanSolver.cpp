@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The planner against plain enumeration, and on the worked example of arXiv 2507.19635.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "Checked.h"
 #include "PlanInstances.h"
 #include <cstdlib>
-#include <gtest/gtest.h>
 
 using namespace intarsia::plan;
 
@@ -37,12 +37,7 @@ PlacementProblem workedExample(double boundMs) {
 }
 
 SolveResult solved(const PlacementProblem &problem, const SolveOptions &options = {}) {
-  auto result = solve(problem, options);
-  if (!result) {
-    ADD_FAILURE() << toString(result.takeError());
-    return {};
-  }
-  return *result;
+  return checked(solve(problem, options));
 }
 
 TEST(PlanWorkedExample, takesTheOptionsOfThePaper) {

@@ -77,28 +77,21 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
           columns[at] = milp.addColumn(formatv("y{0}_{1}_{2}", index, a, b), pair.cost[at], 0, 1, false);
       }
     // Flow: what a group of one end takes, goes to the groups of the other.
-    for (int a = 0; a < pair.fromGroups; ++a) {
-      if (from[a].empty())
-        continue;
-      MixedIntegerProgram::LinearRow flow{formatv("from_{0}_{1}", index, a), {}, 0, 0};
-      for (int column : from[a])
-        flow.entries.push_back({column, -1});
-      for (int b = 0; b < pair.toGroups; ++b)
-        if (int column = columns[size_t(a) * pair.toGroups + b]; column >= 0)
-          flow.entries.push_back({column, 1});
-      milp.rows.push_back(std::move(flow));
-    }
-    for (int b = 0; b < pair.toGroups; ++b) {
-      if (to[b].empty())
-        continue;
-      MixedIntegerProgram::LinearRow flow{formatv("to_{0}_{1}", index, b), {}, 0, 0};
-      for (int column : to[b])
-        flow.entries.push_back({column, -1});
-      for (int a = 0; a < pair.fromGroups; ++a)
-        if (int column = columns[size_t(a) * pair.toGroups + b]; column >= 0)
-          flow.entries.push_back({column, 1});
-      milp.rows.push_back(std::move(flow));
-    }
+    auto addFlows = [&](const char *name, ArrayRef<std::vector<int>> own, int others, auto columnOf) {
+      for (auto [group, options] : enumerate(own)) {
+        if (options.empty())
+          continue;
+        MixedIntegerProgram::LinearRow flow{formatv("{0}_{1}_{2}", name, index, group), {}, 0, 0};
+        for (int column : options)
+          flow.entries.push_back({column, -1});
+        for (int other = 0; other < others; ++other)
+          if (int column = columnOf(int(group), other); column >= 0)
+            flow.entries.push_back({column, 1});
+        milp.rows.push_back(std::move(flow));
+      }
+    };
+    addFlows("from", from, pair.toGroups, [&](int a, int b) { return columns[size_t(a) * pair.toGroups + b]; });
+    addFlows("to", to, pair.fromGroups, [&](int b, int a) { return columns[size_t(a) * pair.toGroups + b]; });
   }
   nodeColumns.assign(program.resources.size(), -1);
   for (auto [index, resource] : enumerate(program.resources))

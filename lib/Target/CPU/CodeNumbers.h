@@ -33,7 +33,9 @@ inline CodeNumbers numbersOf(const BlockPanels &panels, ByteDot dot) {
 /// What stored scales are multiplied by when they are read: E4M3 patterns are read as those of f16.
 inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
 
-/// Bytes of the record of a step of activations (EmitCodeProduct.cpp), and of those of a row.
+/// Steps that share a scale of activations where their blocks are longer than a step.
+inline constexpr int64_t kGroup = 8;
+/// Bytes of the record of a step of activations (EmitCodeRecords.cpp), and of those of a row.
 inline int64_t recordBytes(const BlockPanels &panels) { return 4 * blocksOfStep(panels) + 4 + BlockPanels::stepDepth; }
 inline int64_t rowBytes(const BlockPanels &panels) { return panels.steps() * recordBytes(panels); }
 /// Rows of f32 that a block is scaled by, unpacked.

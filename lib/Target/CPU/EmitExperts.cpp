@@ -192,7 +192,7 @@ void KernelEmitter::emitCodePanel(const BlockPanels &panels, int64_t group, Valu
 // that neither threads nor the other rows change. Every call sorts anew: it costs two steps a row, where the products
 // cost millions.
 //
-// Where the input is rounded to 8 bits, what is gathered are records of its rows (EmitCodeProduct.cpp). Where the
+// Where the input is rounded to 8 bits, what is gathered are records of its rows (EmitCodeRecords.cpp). Where the
 // intermediate rows are, each panel of the first products makes one record of each row: its columns are a block.
 void KernelEmitter::emitExperts(nn::ExpertsOp root) {
   auto gateUpType = cast<RankedTensorType>(root.getGateUp().getType());

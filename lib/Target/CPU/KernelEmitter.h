@@ -223,7 +223,7 @@ private:
   /// Writes the numbers of a panel as a dense f32 panel.
   void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 
-  //===-- Products of codes (EmitCodeProduct.cpp) --------------------------------------------------------------===//
+  //===-- Products of codes (EmitCodeRecords.cpp, EmitCodeProduct.cpp) -----------------------------------------===//
   /// The nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
   nn::QuantizeOp quantizedInput(mlir::Value input);
   struct RecordScale {

@@ -1,8 +1,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A driver with one GPU that has 8 GB, copies 64 MB in a millisecond and runs the kernel of products in 2, for tests of
-// the probe on machines without a driver. INTARSIA_STUB_FAILS names a function that fails.
+// A driver that simulates one GPU: it has 8 GB, copies 64 MB in a millisecond and runs the kernel of products in 2, for
+// tests of the probe on machines without a driver. INTARSIA_DRIVER_FAILS names a function that fails.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static double queued_ms;
 static int fails(const char *name) {
-  const char *which = getenv("INTARSIA_STUB_FAILS");
+  const char *which = getenv("INTARSIA_DRIVER_FAILS");
   return which && strcmp(which, name) == 0 ? 999 : 0;
 }
 
@@ -19,7 +19,7 @@ int cuInit(unsigned flags) { return flags ? 1 : fails("cuInit"); }
 int cuDeviceGetCount(int *count) { return *count = 1, 0; }
 int cuDeviceGet(int *device, int ordinal) { return *device = 7, ordinal != 0; }
 int cuDeviceGetName(char *name, int size, int device) {
-  return strncpy(name, "Stub X1 8GB", (size_t)size), device != 7;
+  return strncpy(name, "Simulated X1 8GB", (size_t)size), device != 7;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { return *bytes = 8000000000, device != 7; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
