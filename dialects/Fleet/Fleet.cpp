@@ -107,7 +107,7 @@ LogicalResult OwnedAttr::verify(EmitError emitError, FloatAttr dollars, FloatAtt
 
 LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int64_t tensor, int64_t pipeline,
                                     int64_t expert, int64_t data, int64_t parts, int64_t replicas, int64_t batch,
-                                    StringAttr precision) {
+                                    StringAttr precision, bool aggregated) {
   std::pair<StringRef, int64_t> all[] = {{"tensor", tensor}, {"pipeline", pipeline}, {"expert", expert}, {"data", data},
                                          {"parts", parts},   {"replicas", replicas}, {"batch", batch}};
   for (auto [name, degree] : all)
@@ -120,6 +120,8 @@ LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int
   if (parts > 1 && tensor * pipeline * data > 1)
     return emitError() << "a replica takes one of " << parts << " parts of a device, and " << tensor * pipeline * data
                        << " devices";
+  if (parts > 1 && aggregated)
+    return emitError() << "prefill and decode in the same replicas take whole devices, and parts is " << parts;
   StringRef known[] = {"f32", "tf32", "bf16", "f16", "fp8", "fp6", "fp4", "i8", "i4"};
   if (precision && !llvm::is_contained(known, precision.getValue()))
     return emitError() << "precision '" << precision.getValue() << "' is unknown"

@@ -63,9 +63,9 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
   let description = [{
     `#fleet.placement<@dc::@fast, tensor = 2, replicas = 3, batch = 8, precision = "fp8">`: the pool, the degrees of
     tensor, pipeline, expert and data parallelism within a replica, in how many equal parts the device is of which a
-    replica takes one, how many replicas there are, how many requests a
-    replica serves at once, and the element type of weights. What is 1, or is not said, is left out: written by hand,
-    `#fleet.placement<@dc::@fast>` pins a task to a pool and leaves the rest to the planner.
+    replica takes one, how many replicas there are, how many requests a replica serves at once, the element type of
+    weights, and whether prefill and decode are in the same replicas (`aggregated`). What is 1, or is not said, is left
+    out: written by hand, `#fleet.placement<@dc::@fast>` pins a task to a pool and leaves the rest to the planner.
 
     A replica takes `tensor * pipeline * data` devices; experts are spread over the tensor and data ranks of a pipeline
     stage, so that `expert` divides `tensor * data`. `parts` is 2, 4 or 8, and then a replica is on one device.
@@ -75,9 +75,10 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
                         DefaultValuedParameter<"int64_t", "1">:$expert, DefaultValuedParameter<"int64_t", "1">:$data,
                         DefaultValuedParameter<"int64_t", "1">:$parts,
                         DefaultValuedParameter<"int64_t", "1">:$replicas,
-                        DefaultValuedParameter<"int64_t", "1">:$batch, OptionalParameter<"::mlir::StringAttr">:$precision);
+                        DefaultValuedParameter<"int64_t", "1">:$batch, OptionalParameter<"::mlir::StringAttr">:$precision,
+                        DefaultValuedParameter<"bool", "false">:$aggregated);
   let assemblyFormat = [{
-    `<` $pool (`,` struct($tensor, $pipeline, $expert, $data, $parts, $replicas, $batch, $precision)^)? `>`
+    `<` $pool (`,` struct($tensor, $pipeline, $expert, $data, $parts, $replicas, $batch, $precision, $aggregated)^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -103,6 +103,11 @@ struct Edge {
   int from = 0, to = 0;
   double bytes = 0;
   std::vector<EdgeException> exceptions;
+  /// By choice of each end, unless both are empty: only choices of equal kinds go together (a cache is read in the
+  /// precision that wrote it).
+  std::vector<int> fromKinds, toKinds;
+  /// Kinds whose both ends are the same replicas: nothing flows.
+  std::vector<int> sameReplicas;
 };
 
 /// Part of an agent: a tree whose leaves are executions of pieces.
@@ -243,10 +248,11 @@ struct Conflict {
     Pin,
     Together,
     Apart,
+    Kinds,
     Route
   };
   Kind kind;
-  int index = -1; ///< agent, pool, link, piece, or group; -1 where there is only one
+  int index = -1; ///< agent, pool, link, piece, group, or edge; -1 where there is only one
   std::string text;
   double given = 0;
   /// The smallest change that makes a plan possible with all else as it is: the bound's value; unset where taking this

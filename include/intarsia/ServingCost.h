@@ -182,6 +182,9 @@ public:
   /// For how long a prompt occupies the devices when others follow at once: what the rate of a prefill pool follows
   /// from.
   double prefillBusyMs(double prompt) const;
+  /// In a pool that serves both phases, how much longer the steps of the others become by a prompt that occupies the
+  /// devices for one millisecond.
+  double interference() const;
 
   /// The same with other figures, for the fit.
   StepTime decodeStep(double batch, double context, const ServingFigures &figures) const;

@@ -298,15 +298,20 @@ static double busyUs(const ServingCost &cost, const ServingFigures &f, double pr
          transferUsPerToken * prompt / what.degrees.attentionData + f.prefillLayerUs * shape.layers;
 }
 
+static double interferenceOf(const Deployment &what, const ServingFigures &f) {
+  return f.interference[int(what.engine)] * (what.degrees.attentionData > 1 ? f.dataParallelImbalance : 1);
+}
+
+double ServingCost::interference() const { return interferenceOf(what, *figures); }
+
 StepTime ServingCost::sharedStep(double batch, double prompt, double output, bool burst,
                                  const ServingFigures &f) const {
   prompt = std::max(0.0, prompt);
   StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
   double promptUs = busyUs(*this, f, prompt, productUsPerToken, sixteenBitFlopsPerUs,
                            transferUsPerToken(f.linkEfficiency, f.allToAllFactor), group, isBlackwell);
-  double imbalance = what.degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
   double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
-  time.interferenceMs = promptsPerStep * promptUs * f.interference[int(what.engine)] * imbalance * 1e-3;
+  time.interferenceMs = promptsPerStep * promptUs * interferenceOf(what, f) * 1e-3;
   time.totalMs += time.interferenceMs;
   return time;
 }

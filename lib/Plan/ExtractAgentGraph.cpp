@@ -304,8 +304,10 @@ private:
       where.replicas = place.getReplicas();
       where.batch = place.getBatch();
       where.precision = place.getPrecision() ? place.getPrecision().str() : "";
-      where.pinsPoolOnly = where.precision.empty() && place.getDevicesPerReplica() == 1 && place.getExpert() == 1 &&
-                           place.getParts() == 1 && place.getReplicas() == 1 && place.getBatch() == 1;
+      where.aggregated = place.getAggregated();
+      where.pinsPoolOnly = where.precision.empty() && !where.aggregated && place.getDevicesPerReplica() == 1 &&
+                           place.getExpert() == 1 && place.getParts() == 1 && place.getReplicas() == 1 &&
+                           place.getBatch() == 1;
       task.place = where;
     }
   }

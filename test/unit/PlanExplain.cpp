@@ -65,6 +65,23 @@ PlacementProblem without(PlacementProblem p, const Conflict &conflict) {
   case Kind::Apart:
     p.apart[conflict.index].clear();
     break;
+  case Kind::Kinds: {
+    Edge &edge = p.edges[conflict.index];
+    std::vector<EdgeException> exceptions;
+    auto alike = [&](int from, int to) {
+      return edge.fromKinds[from] == edge.toKinds[to] &&
+             std::count(edge.sameReplicas.begin(), edge.sameReplicas.end(), edge.fromKinds[from]) > 0;
+    };
+    for (auto &exception : edge.exceptions)
+      if (!alike(exception.fromChoice, exception.toChoice))
+        exceptions.push_back(exception);
+    for (int from = 0; from < int(edge.fromKinds.size()); ++from)
+      for (int to = 0; to < int(edge.toKinds.size()); ++to)
+        if (alike(from, to))
+          exceptions.push_back({.fromChoice = from, .toChoice = to});
+    edge.exceptions = exceptions, edge.fromKinds = {}, edge.toKinds = {}, edge.sameReplicas = {};
+    break;
+  }
   case Kind::Route:
     for (int a = 0; a < int(p.pools.size()); ++a)
       for (int b = 0; b < int(p.pools.size()); ++b) {
@@ -110,6 +127,9 @@ TEST(PlanInfeasible, setsAreMinimalByEnumeration) {
       consider(Kind::Together, i);
     for (int i = 0; i < int(problem.apart.size()); ++i)
       consider(Kind::Apart, i);
+    for (int i = 0; i < int(problem.edges.size()); ++i)
+      if (!problem.edges[i].fromKinds.empty())
+        consider(Kind::Kinds, i);
     for (int i = 0; i < int(problem.agents.size()); ++i)
       for (Kind kind : {Kind::EndToEnd, Kind::FirstOutput, Kind::Token})
         consider(kind, i);

@@ -133,7 +133,11 @@ public:
     if (!rated && p.objective == Objective::DollarsPerHour)
       p.objective = Objective::DollarsPerRequest;
     shrink(p, percentile ? assignments / 6 : assignments);
+    kinds(p);
     bounds(p);
+    // A fleet without devices is an error, not a problem.
+    if (std::ranges::all_of(p.pools, [](const Pool &pool) { return pool.devices == 0; }))
+      p.pools[0].devices = 1;
     return p;
   }
 
@@ -272,6 +276,21 @@ private:
           return (edge.from == piece && exception.fromChoice >= int(longest->menu.size())) ||
                  (edge.to == piece && exception.toChoice >= int(longest->menu.size()));
         });
+    }
+  }
+
+  /// Choices that go together only with their like. Draws of their own: all else stays as it is without them.
+  void kinds(PlacementProblem &p) {
+    std::mt19937_64 own(engine);
+    std::bernoulli_distribution hasKinds(0.12), second(0.3), same(0.5);
+    for (auto &edge : p.edges) {
+      if (!hasKinds(own))
+        continue;
+      for (auto [kinds, piece] : {std::pair(&edge.fromKinds, edge.from), {&edge.toKinds, edge.to}})
+        for (const Choice &choice : p.pieces[piece].menu)
+          kinds->push_back(choice.pool == 0 && second(own));
+      if (same(own))
+        edge.sameReplicas = {1};
     }
   }
 

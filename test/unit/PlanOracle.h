@@ -220,6 +220,17 @@ public:
       for (auto pair : p.links[l].pairs)
         if (pair == std::make_pair(fromPool, toPool))
           result.link = int(l);
+    if (!edge.fromKinds.empty()) {
+      if (edge.fromKinds.at(from) != edge.toKinds.at(to)) {
+        result.possible = false;
+        return result;
+      }
+      for (int kind : edge.sameReplicas)
+        if (kind == edge.fromKinds.at(from)) {
+          result.link = -1;
+          return result;
+        }
+    }
     for (auto &exception : edge.exceptions)
       if (exception.fromChoice == from && exception.toChoice == to) {
         result.ms = exception.milliseconds, result.dollars = exception.dollars, result.joules = exception.joules;

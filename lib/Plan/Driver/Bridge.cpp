@@ -142,8 +142,8 @@ void writePlacements(ModuleOp module, StringRef system, const BuiltProblem &buil
       auto reference = SymbolRefAttr::get(context, system, FlatSymbolRefAttr::get(context, pool));
       auto precision = meaning.precision.empty() ? StringAttr() : StringAttr::get(context, meaning.precision);
       op.setPlaceAttr(fleet::PlacementAttr::get(context, reference, meaning.tensor, meaning.pipeline, meaning.expert,
-                                                meaning.data, meaning.parts, placed.replicas, meaning.batch,
-                                                precision));
+                                                meaning.data, meaning.parts, placed.replicas, meaning.batch, precision,
+                                                meaning.aggregate > 0));
     });
   }
 }

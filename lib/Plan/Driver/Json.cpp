@@ -35,6 +35,7 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
                       {"expert", meaning.expert},
                       {"data", meaning.data},
                       {"parts", meaning.parts},
+                      {"aggregated", meaning.aggregate > 0},
                       {"batch", row.batch},
                       {"replicas", row.replicas},
                       {"devices", row.devices},

@@ -51,6 +51,8 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
                                 {"share 1/", meaning.parts}})
       if (degree > 1)
         degrees.push_back(name + std::to_string(degree));
+    if (meaning.aggregate)
+      degrees.push_back("aggregated");
     row.degrees = llvm::join(degrees, ", ");
     row.batch = meaning.batch;
     row.replicas = replicas;

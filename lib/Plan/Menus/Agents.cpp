@@ -86,16 +86,24 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
   return 0;
 }
 
-void ProblemBuilder::forbidOtherPrecisions(Edge &flow) {
-  for (auto [from, wrote] : llvm::enumerate(result.meanings[flow.from]))
-    for (auto [to, reads] : llvm::enumerate(result.meanings[flow.to]))
-      if (wrote.precision != reads.precision) {
-        EdgeException exception;
-        exception.fromChoice = int(from);
-        exception.toChoice = int(to);
-        exception.forbidden = true;
-        flow.exceptions.push_back(exception);
-      }
+void ProblemBuilder::keepKinds(Edge &flow) const {
+  std::map<std::pair<int, std::string>, int> known; // of aggregates each is a kind, of all others each precision
+  auto kindsOf = [&](int piece) {
+    std::vector<int> kinds;
+    for (const ChoiceMeaning &meaning : result.meanings[piece])
+      kinds.push_back(
+          known.try_emplace({meaning.aggregate, meaning.aggregate ? "" : meaning.precision}, int(known.size()))
+              .first->second);
+    return kinds;
+  };
+  std::vector<int> from = kindsOf(flow.from), to = kindsOf(flow.to);
+  // Left unsaid where all go together: what tells choices apart keeps the solver from pruning.
+  if (known.size() == 1 && known.begin()->first.first == 0)
+    return;
+  flow.fromKinds = std::move(from), flow.toKinds = std::move(to);
+  for (auto &[what, kind] : known)
+    if (what.first)
+      flow.sameReplicas.push_back(kind);
 }
 
 //===----------------------------------------------------------------------------------------------------------===//
@@ -141,7 +149,7 @@ void ProblemBuilder::addAgent(size_t index) {
     double several = edge.loop < 0 ? std::max(1.0, from.executions / std::max(to.executions, 1e-12)) : 1;
     flow.bytes = bytesOf(graph, edge) * several;
     if (edge.flow == wf::Flow::Cache)
-      forbidOtherPrecisions(flow);
+      keepKinds(flow);
     edgeOf[position] = int(result.problem.edges.size());
     result.problem.edges.push_back(std::move(flow));
   }

@@ -21,6 +21,12 @@ namespace intarsia::plan {
 constexpr int largestBatchTried = 512;
 /// Stages of a pipeline that are tried.
 constexpr int mostStages = 16;
+/// Of a prompt that is computed between the steps of decodes: the default of vLLM (max_num_batched_tokens on devices of
+/// 70 GB and more) and of TensorRT-LLM (max_num_tokens).
+constexpr double tokensPerChunk = 8192;
+/// How busy prompts may keep the replicas that decode, at most: by steps, since each step is a choice of the prefill
+/// that only some batches of the decode go with.
+constexpr double busyByPrompts[] = {0.25, 0.5, 0.75, 0.95};
 
 void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   std::string label = "@" + pool.str();
@@ -32,9 +38,22 @@ void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
     label += " " + meaning.precision;
   say("tensor ", meaning.tensor), say("pipeline ", meaning.pipeline), say("expert ", meaning.expert);
   say("data ", meaning.data), say("share 1/", meaning.parts), say("batch ", meaning.batch);
+  if (meaning.aggregate)
+    label += " aggregated";
   choice.label = label;
   choices.push_back(std::move(choice));
   meanings.push_back(std::move(meaning));
+}
+
+void Menu::keep(llvm::function_ref<bool(size_t)> wanted) {
+  Menu kept;
+  for (size_t index = 0; index < choices.size(); ++index)
+    if (wanted(index)) {
+      kept.choices.push_back(choices[index]);
+      kept.meanings.push_back(meanings[index]);
+    }
+  choices = std::move(kept.choices);
+  meanings = std::move(kept.meanings);
 }
 
 double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens) {
@@ -80,29 +99,50 @@ static void prune(Menu &menu) {
   auto beats = [&](size_t a, size_t b) {
     return menu.meanings[a].precision == menu.meanings[b].precision && noWorse(menu.choices[a], menu.choices[b]);
   };
-  Menu kept;
-  for (size_t b = 0; b < menu.choices.size(); ++b) {
-    bool dominated = false;
-    for (size_t a = 0; a < menu.choices.size() && !dominated; ++a)
-      dominated = a != b && beats(a, b) && (!beats(b, a) || a < b);
-    if (dominated)
-      continue;
-    kept.choices.push_back(menu.choices[b]);
-    kept.meanings.push_back(menu.meanings[b]);
+  menu.keep([&](size_t b) {
+    for (size_t a = 0; a < menu.choices.size(); ++a)
+      if (a != b && beats(a, b) && (!beats(b, a) || a < b))
+        return false;
+    return true;
+  });
+}
+
+bool Menu::noWorseAggregate(int one, int other) const {
+  for (auto [choice, meaning] : llvm::zip(choices, meanings)) {
+    bool found = meaning.aggregate != other;
+    for (size_t a = 0; a < choices.size() && !found; ++a)
+      found = meanings[a].aggregate == one && noWorse(choices[a], choice);
+    if (!found)
+      return false;
   }
-  menu.choices = std::move(kept.choices);
-  menu.meanings = std::move(kept.meanings);
+  return true;
+}
+
+/// Takes away the aggregates that another one in the same pool and precision beats in all their choices.
+static void prune(AggregatedMenu &menus) {
+  std::set<int> dropped;
+  for (const ChoiceMeaning &worse : menus.prefill.meanings)
+    for (const ChoiceMeaning &better : menus.prefill.meanings) {
+      int a = better.aggregate, b = worse.aggregate;
+      auto beats = [&](int one, int other) {
+        return menus.prefill.noWorseAggregate(one, other) && menus.decode.noWorseAggregate(one, other);
+      };
+      if (a != b && better.precision == worse.precision && !dropped.count(a) && beats(a, b) && (!beats(b, a) || a < b))
+        dropped.insert(b);
+    }
+  for (Menu *menu : {&menus.prefill, &menus.decode})
+    menu->keep([&](size_t choice) { return !dropped.count(menu->meanings[choice].aggregate); });
 }
 
 static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
-                                    NumberFormat format, const ParallelDegrees &degrees) {
+                                    NumberFormat format, const ParallelDegrees &degrees, bool aggregated) {
   Deployment deployment;
   deployment.shape = work.shape;
   deployment.device = &pool.device;
   deployment.engine = options.engine;
   deployment.precision = usualPrecision(*work.shape, pool.device, format, NumberFormat::BF16);
   deployment.degrees = degrees;
-  deployment.onePhase = true;
+  deployment.onePhase = !aggregated;
   return ServingCost::create(deployment, options.efficiency);
 }
 
@@ -112,16 +152,17 @@ Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, c
   if (!format)
     return format.takeError();
   return costOf(work, fleet.pools[choice.pool], options, *format,
-                {meaning.tensor, meaning.data, meaning.expert, meaning.pipeline});
+                {meaning.tensor, meaning.data, meaning.expert, meaning.pipeline}, meaning.aggregate > 0);
 }
 
 namespace {
 class DecoderMenu {
 public:
-  DecoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options)
-      : work(work), fleet(fleet), options(options) {}
+  /// With `prompts`, of a decode that has its prefill in the same replicas.
+  DecoderMenu(const DecoderWork &work, const DecoderWork *prompts, const Fleet &fleet, const MenuOptions &options)
+      : work(work), prompts(prompts), fleet(fleet), options(options) {}
 
-  Expected<Menu> run() {
+  Error addAll() {
     for (int pool = 0; pool < int(fleet.pools.size()); ++pool)
       for (const std::string &name : precisionsOf(work, fleet.pools[pool].device)) {
         Expected<NumberFormat> format = parseNumberFormat(name == "f16" ? "bf16" : name);
@@ -129,6 +170,12 @@ public:
           return createStringError("model '" + work.model + "': " + toString(format.takeError()));
         addPool(pool, name, *format);
       }
+    return Error::success();
+  }
+
+  Expected<Menu> run() {
+    if (Error error = addAll())
+      return error;
     if (menu.choices.empty())
       return nowhere();
     if (work.prunes)
@@ -136,11 +183,27 @@ public:
     return std::move(menu);
   }
 
+  AggregatedMenu runAggregated() {
+    AggregatedMenu result;
+    // What is wrong with a precision is said of the pieces apart.
+    if (Error error = addAll()) {
+      consumeError(std::move(error));
+      return result;
+    }
+    result.decode = std::move(menu);
+    result.prefill = std::move(prefills);
+    if (work.prunes)
+      prune(result);
+    return result;
+  }
+
 private:
   const DecoderWork &work;
+  const DecoderWork *prompts;
   const Fleet &fleet;
   const MenuOptions &options;
-  Menu menu;
+  Menu menu, prefills;
+  int aggregates = 0;
   double smallestWeights = unlimited; ///< in all devices of a replica, of what was tried
   std::string smallestPrecision;
 
@@ -192,12 +255,12 @@ private:
   }
 
   /// Powers of two up to `most`, and what lies between two of them where a bound does: a memory that holds 250 or a
-  /// promise that 90 keep would cost up to twice as much with 128 or 64.
-  std::set<int> batchesOf(const ServingCost &cost, double context, double most) const {
+  /// promise that 90 keep would cost up to twice as much with 128 or 64. `stepMs` is of a batch.
+  template <typename Step> std::set<int> batchesOf(double most, Step stepMs) const {
     std::set<int> batches{int(most)};
     for (int batch = 1; batch <= most; batch *= 2)
       batches.insert(batch);
-    auto keeps = [&](int batch) { return cost.decodeStep(batch, context).totalMs <= work.tokenMsBound; };
+    auto keeps = [&](int batch) { return stepMs(batch) <= work.tokenMsBound; };
     if (!work.promised || !keeps(1))
       return batches;
     int within = 1; // steps take longer the larger the batch
@@ -209,10 +272,69 @@ private:
     return batches;
   }
 
+  /// The first token comes with the cache.
+  double stepsOfDecode() const { return std::max(work.writtenTokens - 1, 1.0); }
+
+  /// All of a decode but its batch and what a step of it takes.
+  void addDecode(Choice choice, ChoiceMeaning meaning, const ServingCost &cost, int batch, double stepMs,
+                 double aloneMs) {
+    double tokens = stepsOfDecode();
+    choice.milliseconds = stepMs * tokens;
+    choice.millisecondsAlone = std::min(aloneMs, stepMs) * tokens;
+    choice.slots = batch;
+    choice.firstOutputMs = work.every ? std::max(0.0, std::min(*work.every - 1, tokens) * stepMs) : 0;
+    choice.tokenMs = work.promised ? stepMs : 0;
+    meaning.batch = batch;
+    meaning.demand = {true, cost.stepBytesPerDevice(batch, contextOfStep()), cost.memoryBytesPerSecond()};
+    menu.add(choice, meaning, fleet.pools[choice.pool].name);
+  }
+  double contextOfStep() const { return work.contextTokens + work.writtenTokens / 2; }
+
+  /// Pairs of all batches; says why there are none.
+  std::string addAggregated(Choice choice, ChoiceMeaning meaning, const ServingCost &cost, double most) {
+    double newTokens = std::max(prompts->newTokens - prompts->generatedTokens, 1.0);
+    double cachedTokens = prompts->cachedTokens + std::min(prompts->generatedTokens, prompts->newTokens);
+    double alone = prefillMs(cost, newTokens, cachedTokens);
+    double busy = std::min(busyMs(cost, newTokens, cachedTokens), alone), tokens = stepsOfDecode();
+    double chunks = std::ceil(newTokens / tokensPerChunk);
+    auto stepMs = [&](int batch) {
+      return cost.decodeStep(batch, contextOfStep()).totalMs + (batch - 1) / tokens * busy * cost.interference();
+    };
+    std::set<int> batches = batchesOf(std::min(most, double(largestBatchTried)), stepMs);
+    bool added = false;
+    double above = -1;
+    for (double mostBusy : busyByPrompts) {
+      double waitMs = mostBusy / (2 * (1 - mostBusy)) * busy;
+      Choice guest;
+      guest.pool = choice.pool;
+      int largest = 0;
+      meaning.aggregate = aggregates + 1;
+      for (int batch : batches) {
+        double step = stepMs(batch), perMs = batch / (step * tokens), utilization = perMs * busy;
+        double prefill = alone + chunks * cost.decodeStep(batch, contextOfStep()).totalMs + waitMs;
+        if (batch < meaning.data || utilization <= above || utilization > mostBusy || batch + perMs * prefill > most)
+          continue;
+        choice.cacheTokens = (most - perMs * prefill) * sequenceTokens();
+        addDecode(choice, meaning, cost, batch, step, stepMs(1));
+        guest.milliseconds = std::max(guest.milliseconds, prefill);
+        largest = std::max(largest, batch);
+      }
+      above = mostBusy;
+      if (!largest)
+        continue;
+      meaning.batch = largest;
+      meaning.demand = {false, cost.promptFlopsPerDevice(newTokens, cachedTokens), cost.productFlopsPerSecond()};
+      prefills.add(guest, meaning, fleet.pools[choice.pool].name);
+      ++aggregates;
+      added = true;
+    }
+    return added ? "" : "prompts leave no time or no room for a decode";
+  }
+
   /// Adds all batches; says why there are none.
   std::string addDegrees(int index, const std::string &name, NumberFormat format, const ParallelDegrees &degrees) {
     const FleetPool &pool = fleet.pools[index];
-    Expected<ServingCost> cost = costOf(work, pool, options, format, degrees);
+    Expected<ServingCost> cost = costOf(work, pool, options, format, degrees, prompts != nullptr);
     if (!cost)
       return toString(cost.takeError());
     if (double bytes = cost->weightBytesPerDevice() * degrees.devices(); bytes < smallestWeights) {
@@ -244,27 +366,16 @@ private:
       menu.add(choice, meaning, pool.name);
       return "";
     }
-    // The first token comes with the cache.
-    double tokens = std::max(work.writtenTokens - 1, 1.0);
-    double context = work.contextTokens + work.writtenTokens / 2;
-    double alone = cost->decodeStep(1, context).totalMs;
+    if (prompts)
+      return addAggregated(choice, meaning, *cost, *most);
+    auto stepMs = [&](int batch) { return cost->decodeStep(batch, contextOfStep()).totalMs; };
+    choice.cacheTokens = *most * sequenceTokens();
     bool added = false;
-    for (int batch : batchesOf(*cost, context, std::min(*most, double(largestBatchTried)))) {
-      if (batch < degrees.attentionData)
-        continue;
-      double step = cost->decodeStep(batch, context).totalMs;
-      choice.milliseconds = step * tokens;
-      choice.millisecondsAlone = std::min(alone, step) * tokens;
-      choice.slots = batch;
-      choice.firstOutputMs = work.every ? std::min(*work.every - 1, tokens) * step : 0;
-      choice.firstOutputMs = std::max(0.0, *choice.firstOutputMs);
-      choice.tokenMs = work.promised ? step : 0;
-      choice.cacheTokens = *most * sequenceTokens();
-      meaning.batch = batch;
-      meaning.demand = {true, cost->stepBytesPerDevice(batch, context), cost->memoryBytesPerSecond()};
-      menu.add(choice, meaning, pool.name);
-      added = true;
-    }
+    for (int batch : batchesOf(std::min(*most, double(largestBatchTried)), stepMs))
+      if (batch >= degrees.attentionData) {
+        addDecode(choice, meaning, *cost, batch, stepMs(batch), stepMs(1));
+        added = true;
+      }
     if (added)
       return "";
     return formatv("room for {0:F0} sequences, attention over {1} devices needs as many", *most, degrees.attentionData);
@@ -294,7 +405,12 @@ private:
 } // namespace
 
 Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options) {
-  return DecoderMenu(work, fleet, options).run();
+  return DecoderMenu(work, nullptr, fleet, options).run();
+}
+
+AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
+                              const MenuOptions &options) {
+  return DecoderMenu(decode, &prefill, fleet, options).runAggregated();
 }
 
 } // namespace intarsia::plan

@@ -65,6 +65,10 @@ struct ChoiceMeaning {
   };
   std::optional<Demand> demand;
   int parts = 1; ///< of one device, of which a replica takes one
+  /// Of prefill and decode in the same replicas, which aggregate this is a choice of; 0: apart. An aggregate has one
+  /// choice of the prefill and batches of the decode.
+  int aggregate = 0;
+  int devices() const { return tensor * pipeline * data; }
 };
 
 struct Menu {
@@ -72,6 +76,10 @@ struct Menu {
   std::vector<ChoiceMeaning> meanings;
   std::vector<std::string> refusals; ///< why a pool and precision is not on it
   void add(Choice choice, ChoiceMeaning meaning, llvm::StringRef pool);
+  /// Leaves the choices at those positions that are wanted.
+  void keep(llvm::function_ref<bool(size_t)> wanted);
+  /// Whether for each choice of the aggregate `other` there is one of the aggregate `one` that is no worse.
+  bool noWorseAggregate(int one, int other) const;
 };
 
 /// What one execution of a prefill or a decode does, means over executions.
@@ -81,6 +89,7 @@ struct DecoderWork {
   std::vector<std::string> precisions; ///< empty: bf16, and fp8 or int8 by the device; 4 bits only by name
   bool decodes = false;
   double newTokens = 0, cachedTokens = 0;      ///< prefill
+  double generatedTokens = 0;                  ///< prefill: of the new ones, those that a decode in reach has cached
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
   std::optional<double> every;                 ///< decode: a reader starts after so many tokens
   bool prunes = true;              ///< not where a placement by hand may name what is no better than something else
@@ -94,6 +103,19 @@ struct DecoderWork {
 /// data-parallel attention with experts over all devices; where no tensor degree holds the weights, nodes are chained
 /// as a pipeline. Fails if nothing fits, naming the model, its bytes and the largest pool.
 llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options);
+/// Prefill and decode in the same replicas; empty where nothing fits.
+struct AggregatedMenu {
+  Menu prefill, decode;
+};
+/// The same pools, precisions and degrees, with as many sequences in decode at once as the batch says. A step takes
+///   decodeStep(B) + (B - 1) / written tokens · busy · interference
+/// where busy is for how long a prompt keeps the devices (ServingCost::sharedStep, with what is found in the cache left
+/// out). A prompt takes its own time, one step of the others for each `tokensPerChunk` of it, and the wait behind other
+/// prompts: M/D/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
+/// Devices and slots are the decode's. What the model wrote in an earlier turn is found by its prefill. Memory also
+/// holds the prompts under way.
+AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
+                              const MenuOptions &options);
 /// Whether a choice is on the same pool and at least as good in all that a plan sees of it.
 bool noWorse(const Choice &one, const Choice &other);
 /// Milliseconds of a prefill after `cachedTokens` that are found: the scores of the new tokens against the cached ones

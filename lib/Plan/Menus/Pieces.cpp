@@ -41,10 +41,11 @@ Error ProblemBuilder::addPiece(Group &group) {
     notes.insert(refusal);
   piece.menu = std::move(menu->choices);
   if (!anyRate)
-    for (Choice &choice : piece.menu)
-      choice.dollarsPerExecution += choice.millisecondsAlone.value_or(choice.milliseconds) / 3.6e6 *
-                                    choice.devicesPerReplica * choice.deviceShare *
-                                    result.problem.pools[choice.pool].dollarsPerDeviceHour;
+    for (auto [choice, meaning] : llvm::zip(piece.menu, menu->meanings)) {
+      int devices = meaning.aggregate ? meaning.devices() : choice.devicesPerReplica;
+      choice.dollarsPerExecution += choice.millisecondsAlone.value_or(choice.milliseconds) / 3.6e6 * devices *
+                                    choice.deviceShare * result.problem.pools[choice.pool].dollarsPerDeviceHour;
+    }
   std::vector<std::pair<Amount, double>> amounts;
   for (const Member &member : group.members) {
     const wf::Task &task = taskOf(member);
@@ -98,18 +99,19 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
     if (choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor && meaning.pipeline == place.pipeline &&
         meaning.expert == place.expert && meaning.data == place.data && meaning.parts == place.parts &&
         (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
-        (place.precision.empty() || meaning.precision == place.precision)) {
+        (place.precision.empty() || meaning.precision == place.precision) &&
+        place.aggregated == (meaning.aggregate > 0)) {
       choices.push_back(choice);
       meanings.push_back(meaning);
     }
   if (choices.empty())
-    return createStringError(where +
-                             formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, parts {4}, batch {5}{6}, "
-                                     "which does not fit there or is not offered; give the pool alone and "
-                                     "the planner chooses the rest",
-                                     place.tensor, place.pipeline, place.expert, place.data, place.parts, place.batch,
-                                     place.precision.empty() ? "" : ", " + place.precision)
-                                 .str());
+    return createStringError(
+        where + formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, parts {4}, batch {5}{6}{7}, "
+                        "which does not fit there or is not offered; give the pool alone and "
+                        "the planner chooses the rest",
+                        place.tensor, place.pipeline, place.expert, place.data, place.parts, place.batch,
+                        place.precision.empty() ? "" : ", " + place.precision, place.aggregated ? ", aggregated" : "")
+                    .str());
   piece.menu = std::move(choices);
   menu.meanings = std::move(meanings);
   return Error::success();
@@ -159,7 +161,7 @@ Expected<Menu> ProblemBuilder::deviceMenu(Group &group) {
   return otherMenu(group);
 }
 
-Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
+Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Model &model = graphs[group.members.front().graph].models[first.model];
   DecoderWork work;
@@ -190,21 +192,42 @@ Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
   } else {
     work.newTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.newTokens.mean(); });
     work.cachedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.cachedTokens.mean(); });
+    work.generatedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.generatedTokens.mean(); });
   }
-  Expected<Menu> menu = decoderMenu(work, fleet, options);
+  return work;
+}
+
+Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
+  Expected<DecoderWork> work = decoderWorkOf(group);
+  if (!work)
+    return work.takeError();
+  Expected<Menu> menu = decoderMenu(*work, fleet, options);
   if (!menu)
     return menu;
   std::set<int> pools;
   for (auto [choice, meaning] : llvm::zip(menu->choices, menu->meanings)) {
     if (!pools.insert(choice.pool).second)
       continue;
-    Expected<ServingCost> cost = decoderCost(work, fleet, options, choice, meaning);
+    Expected<ServingCost> cost = decoderCost(*work, fleet, options, choice, meaning);
     if (!cost)
       return cost.takeError();
     if (!cost->carriedOver().empty())
       unsure.insert(fleet.pools[choice.pool].device.name + ": " + cost->carriedOver());
   }
-  return scaleMembers(group, work, std::move(*menu));
+  menu = scaleMembers(group, *work, std::move(*menu));
+  if (!menu)
+    return menu;
+  if (const Group *partner = partnerOf(group)) {
+    Expected<DecoderWork> other = decoderWorkOf(*partner);
+    if (!other)
+      return other.takeError();
+    AggregatedMenu both =
+        aggregatedMenu(work->decodes ? *other : *work, work->decodes ? *work : *other, fleet, options);
+    Menu &own = work->decodes ? both.decode : both.prefill;
+    llvm::append_range(menu->choices, own.choices);
+    llvm::append_range(menu->meanings, own.meanings);
+  }
+  return menu;
 }
 
 Expected<Menu> ProblemBuilder::scaleMembers(Group &group, const DecoderWork &work, Menu menu) {
@@ -330,7 +353,7 @@ void ProblemBuilder::dropPrecisions() {
     std::set<std::string> kept = precisions;
     for (const std::string &worse : precisions)
       for (const std::string &better : kept)
-        if (worse != better && llvm::all_of(pieces, [&](int piece) { return replaces(piece, better, worse); })) {
+        if (worse != better && replaces(pieces, better, worse)) {
           kept.erase(worse);
           for (int piece : pieces)
             dropPrecision(piece, worse);
@@ -339,17 +362,31 @@ void ProblemBuilder::dropPrecisions() {
   }
 }
 
-bool ProblemBuilder::replaces(int piece, const std::string &better, const std::string &worse) const {
-  const std::vector<Choice> &menu = result.problem.pieces[piece].menu;
-  const std::vector<ChoiceMeaning> &meanings = result.meanings[piece];
-  for (size_t b = 0; b < menu.size(); ++b) {
-    if (meanings[b].precision != worse)
+bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string &better,
+                              const std::string &worse) const {
+  auto menuOf = [&](int piece) { return Menu{result.problem.pieces[piece].menu, result.meanings[piece], {}}; };
+  for (const Group &group : groups) {
+    if (!llvm::is_contained(pieces, group.piece))
       continue;
-    bool found = false;
-    for (size_t a = 0; a < menu.size() && !found; ++a)
-      found = meanings[a].precision == better && noWorse(menu[a], menu[b]);
-    if (!found)
-      return false;
+    Menu menu = menuOf(group.piece);
+    const Group *partner = partnerOf(group);
+    Menu other = partner ? menuOf(partner->piece) : Menu();
+    for (auto [choice, meaning] : llvm::zip(menu.choices, menu.meanings)) {
+      if (meaning.precision != worse)
+        continue;
+      bool found = false;
+      for (size_t a = 0; a < menu.choices.size() && !found; ++a) {
+        int aggregate = menu.meanings[a].aggregate;
+        if (menu.meanings[a].precision != better || (aggregate > 0) != (meaning.aggregate > 0))
+          continue;
+        // All that goes with an aggregate is replaced with it.
+        found = aggregate ? menu.noWorseAggregate(aggregate, meaning.aggregate) &&
+                                other.noWorseAggregate(aggregate, meaning.aggregate)
+                          : noWorse(menu.choices[a], choice);
+      }
+      if (!found)
+        return false;
+    }
   }
   return true;
 }

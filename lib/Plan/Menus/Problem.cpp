@@ -123,8 +123,9 @@ std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, 
   std::string place;
   if (task.place) {
     const wf::Place &where = *task.place;
-    place = formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}", where.pool, where.tensor, where.pipeline, where.expert,
-                    where.data, where.replicas, where.batch, where.precision, where.pinsPoolOnly, where.parts);
+    place = formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", where.pool, where.tensor, where.pipeline,
+                    where.expert, where.data, where.replicas, where.batch, where.precision, where.pinsPoolOnly,
+                    where.parts, where.aggregated);
   }
   std::string what;
   if (task.model >= 0)
@@ -156,6 +157,22 @@ void ProblemBuilder::groupTasks() {
       group.members.push_back({int(g), int(t), rate * task.executions});
     }
   }
+}
+
+const ProblemBuilder::Group *ProblemBuilder::partnerOf(const Group &group) const {
+  const Group *partner = nullptr;
+  auto pairOf = [&](const Member &member) {
+    int pair = taskOf(member).pair;
+    return pair < 0 ? nullptr : &groups[memberOf.at({member.graph, pair}).first];
+  };
+  for (const Member &member : group.members) {
+    const Group *of = pairOf(member);
+    if (!of || (partner && of != partner))
+      return nullptr;
+    partner = of;
+  }
+  return llvm::all_of(partner->members, [&](const Member &member) { return pairOf(member) == &group; }) ? partner
+                                                                                                        : nullptr;
 }
 
 //===----------------------------------------------------------------------------------------------------------===//

@@ -84,6 +84,9 @@ private:
   llvm::Expected<Menu> outsideMenu(Group &group);
   llvm::Expected<Menu> deviceMenu(Group &group);
   llvm::Expected<Menu> languageModelMenu(Group &group);
+  llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
+  /// The decode that all executions of a prefill go to, if it has no others; and the other way round.
+  const Group *partnerOf(const Group &group) const;
   /// Time of each member over that of the mean, on the first choice of the menu.
   llvm::Expected<Menu> scaleMembers(Group &group, const DecoderWork &work, Menu menu);
   const wf::Region *loopAround(const Member &member) const;
@@ -93,7 +96,8 @@ private:
   /// A precision goes where another is no worse on each pool for all pieces of the model: fewer bits, mostly. What is
   /// left must agree between the pieces of a model, which is costly to solve.
   void dropPrecisions();
-  bool replaces(int piece, const std::string &better, const std::string &worse) const;
+  /// Whether for each way to run these pieces with weights of `worse` there is one with `better` that is no worse.
+  bool replaces(const std::vector<int> &pieces, const std::string &better, const std::string &worse) const;
   void dropPrecision(int piece, const std::string &precision);
 
   //===-- Links and edges -------------------------------------------------------------------------------------===//
@@ -102,9 +106,9 @@ private:
   double bytesOf(const wf::Graph &graph, const wf::Edge &edge);
   static constexpr double bytesOf16 = 2;
 
-  /// A cache is read by the weights that wrote it: those of another precision are another model. Left unsaid where it
-  /// cannot happen: exceptions keep the solver from pruning.
-  void forbidOtherPrecisions(Edge &flow);
+  /// A cache is read by the weights that wrote it (those of another precision are another model), and by the decode
+  /// that shares its replicas.
+  void keepKinds(Edge &flow) const;
 
   //===-- Agents ----------------------------------------------------------------------------------------------===//
 

@@ -70,6 +70,10 @@ public:
       plan.push_back({0, placements[index].replicas});
     }
     for (Edge &edge : placed.edges) {
+      if (!edge.fromKinds.empty()) {
+        edge.fromKinds = {edge.fromKinds[placements[edge.from].choice]};
+        edge.toKinds = {edge.toKinds[placements[edge.to].choice]};
+      }
       std::vector<EdgeException> kept;
       for (EdgeException exception : edge.exceptions)
         if (exception.fromChoice == placements[edge.from].choice && exception.toChoice == placements[edge.to].choice) {

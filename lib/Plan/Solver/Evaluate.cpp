@@ -9,6 +9,7 @@
 #include "Evaluate.h"
 #include "Figures.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <set>
@@ -108,8 +109,9 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
   for (auto [index, edge] : llvm::enumerate(problem.edges)) {
     Transfer transfer = figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice);
     if (transfer.forbidden)
-      violated(formatv("edge '{0}' from '{1}' to '{2}': no way between their placements", edge.name,
-                       problem.pieces[edge.from].name, problem.pieces[edge.to].name));
+      violated(formatv("{0}: no way between {1} and {2}", edge.name,
+                       problem.pieces[edge.from].menu[placements[edge.from].choice].label,
+                       problem.pieces[edge.to].menu[placements[edge.to].choice].label));
     total += figures.bill(int(index), transfer);
     if (transfer.link >= 0)
       result.linkGBps[transfer.link] += figures.gigabytesPerSecond(int(index));
@@ -164,7 +166,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
                                .quantile(*agent.level.percentile);
       }
     }
-    std::string which = agent.level.percentile ? formatv("p{0}", *agent.level.percentile * 100).str() : "nominal";
+    std::string which =
+        agent.level.percentile ? formatv("p{0}", llvm::format("%g", *agent.level.percentile * 100)).str() : "nominal";
     // Of queues without end the piece has been named.
     if (!endless && exceeds(of.endToEndMs, agent.level.endToEndMs))
       violated(formatv("agent '{0}': {1} end-to-end {2:f3} ms, {3:f3} are allowed", agent.name, which, of.endToEndMs,

@@ -15,24 +15,54 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// The plan with one piece moved to the choice that costs least there: says what a move breaks.
-static std::string whatBreaks(const PlacementProblem &problem, const Placements &placements, int piece,
-                              std::optional<int> pool) {
-  Figures figures(problem);
-  std::string reason = "its menu has nothing there";
-  double least = unlimited;
-  for (auto [index, choice] : enumerate(problem.pieces[piece].menu)) {
-    if (pool ? choice.pool != *pool : int(index) == placements[piece].choice)
-      continue;
+/// How many choices are looked at for what a move breaks: percentiles are dear to evaluate.
+constexpr size_t movesLookedAt = 4;
+
+/// The plan with one piece moved to choices that cost little there, and with it what must be alike; cheapest first.
+static std::vector<Placements> movesOf(const Figures &figures, const Placements &placements, int piece,
+                                       std::optional<int> pool) {
+  const PlacementProblem &problem = figures.problem;
+  auto placed = [&](int of, int choice) -> Placed {
+    return {choice, smallestReplicas(problem.pieces[of].menu[choice], figures.loads[of])};
+  };
+  auto byDollars = [&](int of, auto wanted) {
+    std::vector<std::pair<double, int>> found;
+    for (auto [index, choice] : enumerate(problem.pieces[of].menu))
+      if (wanted(int(index)))
+        found.push_back({figures.footprint(choice) * double(placed(of, int(index)).replicas) *
+                             problem.pools[choice.pool].dollarsPerDeviceHour,
+                         int(index)});
+    llvm::sort(found);
+    return found;
+  };
+  auto moves = byDollars(piece, [&](int choice) {
+    return pool ? problem.pieces[piece].menu[choice].pool == *pool : choice != placements[piece].choice;
+  });
+  std::vector<Placements> plans;
+  for (auto [cost, choice] : ArrayRef(moves).take_front(movesLookedAt)) {
     Placements moved = placements;
-    moved[piece] = {int(index), smallestReplicas(choice, figures.loads[piece])};
-    Evaluation evaluation = evaluate(figures, moved);
-    if (evaluation.objective < least && !evaluation.feasible()) {
-      least = evaluation.objective;
-      reason = evaluation.violations.front();
+    moved[piece] = placed(piece, choice);
+    for (const Edge &edge : problem.edges) {
+      if (edge.fromKinds.empty() || edge.from == edge.to || (edge.from != piece && edge.to != piece))
+        continue;
+      bool leaves = edge.from == piece;
+      int other = leaves ? edge.to : edge.from, kind = (leaves ? edge.fromKinds : edge.toKinds)[choice];
+      const std::vector<int> &kinds = leaves ? edge.toKinds : edge.fromKinds;
+      if (kinds[moved[other].choice] != kind)
+        if (auto alike = byDollars(other, [&](int candidate) { return kinds[candidate] == kind; }); !alike.empty())
+          moved[other] = placed(other, alike.front().second);
     }
+    plans.push_back(std::move(moved));
   }
-  return reason;
+  return plans;
+}
+
+/// Says what the first of these plans breaks that breaks something.
+static std::string whatBreaks(const Figures &figures, ArrayRef<Placements> plans) {
+  for (const Placements &plan : plans)
+    if (Evaluation evaluation = evaluate(figures, plan); !evaluation.feasible())
+      return evaluation.violations.front();
+  return plans.empty() ? "its menu has nothing there" : "what else the plan has does not go with it";
 }
 
 Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &problem, const SolveResult &result,
@@ -50,6 +80,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
           questions.push_back({piece, pool});
   }
   Clock::time_point begin = Clock::now();
+  Figures figures(problem);
   std::vector<Alternative> alternatives;
   for (auto [index, question] : enumerate(questions)) {
     auto [piece, pool] = question;
@@ -72,6 +103,9 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
     }
     // With little time the heuristic and the bound answer; then `exact` is false and `bound` says what is known.
     Solver solver(asked, own, forbidden);
+    std::vector<Placements> moves = movesOf(figures, result.placements, piece, pool);
+    for (const Placements &moved : moves)
+      solver.suggest(moved);
     SolveResult best = own.timeLimitSeconds < 0.05 ? solver.estimate() : solver.run();
     alternative.possible = best.hasPlan();
     alternative.exact = best.status == SolveResult::Status::Optimal || best.status == SolveResult::Status::Infeasible;
@@ -84,7 +118,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
                                    100 * more / std::max(std::abs(result.evaluation.objective), 1e-300));
     } else {
       alternative.reason = (best.status == SolveResult::Status::Infeasible ? "no plan: " : "none found in time: ") +
-                           whatBreaks(problem, result.placements, piece, pool);
+                           whatBreaks(figures, moves);
     }
     alternatives.push_back(std::move(alternative));
   }

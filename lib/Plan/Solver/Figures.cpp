@@ -107,6 +107,13 @@ double Figures::footprint(const Choice &choice) const {
 Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
   const Edge &edge = problem.edges[edgeIndex];
   auto &known = exceptions[edgeIndex];
+  if (!edge.fromKinds.empty()) {
+    int kind = edge.fromKinds[fromChoice];
+    if (kind != edge.toKinds[toChoice])
+      return {0, 0, 0, -1, true};
+    if (llvm::is_contained(edge.sameReplicas, kind))
+      return {};
+  }
   int from = problem.pieces[edge.from].menu[fromChoice].pool, to = problem.pieces[edge.to].menu[toChoice].pool;
   int link = linkOf[from * problem.pools.size() + to];
   if (!known.empty()) {

@@ -48,6 +48,10 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
   for (auto [index, group] : enumerate(p.apart))
     if (group.size() > 1)
       add(Kind::Apart, int(index), 0, formatv("'{0}' and others must not share a pool", p.pieces[group[0]].name));
+  for (auto [index, edge] : enumerate(p.edges))
+    if (!edge.fromKinds.empty())
+      add(Kind::Kinds, int(index), 0,
+          formatv("{0}: both ends must be alike (one precision, or the same replicas)", edge.name));
   for (auto [index, piece] : enumerate(p.pieces)) {
     if (piece.pinnedPool)
       add(Kind::Pin, int(index), 0,
@@ -113,6 +117,19 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
   case Kind::Apart:
     p.apart[conflict.index].clear();
     break;
+  case Kind::Kinds: {
+    // What is free because it stays where it is stays free.
+    Edge &edge = p.edges[conflict.index];
+    for (auto [from, kind] : enumerate(edge.fromKinds))
+      for (auto [to, other] : enumerate(edge.toKinds))
+        if (kind == other && is_contained(edge.sameReplicas, kind)) {
+          std::erase_if(edge.exceptions,
+                        [&](const EdgeException &e) { return e.fromChoice == int(from) && e.toChoice == int(to); });
+          edge.exceptions.push_back({int(from), int(to)});
+        }
+    edge.fromKinds.clear(), edge.toKinds.clear(), edge.sameReplicas.clear();
+    break;
+  }
   case Kind::Route: {
     Link link{"missing", {}, 1e6};
     std::set<std::pair<int, int>> routes;
@@ -235,7 +252,7 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
   filter(filter, all);
   for (auto &conflict : kept) {
     bool number = conflict.kind != Kind::Pin && conflict.kind != Kind::Together && conflict.kind != Kind::Apart &&
-                  conflict.kind != Kind::Route;
+                  conflict.kind != Kind::Kinds && conflict.kind != Kind::Route;
     if (number)
       conflict.relaxed = smallestBound(problem, conflict, options);
     if (conflict.relaxed)

@@ -7,6 +7,7 @@
 #include "LocalSearch.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -14,6 +15,9 @@
 using namespace llvm;
 
 namespace intarsia::plan {
+
+/// Of each group, by cost and by time.
+constexpr size_t candidatesOfGroup = 2;
 
 LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
     : program(program), tightening(std::move(tightening)), checksOf(program.problem.agents.size()),
@@ -29,6 +33,23 @@ LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
         pieces.insert(region.piece);
     for (int piece : pieces)
       agentsOf[piece].push_back(int(index));
+  }
+  for (auto [piece, all] : enumerate(program.options)) {
+    std::vector<std::vector<int>> groups(program.groups[piece]);
+    for (auto [index, option] : enumerate(all))
+      groups[option.group].push_back(int(index));
+    std::set<int> chosen;
+    auto choose = [&](std::vector<int> &group, auto figure) {
+      size_t count = std::min(candidatesOfGroup, group.size());
+      std::partial_sort(group.begin(), group.begin() + count, group.end(),
+                        [&](int a, int b) { return figure(all[a]) < figure(all[b]); });
+      chosen.insert(group.begin(), group.begin() + count);
+    };
+    for (std::vector<int> &group : groups) {
+      choose(group, [&](const Option &option) { return program.relaxedCost(option, int(piece)); });
+      choose(group, [](const Option &o) { return o.stage.waitMs() + o.stage.firstMs + o.stage.restMs; });
+    }
+    candidates.emplace_back(chosen.begin(), chosen.end());
   }
 }
 
@@ -191,16 +212,19 @@ void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) 
         for (int index : program.pairsOf[piece]) {
           const Pair &pair = program.pairs[index];
           int other = pair.from == int(piece) ? pair.to : pair.from;
-          for (size_t option = 0; option < all.size(); ++option) {
-            if (!program.active[piece][option])
-              continue;
-            int pool = program.problem.pieces[piece].menu[all[option].choice].pool;
-            for (auto [otherIndex, otherOption] : enumerate(program.options[other]))
-              if (program.active[other][otherIndex] &&
-                  program.problem.pieces[other].menu[otherOption.choice].pool == pool &&
-                  (current[piece] != int(option) || current[other] != int(otherIndex)))
-                here |= attempt({{int(piece), int(option)}, {other, int(otherIndex)}});
-          }
+          auto attemptBoth = [&](int option, int otherOption) {
+            const Option &own = all[option], &theirs = program.options[other][otherOption];
+            size_t at = pair.from == int(piece) ? size_t(own.group) * pair.toGroups + theirs.group
+                                                : size_t(theirs.group) * pair.toGroups + own.group;
+            if (program.active[piece][option] && program.active[other][otherOption] && pair.cost[at] < unlimited &&
+                program.problem.pieces[piece].menu[own.choice].pool ==
+                    program.problem.pieces[other].menu[theirs.choice].pool &&
+                (current[piece] != option || current[other] != otherOption))
+              here |= attempt({{int(piece), option}, {other, otherOption}});
+          };
+          for (int option : candidates[piece])
+            for (int otherOption : candidates[other])
+              attemptBoth(option, otherOption);
         }
         settled[piece] = !here;
         moved |= here;

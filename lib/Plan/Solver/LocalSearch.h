@@ -45,6 +45,9 @@ private:
   std::vector<double> tightening;
   std::vector<std::vector<int>> checksOf; ///< by agent
   std::vector<std::vector<int>> agentsOf; ///< by piece: agents with checks
+  /// By piece, options that moves of two pieces at once try: of each group a few that cost least and a few that take
+  /// least time. Moves of one piece try all.
+  std::vector<std::vector<int>> candidates;
   std::vector<int> current;
   double linearCost = 0;
   std::vector<double> usage; ///< by resource, without what nodes use

@@ -83,19 +83,26 @@ bool noSlower(const Stage &a, const Stage &b, bool spreads) {
          a.restMs <= b.restMs;
 }
 
-/// Choices that no edge tells apart, by piece: those of one pool with equal exceptions to the same choices.
+/// Choices that no edge tells apart, by piece: those of one pool, of equal kinds, with equal exceptions to the same
+/// choices.
 static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &problem) {
-  using Trait = std::tuple<int, bool, int, double, double, double, bool>; // edge, its end, the other choice, figures
+  // Edge, its end, the other choice (or the own kind, below zero), figures.
+  using Trait = std::tuple<int, bool, int, double, double, double, bool>;
   std::vector<std::vector<std::vector<Trait>>> traits(problem.pieces.size());
   for (auto [piece, of] : zip(problem.pieces, traits))
     of.resize(piece.menu.size());
-  for (auto [index, edge] : enumerate(problem.edges))
+  for (auto [index, edge] : enumerate(problem.edges)) {
+    for (auto [choice, kind] : enumerate(edge.fromKinds))
+      traits[edge.from][choice].push_back({int(index), true, -1 - kind, 0, 0, 0, false});
+    for (auto [choice, kind] : enumerate(edge.toKinds))
+      traits[edge.to][choice].push_back({int(index), false, -1 - kind, 0, 0, 0, false});
     for (auto &e : edge.exceptions) {
       traits[edge.from][e.fromChoice].push_back(
           {int(index), true, e.toChoice, e.milliseconds, e.dollars, e.joules, e.forbidden});
       traits[edge.to][e.toChoice].push_back(
           {int(index), false, e.fromChoice, e.milliseconds, e.dollars, e.joules, e.forbidden});
     }
+  }
   std::vector<std::vector<int>> kinds(problem.pieces.size());
   for (auto [index, piece] : enumerate(problem.pieces)) {
     std::map<std::pair<int, std::vector<Trait>>, int> known;

@@ -284,8 +284,9 @@ SolveResult Solver::run() {
     bool priced = options.bound && problem.objective != Objective::Latency &&
                   (!hasPercentiles || componentsOf(program).size() > 1);
     bool exactly = priced && !hasPercentiles;
-    heuristic(exactly ? 0.02 : 0.2);
-    if (!infeasible && options.bound && hasPercentiles && problem.objective != Objective::Latency)
+    bool boundsMeans = options.bound && hasPercentiles && problem.objective != Objective::Latency;
+    heuristic(exactly || boundsMeans ? 0.02 : 0.2);
+    if (!infeasible && boundsMeans)
       boundMeans(0.2);
     if (!infeasible && options.bound && !exactly && gap() > options.relativeGap)
       bound();

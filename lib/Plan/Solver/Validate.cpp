@@ -270,9 +270,17 @@ private:
           !index(owner, "piece", edge.to, problem.pieces.size()))
         continue;
       figure(owner, "bytes", edge.bytes, 0, 1e16, "");
+      size_t from = problem.pieces[edge.from].menu.size(), to = problem.pieces[edge.to].menu.size();
+      bool hasKinds = !edge.fromKinds.empty() || !edge.toKinds.empty();
+      if (hasKinds && (edge.fromKinds.size() != from || edge.toKinds.size() != to))
+        fail(formatv("{0}: has kinds of {1} and {2} choices, its ends have {3} and {4}", owner, edge.fromKinds.size(),
+                     edge.toKinds.size(), from, to));
+      for (const std::vector<int> *kinds : {&edge.fromKinds, &edge.toKinds})
+        if (llvm::any_of(*kinds, [](int kind) { return kind < 0; }))
+          fail(owner + ": a kind of choice is below zero");
       for (auto &exception : edge.exceptions) {
-        index(owner, "choice of its source", exception.fromChoice, problem.pieces[edge.from].menu.size());
-        index(owner, "choice of its target", exception.toChoice, problem.pieces[edge.to].menu.size());
+        index(owner, "choice of its source", exception.fromChoice, from);
+        index(owner, "choice of its target", exception.toChoice, to);
         figure(owner, "milliseconds", exception.milliseconds, 0, 1e9, "is it in microseconds?");
         figure(owner, "dollars", exception.dollars, 0, 1e5, "");
         figure(owner, "joules", exception.joules, 0, 1e9, "");
