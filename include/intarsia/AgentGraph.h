@@ -77,7 +77,7 @@ struct Memory {
 
 //===-- Tasks -------------------------------------------------------------------------------------------------===//
 
-enum class Kind { Prefill, Decode, Encode, Embed, Search, Infer, Invoke, Compute, Read, Write };
+enum class Kind { Prefill, Decode, Experts, Encode, Embed, Search, Infer, Invoke, Compute, Read, Write };
 
 /// What one execution of a prefill does, in tokens.
 struct Prompt {
@@ -114,7 +114,12 @@ struct Task {
   Prompt prompt;                   ///< Prefill: the mean over executions
   std::vector<Prompt> promptByRun; ///< Prefill: in run 0, 1, … of the innermost loop around it; one without a loop
   Amount contextTokens;            ///< Decode: in the cache when it begins
-  int pair = -1;                   ///< the decode of a prefill, the prefill of a decode; Search: its embed, and back
+  /// The decode of a prefill, the prefill of a decode; Search: its embed, and back; Experts: the decode that calls
+  /// them.
+  int pair = -1;
+  /// Decode: its Experts, which is then a task of its own without a leaf among the regions, without edges, inputs and
+  /// output: it runs when the decode runs, and its time is part of the decode's. Without one the decode is the whole.
+  int experts = -1;
   bool answers = false; ///< Decode: its text leaves the graph; promises of first and next tokens are of these
 
   bool background = false; ///< Write: neither the answer nor another task waits for it

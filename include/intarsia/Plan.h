@@ -21,7 +21,8 @@ class GraphOp;
 
 /// Appends what turns the agent graphs of a module into what AgentGraph.h extracts: calls inlined, language models
 /// split into prefill and decode, retrievals into embedding and search, what is no text encoded, expected work written.
-void buildDecomposePipeline(mlir::OpPassManager &pipeline);
+/// `splitsExperts`: the expert layers of a decode become a piece of their own.
+void buildDecomposePipeline(mlir::OpPassManager &pipeline, bool splitsExperts = true);
 
 /// A decomposed graph as plain data. Fails, with an error at the op, if something in it is not decomposed.
 mlir::FailureOr<workflow::Graph> extractAgentGraph(agent::GraphOp graph, mlir::SymbolTableCollection &tables);

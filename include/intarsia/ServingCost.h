@@ -20,6 +20,19 @@
 // A pool that serves both phases also carries, on average, (B − 1) / output tokens of other requests' prompts in each
 // step. ‖a, b‖_q = (a^q + b^q)^(1/q) blends a sum (q = 1) into a maximum.
 //
+// Parts (`ModelPart`): a decode of a mixture of experts may run its routed experts on devices of their own
+// (attention-FFN disaggregation: MegaScale-Infer, arXiv:2504.02263; Step-3, arXiv:2507.19427). Of the terms above
+//
+//   Attention   has layers of all kinds, per step, per sequence; one all-reduce a layer, and one more for each layer
+//               whose feed-forward part is here (dense, or shared beside experts); other weights; cache
+//   Experts     has what layers of experts add to the layers, and the routed experts that B tokens touch
+//
+// and what goes between the two (`expertExchange`) is priced by whoever knows the link. Fixed times, streaming,
+// products, cache, bytes and flops of the parts add up to the whole's, if the degrees are the same. Steps do not: the
+// blend of sums is at most the sum of the blends, here of the parts' steps (Minkowski, q ≥ 1), and on one device that
+// is at most 2^(7/4 − 1/q) times the whole's step. No published table measures the parts apart: figures are those of
+// the whole.
+//
 // What carries over: efficiencies are fitted by generation (hopper, blackwell; ampere under the Splitwise engine). A
 // device of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times
 // its own peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers, CPUs)
@@ -66,6 +79,11 @@ struct ParallelDegrees {
   int devices() const { return tensor * attentionData * pipeline; }
 };
 
+/// What of a model is deployed. Attention is all but the routed experts: attention, dense and shared feed-forward
+/// parts, routers, head and embedding.
+enum class ModelPart { Whole, Attention, Experts };
+llvm::StringRef modelPartName(ModelPart part);
+
 /// A model on devices.
 struct Deployment {
   const ModelShape *shape = nullptr;
@@ -77,6 +95,10 @@ struct Deployment {
   bool slowBuild = false;   ///< vLLM 0.16 and 0.17, measured slower a layer than builds before and after
   bool powerCapped = false; ///< Splitwise's capped H100
   double tokensPerStep = 1; ///< accepted by speculative decoding with one drafted token: 1 (none) to 2
+  /// Parts serve decodes alone (`onePhase`) and have no pipeline. Attention: degrees tensor and attention-data, whose
+  /// replicas step together. Experts: attention-data counts the devices, `expert` is as many (each holds other
+  /// experts).
+  ModelPart part = ModelPart::Whole;
 };
 
 /// Fitted numbers, dimensionless where no unit is said. Engines are indexed by ServingEngine.
@@ -154,6 +176,13 @@ struct StepTime {
   double totalMs = 0;
 };
 
+/// What goes between the devices of attention and those of experts in one step.
+struct ExpertExchange {
+  double dispatchBytes = 0; ///< to the experts, over all layers
+  double combineBytes = 0;  ///< back
+  int messages = 0;         ///< one after the other: there and back in each layer of experts
+};
+
 /// Cost of one deployment. A batch, number of prompts or of workers below 1 counts as 1, tokens below 0 (and what is
 /// not a number) as 0.
 class ServingCost {
@@ -165,8 +194,11 @@ public:
                                             const ServingEfficiency *efficiency = nullptr);
 
   /// One decode step of `batch` sequences together, of `context` tokens on average, with nothing else on the devices.
-  /// totalMs is the time of a token (TPOT), speculative steps shared out.
+  /// totalMs is the time of a token (TPOT), speculative steps shared out. Of Experts: `batch` sequences of all
+  /// attention devices that they serve; `context` is of no account.
   StepTime decodeStep(double batch, double context) const { return decodeStep(batch, context, *figures); }
+  /// Prompts pass the whole model: sharedStep, firstToken and prefillBusyMs of a part end the program.
+  ///
   /// TPOT in a pool that serves both phases under a steady load of `batch` requests of `prompt` and `output` tokens.
   /// The batch is taken as it is: bound it by largestBatch(prompt + output / 2). `burst`: the requests come all at
   /// once, each then waits for half of the other prompts, not for all.
@@ -195,8 +227,14 @@ public:
   /// Bytes that each device must read in a decode step of `batch` sequences of `context` tokens: the weights that its
   /// tokens pass and the cache. Of a pipeline those of all stages, which a token passes one after the other.
   double stepBytesPerDevice(double batch, double context) const;
+  /// Of Experts alone: what a step of `batch` sequences brings them and takes back, of all their devices together. Each
+  /// token goes, as hidden numbers of 1 byte, once to each device that holds one of its experts, and a sum comes back
+  /// from each in BF16: n (1 − (1 − 1/n)^k) of n devices if k experts lie evenly; both as the whole's attention-data
+  /// counts it. A speculative step has two tokens of each sequence. Not counted: how what comes back spreads over the
+  /// tensor devices of a replica of attention. Of other parts it ends the program.
+  ExpertExchange expertExchange(double batch) const;
   /// Flops on each device (of a pipeline: of all stages together) of a prompt of `newTokens` after `cachedTokens` whose
-  /// cache is found.
+  /// cache is found; of a part its share of them.
   double promptFlopsPerDevice(double newTokens, double cachedTokens) const;
   /// By the catalogue, of one device: bytes a second, and flops a second in the precision of products with weights.
   double memoryBytesPerSecond() const { return bytesPerUs * 1e6; }
@@ -207,7 +245,7 @@ public:
   /// Cache and state that a sequence of `context` tokens holds on each device of its replica, bytes.
   double cacheBytesPerDevice(double context) const;
   /// Sequences that fit at `context` tokens, over all devices: (0.88 · memory − weights) / cache. The error says by how
-  /// much the weights alone exceed the memory.
+  /// much the weights alone exceed the memory. Experts keep no cache: infinity if their weights fit.
   llvm::Expected<double> largestBatch(double context) const;
 
   const Deployment &deployment() const { return what; }
@@ -217,6 +255,16 @@ public:
 
 private:
   ServingCost() = default;
+  /// None of Experts.
+  llvm::ArrayRef<AttentionLayers> attentionLayers() const;
+  /// In a step.
+  double allReduces() const;
+  /// To how many devices the activations of a token go in a layer of experts that lie on all devices of the group.
+  double expertCopies() const;
+  double promptScoreFlops(double prompt) const;
+  /// For how long a prompt occupies the devices, microseconds.
+  double promptUs(double prompt, const ServingFigures &figures) const;
+  void requireWhole(llvm::StringRef asked) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
   /// That one sequence of `context` tokens reads, and of states writes, on each device in a step.
   double stepCacheBytes(double context) const;
@@ -228,9 +276,11 @@ private:
   bool isBlackwell = false;
   // Of one device; times are microseconds at full peak or bandwidth.
   double weightBytes = 0, denseStreamUs = 0, headStreamUs = 0, expertStreamUs = 0;
+  double multipliedParameters = 0; ///< of all devices; that a token is multiplied with, without the head
   double productUsPerToken = 0;
   double bytesPerUs = 0, sixteenBitFlopsPerUs = 0, linkBytesPerUs = 0, networkBytesPerUs = 0;
-  double group = 1, nodes = 1; ///< devices of a stage, and nodes that they lie on
+  double group = 1;                      ///< devices of a stage
+  double collectiveGroup = 1, nodes = 1; ///< of those that reduce together, and nodes that these lie on
 };
 
 } // namespace intarsia

@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/ServingCost.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 using namespace intarsia;
@@ -81,6 +83,38 @@ ServingPrecision intarsia::usualPrecision(const ModelShape &shape, const Catalog
   return precision;
 }
 
+StringRef intarsia::modelPartName(ModelPart part) {
+  static constexpr StringRef names[] = {"whole", "attention", "experts"};
+  return names[int(part)];
+}
+
+/// Why a part cannot be deployed so, or "".
+static std::string refusalOfPart(const Deployment &deployment) {
+  if (deployment.part == ModelPart::Whole)
+    return "";
+  const ParallelDegrees &degrees = deployment.degrees;
+  StringRef part = modelPartName(deployment.part);
+  if (!deployment.shape->experts)
+    return deployment.part == ModelPart::Experts
+               ? "its experts alone, but the model has none"
+               : "its attention alone, but the model has no routed experts apart from it";
+  if (!deployment.onePhase)
+    return formatv("its {0} alone reads no prompts; deploy it as one phase, with prefill elsewhere", part);
+  if (degrees.pipeline > 1)
+    return formatv("pipeline degree {0} of its {1} alone; batches already go back and forth between the parts",
+                   degrees.pipeline, part);
+  if (deployment.part == ModelPart::Attention && degrees.expert > 1)
+    return formatv("expert degree {0} of its attention alone, which holds no experts", degrees.expert);
+  if (deployment.part == ModelPart::Experts && degrees.tensor > 1)
+    return formatv("tensor degree {0} of its experts alone; each device holds whole experts, say attention-data and "
+                   "expert degree {0}",
+                   degrees.tensor);
+  if (deployment.part == ModelPart::Experts && degrees.expert != degrees.attentionData)
+    return formatv("expert degree {0} of its experts alone on {1} devices, must be the same", degrees.expert,
+                   degrees.attentionData);
+  return "";
+}
+
 Expected<ServingCost> ServingCost::create(const Deployment &deployment, const ServingEfficiency *efficiency) {
   const ModelShape &shape = *deployment.shape;
   const CatalogueDevice &device = *deployment.device;
@@ -103,6 +137,8 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   for (const AttentionLayers &layers : shape.attention)
     if (degrees.tensor > layers.heads)
       return where(formatv("tensor degree {0}, but attention has {1} heads", degrees.tensor, layers.heads));
+  if (std::string reason = refusalOfPart(deployment); !reason.empty())
+    return where(reason);
   if (!(deployment.tokensPerStep >= 1 && deployment.tokensPerStep <= 2))
     return where(
         formatv("{0} tokens a step; with one drafted token they are between 1 and 2", deployment.tokensPerStep));
@@ -134,13 +170,15 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.bytesPerUs = *bandwidth * 1e3;
   cost.sixteenBitFlopsPerUs = *sixteen * 1e6;
   cost.group = group;
+  bool whole = deployment.part == ModelPart::Whole;
+  cost.collectiveGroup = whole ? group : degrees.tensor;
   cost.linkBytesPerUs = cost.networkBytesPerUs = 1;
-  if (group > 1 || degrees.pipeline > 1) {
+  if (cost.collectiveGroup > 1 || degrees.pipeline > 1) {
     Expected<double> link = device.linkOneWayGBps();
     if (!link)
       return link.takeError();
     cost.linkBytesPerUs = *link * 1e3;
-    cost.nodes = std::max(1.0, double(group) / device.devicesOnLink());
+    cost.nodes = std::max(1.0, cost.collectiveGroup / device.devicesOnLink());
     if (cost.nodes > 1) {
       Expected<double> network = device.need(device.networkGBps, "node.network_gbps");
       if (!network)
@@ -151,36 +189,68 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
 
   const ServingPrecision &precision = deployment.precision;
   double tensor = degrees.tensor;
-  double dense = (shape.attentionParameters() * bytesOf(precision.attention) +
-                  shape.denseParameters() * bytesOf(precision.weights)) /
-                 tensor;
-  double head = 2 * shape.headParameters() / tensor;
-  double experts = shape.allExpertParameters() * bytesOf(precision.weights) / group;
+  double dense = 0, head = 0, embedding = 0, experts = 0;
+  if (deployment.part != ModelPart::Experts) {
+    dense = (shape.attentionParameters() * bytesOf(precision.attention) +
+             shape.denseParameters() * bytesOf(precision.weights)) /
+            tensor;
+    head = 2 * shape.headParameters() / tensor;
+    embedding = 2 * shape.embeddingParameters() / tensor;
+    cost.multipliedParameters += shape.attentionParameters() + shape.denseParameters();
+  }
+  if (deployment.part != ModelPart::Attention) {
+    experts = shape.allExpertParameters() * bytesOf(precision.weights) / group;
+    cost.multipliedParameters += shape.expertParameters() * shape.expertsPerToken * shape.expertLayers;
+  }
   cost.denseStreamUs = dense / cost.bytesPerUs;
   cost.headStreamUs = head / cost.bytesPerUs;
   cost.expertStreamUs = experts / cost.bytesPerUs;
-  cost.weightBytes = (dense + experts) / degrees.pipeline + head + 2 * shape.embeddingParameters() / tensor;
-  cost.productUsPerToken = 2 * shape.multipliedParameters() / group / (*peak * 1e6);
+  cost.weightBytes = (dense + experts) / degrees.pipeline + head + embedding;
+  cost.productUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
   return cost;
 }
 
+ArrayRef<AttentionLayers> ServingCost::attentionLayers() const {
+  return what.part == ModelPart::Experts ? ArrayRef<AttentionLayers>() : ArrayRef(what.shape->attention);
+}
+
+double ServingCost::allReduces() const {
+  const ModelShape &shape = *what.shape;
+  switch (what.part) {
+  case ModelPart::Whole:
+    return 2.0 * shape.layers;
+  case ModelPart::Attention:
+    // Behind attention, and behind feed-forward parts that are here.
+    return shape.layers + (shape.sharedWidth > 0 ? shape.layers : shape.layers - shape.expertLayers);
+  case ModelPart::Experts:
+    return 0;
+  }
+  llvm_unreachable("all parts are listed");
+}
+
+double ServingCost::expertCopies() const {
+  return group * (1 - std::pow(1 - 1 / group, std::max(1, what.shape->expertsPerToken)));
+}
+
+/// Activations go to experts as bytes and come back in BF16.
+static constexpr double dispatchedBytes = 1, combinedBytes = 2;
+
 double ServingCost::transferUsPerToken(double linkEfficiency, double allToAllFactor) const {
-  if (group <= 1)
+  if (collectiveGroup <= 1)
     return 0;
   const ModelShape &shape = *what.shape;
   double efficient = linkBytesPerUs * linkEfficiency;
-  if (what.degrees.attentionData > 1 && shape.experts) {
-    // Each token goes to the devices of its experts as bytes and comes back in BF16; devices that hold several of its
-    // experts get it once.
-    double copies = group * (1 - std::pow(1 - 1 / group, std::max(1, shape.expertsPerToken)));
-    double us = allToAllFactor * 3.0 * shape.hidden * copies * shape.expertLayers / efficient;
+  if (what.part == ModelPart::Whole && what.degrees.attentionData > 1 && shape.experts) {
+    // Each token goes to the devices of its experts; devices that hold several of its experts get it once.
+    double bytes = (dispatchedBytes + combinedBytes) * shape.hidden * expertCopies() * shape.expertLayers;
+    double us = allToAllFactor * bytes / efficient;
     if (nodes > 1)
-      us += 3.0 * shape.hidden * copies * (1 - 1 / nodes) * shape.expertLayers / (networkBytesPerUs * linkEfficiency);
+      us += bytes * (1 - 1 / nodes) / (networkBytesPerUs * linkEfficiency);
     return us;
   }
-  // Two all-reduces a layer in BF16: a ring inside the node, and between nodes the share of each device.
-  double bytes = 2.0 * 2 * shape.hidden * shape.layers;
-  double us = bytes * 2 * (1 - 1 / group) / efficient;
+  // All-reduces in BF16: a ring inside the node, and between nodes the share of each device.
+  double bytes = 2.0 * shape.hidden * allReduces();
+  double us = bytes * 2 * (1 - 1 / collectiveGroup) / efficient;
   if (nodes > 1)
     us += bytes * 2 * (1 - 1 / nodes) / (networkBytesPerUs * linkEfficiency);
   return us;
@@ -202,7 +272,7 @@ static double byFormat(NumberFormat format, double sixteen, double eight, double
 
 double ServingCost::stepCacheBytes(double context) const {
   double bytes = 0;
-  for (const AttentionLayers &layers : what.shape->attention) {
+  for (const AttentionLayers &layers : attentionLayers()) {
     double heads = std::min<double>(what.degrees.tensor, layers.heads);
     double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
     double numbers = (layers.cachedNumbersPerToken() - layers.indexDim) * layers.visible(context) / shared +
@@ -226,10 +296,12 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   bool fourBit = isFourBit(what.precision.weights);
   bool dequantized = fourBit && !isFourBit(what.precision.compute);
 
-  double layersUs = f.layerUs * shape.layers + f.expertLayerUs * shape.expertLayers +
-                    (shape.hasBiasedLayers ? f.biasedLayerUs * shape.layers : 0);
+  bool hasAttention = what.part != ModelPart::Experts, hasExperts = what.part != ModelPart::Attention;
+  double layersUs = (hasAttention ? f.layerUs * shape.layers : 0) +
+                    (hasExperts ? f.expertLayerUs * shape.expertLayers : 0) +
+                    (hasAttention && shape.hasBiasedLayers ? f.biasedLayerUs * shape.layers : 0);
   double cacheBytes = stepCacheBytes(context), scoreFlops = 0;
-  for (const AttentionLayers &layers : shape.attention) {
+  for (const AttentionLayers &layers : attentionLayers()) {
     double heads = std::min<double>(degrees.tensor, layers.heads);
     if (layers.kind == Kind::Latent)
       layersUs += f.latentLayerUs * layers.layers;
@@ -242,14 +314,14 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   }
   double generation = isBlackwell ? 1 : f.hopperFactor * (what.device->generation == "ampere" ? f.ampereFactor : 1);
   StepTime time;
-  double fixedUs = layersUs * f.layerFactor[engine] * generation * (what.slowBuild ? f.slowBuildFactor : 1) + f.stepUs +
-                   f.sequenceUs * f.sequenceFactor[engine] * replica;
+  double fixedUs = layersUs * f.layerFactor[engine] * generation * (what.slowBuild ? f.slowBuildFactor : 1);
+  if (hasAttention)
+    fixedUs += f.stepUs + f.sequenceUs * f.sequenceFactor[engine] * replica;
   double latencyUs = 0;
-  double collectives = 2.0 * shape.layers;
-  if (group > 1)
-    latencyUs += collectives * f.collectiveUs * f.collectiveFactor[engine] * std::log2(group);
+  if (collectiveGroup > 1)
+    latencyUs += allReduces() * f.collectiveUs * f.collectiveFactor[engine] * std::log2(collectiveGroup);
   if (nodes > 1)
-    latencyUs += collectives * f.networkUs * std::log2(nodes);
+    latencyUs += allReduces() * f.networkUs * std::log2(nodes);
   latencyUs += (degrees.pipeline - 1) * f.collectiveUs * f.collectiveFactor[engine];
   double transferUs = transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * positions / degrees.attentionData +
                       (degrees.pipeline - 1) * 2.0 * shape.hidden * positions / (linkBytesPerUs * f.linkEfficiency);
@@ -265,7 +337,8 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   double productUs = productUsPerToken * positions / computeRate;
   double cacheUs = blended(cacheBytes * replica / (bytesPerUs * f.cacheBandwidth),
                            scoreFlops * replica / (sixteenBitFlopsPerUs * f.attentionCompute), 4);
-  double imbalance = degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
+  // Of replicas that step together; experts have their own, above.
+  double imbalance = hasAttention && degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
   double stepUs =
       blended(fixedUs + latencyUs, (transferUs + blended(streamUs, productUs, 4) + cacheUs) * imbalance, f.blend);
   time.fixedMs = fixedUs * 1e-3;
@@ -278,24 +351,29 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   return time;
 }
 
-/// Flops of a prompt's scores on one device.
-static double promptScoreFlops(const ModelShape &shape, double prompt, double group) {
+/// Of a prompt, on one device.
+double ServingCost::promptScoreFlops(double prompt) const {
   double flops = 0;
-  for (const AttentionLayers &layers : shape.attention)
+  for (const AttentionLayers &layers : attentionLayers())
     flops += layers.layers * prompt *
              (layers.scoreFlops(layers.visibleOfPrompt(prompt), true) + layers.indexFlops(prompt / 2));
   return flops / group;
 }
 
-static double busyUs(const ServingCost &cost, const ServingFigures &f, double prompt, double productUsPerToken,
-                     double sixteenBitFlopsPerUs, double transferUsPerToken, double group, bool isBlackwell) {
-  const Deployment &what = cost.deployment();
+double ServingCost::promptUs(double prompt, const ServingFigures &f) const {
+  requireWhole("a time of prompts");
   const ModelShape &shape = *what.shape;
   double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
                 (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
-  return productUsPerToken * prompt / rate +
-         promptScoreFlops(shape, prompt, group) / (sixteenBitFlopsPerUs * f.attentionCompute) +
-         transferUsPerToken * prompt / what.degrees.attentionData + f.prefillLayerUs * shape.layers;
+  return productUsPerToken * prompt / rate + promptScoreFlops(prompt) / (sixteenBitFlopsPerUs * f.attentionCompute) +
+         transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt / what.degrees.attentionData +
+         f.prefillLayerUs * shape.layers;
+}
+
+void ServingCost::requireWhole(StringRef asked) const {
+  if (what.part != ModelPart::Whole)
+    reportFatalInternalError(modelPartName(what.part) + " of " + what.shape->name + " alone was asked for " + asked +
+                             ", which passes the whole model");
 }
 
 static double interferenceOf(const Deployment &what, const ServingFigures &f) {
@@ -308,23 +386,20 @@ StepTime ServingCost::sharedStep(double batch, double prompt, double output, boo
                                  const ServingFigures &f) const {
   prompt = std::max(0.0, prompt);
   StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
-  double promptUs = busyUs(*this, f, prompt, productUsPerToken, sixteenBitFlopsPerUs,
-                           transferUsPerToken(f.linkEfficiency, f.allToAllFactor), group, isBlackwell);
   double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
-  time.interferenceMs = promptsPerStep * promptUs * interferenceOf(what, f) * 1e-3;
+  time.interferenceMs = promptsPerStep * promptUs(prompt, f) * interferenceOf(what, f) * 1e-3;
   time.totalMs += time.interferenceMs;
   return time;
 }
 
 double ServingCost::prefillBusyMs(double prompt) const {
   // Stages of a pipeline hold different prompts at once.
-  return busyUs(*this, *figures, prompt, productUsPerToken, sixteenBitFlopsPerUs,
-                transferUsPerToken(figures->linkEfficiency, figures->allToAllFactor), group, isBlackwell) *
-         1e-3 / what.degrees.pipeline;
+  return promptUs(prompt, *figures) * 1e-3 / what.degrees.pipeline;
 }
 
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
                                  const ServingFigures &f) const {
+  requireWhole("a first token");
   const ModelShape &shape = *what.shape;
   int engine = int(what.engine);
   prompt = std::max(0.0, prompt);
@@ -346,7 +421,7 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
       (isBlackwell ? f.firstBlackwellCompute : 1) * (shape.experts ? f.firstExpertCompute : 1);
   double productUs = productUsPerToken * tokens / rate;
   double streamUs = (denseStreamUs + expertStreamUs) / f.firstBandwidth;
-  double scoreUs = promptScoreFlops(shape, prompt, group) * prompts / (sixteenBitFlopsPerUs * f.firstAttentionCompute);
+  double scoreUs = promptScoreFlops(prompt) * prompts / (sixteenBitFlopsPerUs * f.firstAttentionCompute);
   double transferUs = transferUsPerToken(f.firstLinkEfficiency, 1) * tokens / what.degrees.attentionData;
   double lengthRatio = tokens / f.firstLongTokens;
   double longer = 1 + f.firstLongSlowdown * lengthRatio * lengthRatio / (1 + lengthRatio * lengthRatio);
@@ -375,19 +450,25 @@ double ServingCost::stepBytesPerDevice(double batch, double context) const {
          stepCacheBytes(std::max(0.0, context)) * together / what.degrees.attentionData;
 }
 
-double ServingCost::promptFlopsPerDevice(double newTokens, double cachedTokens) const {
-  return 2 * what.shape->multipliedParameters() / group * newTokens +
-         promptScoreFlops(*what.shape, newTokens + cachedTokens, group) -
-         promptScoreFlops(*what.shape, cachedTokens, group);
+ExpertExchange ServingCost::expertExchange(double batch) const {
+  if (what.part != ModelPart::Experts)
+    reportFatalInternalError(modelPartName(what.part) + " of " + what.shape->name +
+                             ": what is exchanged with experts is asked of the experts' deployment");
+  double numbers = std::max(1.0, batch) * (what.tokensPerStep > 1 ? 2 : 1) * what.shape->hidden * expertCopies() *
+                   what.shape->expertLayers;
+  return {numbers * dispatchedBytes, numbers * combinedBytes, 2 * what.shape->expertLayers};
 }
 
-double ServingCost::productFlopsPerSecond() const {
-  return 2 * what.shape->multipliedParameters() / group / productUsPerToken * 1e6;
+double ServingCost::promptFlopsPerDevice(double newTokens, double cachedTokens) const {
+  return 2 * multipliedParameters / group * newTokens + promptScoreFlops(newTokens + cachedTokens) -
+         promptScoreFlops(cachedTokens);
 }
+
+double ServingCost::productFlopsPerSecond() const { return 2 * multipliedParameters / group / productUsPerToken * 1e6; }
 
 double ServingCost::cacheBytesPerDevice(double context) const {
   double bytes = 0;
-  for (const AttentionLayers &layers : what.shape->attention) {
+  for (const AttentionLayers &layers : attentionLayers()) {
     double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
     double kept = layers.window ? std::min(context, double(layers.window)) : context;
     bytes += layers.layers * (layers.cachedNumbersPerToken() * bytesOf(what.precision.cache) * kept / shared +
@@ -406,5 +487,7 @@ Expected<double> ServingCost::largestBatch(double context) const {
         "{0} on {1}: weights take {2:F1} GB a device, {3:F1} of {4:F0} GB are usable; use more devices "
         "(now {5}) or fewer bits",
         what.shape->name, what.device->name, weightBytes * 1e-9, usable * 1e-9, *memory, what.degrees.devices()));
+  if (what.part == ModelPart::Experts)
+    return std::numeric_limits<double>::infinity();
   return (usable - weightBytes) / cacheBytesPerDevice(std::max(1.0, context)) * what.degrees.attentionData;
 }

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Agent/Agent.h"
 #include "intarsia/AgentGraph.h"
+#include "intarsia/ModelShape.h"
 #include "intarsia/Plan.h"
 #include "lib/Plan/Sizes.h"
 #include "lib/Plan/ValueSources.h"
@@ -109,6 +110,8 @@ public:
         op->emitError() << "'" << op->getName() << "' is no piece that could be placed; run plan-decompose before";
         return WalkResult::interrupt();
       }
+      if (auto experts = dyn_cast<ExpertsOp>(op); experts && failed(verifyExperts(experts)))
+        return WalkResult::interrupt();
       if (isa<TaskOpInterface>(op)) {
         taskOf[op] = result.tasks.size();
         result.tasks.emplace_back();
@@ -170,6 +173,18 @@ private:
     });
   }
 
+  /// That its model has experts is known only with the catalogue, which a dialect does not see.
+  LogicalResult verifyExperts(ExpertsOp op) {
+    auto model = tables.lookupNearestSymbolFrom<ModelOp>(op, op.getModelAttr());
+    llvm::Expected<const ModelShape *> shape = findShape(*model.getShape());
+    if (!shape)
+      return op.emitError() << "'agent.experts' of @" << model.getSymName() << ": " << toString(shape.takeError());
+    if ((*shape)->experts == 0)
+      return op.emitError() << "'agent.experts' of @" << model.getSymName() << ", whose shape " << (*shape)->name
+                            << " has no experts; leave it away";
+    return success();
+  }
+
   int indexOf(Operation *user, FlatSymbolRefAttr symbol) {
     return named<IndexOp>(user, symbol, result.indexes, [](IndexOp op, wf::Index &index) {
       index.vectors = op.getVectors();
@@ -224,6 +239,15 @@ private:
           for (const ValueSource &source : sourcesOf(decode.getCache()))
             if (isa_and_present<PrefillOp>(source.task))
               pair(op, source.task);
+          if (decode.getExperts()) {
+            task.experts = taskOf[decode.getExperts().getDefiningOp()];
+            result.tasks[task.experts].pair = taskOf[op];
+          }
+        })
+        .Case<ExpertsOp>([&](ExpertsOp experts) {
+          task.kind = wf::Kind::Experts;
+          piece = ".experts";
+          task.model = modelOf(op, experts.getModelAttr());
         })
         .Case<EncodeOp>([&](EncodeOp encode) {
           task.kind = wf::Kind::Encode;
@@ -283,8 +307,9 @@ private:
     task.name = uniqueName((common.getLabel() ? common.getLabel()->str() : subject) + piece);
     task.location = textOf(op->getLoc());
     for (Value input : op->getOperands())
-      task.inputs.push_back({unitIn(input.getType()), sizes.of(input)});
-    if (op->getNumResults() > 0)
+      if (!isa<ExpertsType>(input.getType()))
+        task.inputs.push_back({unitIn(input.getType()), sizes.of(input)});
+    if (op->getNumResults() > 0 && !isa<ExpertsOp>(op))
       task.output = {unitIn(op->getResult(0).getType()), sizes.of(op->getResult(0))};
     Executions executions = executionsOf(op);
     task.executions = executions.expected;
@@ -333,7 +358,7 @@ private:
     result.regions[dag].name = name.str();
     SmallVector<Operation *> items;
     for (Operation &op : block)
-      if (isa<TaskOpInterface, BranchOp, LoopOp, MapOp>(op)) {
+      if (isa<TaskOpInterface, BranchOp, LoopOp, MapOp>(op) && !isa<ExpertsOp>(op)) {
         items.push_back(&op);
         int child = addItem(&op, dag);
         result.regions[dag].children.push_back(child);
@@ -472,7 +497,9 @@ private:
 
   void addEdgesTo(Operation *reader, ValueRange operands, int to) {
     std::set<decltype(ValueSource().key())> seen;
-    for (Value operand : operands)
+    for (Value operand : operands) {
+      if (isa<ExpertsType>(operand.getType()))
+        continue; // called, not waited for
       for (ValueSource source : sourcesOf(operand)) {
         // What was there before the loop has come in at its entry; from run to run goes what the loop itself makes.
         if (source.loop && (!source.task || !source.loop->isProperAncestor(source.task)))
@@ -482,6 +509,7 @@ private:
         if (seen.insert(source.key()).second)
           addEdge(source, to);
       }
+    }
   }
 
   void addEdge(const ValueSource &source, int to) {

@@ -44,6 +44,23 @@ def PlanDecomposeLlm : PlanPass<"plan-decompose-llm"> {
   }];
 }
 
+def PlanDecomposeExperts : PlanPass<"plan-decompose-experts"> {
+  let summary = "The expert layers of a mixture of experts are a piece that its decode calls";
+  let description = [{
+    Before each `agent.decode` of a model whose shape in the catalogue has experts stands an `agent.experts` afterwards,
+    which the decode calls, so that attention and experts can be placed apart: the one is bound by caches, which grow
+    with each sequence, the other by weights, which all sequences share. `together` and `apart` hold for both, a
+    placement by hand for the decode alone. A decode that has its experts already stays; so does one of a dense model, of
+    a model without a shape, and of a shape that the catalogue does not have.
+
+    ```mlir
+    %e = agent.experts @mixtral : !agent.experts
+    %a = agent.decode @mixtral(%kv, %first) experts %e produces <300 tokens>
+        : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+    ```
+  }];
+}
+
 def PlanDecomposeRetrieve : PlanPass<"plan-decompose-retrieve"> {
   let summary = "Finding texts is embedding the query and searching the index";
   let description = [{

@@ -18,11 +18,13 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::plan;
 
-void intarsia::buildDecomposePipeline(OpPassManager &pipeline) {
+void intarsia::buildDecomposePipeline(OpPassManager &pipeline, bool splitsExperts) {
   pipeline.addPass(createPlanInlineCalls());
   pipeline.addPass(createCanonicalizerPass());
   pipeline.addPass(createPlanDecomposeMultimodal());
   pipeline.addPass(createPlanDecomposeLlm());
+  if (splitsExperts)
+    pipeline.addPass(createPlanDecomposeExperts());
   pipeline.addPass(createPlanDecomposeRetrieve());
   // Equal queries are embedded once, equal images encoded once; tasks that may answer differently stay.
   pipeline.addPass(createCSEPass());
@@ -32,5 +34,5 @@ void intarsia::buildDecomposePipeline(OpPassManager &pipeline) {
 void intarsia::registerPlanPasses() {
   plan::registerPlanPasses();
   PassPipelineRegistration<>("plan-decompose", "Tasks of agent graphs become pieces with their expected work",
-                             buildDecomposePipeline);
+                             [](OpPassManager &pipeline) { buildDecomposePipeline(pipeline); });
 }

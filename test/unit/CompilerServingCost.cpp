@@ -6,51 +6,15 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The serving cost formula against times worked out by hand from figures that are round, and what it refuses.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/ServingCost.h"
+#include "ServingDeployments.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 #include <gtest/gtest.h>
 
 using namespace intarsia;
+using namespace deployments;
 using llvm::StringRef;
-
-namespace {
-
-/// Every time 0, every efficiency and factor 1: bare peaks. `changes` are lines that replace those of the same names.
-ServingEfficiency figures(std::map<std::string, double> changes = {}) {
-  std::string text = "engines: [trtllm, vllm, sglang, splitwise]\ngenerations: [ampere, hopper, blackwell]\nfigures:\n";
-  for (const char *name : ServingFigures::names()) {
-    double value = StringRef(name).ends_with("_us") || StringRef(name).ends_with("long_slowdown") ? 0 : 1;
-    if (auto change = changes.find(name); change != changes.end()) {
-      value = change->second;
-      changes.erase(change);
-    }
-    text += "  " + std::string(name) + ": " + std::to_string(value) + "\n";
-  }
-  EXPECT_TRUE(changes.empty()) << "no figure " << changes.begin()->first;
-  return llvm::cantFail(ServingEfficiency::parse(text, "test.yaml"));
-}
-
-Deployment deploy(StringRef model, StringRef device, NumberFormat weights, ParallelDegrees degrees = {}) {
-  Deployment deployment;
-  deployment.shape = llvm::cantFail(findShape(model));
-  deployment.device = llvm::cantFail(findDevice(device));
-  deployment.precision = usualPrecision(*deployment.shape, *deployment.device, weights, NumberFormat::BF16);
-  deployment.degrees = degrees;
-  return deployment;
-}
-
-std::string refusal(const Deployment &deployment) {
-  llvm::Expected<ServingCost> cost = ServingCost::create(deployment);
-  return cost ? "" : llvm::toString(cost.takeError());
-}
-
-ServingCost create(const Deployment &deployment, const ServingEfficiency *efficiency = nullptr) {
-  return llvm::cantFail(ServingCost::create(deployment, efficiency));
-}
-
-} // namespace
 
 TEST(ServingCost, decodeStreamsWeightsAndCache) {
   ServingEfficiency bare = figures();

@@ -131,7 +131,8 @@ private:
 
   LogicalResult decompose() {
     PassManager passes(&context);
-    buildDecomposePipeline(passes);
+    // The menus have no rows for experts apart from their decode.
+    buildDecomposePipeline(passes, /*splitsExperts=*/false);
     if (failed(passes.run(*module)))
       return failure();
     SymbolTableCollection tables;

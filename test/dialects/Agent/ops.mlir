@@ -24,6 +24,7 @@ agent.index @hosted takes <40 ms, p95 = 90> {vectors = 10000000, dimension = 384
 agent.tool @web_search takes <ms, p50 = 200, p95 = 900, p99.9 = 4000, max = 10000> {dollars_per_call = 5.0e-3, concurrency = 50, failure_probability = 0.02, endpoint = "https://search.example"}
 // CHECK: agent.memory @notes reads <3 ms, p95 = 8> writes <5 ms>
 agent.memory @notes reads <3 ms, p95 = 8> writes <5 ms>
+agent.model @mixtral {shape = "mixtral-8x7b"}
 
 // CHECK-LABEL: agent.graph @support(%{{.*}}: !agent.text {agent.size = #agent.amount<400 tokens, p95 = 900>}) -> !agent.text
 // CHECK-SAME: attributes {sla = #agent.sla<p95_ms = 3000, ttft_ms = 250, tbt_ms = 20, requests_per_second = 20>}
@@ -134,5 +135,10 @@ agent.graph @pieces(%q: !agent.text {agent.size = #agent.amount<400 tokens>},
   %1 = agent.kv_transfer %0 from @dc::@fast to @dc::@cheap {bytes = 3.9e8, milliseconds = 7.9} : !agent.kv
   // CHECK: agent.decode @llama70b(%{{.*}}, %[[FIRST]]) produces <300 tokens> {context_tokens = #agent.amount<2637 tokens>} : (!agent.kv, !agent.text) -> !agent.text
   %a = agent.decode @llama70b(%1, %first) produces <300 tokens> {context_tokens = #agent.amount<2637 tokens>} : (!agent.kv, !agent.text) -> !agent.text
-  agent.return %a : !agent.text
+  %kv2, %first2 = agent.prefill @mixtral(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // CHECK: %[[E:.*]] = agent.experts @mixtral {apart = "a", label = "answer", place = #fleet.placement<@dc::@cheap, expert = 8, data = 8>, together = "t", work = #agent.work<executions = 3.2, probability = 0.8>} : !agent.experts
+  %e = agent.experts @mixtral {label = "answer", together = "t", apart = "a", place = #fleet.placement<@dc::@cheap, expert = 8, data = 8>, work = #agent.work<executions = 3.2, probability = 0.8>} : !agent.experts
+  // CHECK: agent.decode @mixtral(%{{.*}}, %{{.*}}) experts %[[E]] produces <30 tokens> {label = "answer"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  %b = agent.decode @mixtral(%kv2, %first2) experts %e produces <30 tokens> {label = "answer"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return %b : !agent.text
 }

@@ -321,6 +321,98 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}, %b: !agen
 
 // -----
 
+agent.model @m {parameters = 7.0e9}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // expected-error@+1 {{'agent.experts' op asks @m, which has no shape: nothing says what experts it has}}
+  %e = agent.experts @m : !agent.experts
+  %0 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  // expected-error@+1 {{'agent.experts' op names @mm, but there is no such agent.model; did you mean 'm'?}}
+  %e = agent.experts @mm : !agent.experts
+  %kv, %t = agent.prefill @mm(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  %0 = agent.decode @mm(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // expected-error@+1 {{'agent.experts' op is called by 0 decodes, must be 1; put one before each decode}}
+  %e = agent.experts @m : !agent.experts
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // expected-error@+1 {{'agent.experts' op is called by 2 decodes, must be 1; put one before each decode}}
+  %e = agent.experts @m : !agent.experts
+  %0 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  %1 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // expected-error@+1 {{'agent.experts' op label is empty}}
+  %e = agent.experts @m {label = ""} : !agent.experts
+  %0 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // expected-error@+1 {{'agent.experts' op names @dc::@fast, but there is no 'dc'}}
+  %e = agent.experts @m {place = #fleet.placement<@dc::@fast>} : !agent.experts
+  %0 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.model @n {shape = "gpt-oss-120b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  %e = agent.experts @n : !agent.experts
+  // expected-error@+1 {{'agent.decode' op calls the experts of @n with @m, must be the same model}}
+  %0 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "mixtral-8x7b"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %t = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  %e = agent.experts @m : !agent.experts
+  agent.loop() runs <1.5, max = 2> : () -> () {
+    // expected-error@+1 {{'agent.decode' op calls experts that are not in its own region; put an 'agent.experts' before it}}
+    %0 = agent.decode @m(%kv, %t) experts %e produces <3 tokens> : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+    agent.yield
+  }
+  agent.return
+}
+
+// -----
+
 agent.model @vit {parameters = 1.0e9, tokens_per_unit = 0.001}
 agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
   // expected-error@+1 {{'agent.encode' op encodes '!agent.text', must be an image, audio or video}}

@@ -1,0 +1,46 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/ModelShape.h"
+#include "lib/Plan/Passes.h"
+
+namespace intarsia::plan {
+#define GEN_PASS_DEF_PLANDECOMPOSEEXPERTS
+#include "lib/Plan/Passes.h.inc"
+} // namespace intarsia::plan
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::agent;
+
+/// By the catalogue. A shape that it does not have is refused where its cost is asked.
+static bool hasExperts(ModelOp model) {
+  if (!model.getShape())
+    return false;
+  llvm::Expected<const ModelShape *> shape = findShape(*model.getShape());
+  if (shape)
+    return (*shape)->experts > 0;
+  llvm::consumeError(shape.takeError());
+  return false;
+}
+
+namespace {
+struct PlanDecomposeExperts : plan::impl::PlanDecomposeExpertsBase<PlanDecomposeExperts> {
+  void runOnOperation() override {
+    SymbolTableCollection tables;
+    for (DecodeOp decode : plan::collect<DecodeOp>(getOperation())) {
+      if (decode.getExperts() || !hasExperts(tables.lookupNearestSymbolFrom<ModelOp>(decode, decode.getModelAttr())))
+        continue;
+      OpBuilder builder(decode);
+      auto experts = ExpertsOp::create(builder, decode.getLoc(), ExpertsType::get(&getContext()), decode.getModelAttr(),
+                                       decode.getLabelAttr(), fleet::PlacementAttr(), decode.getTogetherAttr(),
+                                       decode.getApartAttr(), decode.getWorkAttr());
+      experts->setDiscardableAttrs(decode->getDiscardableAttrDictionary());
+      decode.getExpertsMutable().assign(experts.getExperts());
+    }
+  }
+};
+} // namespace
