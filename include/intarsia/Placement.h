@@ -86,6 +86,9 @@ struct Piece {
   /// Set by hand: only choices on this pool, or with this label.
   std::optional<int> pinnedPool;
   std::optional<std::string> pinnedLabel;
+  /// Each execution of this other piece is one of this one, too, within its time: this one has no leaf in an agent, no
+  /// wait of its own, and no bound on time. -1: none.
+  int calledBy = -1;
   /// Replicas above the smallest number that sustains the load may shorten queues: how many are considered.
   int extraReplicas = 6;
 };
@@ -108,6 +111,8 @@ struct Edge {
   std::vector<int> fromKinds, toKinds;
   /// Kinds whose both ends are the same replicas: nothing flows.
   std::vector<int> sameReplicas;
+  /// Flows all through an execution, whose time has it in: takes bandwidth, dollars and joules, and no time of its own.
+  bool duringExecution = false;
 };
 
 /// Part of an agent: a tree whose leaves are executions of pieces.

@@ -131,8 +131,7 @@ private:
 
   LogicalResult decompose() {
     PassManager passes(&context);
-    // The menus have no rows for experts apart from their decode.
-    buildDecomposePipeline(passes, /*splitsExperts=*/false);
+    buildDecomposePipeline(passes);
     if (failed(passes.run(*module)))
       return failure();
     SymbolTableCollection tables;

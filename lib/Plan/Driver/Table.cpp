@@ -37,7 +37,7 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
     auto [choiceIndex, replicas] = placements[index];
     const Choice &choice = piece.menu[choiceIndex];
     const ChoiceMeaning &meaning = report.built->meanings[index][choiceIndex];
-    Stage stage = stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], problem.queueing);
+    Stage stage = figures.stage(int(index), choice, replicas);
     PieceRow row;
     row.name = piece.name;
     row.outside = meaning.outside;

@@ -40,6 +40,8 @@ void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   say("data ", meaning.data), say("share 1/", meaning.parts), say("batch ", meaning.batch);
   if (meaning.aggregate)
     label += " aggregated";
+  if (!meaning.experts.empty())
+    label += ", experts " + meaning.experts;
   choice.label = label;
   choices.push_back(std::move(choice));
   meanings.push_back(std::move(meaning));
@@ -71,9 +73,7 @@ static double busyMs(const ServingCost &cost, double newTokens, double cachedTok
   return cost.prefillBusyMs(tokens) + prefillMs(cost, tokens, cachedTokens) - prefillMs(cost, tokens, 0);
 }
 
-/// What is offered where a model does not say: 16 bits, and 8 in the format that the device computes in. Formats of 4
-/// bits change answers more than one may assume.
-static std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device) {
+std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device) {
   if (!work.precisions.empty())
     return work.precisions;
   std::vector<std::string> precisions{"bf16"};
@@ -134,8 +134,20 @@ static void prune(AggregatedMenu &menus) {
     menu->keep([&](size_t choice) { return !dropped.count(menu->meanings[choice].aggregate); });
 }
 
-static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
-                                    NumberFormat format, const ParallelDegrees &degrees, bool aggregated) {
+static Expected<NumberFormat> formatOf(const std::string &precision) {
+  return parseNumberFormat(precision == "f16" ? "bf16" : precision);
+}
+
+/// INT4 is a format of storage: its products are in BF16. All others compute in what they are stored in, or the device is
+/// not offered: nothing stands in for a figure that the catalogue lacks.
+static Error computesIn(const CatalogueDevice &device, const std::string &precision, NumberFormat format) {
+  if (format == NumberFormat::INT4)
+    return Error::success();
+  return device.peak(precision == "f16" ? "bf16" : precision).takeError();
+}
+
+static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+                               NumberFormat format, const ParallelDegrees &degrees, bool aggregated) {
   Deployment deployment;
   deployment.shape = work.shape;
   deployment.device = &pool.device;
@@ -143,7 +155,12 @@ static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &po
   deployment.precision = usualPrecision(*work.shape, pool.device, format, NumberFormat::BF16);
   deployment.degrees = degrees;
   deployment.onePhase = !aggregated;
-  return ServingCost::create(deployment, options.efficiency);
+  return deployment;
+}
+
+static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+                                    NumberFormat format, const ParallelDegrees &degrees, bool aggregated) {
+  return ServingCost::create(deploymentOf(work, pool, options, format, degrees, aggregated), options.efficiency);
 }
 
 Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
@@ -153,6 +170,35 @@ Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, c
     return format.takeError();
   return costOf(work, fleet.pools[choice.pool], options, *format,
                 {meaning.tensor, meaning.data, meaning.expert, meaning.pipeline}, meaning.aggregate > 0);
+}
+
+Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+                               const std::string &precision, ModelPart part, const ParallelDegrees &degrees) {
+  Expected<NumberFormat> format = formatOf(precision);
+  if (!format)
+    return format.takeError();
+  if (Error error = computesIn(pool.device, precision, *format))
+    return std::move(error);
+  Deployment deployment = deploymentOf(work, pool, options, *format, degrees, false);
+  deployment.part = part;
+  return ServingCost::create(deployment, options.efficiency);
+}
+
+bool headsDivide(const ModelShape &shape, int tensor) {
+  return llvm::all_of(shape.attention,
+                      [&](const AttentionLayers &layers) { return layers.heads % tensor == 0; });
+}
+
+Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs) {
+  // The first token comes with the cache.
+  double tokens = std::max(work.writtenTokens - 1, 1.0);
+  Choice choice;
+  choice.milliseconds = stepMs * tokens;
+  choice.millisecondsAlone = std::min(aloneMs, stepMs) * tokens;
+  choice.slots = batch;
+  choice.firstOutputMs = work.every ? std::max(0.0, std::min(*work.every - 1, tokens) * stepMs) : 0;
+  choice.tokenMs = work.promised ? stepMs : 0;
+  return choice;
 }
 
 namespace {
@@ -165,7 +211,7 @@ public:
   Error addAll() {
     for (int pool = 0; pool < int(fleet.pools.size()); ++pool)
       for (const std::string &name : precisionsOf(work, fleet.pools[pool].device)) {
-        Expected<NumberFormat> format = parseNumberFormat(name == "f16" ? "bf16" : name);
+        Expected<NumberFormat> format = formatOf(name);
         if (!format)
           return createStringError("model '" + work.model + "': " + toString(format.takeError()));
         addPool(pool, name, *format);
@@ -215,18 +261,10 @@ private:
     menu.refusals.push_back(("'" + work.model + "' on @" + pool.name + ": " + why).str());
   }
 
-  bool headsDivide(int tensor) const {
-    return llvm::all_of(work.shape->attention,
-                        [&](const AttentionLayers &layers) { return layers.heads % tensor == 0; });
-  }
-
   void addPool(int index, const std::string &name, NumberFormat format) {
     const FleetPool &pool = fleet.pools[index];
-    // INT4 is a format of storage: its products are in BF16. All others compute in what they are stored in, or the
-    // device is not offered: nothing stands in for a figure that the catalogue lacks.
-    if (format != NumberFormat::INT4)
-      if (Expected<double> peak = pool.device.peak(name == "f16" ? "bf16" : name); !peak)
-        return refuse(pool, toString(peak.takeError()));
+    if (Error error = computesIn(pool.device, name, format))
+      return refuse(pool, toString(std::move(error)));
     int inside = int(std::min({pool.perNode, pool.count, int64_t(64)}));
     bool fits = false;
     std::string lastRefusal;
@@ -241,7 +279,7 @@ private:
     };
     int largest = 1;
     for (int tensor = 1; tensor <= inside; tensor *= 2)
-      if (headsDivide(tensor)) {
+      if (headsDivide(*work.shape, tensor)) {
         attempt({tensor, 1, 1, 1});
         largest = tensor;
       }
@@ -272,18 +310,13 @@ private:
     return batches;
   }
 
-  /// The first token comes with the cache.
-  double stepsOfDecode() const { return std::max(work.writtenTokens - 1, 1.0); }
-
   /// All of a decode but its batch and what a step of it takes.
-  void addDecode(Choice choice, ChoiceMeaning meaning, const ServingCost &cost, int batch, double stepMs,
+  void addDecode(const Choice &where, ChoiceMeaning meaning, const ServingCost &cost, int batch, double stepMs,
                  double aloneMs) {
-    double tokens = stepsOfDecode();
-    choice.milliseconds = stepMs * tokens;
-    choice.millisecondsAlone = std::min(aloneMs, stepMs) * tokens;
-    choice.slots = batch;
-    choice.firstOutputMs = work.every ? std::max(0.0, std::min(*work.every - 1, tokens) * stepMs) : 0;
-    choice.tokenMs = work.promised ? stepMs : 0;
+    Choice choice = decodeChoice(work, batch, stepMs, aloneMs);
+    choice.pool = where.pool;
+    choice.devicesPerReplica = where.devicesPerReplica;
+    choice.cacheTokens = where.cacheTokens;
     meaning.batch = batch;
     meaning.demand = {true, cost.stepBytesPerDevice(batch, contextOfStep()), cost.memoryBytesPerSecond()};
     menu.add(choice, meaning, fleet.pools[choice.pool].name);
@@ -295,7 +328,7 @@ private:
     double newTokens = std::max(prompts->newTokens - prompts->generatedTokens, 1.0);
     double cachedTokens = prompts->cachedTokens + std::min(prompts->generatedTokens, prompts->newTokens);
     double alone = prefillMs(cost, newTokens, cachedTokens);
-    double busy = std::min(busyMs(cost, newTokens, cachedTokens), alone), tokens = stepsOfDecode();
+    double busy = std::min(busyMs(cost, newTokens, cachedTokens), alone), tokens = std::max(work.writtenTokens - 1, 1.0);
     double chunks = std::ceil(newTokens / tokensPerChunk);
     auto stepMs = [&](int batch) {
       return cost.decodeStep(batch, contextOfStep()).totalMs + (batch - 1) / tokens * busy * cost.interference();

@@ -68,6 +68,9 @@ struct ChoiceMeaning {
   /// Of prefill and decode in the same replicas, which aggregate this is a choice of; 0: apart. An aggregate has one
   /// choice of the prefill and batches of the decode.
   int aggregate = 0;
+  std::string experts; ///< of a decode whose experts are apart: the label of theirs
+  /// Of experts apart, what a token brings and takes away in a step.
+  double dispatchBytes = 0, combineBytes = 0;
   int devices() const { return tensor * pipeline * data; }
 };
 
@@ -116,6 +119,30 @@ struct AggregatedMenu {
 /// holds the prompts under way.
 AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
                               const MenuOptions &options);
+/// A decode whose experts are on other devices than its attention, and the experts.
+struct SplitMenu {
+  Menu decode, experts;
+};
+/// Attention and experts of a mixture of experts apart (attention-FFN disaggregation: MegaScale-Infer, arXiv 2504.02263;
+/// Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several replicas of attention in one step, each
+/// replica of attention has as many micro-batches under way as keep it busy while the others are with the experts:
+///   stages = ⌈(attention + experts + exchange) / attention⌉,  step = stages · attention,  batch = stages · micro-batch
+/// with the exchange of the experts' whole batch over the link between both pools, in two messages a layer of experts.
+/// No two decodes are on it between the same pools of which one is no better in dollars and joules per token, time of a
+/// step, and dollars of one replica of both. Empty for a model without experts. `pools` are those of the fleet, priced.
+SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options,
+                    llvm::ArrayRef<Pool> pools);
+
+// For those that make menus.
+/// What is offered where a model does not say: 16 bits, and 8 in the format that the device computes in. Formats of 4
+/// bits change answers more than one may assume.
+std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device);
+/// Of a part of the model. Fails where the device does not compute in this precision, or lacks a figure.
+llvm::Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+                                     const std::string &precision, ModelPart part, const ParallelDegrees &degrees);
+bool headsDivide(const ModelShape &shape, int tensor);
+/// Times and slots of a decode of `batch` sequences at once; not where it is.
+Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs);
 /// Whether a choice is on the same pool and at least as good in all that a plan sees of it.
 bool noWorse(const Choice &one, const Choice &other);
 /// Milliseconds of a prefill after `cachedTokens` that are found: the scores of the new tokens against the cached ones

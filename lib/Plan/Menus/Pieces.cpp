@@ -158,7 +158,7 @@ Expected<Menu> ProblemBuilder::deviceMenu(Group &group) {
   const wf::Task &first = taskOf(group.members.front());
   if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
     return languageModelMenu(group);
-  return otherMenu(group);
+  return first.kind == Kind::Experts ? expertsMenu(group) : otherMenu(group);
 }
 
 Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
@@ -226,6 +226,30 @@ Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
     Menu &own = work->decodes ? both.decode : both.prefill;
     llvm::append_range(menu->choices, own.choices);
     llvm::append_range(menu->meanings, own.meanings);
+  }
+  if (expertsOf(group)) {
+    SplitMenu split = splitMenu(*work, fleet, options, result.problem.pools);
+    llvm::append_range(menu->choices, split.decode.choices);
+    llvm::append_range(menu->meanings, split.decode.meanings);
+  }
+  return menu;
+}
+
+Expected<Menu> ProblemBuilder::expertsMenu(const Group &group) {
+  const Member &member = group.members.front();
+  Expected<DecoderWork> work = decoderWorkOf(*groupOf(member.graph, taskOf(member).pair));
+  if (!work)
+    return work.takeError();
+  Menu menu = splitMenu(*work, fleet, options, result.problem.pools).experts;
+  if (!menu.choices.empty())
+    unsure.insert("'" + work->model + "': experts apart from attention were not measured; times are by the figures of whole models");
+  // Or inside the replicas of the decode, wherever that is.
+  for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
+    Choice choice;
+    choice.pool = pool;
+    ChoiceMeaning meaning;
+    meaning.aggregate = 1;
+    menu.add(choice, meaning, fleet.pools[pool].name);
   }
   return menu;
 }
@@ -342,14 +366,15 @@ void ProblemBuilder::dropPrecisions() {
   std::map<std::string, std::vector<int>> piecesOf;
   for (const Group &group : groups) {
     const wf::Task &first = taskOf(group.members.front());
-    if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
+    if (first.kind == Kind::Prefill || first.kind == Kind::Decode || first.kind == Kind::Experts)
       piecesOf[graphs[group.members.front().graph].models[first.model].name].push_back(group.piece);
   }
   for (auto &[model, pieces] : piecesOf) {
     std::set<std::string> precisions;
     for (int piece : pieces)
       for (const ChoiceMeaning &meaning : result.meanings[piece])
-        precisions.insert(meaning.precision);
+        if (!meaning.precision.empty()) // of experts inside their decode
+          precisions.insert(meaning.precision);
     std::set<std::string> kept = precisions;
     for (const std::string &worse : precisions)
       for (const std::string &better : kept)
@@ -366,9 +391,18 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
                               const std::string &worse) const {
   auto menuOf = [&](int piece) { return Menu{result.problem.pieces[piece].menu, result.meanings[piece], {}}; };
   for (const Group &group : groups) {
-    if (!llvm::is_contained(pieces, group.piece))
+    // Experts are replaced with their decodes.
+    if (!llvm::is_contained(pieces, group.piece) || taskOf(group.members.front()).kind == Kind::Experts)
       continue;
     Menu menu = menuOf(group.piece);
+    const Group *called = expertsOf(group);
+    Menu experts = called ? menuOf(called->piece) : Menu();
+    auto expertsNoWorse = [&](const std::string &one, const std::string &other) {
+      auto find = [&](const std::string &label) {
+        return llvm::find_if(experts.choices, [&](const Choice &choice) { return choice.label == label; });
+      };
+      return one.empty() ? other.empty() : !other.empty() && noWorse(*find(one), *find(other));
+    };
     const Group *partner = partnerOf(group);
     Menu other = partner ? menuOf(partner->piece) : Menu();
     for (auto [choice, meaning] : llvm::zip(menu.choices, menu.meanings)) {
@@ -382,7 +416,8 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
         // All that goes with an aggregate is replaced with it.
         found = aggregate ? menu.noWorseAggregate(aggregate, meaning.aggregate) &&
                                 other.noWorseAggregate(aggregate, meaning.aggregate)
-                          : noWorse(menu.choices[a], choice);
+                          : noWorse(menu.choices[a], choice) &&
+                                expertsNoWorse(menu.meanings[a].experts, meaning.experts);
       }
       if (!found)
         return false;

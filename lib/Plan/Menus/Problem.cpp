@@ -34,6 +34,9 @@ Expected<BuiltProblem> ProblemBuilder::run() {
   for (Group &group : groups)
     if (Error error = addPiece(group))
       return std::move(error);
+  for (const Group &group : groups)
+    if (const Group *experts = expertsOf(group))
+      result.problem.pieces[experts->piece].calledBy = group.piece;
   dropPrecisions();
   addLinks();
   for (size_t graph = 0; graph < graphs.size(); ++graph)
@@ -119,14 +122,21 @@ int ProblemBuilder::addOutsidePool(const std::string &name, int64_t devices) {
 // Groups
 //===----------------------------------------------------------------------------------------------------------===//
 
+static std::string textOf(const std::optional<wf::Place> &place) {
+  if (!place)
+    return "";
+  return formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", place->pool, place->tensor, place->pipeline,
+                 place->expert, place->data, place->replicas, place->batch, place->precision, place->pinsPoolOnly,
+                 place->parts, place->aggregated);
+}
+
 std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const {
-  std::string place;
-  if (task.place) {
-    const wf::Place &where = *task.place;
-    place = formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", where.pool, where.tensor, where.pipeline,
-                    where.expert, where.data, where.replicas, where.batch, where.precision, where.pinsPoolOnly,
-                    where.parts, where.aggregated);
-  }
+  std::string place = textOf(task.place);
+  // A decode and its experts are one to one.
+  if (task.experts >= 0)
+    place += " experts " + textOf(graph.tasks[task.experts].place);
+  else if (task.kind == Kind::Experts)
+    place += " of " + keyOf(graph, graph.tasks[task.pair], unique);
   std::string what;
   if (task.model >= 0)
     what = graph.models[task.model].name;
@@ -189,7 +199,9 @@ void ProblemBuilder::addGroups() {
       int piece = result.pieceOfTask[g][t];
       if (!task.together.empty())
         together[task.together].insert(piece);
-      int user = task.pair >= 0 ? std::min<int>(t, task.pair) : int(t);
+      // Pieces of one task of the user: experts belong to their decode, and that to its prefill.
+      int owner = task.kind == Kind::Experts ? task.pair : int(t), pair = graph.tasks[owner].pair;
+      int user = pair >= 0 ? std::min(owner, pair) : owner;
       if (!task.apart.empty())
         apart[task.apart].push_back({piece, int(g) * 1000000 + user});
     }

@@ -84,9 +84,16 @@ private:
   llvm::Expected<Menu> outsideMenu(Group &group);
   llvm::Expected<Menu> deviceMenu(Group &group);
   llvm::Expected<Menu> languageModelMenu(Group &group);
+  llvm::Expected<Menu> expertsMenu(const Group &group);
   llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
   /// The decode that all executions of a prefill go to, if it has no others; and the other way round.
   const Group *partnerOf(const Group &group) const;
+  const Group *groupOf(int graph, int task) const { return &groups[memberOf.at({graph, task}).first]; }
+  /// The experts that a decode calls, or null.
+  const Group *expertsOf(const Group &group) const {
+    const Member &first = group.members.front();
+    return taskOf(first).experts < 0 ? nullptr : groupOf(first.graph, taskOf(first).experts);
+  }
   /// Time of each member over that of the mean, on the first choice of the menu.
   llvm::Expected<Menu> scaleMembers(Group &group, const DecoderWork &work, Menu menu);
   const wf::Region *loopAround(const Member &member) const;
@@ -109,6 +116,8 @@ private:
   /// A cache is read by the weights that wrote it (those of another precision are another model), and by the decode
   /// that shares its replicas.
   void keepKinds(Edge &flow) const;
+  /// What a decode and its experts send each other; returns both edges.
+  std::vector<int> addCalls(int decode, int experts, double steps);
 
   //===-- Agents ----------------------------------------------------------------------------------------------===//
 

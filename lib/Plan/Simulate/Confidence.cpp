@@ -115,7 +115,7 @@ public:
       // A queue without an end has no percentiles.
       stages.push_back(saturated.back()
                            ? Stage()
-                           : stageUnderLoad(choice, piece.shape, plan[index].replicas, load, placed.queueing));
+                           : figures->stage(int(index), choice, plan[index].replicas));
     }
     std::vector<Broken> result;
     for (size_t agent = 0; agent < placed.agents.size(); ++agent)

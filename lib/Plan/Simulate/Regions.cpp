@@ -52,6 +52,12 @@ double Simulator::after(int list) {
   double last = now;
   for (int edge : lists[list]) {
     const Transfer &transfer = transfers[edge];
+    // What flows all through an execution fills its link and waits for no other.
+    if (problem.edges[edge].duringExecution) {
+      if (transfer.link >= 0)
+        linkBusy[transfer.link] += occupiedMs[edge];
+      continue;
+    }
     double end = now + transfer.ms;
     if (transfer.link >= 0) {
       double begin = std::max(now, linkFreeAt[transfer.link]);

@@ -60,6 +60,13 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
           formatv("devices of pool '{0}' fail every {1} hours and are back after {2}: both must be "
                   "above zero, and the second an end",
                   pool.name, failures.hoursBetween, failures.hoursToRepair));
+  for (auto [index, piece] : enumerate(problem.pieces))
+    if (const Choice &choice = piece.menu[placements[index].choice];
+        piece.calledBy >= 0 && choice.devicesPerReplica > 0 && !options.deviceFailures.empty() &&
+        std::isfinite(options.deviceFailures[choice.pool].hoursBetween))
+      return createStringError(formatv("'{0}' runs within the executions of '{1}' on devices of its own, whose failures "
+                                       "the simulation does not follow; pin it to the replicas of '{1}'",
+                                       piece.name, problem.pieces[piece.calledBy].name));
   return Simulator(problem, placements, options).run();
 }
 

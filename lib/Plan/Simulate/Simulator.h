@@ -73,6 +73,7 @@ struct Station {
   bool outside;   ///< a service without an end of its capacity
   bool byReplica; ///< its replicas are followed one by one: their pace, their cache or their failures matter
   bool limited;   ///< by what caches hold
+  int calls = -1; ///< a piece that runs within the executions of this one
   int64_t replicas, freeSlots;
   std::vector<int> members; ///< replicas (global numbers), if followed
   Waiting waiting;

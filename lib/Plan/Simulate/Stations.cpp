@@ -22,6 +22,9 @@ void Simulator::addStation(size_t index) {
   station.replicas = placements[index].replicas;
   station.freeSlots = station.replicas * choice.slots;
   station.limited = std::isfinite(choice.cacheTokens);
+  for (auto [other, called] : llvm::enumerate(problem.pieces))
+    if (called.calledBy == int(index))
+      station.calls = int(other);
   double alone = choice.millisecondsAlone.value_or(choice.milliseconds), sustained = sustainedPerSecond(choice);
   station.pace.assign(choice.slots + 1, 1.0);
   for (int busy = 1; busy <= choice.slots && !station.outside && choice.milliseconds > 0; ++busy) {
@@ -104,6 +107,12 @@ void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
   bool asks = own.firstAt != unlimited && (node.streamsOut || (own.output && !requests[entry.request].sawFirst));
   ++station.executions;
   station.waitSum += now - entry.since;
+  if (station.calls >= 0) {
+    Station &called = stations[station.calls];
+    double busy = called.choice->milliseconds * scale * entry.drawn;
+    ++called.executions;
+    called.serviceSum += busy, called.busySum += busy;
+  }
   if (!station.outside)
     --station.freeSlots;
   auto giveFirst = [&](double after) {

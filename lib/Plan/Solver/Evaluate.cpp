@@ -73,7 +73,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
     const Choice &choice = piece.menu[choiceIndex];
-    Stage stage = stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], problem.queueing);
+    Stage stage = figures.stage(int(index), choice, replicas);
     if (replicas < smallestReplicas(choice, figures.loads[index]))
       violated(formatv("piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for", piece.name,
                        replicas, replicas * sustainedPerSecond(choice),

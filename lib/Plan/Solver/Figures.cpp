@@ -79,6 +79,11 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
     if (rates[piece].executions > 0)
       loads[piece] = {rates[piece].executions, rates[piece].scaled / rates[piece].executions,
                       rates[piece].squaredScaled / rates[piece].executions};
+  for (size_t piece = 0; piece < pieceCount; ++piece)
+    if (int caller = problem.pieces[piece].calledBy; caller >= 0) {
+      loads[piece] = loads[caller];
+      workPerRequest[piece] = workPerRequest[caller];
+    }
   linkOf.assign(poolCount * poolCount, -1);
   for (auto [index, link] : llvm::enumerate(problem.links))
     for (auto [from, to] : link.pairs)
@@ -89,6 +94,12 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
       exceptions[index].push_back({{exception.fromChoice, exception.toChoice}, int(position)});
     llvm::sort(exceptions[index]);
   }
+}
+
+Stage Figures::stage(int piece, const Choice &choice, int64_t replicas) const {
+  // What is called has its callers' slots to wait for, which is their wait.
+  bool queues = problem.queueing && problem.pieces[piece].calledBy < 0;
+  return stageUnderLoad(choice, problem.pieces[piece].shape, replicas, loads[piece], queues);
 }
 
 double Figures::footprint(const Choice &choice) const {
@@ -121,14 +132,15 @@ Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
     auto found = llvm::lower_bound(known, std::make_pair(choices, -1));
     if (found != known.end() && found->first == choices) {
       auto &exception = edge.exceptions[found->second];
-      return {exception.milliseconds, exception.dollars, exception.joules, link, exception.forbidden};
+      return {edge.duringExecution ? 0 : exception.milliseconds, exception.dollars, exception.joules, link,
+              exception.forbidden};
     }
   }
   if (link < 0)
     return {0, 0, 0, -1, from != to};
   const Link &figures = problem.links[link];
   double gigabytes = edge.bytes * 1e-9;
-  return {figures.microseconds / 1000 + gigabytes / figures.gigabytesPerSecond * 1000,
+  return {edge.duringExecution ? 0 : figures.microseconds / 1000 + gigabytes / figures.gigabytesPerSecond * 1000,
           gigabytes * figures.dollarsPerGigabyte, gigabytes * figures.joulesPerGigabyte, link, false};
 }
 

@@ -44,6 +44,8 @@ public:
   std::vector<double> transfersPerRequest, transfersPerSecond; ///< by edge
   std::vector<double> tokenMsLimits;                           ///< by piece: the strictest of the agents that run it
 
+  /// A piece under its load, by one of its choices (or one like it) in so many replicas.
+  Stage stage(int piece, const Choice &choice, int64_t replicas) const;
   /// Devices of a replica, as counted in its pool; less than one if it shares.
   double footprint(const Choice &choice) const;
   Transfer transfer(int edge, int fromChoice, int toChoice) const;

@@ -143,7 +143,7 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
       for (int64_t replicas = least; replicas <= least + (queues ? piece.extraReplicas : 0); ++replicas) {
         if (footprint * replicas > problem.pools[choice.pool].devices)
           break;
-        Stage stage = stageUnderLoad(choice, piece.shape, replicas, load, problem.queueing);
+        Stage stage = figures.stage(int(index), choice, replicas);
         if (exceeds(stage.tokenMs, figures.tokenMsLimits[index]))
           continue;
         Bill bill = figures.bill(int(index), choice, stage, replicas);

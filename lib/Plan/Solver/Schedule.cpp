@@ -37,8 +37,7 @@ public:
   Scheduler(const Figures &figures, const Placements &placements, const Agent &agent)
       : figures(figures), placements(placements), agent(agent), taken(agent.regions.size()) {
     for (auto [index, piece] : llvm::enumerate(figures.problem.pieces))
-      stages.push_back(stageUnderLoad(piece.menu[placements[index].choice], piece.shape, placements[index].replicas,
-                                      figures.loads[index], figures.problem.queueing));
+      stages.push_back(figures.stage(int(index), piece.menu[placements[index].choice], placements[index].replicas));
   }
 
   Schedule run() {

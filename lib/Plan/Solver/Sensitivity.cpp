@@ -171,7 +171,7 @@ private:
       // A queue without end has no times to evaluate.
       if (replicas < smallestReplicas(choice, figures.loads[index]))
         return {formatv("the replicas of '{0}' do not sustain the load", piece.name)};
-      stages.push_back(stageUnderLoad(choice, piece.shape, replicas, figures.loads[index], changed.queueing));
+      stages.push_back(figures.stage(int(index), choice, replicas));
     }
     Evaluation evaluation = evaluate(figures, result.placements);
     if (!evaluation.feasible())
