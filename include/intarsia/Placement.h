@@ -14,6 +14,7 @@
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -223,6 +224,17 @@ struct Evaluation {
 /// that need them are infinite.
 Evaluation evaluate(const PlacementProblem &problem, const Placements &placements);
 
+/// What solves the mixed-integer programs; `mixedIntegerSolver` gives one.
+class MixedIntegerSolver;
+enum class MixedIntegerLibrary {
+  Auto, ///< HiGHS where there is one, else CBC
+  Cbc,
+  Highs ///< 1.x
+};
+/// HiGHS is the shared library that the environment's INTARSIA_HIGHS names, else libhighs.so.1 where the loader looks.
+/// Fails where HiGHS is asked for and not found, and with Auto where there is something that cannot be used.
+llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library);
+
 struct SolveOptions {
   double timeLimitSeconds = 60;
   /// A plan is called optimal when no other is better by more than this share of its objective.
@@ -232,6 +244,7 @@ struct SolveOptions {
   bool bound = true;          ///< bounds, branch and price; else the MILP alone
   std::string exportLp;       ///< file for the model as the MILP solver first sees it
   unsigned seed = 1;
+  std::shared_ptr<const MixedIntegerSolver> mixedInteger; ///< null: CBC
 };
 
 /// Something that limits: taken out, the conflict is gone.
@@ -270,6 +283,8 @@ struct SolveResult {
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
     int nodes = 0, milpSolves = 0, percentileCuts = 0, latencyRows = 0;
+    std::string mixedIntegerSolver; ///< its name and version
+    int mixedIntegerPrograms = 0;   ///< solved by it; `milpSolves` are those of the whole problem
     double heuristicObjective = unlimited, lagrangianBound = -unlimited, rootBound = -unlimited;
     double heuristicSeconds = 0, boundSeconds = 0, rootSeconds = 0, branchAndPriceSeconds = 0, milpSeconds = 0,
            seconds = 0;
