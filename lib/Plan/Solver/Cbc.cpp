@@ -7,6 +7,7 @@
 #include "MixedInteger.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
+#include <cmath>
 #include <coin/Cbc_C_Interface.h>
 #include <numeric>
 
@@ -57,6 +58,11 @@ protected:
       outcome.values.assign(best, best + program.costs.size());
     }
     outcome.bound = Cbc_getBestPossibleObjValue(model);
+    // Of what it has ended CBC gives a bound that is older.
+    if (outcome.optimal && outcome.found) {
+      double objective = std::inner_product(program.costs.begin(), program.costs.end(), outcome.values.begin(), 0.0);
+      outcome.bound = std::max(outcome.bound, objective - relativeGap * std::abs(objective));
+    }
     Cbc_deleteModel(model);
     return outcome;
   }

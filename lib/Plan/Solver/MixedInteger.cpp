@@ -111,8 +111,6 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
       result.values[column] = std::round(result.values[column]);
     result.objective += program.columns[column].cost * result.values[column];
   }
-  if (outcome.optimal)
-    result.bound = std::max(result.bound, result.objective - relativeGap * std::abs(result.objective));
   return result;
 }
 
