@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5]
 // [--first-seed=0] [--limit=60] [--gap=1e-6] [--queueing]
-// [--percentiles] [--whole] [--solver=cbc|highs|auto]. Prints seconds of this process (user and wall),
+// [--percentiles] [--whole] [--solver=cbc|highs]. Prints seconds of this process (user and wall),
 // the gap and where the time went, and medians; --whole: by the mixed-integer solver alone. Instances: agents of chains
 // and forks over models of unlike size, a fleet whose dear pools are fast, some of them scarce, half of the pools
 // rented by the node, service levels of 1.15 to 1.5 times the least possible.
@@ -199,10 +199,10 @@ int main(int count, char **arguments) {
       settings.queueing = true;
     else if (value("--percentiles"))
       settings.percentiles = true;
-    else if (auto text = value("--solver="))
-      settings.solver = !std::strcmp(text, "highs")  ? MixedIntegerLibrary::Highs
-                        : !std::strcmp(text, "auto") ? MixedIntegerLibrary::Auto
-                                                     : MixedIntegerLibrary::Cbc;
+    else if (auto text = value("--solver="); text && !std::strcmp(text, "highs"))
+      settings.solver = MixedIntegerLibrary::Highs;
+    else if (text && !std::strcmp(text, "cbc"))
+      settings.solver = MixedIntegerLibrary::Cbc;
     else if (value("--whole"))
       settings.whole = true;
     else

@@ -226,13 +226,9 @@ Evaluation evaluate(const PlacementProblem &problem, const Placements &placement
 
 /// What solves the mixed-integer programs; `mixedIntegerSolver` gives one.
 class MixedIntegerSolver;
-enum class MixedIntegerLibrary {
-  Auto, ///< HiGHS where there is one, else CBC
-  Cbc,
-  Highs ///< 1.x
-};
-/// HiGHS is the shared library that the environment's INTARSIA_HIGHS names, else libhighs.so.1 where the loader looks.
-/// Fails where HiGHS is asked for and not found, and with Auto where there is something that cannot be used.
+enum class MixedIntegerLibrary { Cbc, Highs };
+/// HiGHS (1.x) is the shared library that the environment's INTARSIA_HIGHS names, else libhighs.so.1 where the loader
+/// looks. Fails where that is not found or cannot be used.
 llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library);
 
 struct SolveOptions {

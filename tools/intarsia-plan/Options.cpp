@@ -68,10 +68,9 @@ struct Flags {
   cl::opt<double> timeLimit{"time-limit", cl::init(60), cl::value_desc("seconds"), cl::cat(category),
                             cl::desc("Stop looking for better plans (default 60)")};
   cl::opt<plan::MixedIntegerLibrary> solver{
-      "solver", cl::init(plan::MixedIntegerLibrary::Auto), cl::cat(category),
+      "solver", cl::init(plan::MixedIntegerLibrary::Cbc), cl::cat(category),
       cl::desc("What solves mixed-integer programs:"),
-      cl::values(clEnumValN(plan::MixedIntegerLibrary::Auto, "auto", "HiGHS where it is found, else CBC (default)"),
-                 clEnumValN(plan::MixedIntegerLibrary::Cbc, "cbc", "CBC"),
+      cl::values(clEnumValN(plan::MixedIntegerLibrary::Cbc, "cbc", "CBC (default)"),
                  clEnumValN(plan::MixedIntegerLibrary::Highs, "highs",
                             "HiGHS: the libhighs.so.1 that INTARSIA_HIGHS names, or where the loader looks"))};
   cl::opt<double> budget{"budget", cl::init(plan::unlimited), cl::value_desc("$/h"), cl::cat(category),

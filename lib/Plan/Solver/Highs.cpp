@@ -132,11 +132,10 @@ private:
 
 } // namespace
 
-Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library, bool &found) {
+Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library) {
   std::string error;
   sys::DynamicLibrary loaded = sys::DynamicLibrary::getPermanentLibrary(library.c_str(), &error);
-  found = loaded.isValid();
-  if (!found)
+  if (!loaded.isValid())
     return createStringError(error);
   std::string missing;
   Interface call;

@@ -118,18 +118,14 @@ Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedInte
   if (library == MixedIntegerLibrary::Cbc)
     return cbcSolver();
   const char *variable = std::getenv("INTARSIA_HIGHS");
-  bool isNamed = variable && *variable, found = false;
-  Expected<std::shared_ptr<const MixedIntegerSolver>> highs = highsSolver(isNamed ? variable : "libhighs.so.1", found);
+  bool isNamed = variable && *variable;
+  auto highs = highsSolver(isNamed ? variable : "libhighs.so.1");
   if (highs)
     return highs;
-  std::string why = toString(highs.takeError());
-  // What somebody named, or installed, is not passed over in silence.
-  if (library == MixedIntegerLibrary::Auto && !isNamed && !found)
-    return cbcSolver();
   return createStringError(
-      Twine(isNamed ? "INTARSIA_HIGHS names no HiGHS: " : "HiGHS cannot be loaded: ") + why +
+      Twine(isNamed ? "INTARSIA_HIGHS names no HiGHS: " : "HiGHS cannot be loaded: ") + toString(highs.takeError()) +
       (isNamed ? "" : " (looked for where the loader looks: INTARSIA_HIGHS, which may name the file, is not set)") +
-      ". Try `pip install highspy` and INTARSIA_HIGHS=…/site-packages/highspy/libhighs.so.1, or --solver=cbc");
+      ". Try `pip install 'highspy>=1.15'` and INTARSIA_HIGHS=…/site-packages/highspy/libhighs.so.1, or --solver=cbc");
 }
 
 } // namespace intarsia::plan

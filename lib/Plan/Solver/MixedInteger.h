@@ -83,9 +83,8 @@ protected:
 };
 
 std::shared_ptr<const MixedIntegerSolver> cbcSolver();
-/// HiGHS from a shared library; a name without a folder is looked for where the loader looks. `found`: whether there
-/// was such a library at all, whatever is wrong with it.
-llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library, bool &found);
+/// HiGHS from a shared library; a name without a folder is looked for where the loader looks.
+llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library);
 
 /// Writes CPLEX's LP format.
 void writeLp(const MixedIntegerProgram &program, llvm::StringRef path);
