@@ -21,7 +21,9 @@ export ASAN_OPTIONS=exitcode=199:strict_string_checks=1 UBSAN_OPTIONS=exitcode=1
 export TSAN_OPTIONS=exitcode=199:halt_on_error=1:second_deadlock_stack=1
 # LLVM's libraries are not instrumented: vectors and allocators that both sides change look overrun to the one that is.
 [ "$preset" != asan-compiler ] || ASAN_OPTIONS+=:detect_container_overflow=0:allow_user_poisoning=0
-GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "$jobs" --output-on-failure \
+# The planner's tests take HiGHS from the Python environment.
+INTARSIA_HIGHS=$(echo "$PWD"/.venv/lib/python3*/site-packages/highspy/libhighs.so.1) \
+  GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "$jobs" --output-on-failure \
   -E '^lit$' -LE slow --no-tests=error --output-junit "$reports/unit.xml" </dev/null >"$reports/unit.log" 2>&1 ||
   { status=1; cat "$reports/unit.log"; }
 sed -n '/tests passed/p' "$reports/unit.log"

@@ -14,6 +14,7 @@
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -228,6 +229,13 @@ struct Evaluation {
 /// that need them are infinite.
 Evaluation evaluate(const PlacementProblem &problem, const Placements &placements);
 
+/// What solves the mixed-integer programs; `mixedIntegerSolver` gives one.
+class MixedIntegerSolver;
+enum class MixedIntegerLibrary { Cbc, Highs };
+/// HiGHS (1.x) is the shared library that the environment's INTARSIA_HIGHS names, else libhighs.so.1 where the loader
+/// looks. Fails where that is not found or cannot be used.
+llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library);
+
 struct SolveOptions {
   double timeLimitSeconds = 60;
   /// A plan is called optimal when no other is better by more than this share of its objective.
@@ -237,6 +245,7 @@ struct SolveOptions {
   bool bound = true;          ///< bounds, branch and price; else the MILP alone
   std::string exportLp;       ///< file for the model as the MILP solver first sees it
   unsigned seed = 1;
+  std::shared_ptr<const MixedIntegerSolver> mixedInteger; ///< null: CBC
 };
 
 /// Something that limits: taken out, the conflict is gone.
@@ -275,6 +284,8 @@ struct SolveResult {
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
     int nodes = 0, milpSolves = 0, percentileCuts = 0, latencyRows = 0;
+    std::string mixedIntegerSolver; ///< its name and version
+    int mixedIntegerPrograms = 0;   ///< solved by it; `milpSolves` are those of the whole problem
     double heuristicObjective = unlimited, lagrangianBound = -unlimited, rootBound = -unlimited;
     double heuristicSeconds = 0, boundSeconds = 0, rootSeconds = 0, branchAndPriceSeconds = 0, milpSeconds = 0,
            seconds = 0;

@@ -35,6 +35,7 @@ struct PlannerOptions {
   bool explains = true;         ///< why not the next best
   bool asksSensitivity = false; ///< which price, promise or figure would change the plan
   double timeLimitSeconds = 60;
+  plan::MixedIntegerLibrary solver = plan::MixedIntegerLibrary::Cbc;
   std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": devices that are gone; the plan with them is kept where it can be
   std::string previous;          ///< .json of an earlier run: where its plan can stay it stays; empty: none

@@ -8,7 +8,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Checked.h"
 #include "PlanInstances.h"
-#include <cstdlib>
+#include "PlanSolvers.h"
+#include "lib/Plan/Solver/MixedInteger.h"
 
 using namespace intarsia::plan;
 
@@ -105,6 +106,8 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
   uint64_t first = 0, count = 1000;
   if (const char *seeds = std::getenv("INTARSIA_PLAN_SEEDS"))
     std::sscanf(seeds, "%lu:%lu", &first, &count);
+  auto solvers = testedSolvers();
+  std::map<std::string, int> solvedBy; ///< instances that took mixed-integer programs
   int feasible = 0, percentiles = 0, queues = 0, branched = 0, shared = 0, sharedNodes = 0;
   double plans = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
@@ -120,7 +123,11 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     // Every other instance without what comes before the MILP.
     SolveOptions options;
     options.prune = options.bound = seed % 2;
+    // Solvers take turns: each has instances of both kinds.
+    options.mixedInteger = solvers[seed / 2 % solvers.size()];
     SolveResult result = solved(problem, options);
+    if (result.statistics.mixedIntegerPrograms)
+      ++solvedBy[result.statistics.mixedIntegerSolver];
     if (std::getenv("INTARSIA_PLAN_VERBOSE"))
       std::printf("seed %lu: %.3f s, %d MILPs, %d cuts, %zu pieces\n", (unsigned long)seed, result.statistics.seconds,
                   result.statistics.milpSolves, result.statistics.percentileCuts, problem.pieces.size());
@@ -161,6 +168,11 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
       "%d of %lu feasible (%d with percentiles, %d with queues, %d by branch and price, %d share devices, %d of them "
       "in pools paid by the node), %.0f plans enumerated\n",
       feasible, (unsigned long)count, percentiles, queues, branched, shared, sharedNodes, plans);
+  for (auto &solver : solvers) {
+    std::printf("%d by mixed-integer programs of %s\n", solvedBy[solver->name()], solver->name().c_str());
+    if (count >= 1000)
+      EXPECT_GT(solvedBy[solver->name()], 100);
+  }
   if (count >= 1000) {
     EXPECT_GT(feasible, 600);
     EXPECT_GT(percentiles, 150);
@@ -233,11 +245,13 @@ PlacementProblem separateAgents(uint64_t seed) {
 }
 
 TEST(PlanBranchAndPrice, agreesWithTheMixedIntegerProgram) {
+  auto solvers = testedSolvers();
   int feasible = 0, nodes = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     PlacementProblem problem = separateAgents(seed);
     SolveOptions plain;
     plain.prune = plain.bound = false;
+    plain.mixedInteger = solvers[seed % solvers.size()];
     SolveResult priced = solved(problem), whole = solved(problem, plain);
     ASSERT_EQ(priced.status, whole.status) << "seed " << seed;
     nodes += priced.statistics.nodes;

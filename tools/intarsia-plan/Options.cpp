@@ -67,6 +67,12 @@ struct Flags {
                             cl::desc("Which price, promise, speed or rate would change the plan")};
   cl::opt<double> timeLimit{"time-limit", cl::init(60), cl::value_desc("seconds"), cl::cat(category),
                             cl::desc("Stop looking for better plans (default 60)")};
+  cl::opt<plan::MixedIntegerLibrary> solver{
+      "solver", cl::init(plan::MixedIntegerLibrary::Cbc), cl::cat(category),
+      cl::desc("What solves mixed-integer programs:"),
+      cl::values(clEnumValN(plan::MixedIntegerLibrary::Cbc, "cbc", "CBC (default)"),
+                 clEnumValN(plan::MixedIntegerLibrary::Highs, "highs",
+                            "HiGHS: the libhighs.so.1 that INTARSIA_HIGHS names, or where the loader looks"))};
   cl::opt<double> budget{"budget", cl::init(plan::unlimited), cl::value_desc("$/h"), cl::cat(category),
                          cl::desc("Spend no more an hour")};
   cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
@@ -146,6 +152,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.asksSensitivity = flags.sensitivity.getNumOccurrences() ? flags.sensitivity : !options.report.empty();
   options.timeLimitSeconds = flags.timeLimit;
   options.dollarsPerHourCap = flags.budget;
+  options.solver = flags.solver;
   options.exportLp = flags.exportLp;
   options.probes = flags.probe.getNumOccurrences();
   options.probeFile = flags.probe;

@@ -136,6 +136,8 @@ void printJson(raw_ostream &out, const PlanReport &report) {
   json::Object root{{"version", 1},
                     {"status", nameOf(report.result.status)},
                     {"objective", nameOf(report.problem->objective)},
+                    {"mixed_integer", json::Object{{"solver", report.result.statistics.mixedIntegerSolver},
+                                                   {"programs", report.result.statistics.mixedIntegerPrograms}}},
                     {"unsure", json::Array(report.built->unsure)},
                     {"not_offered", json::Array(report.built->notes)}};
   if (report.result.hasPlan()) {

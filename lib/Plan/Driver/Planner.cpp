@@ -46,8 +46,8 @@ public:
   }
 
   int run() {
-    if (failed(checkOutputs()) || failed(load()) || failed(decompose()) || failed(readFleet()) ||
-        failed(readEfficiency()))
+    if (failed(checkOutputs()) || failed(chooseSolver()) || failed(load()) || failed(decompose()) ||
+        failed(readFleet()) || failed(readEfficiency()))
       return Failed;
     llvm::Expected<BuiltProblem> problem =
         buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr});
@@ -176,6 +176,14 @@ private:
       return failure(fail(llvm::createStringError("'" + file + "' has no figures of the engine " +
                                                   servingEngineName(options.engine) + ", which --engine asks for")));
     efficiency = std::move(*read);
+    return success();
+  }
+
+  LogicalResult chooseSolver() {
+    auto solver = mixedIntegerSolver(options.solver);
+    if (!solver)
+      return failure(fail(solver.takeError()));
+    solveOptions.mixedInteger = std::move(*solver);
     return success();
   }
 

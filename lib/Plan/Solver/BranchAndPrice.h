@@ -17,9 +17,12 @@
 #include "LinearProgram.h"
 #include "LocalSearch.h"
 #include <functional>
+#include <memory>
 #include <set>
 
 namespace intarsia::plan {
+
+class MixedIntegerSolver;
 
 class BranchAndPrice {
 public:
@@ -32,13 +35,14 @@ public:
     Component::Judge judge;
   };
   /// Changes only `program.active`.
-  BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap);
+  BranchAndPrice(Program &program, Owner owner, const MixedIntegerSolver &mixedInteger, Clock::time_point deadline,
+                 double relativeGap);
   ~BranchAndPrice();
 
   /// Returns a bound: no plan has a lower objective. It is that of the best plan if the search has ended in time.
   double run();
 
-  int nodesSolved = 0, pricings = 0;
+  int nodesSolved = 0, pricings = 0, mixedIntegerPrograms = 0;
   double rootBound = -unlimited, rootSeconds = 0;
 
 private:
@@ -107,6 +111,7 @@ private:
 
   Program &program;
   Owner owner;
+  const MixedIntegerSolver &mixedInteger;
   Clock::time_point deadline;
   double relativeGap;
   std::vector<Component> components;

@@ -171,7 +171,8 @@ void BranchAndPrice::combine(const Node &node, double seconds) {
     milp.rows.push_back(std::move(row));
   combinedColumns = columns.size();
   MixedIntegerResult result =
-      solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
+      mixedInteger.solve(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
+  ++mixedIntegerPrograms;
   if (!result.found)
     return;
   std::vector<int> assignment(program.options.size(), -1);

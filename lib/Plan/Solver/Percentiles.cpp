@@ -51,6 +51,7 @@ void Solver::boundMeans(double share) {
     inner.timeLimitSeconds = std::min(secondsLeft(), (seconds - secondsSince(started)) / 2);
     inner.relativeGap = std::max(options.relativeGap, gapOfMeans);
     SolveResult result = Solver(nominal, inner).run();
+    statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
     if (!result.hasPlan()) {
       // Too strict: spreads differ between choices.
       for (double &factor : factors)

@@ -18,6 +18,9 @@ Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
       deadline(begin + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e7) * 1e6))) {
   for (auto &check : program.checks)
     hasPercentiles |= !check.nominal;
+  if (!this->options.mixedInteger)
+    this->options.mixedInteger = cbcSolver();
+  statistics.mixedIntegerSolver = this->options.mixedInteger->name();
   statistics.options = program.optionsBeforePruning;
   for (auto &all : program.options)
     statistics.optionsAfterPruning += int(all.size());
@@ -234,10 +237,11 @@ void Solver::branchAndPrice() {
   BranchAndPrice search(program,
                         {[this](ArrayRef<int> assignment) { return offer(assignment); },
                          [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }, judge},
-                        until, options.relativeGap);
+                        *options.mixedInteger, until, options.relativeGap);
   lowerBound = std::max(lowerBound, std::min(search.run(), bestObjective));
   statistics.rootBound = search.rootBound;
   statistics.nodes = search.nodesSolved;
+  statistics.mixedIntegerPrograms += search.mixedIntegerPrograms;
   statistics.rootSeconds = search.rootSeconds;
   statistics.branchAndPriceSeconds = secondsSince(started);
 }

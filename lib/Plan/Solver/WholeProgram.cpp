@@ -231,8 +231,9 @@ void Solver::milp() {
     std::vector<int> nodeColumns, latencyColumns;
     MixedIntegerProgram program = build(optionColumns, pairColumns, nodeColumns, latencyColumns);
     std::vector<double> start = startOf(program, optionColumns, pairColumns, nodeColumns, latencyColumns);
-    MixedIntegerResult result = solveMixedInteger(program, std::max(left, 0.1), options.relativeGap, start);
+    MixedIntegerResult result = options.mixedInteger->solve(program, std::max(left, 0.1), options.relativeGap, start);
     ++statistics.milpSolves;
+    ++statistics.mixedIntegerPrograms;
     if (result.infeasible) {
       // Nothing (better) is left.
       if (bestObjective == unlimited)
