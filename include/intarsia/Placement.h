@@ -71,6 +71,10 @@ struct Choice {
   std::optional<double> firstOutputMs;
   /// Time between tokens with all slots busy; scales with occupancy as `milliseconds` does.
   double tokenMs = 0;
+  /// Of one without devices, in the replicas of the piece that an edge's `sameReplicas` join it to: for how long an
+  /// execution keeps the next one there from its start, and the mean wait for that, which `milliseconds` has in. Plans
+  /// take the mean, a simulation follows each.
+  double turnMs = 0, turnWaitMs = 0;
   /// What the caches of one replica hold. The plan has slots for a mean execution; the simulation admits by this.
   double cacheTokens = unlimited;
 };

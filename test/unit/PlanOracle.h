@@ -238,7 +238,8 @@ public:
     }
     for (auto &exception : edge.exceptions)
       if (exception.fromChoice == from && exception.toChoice == to) {
-        result.ms = edge.duringExecution ? 0 : exception.milliseconds, result.dollars = exception.dollars, result.joules = exception.joules;
+        result.ms = edge.duringExecution ? 0 : exception.milliseconds, result.dollars = exception.dollars,
+        result.joules = exception.joules;
         result.possible = !exception.forbidden;
         return result;
       }

@@ -126,9 +126,11 @@ std::vector<int> ProblemBuilder::addCalls(int decode, int experts, double steps)
     combine = std::max(combine, meaning.combineBytes);
   }
   std::vector<int> edges;
-  auto add = [&](const char *what, int from, int to, std::vector<int> fromKinds, std::vector<int> toKinds, double bytes) {
+  auto add = [&](const char *what, int from, int to, std::vector<int> fromKinds, std::vector<int> toKinds,
+                 double bytes) {
     Edge edge;
-    edge.name = formatv("{0} from '{1}' to '{2}'", what, result.problem.pieces[from].name, result.problem.pieces[to].name);
+    edge.name =
+        formatv("{0} from '{1}' to '{2}'", what, result.problem.pieces[from].name, result.problem.pieces[to].name);
     edge.from = from, edge.to = to;
     edge.bytes = bytes * steps;
     edge.fromKinds = std::move(fromKinds), edge.toKinds = std::move(toKinds);

@@ -138,8 +138,8 @@ static Expected<NumberFormat> formatOf(const std::string &precision) {
   return parseNumberFormat(precision == "f16" ? "bf16" : precision);
 }
 
-/// INT4 is a format of storage: its products are in BF16. All others compute in what they are stored in, or the device is
-/// not offered: nothing stands in for a figure that the catalogue lacks.
+/// INT4 is a format of storage: its products are in BF16. All others compute in what they are stored in, or the device
+/// is not offered: nothing stands in for a figure that the catalogue lacks.
 static Error computesIn(const CatalogueDevice &device, const std::string &precision, NumberFormat format) {
   if (format == NumberFormat::INT4)
     return Error::success();
@@ -185,8 +185,7 @@ Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, c
 }
 
 bool headsDivide(const ModelShape &shape, int tensor) {
-  return llvm::all_of(shape.attention,
-                      [&](const AttentionLayers &layers) { return layers.heads % tensor == 0; });
+  return llvm::all_of(shape.attention, [&](const AttentionLayers &layers) { return layers.heads % tensor == 0; });
 }
 
 Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs) {
@@ -328,7 +327,8 @@ private:
     double newTokens = std::max(prompts->newTokens - prompts->generatedTokens, 1.0);
     double cachedTokens = prompts->cachedTokens + std::min(prompts->generatedTokens, prompts->newTokens);
     double alone = prefillMs(cost, newTokens, cachedTokens);
-    double busy = std::min(busyMs(cost, newTokens, cachedTokens), alone), tokens = std::max(work.writtenTokens - 1, 1.0);
+    double busy = std::min(busyMs(cost, newTokens, cachedTokens), alone),
+           tokens = std::max(work.writtenTokens - 1, 1.0);
     double chunks = std::ceil(newTokens / tokensPerChunk);
     auto stepMs = [&](int batch) {
       return cost.decodeStep(batch, contextOfStep()).totalMs + (batch - 1) / tokens * busy * cost.interference();
@@ -340,6 +340,7 @@ private:
       double waitMs = mostBusy / (2 * (1 - mostBusy)) * busy;
       Choice guest;
       guest.pool = choice.pool;
+      guest.turnMs = busy, guest.turnWaitMs = waitMs;
       int largest = 0;
       meaning.aggregate = aggregates + 1;
       for (int batch : batches) {

@@ -121,8 +121,8 @@ private:
         continue;
       }
       for (int batch : batchesOfExperts) {
-        Experts experts{index, devices, batch, cost->decodeStep(batch, 1).totalMs, cost->decodeStep(1, 1).totalMs, *cost,
-                        ""};
+        Experts experts{index, devices, batch, cost->decodeStep(batch, 1).totalMs, cost->decodeStep(1, 1).totalMs,
+                        *cost, ""};
         Menu one;
         addExperts(one, experts, precision);
         experts.label = one.choices.front().label;
@@ -133,7 +133,8 @@ private:
     for (const Experts &other : all)
       if (llvm::none_of(all, [&](const Experts &one) {
             return &one != &other && one.devices <= other.devices && one.stepMs <= other.stepMs &&
-                   one.msPerToken() <= other.msPerToken() && one.devices * one.msPerToken() < other.devices * other.msPerToken();
+                   one.msPerToken() <= other.msPerToken() &&
+                   one.devices * one.msPerToken() < other.devices * other.msPerToken();
           }))
         kept.push_back(other);
     return kept;

@@ -123,9 +123,10 @@ AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &dec
 struct SplitMenu {
   Menu decode, experts;
 };
-/// Attention and experts of a mixture of experts apart (attention-FFN disaggregation: MegaScale-Infer, arXiv 2504.02263;
-/// Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several replicas of attention in one step, each
-/// replica of attention has as many micro-batches under way as keep it busy while the others are with the experts:
+/// Attention and experts of a mixture of experts apart (attention-FFN disaggregation: MegaScale-Infer, arXiv
+/// 2504.02263; Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several replicas of attention in one
+/// step, each replica of attention has as many micro-batches under way as keep it busy while the others are with the
+/// experts:
 ///   stages = ⌈(attention + experts + exchange) / attention⌉,  step = stages · attention,  batch = stages · micro-batch
 /// with the exchange of the experts' whole batch over the link between both pools, in two messages a layer of experts.
 /// No two decodes are on it between the same pools of which one is no better in dollars and joules per token, time of a

@@ -242,7 +242,8 @@ Expected<Menu> ProblemBuilder::expertsMenu(const Group &group) {
     return work.takeError();
   Menu menu = splitMenu(*work, fleet, options, result.problem.pools).experts;
   if (!menu.choices.empty())
-    unsure.insert("'" + work->model + "': experts apart from attention were not measured; times are by the figures of whole models");
+    unsure.insert("'" + work->model +
+                  "': experts apart from attention were not measured; times are by the figures of whole models");
   // Or inside the replicas of the decode, wherever that is.
   for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
     Choice choice;
@@ -414,10 +415,10 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
         if (menu.meanings[a].precision != better || (aggregate > 0) != (meaning.aggregate > 0))
           continue;
         // All that goes with an aggregate is replaced with it.
-        found = aggregate ? menu.noWorseAggregate(aggregate, meaning.aggregate) &&
-                                other.noWorseAggregate(aggregate, meaning.aggregate)
-                          : noWorse(menu.choices[a], choice) &&
-                                expertsNoWorse(menu.meanings[a].experts, meaning.experts);
+        found = aggregate
+                    ? menu.noWorseAggregate(aggregate, meaning.aggregate) &&
+                          other.noWorseAggregate(aggregate, meaning.aggregate)
+                    : noWorse(menu.choices[a], choice) && expertsNoWorse(menu.meanings[a].experts, meaning.experts);
       }
       if (!found)
         return false;

@@ -40,6 +40,7 @@ static void slow(Choice &choice, double factor) {
   if (choice.firstOutputMs)
     *choice.firstOutputMs *= factor;
   choice.tokenMs *= factor;
+  choice.turnMs *= factor, choice.turnWaitMs *= factor;
 }
 
 PlacementProblem slowedTo(const PlacementProblem &problem, const ErrorModel &errors, double level) {
@@ -113,9 +114,7 @@ public:
       const Load &load = figures->loads[index];
       saturated.push_back(plan[index].replicas < smallestReplicas(choice, load));
       // A queue without an end has no percentiles.
-      stages.push_back(saturated.back()
-                           ? Stage()
-                           : figures->stage(int(index), choice, plan[index].replicas));
+      stages.push_back(saturated.back() ? Stage() : figures->stage(int(index), choice, plan[index].replicas));
     }
     std::vector<Broken> result;
     for (size_t agent = 0; agent < placed.agents.size(); ++agent)

@@ -15,7 +15,7 @@
 
 namespace intarsia::plan {
 
-enum class What : uint8_t { Arrival, Enter, First, Done, Replica, Start, FinishToken, Failure, Repair };
+enum class What : uint8_t { Arrival, Enter, First, Done, Replica, Start, FinishToken, Failure, Repair, Turn };
 
 struct Event {
   double time;

@@ -64,9 +64,10 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
     if (const Choice &choice = piece.menu[placements[index].choice];
         piece.calledBy >= 0 && choice.devicesPerReplica > 0 && !options.deviceFailures.empty() &&
         std::isfinite(options.deviceFailures[choice.pool].hoursBetween))
-      return createStringError(formatv("'{0}' runs within the executions of '{1}' on devices of its own, whose failures "
-                                       "the simulation does not follow; pin it to the replicas of '{1}'",
-                                       piece.name, problem.pieces[piece.calledBy].name));
+      return createStringError(
+          formatv("'{0}' runs within the executions of '{1}' on devices of its own, whose failures "
+                  "the simulation does not follow; pin it to the replicas of '{1}'",
+                  piece.name, problem.pieces[piece.calledBy].name));
   return Simulator(problem, placements, options).run();
 }
 

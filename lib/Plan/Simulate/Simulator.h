@@ -70,10 +70,11 @@ struct Station {
   double first, rest;
   /// By the number of executions in a replica: milliseconds that a millisecond of the menu takes.
   std::vector<double> pace;
-  bool outside;   ///< a service without an end of its capacity
-  bool byReplica; ///< its replicas are followed one by one: their pace, their cache or their failures matter
-  bool limited;   ///< by what caches hold
-  int calls = -1; ///< a piece that runs within the executions of this one
+  bool outside;    ///< a service without an end of its capacity
+  bool byReplica;  ///< its replicas are followed one by one: their pace, their cache or their failures matter
+  bool limited;    ///< by what caches hold
+  double turn = 0; ///< in the replicas of another piece: for how long an execution keeps the next one waiting
+  int calls = -1;  ///< a piece that runs within the executions of this one
   int64_t replicas, freeSlots;
   std::vector<int> members; ///< replicas (global numbers), if followed
   Waiting waiting;

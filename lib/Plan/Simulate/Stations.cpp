@@ -20,6 +20,14 @@ void Simulator::addStation(size_t index) {
   Station station{&choice, &piece, Sampler(piece.shape), first, choice.milliseconds - first};
   station.outside = choice.devicesPerReplica == 0 && !choice.executionsPerSecond;
   station.replicas = placements[index].replicas;
+  if (choice.turnMs > 0)
+    for (const Edge &edge : problem.edges)
+      if (!edge.sameReplicas.empty() && edge.from == int(index)) {
+        station.outside = false;
+        station.turn = choice.turnMs;
+        station.first -= choice.turnWaitMs;
+        station.replicas = placements[edge.to].replicas;
+      }
   station.freeSlots = station.replicas * choice.slots;
   station.limited = std::isfinite(choice.cacheTokens);
   for (auto [other, called] : llvm::enumerate(problem.pieces))
@@ -27,7 +35,7 @@ void Simulator::addStation(size_t index) {
       station.calls = int(other);
   double alone = choice.millisecondsAlone.value_or(choice.milliseconds), sustained = sustainedPerSecond(choice);
   station.pace.assign(choice.slots + 1, 1.0);
-  for (int busy = 1; busy <= choice.slots && !station.outside && choice.milliseconds > 0; ++busy) {
+  for (int busy = 1; busy <= choice.slots && !station.outside && station.turn == 0 && choice.milliseconds > 0; ++busy) {
     double share = choice.slots > 1 ? double(busy - 1) / (choice.slots - 1) : 1;
     // A stricter limit than slots and times give is a longer time.
     double ms = std::max(alone + (choice.milliseconds - alone) * share, busy * 1000.0 / sustained);
@@ -36,9 +44,9 @@ void Simulator::addStation(size_t index) {
   station.pace[0] = station.pace.back();
   bool fails = !options.deviceFailures.empty() && choice.devicesPerReplica > 0 &&
                std::isfinite(options.deviceFailures[choice.pool].hoursBetween);
-  station.byReplica = !station.outside && (station.limited || fails || llvm::any_of(station.pace, [&](double pace) {
-                                             return pace != station.pace.back();
-                                           }));
+  station.byReplica = !station.outside && station.turn == 0 &&
+                      (station.limited || fails ||
+                       llvm::any_of(station.pace, [&](double pace) { return pace != station.pace.back(); }));
   if (station.byReplica)
     for (int64_t i = 0; i < station.replicas; ++i) {
       station.members.push_back(int(replicas.size()));
@@ -122,7 +130,10 @@ void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
   if (!station.byReplica) {
     double pace = station.pace.back(), service = (first + rest) * pace;
     station.serviceSum += service;
-    station.busySum += service;
+    double taken = station.turn > 0 ? station.turn * scale * entry.drawn : service;
+    station.busySum += taken;
+    if (station.turn > 0)
+      events.push(now + taken, What::Turn, node.piece, 0);
     const Request &request = requests[entry.request];
     if (station.choice->tokenMs > 0 && request.counted)
       tokens[request.agent].push_back(float(station.choice->tokenMs * pace));
@@ -185,7 +196,7 @@ void Simulator::completeIn(int index) {
 
 void Simulator::done(int request, int index) {
   Station &station = stations[nodeOf(request, index).piece];
-  if (!station.outside) {
+  if (!station.outside && station.turn == 0) {
     ++station.freeSlots;
     serveWaiting(station);
   }

@@ -42,16 +42,23 @@ static std::vector<Placements> movesOf(const Figures &figures, const Placements 
   for (auto [cost, choice] : ArrayRef(moves).take_front(movesLookedAt)) {
     Placements moved = placements;
     moved[piece] = placed(piece, choice);
-    for (const Edge &edge : problem.edges) {
-      if (edge.fromKinds.empty() || edge.from == edge.to || (edge.from != piece && edge.to != piece))
-        continue;
-      bool leaves = edge.from == piece;
-      int other = leaves ? edge.to : edge.from, kind = (leaves ? edge.fromKinds : edge.toKinds)[choice];
-      const std::vector<int> &kinds = leaves ? edge.toKinds : edge.fromKinds;
-      if (kinds[moved[other].choice] != kind)
+    // What must be like it moves with it, and what must be like that.
+    std::vector<int> settled{piece};
+    for (size_t next = 0; next < settled.size(); ++next)
+      for (const Edge &edge : problem.edges) {
+        int here = settled[next];
+        if (edge.fromKinds.empty() || edge.from == edge.to || (edge.from != here && edge.to != here))
+          continue;
+        bool leaves = edge.from == here;
+        int other = leaves ? edge.to : edge.from;
+        int kind = (leaves ? edge.fromKinds : edge.toKinds)[moved[here].choice];
+        const std::vector<int> &kinds = leaves ? edge.toKinds : edge.fromKinds;
+        if (is_contained(settled, other) || kinds[moved[other].choice] == kind)
+          continue;
+        settled.push_back(other);
         if (auto alike = byDollars(other, [&](int candidate) { return kinds[candidate] == kind; }); !alike.empty())
           moved[other] = placed(other, alike.front().second);
-    }
+      }
     plans.push_back(std::move(moved));
   }
   return plans;

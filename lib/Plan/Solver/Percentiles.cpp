@@ -13,6 +13,8 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+/// For how long a cut is strengthened: a weak one is a cut, too.
+constexpr std::chrono::milliseconds timeOfCut(1000);
 /// Plans for bounded means, each within this share of the best such plan.
 constexpr int roundsOfMeans = 12, roundsThatLoosen = 2;
 constexpr double gapOfMeans = 2e-3;
@@ -102,6 +104,7 @@ std::optional<Row> Solver::brokenPercentile(int agentIndex, ArrayRef<int> assign
 Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, double level, bool objective) {
   const Agent &agent = problem.agents[agentIndex];
   auto [stages, edgeMs] = timesOf(program, assignment);
+  Clock::time_point until = std::min(deadline, Clock::now() + Clock::duration(timeOfCut));
   auto stillTooSlow = [&] {
     double value = percentileOf(agentIndex, measure, stages, edgeMs);
     return objective ? value >= level - 1e-9 * std::abs(level) : exceeds(value, level);
@@ -122,6 +125,8 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
   }
   // A faster reference that is still too slow excludes more plans.
   for (int edge : edges) {
+    if (Clock::now() >= until)
+      break;
     std::vector<double> values{0.0};
     for (int a = 0; a < program.groups[problem.edges[edge].from]; ++a)
       for (int b = 0; b < program.groups[problem.edges[edge].to]; ++b)
@@ -157,7 +162,7 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
     bool sameKind = !spreads || llvm::all_of(all, [&](const Option &option) {
       return (option.stage.restMs > 0) == (stages[piece].restMs > 0);
     });
-    if (!sameKind)
+    if (!sameKind || Clock::now() >= until)
       continue;
     Stage own = stages[piece];
     for (auto &option : all)
@@ -175,6 +180,8 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
     for (const Option *option : sorted) {
       if (noSlower(stages[piece], option->stage, spreads))
         continue;
+      if (Clock::now() >= until)
+        break;
       Stage kept = stages[piece];
       stages[piece] = faster(kept, option->stage);
       if (!stillTooSlow())
