@@ -308,7 +308,9 @@ llvm::Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProble
 /// What happens to the objective if a piece does not do what the plan says.
 struct Alternative {
   int piece = -1;
-  std::optional<int> pool; ///< forced there; unset: the plan's choice is forbidden
+  /// Forced there; unset: the plan's choice is forbidden, or, where the piece may be in the replicas of another, all
+  /// choices that are, or all that are not.
+  std::optional<int> pool;
   bool possible = false;
   Placements placements;
   double objective = 0;

@@ -3,7 +3,9 @@
 // RUN: not intarsia-plan %t.token.mlir | FileCheck %s --check-prefix=TOKEN
 // RUN: sed 's/requests_per_second = 2>/requests_per_second = 2000>/' %s > %t.rate.mlir
 // RUN: not intarsia-plan %t.rate.mlir | FileCheck %s --check-prefix=RATE
-// RUN: not intarsia-plan %s --without=@fast:3 | FileCheck %s --check-prefix=LOST
+// RUN: sed 's/requests_per_second = 2>/requests_per_second = 80>/' %s > %t.lost.mlir
+// RUN: intarsia-plan %t.lost.mlir --why=false | FileCheck %s --check-prefix=HOLDS
+// RUN: not intarsia-plan %t.lost.mlir --without=@fast:3 | FileCheck %s --check-prefix=LOST
 // The agent as it stands has a plan.
 // RUN: intarsia-plan %s --why=false | FileCheck %s --check-prefix=HOLDS
 

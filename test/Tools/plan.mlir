@@ -5,24 +5,25 @@
 // RUN: intarsia-plan %t.mlir --why=false | FileCheck %s --check-prefix=AGAIN
 
 // CHECK: task {{ *}}pool {{ *}}precision {{ *}}degrees
-// CHECK: answer.prefill {{ *}}@fast {{ *}}bf16
-// CHECK: answer.decode {{ *}}@fast {{ *}}bf16
-// CHECK: a request, $5.98 an hour
+// One device does for both: prompts are computed in the replica that decodes.
+// CHECK: answer.prefill {{ *}}@fast {{ *}}bf16 {{ *}}aggregated {{ *}}{{[0-9]+}} {{ *}}1 {{ *}}0
+// CHECK: answer.decode {{ *}}@fast {{ *}}bf16 {{ *}}aggregated {{ *}}{{[0-9]+}} {{ *}}1 {{ *}}1
+// CHECK: a request, $2.99 an hour
 // CHECK: @ask: p95 {{[0-9]+}} of 6000 ms (mean {{[0-9]+}}), first token {{[0-9]+}} of 400 ms, next {{[0-9.]+}} of 30 ms, at 2 requests/s
 // CHECK: critical path: answer.prefill > answer.decode
-// CHECK: tightest: devices of @fast, 2.0 of 4.0 (50%)
+// CHECK: tightest: @ask: end to end, {{[0-9.]+}} of 6000.0 ms
 // CHECK: no plan of these menus is better
 // CHECK: why not the next best:
 // CHECK: answer.prefill: @fast {{.*}}more dollars per request
 // CHECK: rests on figures that are unsure:
 // CHECK: idle power: taken as 15% of the watts of each device
 
-// IR: agent.prefill {{.*}}place = #fleet.placement<@dc::@fast, batch = [[PREFILL:[0-9]+]], precision = "bf16">
-// IR: agent.decode {{.*}}place = #fleet.placement<@dc::@fast, batch = [[DECODE:[0-9]+]], precision = "bf16">
+// IR: agent.prefill {{.*}}place = #fleet.placement<@dc::@fast, batch = [[PREFILL:[0-9]+]], precision = "bf16", aggregated = true>
+// IR: agent.decode {{.*}}place = #fleet.placement<@dc::@fast, batch = [[DECODE:[0-9]+]], precision = "bf16", aggregated = true>
 
-// AGAIN: answer.prefill {{ *}}@fast
-// AGAIN: answer.decode {{ *}}@fast
-// AGAIN: $5.98 an hour
+// AGAIN: answer.prefill {{ *}}@fast {{ *}}bf16 {{ *}}aggregated
+// AGAIN: answer.decode {{ *}}@fast {{ *}}bf16 {{ *}}aggregated
+// AGAIN: $2.99 an hour
 
 agent.model @llama8b {shape = "llama-3.1-8b", precisions = ["bf16"]}
 agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<400 tokens, p95 = 900>}) -> !agent.text

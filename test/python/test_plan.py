@@ -60,15 +60,21 @@ def test_examples_hold_their_promises(agent: pathlib.Path, tmp_path: pathlib.Pat
     rate = sum(of["requests_per_second"] for of in result["agents"])
     hourly = result["totals"]["dollars_per_request"] * rate * 3600
     assert hourly == pytest.approx(result["totals"]["dollars_per_hour"])
-    assert all(
-        piece["outside"] or (piece["pool"] in {"fast", "cheap", "small"} and piece["devices"]) for piece in pieces
-    )
-    assert all(piece["outside"] or 0 < piece["utilization"] < 1 for piece in pieces)
-    # A cache is read by the weights that wrote it.
-    precisions = {piece["name"]: piece["precision"] for piece in pieces}
-    for name, precision in precisions.items():
-        if ".prefill" in name:
-            assert precisions[name.replace(".prefill", ".decode")] == precision
+    assert all(piece["outside"] or piece["pool"] in {"fast", "cheap", "small"} for piece in pieces)
+    # A cache is read by the weights that wrote it. What is in the replicas of a decode has no devices of its own.
+    named = {piece["name"]: piece for piece in pieces}
+    for piece in pieces:
+        guest = piece["aggregated"] and ".decode" not in piece["name"]
+        assert piece["outside"] or (piece["devices"] > 0) == (not guest)
+        assert piece["outside"] or guest or 0 < piece["utilization"] < 1
+        if ".prefill" in piece["name"]:
+            decode = named[piece["name"].replace(".prefill", ".decode")]
+            alike = ["precision", "aggregated", *(["pool", "tensor", "pipeline", "data"] if guest else [])]
+            assert [decode[key] for key in alike] == [piece[key] for key in alike]
+        if ".experts" in piece["name"]:
+            decode = named[piece["name"].replace(".experts", ".decode")]
+            assert (decode["experts"] is None) == guest
+            assert not guest or decode["pool"] == piece["pool"]
 
 
 def test_faster_costs_more(tmp_path: pathlib.Path) -> None:

@@ -211,7 +211,7 @@ BAD = [
     ),
     (
         '{"version": 1, "pieces": [{"name": "a", "outside": true, "tensor": 1, "pipeline": 1, "expert": 1, "data": 1,'
-        ' "parts": 1, "batch": 1, "replicas": 99999999999}]}',
+        ' "parts": 1, "batch": 1, "aggregated": false, "replicas": 99999999999}]}',
         "no 'replicas' that is a whole number above zero",
     ),
 ]

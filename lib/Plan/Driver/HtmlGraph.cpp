@@ -92,8 +92,14 @@ private:
     };
     std::string named = poolName(report, choiceOf(pieceOf(region)).pool);
     add(row.outside && named != row.pool ? row.pool + " · " + named : placeOf(row));
-    if (!row.outside)
+    if (!row.outside && row.devices == 0)
+      add("in the decode's replicas");
+    else if (!row.outside)
       add(formatv("batch {0}, {1} {2}", row.batch, row.replicas, row.replicas == 1 ? "replica" : "replicas"));
+    // Experts on devices of their own have no place in the order of tasks.
+    if (task.experts >= 0)
+      if (const PieceRow &experts = rows[report.built->pieceOfTask[agent][task.experts]]; experts.devices > 0)
+        add(graph.tasks[task.experts].name + ": " + placeOf(experts));
     std::string time = duration(row.milliseconds);
     if (row.waitMs >= 0.05)
       time += " + " + duration(row.waitMs) + " wait";

@@ -20,7 +20,7 @@ constexpr size_t movesLookedAt = 4;
 
 /// The plan with one piece moved to choices that cost little there, and with it what must be alike; cheapest first.
 static std::vector<Placements> movesOf(const Figures &figures, const Placements &placements, int piece,
-                                       std::optional<int> pool) {
+                                       std::optional<int> pool, ArrayRef<std::pair<int, int>> forbidden) {
   const PlacementProblem &problem = figures.problem;
   auto placed = [&](int of, int choice) -> Placed {
     return {choice, smallestReplicas(problem.pieces[of].menu[choice], figures.loads[of])};
@@ -36,7 +36,8 @@ static std::vector<Placements> movesOf(const Figures &figures, const Placements 
     return found;
   };
   auto moves = byDollars(piece, [&](int choice) {
-    return pool ? problem.pieces[piece].menu[choice].pool == *pool : choice != placements[piece].choice;
+    return pool ? problem.pieces[piece].menu[choice].pool == *pool
+                : !is_contained(forbidden, std::make_pair(piece, choice));
   });
   std::vector<Placements> plans;
   for (auto [cost, choice] : ArrayRef(moves).take_front(movesLookedAt)) {
@@ -70,6 +71,26 @@ static std::string whatBreaks(const Figures &figures, ArrayRef<Placements> plans
     if (Evaluation evaluation = evaluate(figures, plan); !evaluation.feasible())
       return evaluation.violations.front();
   return plans.empty() ? "its menu has nothing there" : "what else the plan has does not go with it";
+}
+
+/// The choices that are not asked for once more: the plan's own; of a piece that may be in the replicas of another, or
+/// have its own, all that are as the plan has it.
+static std::vector<std::pair<int, int>> alikeTo(const PlacementProblem &problem, const Placements &placements,
+                                                int piece) {
+  std::vector<std::pair<int, int>> alike;
+  const std::vector<Choice> &menu = problem.pieces[piece].menu;
+  bool mayBeGuest = llvm::any_of(menu, [](const Choice &choice) { return choice.devicesPerReplica == 0; });
+  for (const Edge &edge : problem.edges) {
+    if (!mayBeGuest || edge.from != piece || edge.sameReplicas.empty())
+      continue;
+    auto isGuest = [&](int choice) { return is_contained(edge.sameReplicas, edge.fromKinds[choice]); };
+    for (int choice = 0; choice < int(menu.size()); ++choice)
+      if (isGuest(choice) == isGuest(placements[piece].choice))
+        alike.push_back({piece, choice});
+    if (alike.size() < menu.size())
+      return alike;
+  }
+  return {{piece, placements[piece].choice}};
 }
 
 Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &problem, const SolveResult &result,
@@ -106,11 +127,11 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
         for (auto [choice, figures] : enumerate(asked.pieces[piece].menu))
           forbidden.push_back({piece, int(choice)});
     } else {
-      forbidden.push_back({piece, result.placements[piece].choice});
+      forbidden = alikeTo(problem, result.placements, piece);
     }
     // With little time the heuristic and the bound answer; then `exact` is false and `bound` says what is known.
     Solver solver(asked, own, forbidden);
-    std::vector<Placements> moves = movesOf(figures, result.placements, piece, pool);
+    std::vector<Placements> moves = movesOf(figures, result.placements, piece, pool, forbidden);
     for (const Placements &moved : moves)
       solver.suggest(moved);
     SolveResult best = own.timeLimitSeconds < 0.05 ? solver.estimate() : solver.run();

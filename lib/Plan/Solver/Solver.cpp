@@ -12,6 +12,10 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+/// Evaluations are dear with percentiles, and nothing of the objective depends on them.
+constexpr std::chrono::milliseconds timeToPreferFaster(300);
+constexpr size_t fasterOptionsTried = 3;
+
 Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
     : problem(problem), options(options), figures(problem), program(figures, options.prune, forbiddenChoices),
@@ -266,6 +270,43 @@ SolveResult Solver::finish() {
   return result;
 }
 
+void Solver::preferFaster() {
+  if (bestObjective == unlimited || problem.objective == Objective::Latency)
+    return;
+  Clock::time_point until = Clock::now() + Clock::duration(timeToPreferFaster);
+  auto meanMs = [](const Option &option) {
+    return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs;
+  };
+  auto totalMs = [&](const Evaluation &evaluation) {
+    double sum = 0;
+    for (auto [agent, weight] : zip(evaluation.agents, figures.weights))
+      sum += weight * agent.meanMs;
+    return sum;
+  };
+  for (auto [piece, all] : enumerate(program.options)) {
+    const Option now = all[best[piece]];
+    std::vector<int> faster;
+    for (auto [index, option] : enumerate(all))
+      if (option.group == now.group && option.cost <= now.cost && meanMs(option) < meanMs(now) * (1 - 1e-9))
+        faster.push_back(int(index));
+    llvm::sort(faster, [&](int a, int b) { return meanMs(all[a]) < meanMs(all[b]); });
+    for (int option : ArrayRef(faster).take_front(fasterOptionsTried)) {
+      if (Clock::now() >= until)
+        return;
+      std::vector<int> assignment = best;
+      assignment[piece] = option;
+      Evaluation evaluation = evaluate(figures, program.placementsOf(assignment));
+      if (!evaluation.feasible() || evaluation.objective > bestObjective ||
+          totalMs(evaluation) >= totalMs(bestEvaluation))
+        continue;
+      best = std::move(assignment);
+      bestObjective = evaluation.objective;
+      bestEvaluation = std::move(evaluation);
+      break;
+    }
+  }
+}
+
 SolveResult Solver::estimate() {
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
@@ -300,6 +341,7 @@ SolveResult Solver::run() {
     if (!infeasible && gap() > options.relativeGap && (!exactly || bestObjective == unlimited))
       milp();
   }
+  preferFaster();
   fillSharedDevices();
   return finish();
 }
