@@ -338,23 +338,27 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
                     f"the conditional edge from {node!r} says not where it may lead; "
                     "give add_conditional_edges a path map"
                 )
+            # A path map may have other keys than texts, such as True and False.
+            ends = {str(key): target for key, target in branch.ends.items()}
             function = getattr(branch.path, "func", None) or getattr(branch.path, "afunc", None) or branch.path
             given, max_runs = getattr(function, "__intarsia__", (None, None))
             if given is None:
-                share = 1 / len(branch.ends)
-                missing.append(
-                    f"conditional edge from {node!r}: each of {', '.join(map(str, branch.ends))} with {share:.3g}"
-                )
-                given = dict.fromkeys(branch.ends, share)
-            unknown = [key for key in given if key not in branch.ends]
-            if unknown or abs(sum(given.values()) - 1) > 1e-6:
+                share = 1 / len(ends)
+                missing.append(f"conditional edge from {node!r}: each of {', '.join(ends)} with {share:.3g}")
+                given = dict.fromkeys(ends, share)
+            if any(key not in ends for key in given):
                 raise AgentError(
-                    f"the conditional edge from {node!r} leads to {', '.join(map(str, branch.ends))}, "
-                    f"its probabilities are {given}; give one for each, with the sum 1"
+                    f"the conditional edge from {node!r} leads to {', '.join(ends)}, its probabilities are {given}; "
+                    "give one for each, with the sum 1"
                 )
-            ways = [(branch.ends[key], str(key), probability) for key, probability in given.items()]
+            ways = [(ends[key], key, probability) for key, probability in given.items()]
             choices[node] = _choice(name, ways, max_runs)
-    for node in builder.nodes:
+    for node, spec in builder.nodes.items():
+        if getattr(spec, "ends", ()):
+            raise AgentError(
+                f"node {node!r} goes where a Command says: {', '.join(map(str, spec.ends))}; nothing says how often; "
+                "make a conditional edge of it, whose function has langgraph.probabilities"
+            )
         if node not in edges and node not in choices:
             edges[node] = [END]
     return _Flow(edges, choices)

@@ -6,13 +6,14 @@ import operator
 import random
 import re
 import subprocess
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 import pytest
 from intarsia import agent, langgraph
 
 pytest.importorskip("langgraph.graph", reason="langgraph is not installed (pip install 'intarsia[langgraph]')")
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
 
 small = agent.Model("small", shape="llama-3.1-8b")
 large = agent.Model("large", shape="llama-3.1-70b")
@@ -299,6 +300,27 @@ def test_assumed_probabilities_need_no_model(intarsia_opt):
 def test_figures_of_annotations(make, message):
     with pytest.raises(agent.AgentError, match=message):
         make()
+
+
+def test_a_path_map_of_truths(intarsia_opt):
+    builder = StateGraph(State)
+    for name in ("yes", "no"):
+        builder.add_node(name, langgraph.llm(small, tokens=9, reads=["log"], writes=["log"])(lambda state: {}))
+    path = langgraph.probabilities(**{"True": 0.25, "False": 0.75})
+    builder.add_conditional_edges(START, path(lambda state: True), {True: "yes", False: "no"})
+    found, _ = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))
+    assert found == {"yes": (0.25, 0.25), "no": (0.75, 0.75)}
+
+
+def test_commands_are_refused():
+    def ask(state) -> Command[Literal["act", "__end__"]]: ...
+
+    builder = StateGraph(State)
+    builder.add_node("ask", langgraph.llm(small, tokens=9)(ask))
+    builder.add_node("act", langgraph.llm(small, tokens=9)(lambda state: {}))
+    builder.add_edge(START, "ask")
+    with pytest.raises(agent.AgentError, match=r"node 'ask' goes where a Command says: act, __end__; nothing says"):
+        agent.from_langgraph(builder, inputs={"log": agent.text(5)})
 
 
 def test_metadata_and_compiled(intarsia_opt):
