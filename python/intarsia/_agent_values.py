@@ -75,8 +75,9 @@ class Amount:
                 raise AgentError(f"{name} of an amount is {value}, less than its mean, which is {self.mean}")
             if not lognormal_exists(self.mean, percent, value, self.max):
                 raise AgentError(
-                    f"{name} of an amount is {value} with a mean of {self.mean}, which no lognormal has (its 95th "
-                    "percentile is at most 3.87 times the mean); give percentiles instead, such as p50 and p95"
+                    f"{name} of an amount is {value} with a mean of {self.mean}, which no lognormal has (its median "
+                    "is at most the mean, its 95th percentile at most 3.87 times it); give percentiles instead, such "
+                    "as p50 and p95"
                 )
 
     def _check(self, argument: str, what: str, unit: str) -> None:
