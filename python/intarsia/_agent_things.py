@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._agent_figures import PRECISIONS, AgentError, check_all, check_text
 from ._agent_text import attributes, symbol
 from ._agent_values import (
-    AgentError,
     Amount,
     Figure,
     Size,
@@ -63,11 +63,26 @@ class Model(_Declared):
     precisions: Sequence[str] | None = None
     encoders: Mapping[str, Model] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def _check(self, what: str) -> None:
         if self.shape is None and self.module is None and self.parameters is None:
+            raise AgentError(f"{what} has neither a shape nor a module nor parameters: nothing says what it costs")
+        check_text("shape", what, self.shape)
+        check_text("module", what, self.module)
+        if isinstance(self.precisions, str):
             raise AgentError(
-                f"model {self.name!r} has neither a shape nor a module nor parameters: nothing says what it costs"
+                f"precisions of {what} is {self.precisions!r}, must be a list, such as [{self.precisions!r}]"
             )
+        for precision in self.precisions or ():
+            if precision not in PRECISIONS:
+                raise AgentError(f"precision {precision!r} of {what} is unknown; known are {', '.join(PRECISIONS)}")
+        for kind, encoder in self.encoders.items():
+            if kind not in ("image", "audio", "video"):
+                raise AgentError(f"encoders of {what} has {kind!r}, known are image, audio, video")
+            if not isinstance(encoder, Model) or encoder.tokens_per_unit is None:
+                raise AgentError(
+                    f"encoder of {kind} of {what} is {encoder!r}, must be a Model with tokens_per_unit, which says how "
+                    "many tokens it makes"
+                )
 
     def _needs(self) -> Sequence[_Declared]:
         return list(self.encoders.values())
@@ -111,13 +126,18 @@ class Model(_Declared):
         what = f"answer of {self.name!r}"
         values = _operands(what, inputs)
         trace = _trace(what)
+        check_all(what, {"instruction_tokens": instruction_tokens})
+        if instruction_tokens is None and (shared_instructions or not values):
+            reason = "has shared_instructions" if shared_instructions else "has no input"
+            raise AgentError(f"{what} {reason}, but no instruction_tokens; say how many tokens stand before the prompt")
         head = f"{trace.use(self)}(@@)"
+        size = Size("text", _amount("tokens", what, tokens, "tokens"))
         given = {
             "instruction_tokens": instruction_tokens,
             "shared_instructions": shared_instructions or None,
             **_task_options(what, options),
         }
-        return _emit("agent.llm", head, values, Size("text", _amount(tokens)), given, options.get("label") or self.name)
+        return _emit("agent.llm", head, values, size, given, options.get("label") or self.name)
 
     def infer(
         self,
@@ -154,15 +174,19 @@ class Index(_Declared):
     visited: float | None = None
     bytes_per_vector: int | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self, what: str) -> None:
         if self.embedder is None and self.ms is None:
-            raise AgentError(f"index {self.name!r} has neither an embedder nor a time (ms)")
+            raise AgentError(f"{what} has neither an embedder nor a time (ms)")
+        if self.embedder is not None and not isinstance(self.embedder, Model):
+            raise AgentError(f"embedder of {what} is {self.embedder!r}, must be a Model")
+        if self.ms is not None:
+            _amount("ms", what, self.ms, "ms")
 
     def _needs(self) -> Sequence[_Declared]:
         return [self.embedder] if self.embedder else []
 
     def _text(self) -> str:
-        takes = f" takes {_amount(self.ms)._text('ms')}" if self.ms is not None else ""
+        takes = f" takes {_amount('ms', self.name, self.ms, 'ms')._text('ms')}" if self.ms is not None else ""
         options: dict[str, Any] = {
             "vectors": self.vectors,
             "dimension": self.dimension,
@@ -177,7 +201,10 @@ class Index(_Declared):
         """Find the `top_k` nearest texts: ``top_k * chunk_tokens`` tokens, if nothing else is said."""
         what = f"retrieve of {self.name!r}"
         values = _operands(what, [query])
-        size = Size("text", _amount(tokens)) if tokens is not None else Size("text", Amount(0))
+        check_all(what, {"top_k": top_k})
+        if top_k > self.vectors:
+            raise AgentError(f"top_k of {what} is {top_k}, the index has {self.vectors} vectors")
+        size = Size("text", Amount(0) if tokens is None else _amount("tokens", what, tokens, "tokens"))
         given = {"top_k": top_k, **_task_options(what, options)}
         head = f"{_trace(what).use(self)}(@@)"
         return _emit("agent.retrieve", head, values, size, given, options.get("label") or self.name, tokens is not None)
@@ -204,6 +231,10 @@ class Tool(_Declared):
     failure_probability: float | None = None
     endpoint: str | None = None
 
+    def _check(self, what: str) -> None:
+        _amount("ms", what, self.ms, "ms")
+        check_text("endpoint", what, self.endpoint)
+
     def _text(self) -> str:
         options = {
             "dollars_per_call": None if self.dollars_per_call is None else float(self.dollars_per_call),
@@ -211,7 +242,8 @@ class Tool(_Declared):
             "failure_probability": None if self.failure_probability is None else float(self.failure_probability),
             "endpoint": self.endpoint,
         }
-        return f"agent.tool {symbol(self.name)} takes {_amount(self.ms)._text('ms')}{attributes(options)}"
+        takes = _amount("ms", self.name, self.ms, "ms")._text("ms")
+        return f"agent.tool {symbol(self.name)} takes {takes}{attributes(options)}"
 
     def __call__(
         self,
@@ -240,8 +272,13 @@ class Memory(_Declared):
     write_ms: Figure
     concurrency: int | None = None
 
+    def _check(self, what: str) -> None:
+        _amount("read_ms", what, self.read_ms, "ms")
+        _amount("write_ms", what, self.write_ms, "ms")
+
     def _text(self) -> str:
-        reads, writes = _amount(self.read_ms)._text("ms"), _amount(self.write_ms)._text("ms")
+        reads = _amount("read_ms", self.name, self.read_ms, "ms")._text("ms")
+        writes = _amount("write_ms", self.name, self.write_ms, "ms")._text("ms")
         options = attributes({"concurrency": self.concurrency})
         return f"agent.memory {symbol(self.name)} reads {reads} writes {writes}{options}"
 

@@ -4,21 +4,26 @@
 
 from __future__ import annotations
 
-import math
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from ._agent_figures import (
+    AMOUNT_RANGE,
+    UNIT_RANGES,
+    AgentError,
+    check,
+    check_all,
+    check_text,
+    lognormal_exists,
+    user_place,
+)
 from ._agent_text import attributes, location, shortest, symbol
 
 if TYPE_CHECKING:
     from .agent import Graph
-
-
-class AgentError(ValueError):
-    """An agent that cannot be: what is wrong, where, and what to try."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,13 @@ class Amount:
 
     def __post_init__(self) -> None:
         percentiles = [name for name in ("p50", "p90", "p95", "p99") if getattr(self, name) is not None]
-        for name in ("mean", "max", *percentiles):
-            figure = getattr(self, name)
-            if figure is not None and not (math.isfinite(figure) and figure >= 0):
-                raise AgentError(f"{name} of an amount is {figure}, must be a number that is not negative")
+        for name in ("max", "mean", *percentiles):
+            if (figure := getattr(self, name)) is not None:
+                check(name, "an amount", figure, AMOUNT_RANGE)
+            if figure == 0 and name in percentiles:
+                raise AgentError(f"{name} of an amount is 0, must be positive; put what may not happen into a branch")
+            if figure is not None and self.max is not None and figure > self.max:
+                raise AgentError(f"{name} of an amount is {figure}, max only {self.max}")
         if self.mean is None and len(percentiles) < 2:
             raise AgentError(
                 "an amount has neither a mean nor two percentiles; write Amount(300) or Amount(p50=200, p95=900)"
@@ -57,6 +65,26 @@ class Amount:
             raise AgentError(
                 f"an amount has a mean and {' and '.join(percentiles)}; give a mean and one, or percentiles alone"
             )
+        for lower, upper in pairwise(percentiles):
+            if getattr(self, lower) > getattr(self, upper):
+                figures = f"{getattr(self, upper)}, less than its {lower}, which is {getattr(self, lower)}"
+                raise AgentError(f"{upper} of an amount is {figures}")
+        if self.mean is not None and percentiles:
+            (name,), value, percent = percentiles, getattr(self, percentiles[0]), int(percentiles[0][1:])
+            if percent >= 75 and value < self.mean:
+                raise AgentError(f"{name} of an amount is {value}, less than its mean, which is {self.mean}")
+            if not lognormal_exists(self.mean, percent, value, self.max):
+                raise AgentError(
+                    f"{name} of an amount is {value} with a mean of {self.mean}, which no lognormal has (its median "
+                    "is at most the mean, its 95th percentile at most 3.87 times it); give percentiles instead, such "
+                    "as p50 and p95"
+                )
+
+    def _check(self, argument: str, what: str, unit: str) -> None:
+        for name, figure in vars(self).items():
+            if figure is not None:
+                which = argument if name == "mean" else f"{name} of {argument}"
+                check(which, what, figure, UNIT_RANGES[unit])
 
     def _text(self, unit: str) -> str:
         parts = [f"{shortest(self.mean)} {unit}".strip()] if self.mean is not None else [unit or "count"]
@@ -69,8 +97,17 @@ class Amount:
 Figure = float | int | Amount
 
 
-def _amount(figure: Figure) -> Amount:
-    return figure if isinstance(figure, Amount) else Amount(figure)
+def _amount(argument: str, what: str, figure: Figure, unit: str) -> Amount:
+    """Give a number or an amount as an amount, which is plausible in its unit ("" for counts)."""
+    if isinstance(figure, bool) or not isinstance(figure, (Amount, Real)):
+        raise AgentError(
+            f"{argument} of {what} is {figure!r}, must be a number or an Amount, such as Amount(300, p95=700)"
+        )
+    if not isinstance(figure, Amount):
+        check(argument, what, figure, UNIT_RANGES[unit])
+        return Amount(figure)
+    figure._check(argument, what, unit)
+    return figure
 
 
 @dataclass(frozen=True)
@@ -118,11 +155,15 @@ def data(size: Figure | None = None, **percentiles: float) -> Size:
 
 
 def _size(kind: str, figure: Figure | None, percentiles: dict[str, float]) -> Size:
-    if isinstance(figure, Amount):
-        if percentiles:
-            raise AgentError(f"{kind} has an Amount and {', '.join(percentiles)} beside it; put them into the Amount")
-        return Size(kind, figure)
-    return Size(kind, Amount(figure, **percentiles))
+    if isinstance(figure, Amount) and percentiles:
+        raise AgentError(f"{kind} has an Amount and {', '.join(percentiles)} beside it; put them into the Amount")
+    for name in percentiles:
+        if name not in ("max", "p50", "p90", "p95", "p99"):
+            raise AgentError(f"{kind} has no argument {name!r}; known are max, p50, p90, p95, p99")
+    if percentiles or figure is None:
+        figure = Amount(figure, **percentiles)
+    unit = _UNITS[kind]
+    return Size(kind, _amount("size" if kind == "data" else unit, f"agent.{kind}", figure, unit))
 
 
 @dataclass(frozen=True)
@@ -150,6 +191,7 @@ class Sla:
     def __post_init__(self) -> None:
         if sum(figure is not None for figure in (self.p50_ms, self.p95_ms, self.p99_ms)) > 1:
             raise AgentError("an Sla promises a latency at several percentiles; give one of p50_ms, p95_ms, p99_ms")
+        check_all("the Sla", vars(self))
 
     @property
     def _text(self) -> str:
@@ -163,6 +205,15 @@ class Sla:
 @dataclass(frozen=True, eq=False)
 class _Declared:
     name: str
+
+    def __post_init__(self) -> None:
+        check_text("name", f"a {type(self).__name__.lower()}", self.name)
+        what = f"{type(self).__name__.lower()} {self.name!r}"
+        check_all(what, vars(self))
+        self._check(what)
+
+    def _check(self, what: str) -> None:
+        pass
 
     def _needs(self) -> Sequence[_Declared]:
         return ()
@@ -224,12 +275,33 @@ def _trace(what: str) -> _Trace:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """What flows between tasks. Functions of this module take and give them; there is nothing to do with one else."""
+    """What flows between tasks. Functions of this module take and give them; there is nothing to do with one else.
+
+    What it is is known when a request is there: Python cannot look at it, and a comparison is an error.
+    """
 
     name: str
     kind: str
     _block: _Block = field(repr=False)
     _trace: _Trace = field(repr=False)
+
+    __hash__ = object.__hash__
+
+    def _decides(self, *_: Any) -> NoReturn:
+        raise AgentError(
+            f"Python cannot decide by {self.name} of graph {self._trace.name!r}, which is there only with a request: "
+            "one way would be written down, and the other lost; write agent.branch({…}, on=value) for `if`, "
+            "agent.loop(body, …, runs=Amount(3.2, max=8)) for `while` (values that are the same: `is`)"
+        )
+
+    def _opens(self, *_: Any) -> NoReturn:
+        raise AgentError(
+            f"Python cannot look into {self.name} of graph {self._trace.name!r}, which is there only with a request; "
+            "write agent.map(body, value, width=…) for `for`, agent.branch or agent.loop for what its content decides"
+        )
+
+    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _decides  # type: ignore[assignment]
+    __iter__ = __len__ = __contains__ = __getitem__ = _opens
 
     @property
     def _type(self) -> str:
@@ -262,12 +334,8 @@ def _results(kinds: Sequence[str]) -> str:
 
 
 def _here() -> str:
-    """Where in the user's program, as a location of the IR: the innermost frame that is not of this package."""
-    frame = sys._getframe(1)
-    package = os.path.dirname(os.path.abspath(__file__))
-    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == package:
-        frame = frame.f_back
-    return location(os.path.basename(frame.f_code.co_filename), frame.f_lineno)
+    """Where in the user's program, as a location of the IR."""
+    return location(*user_place())
 
 
 def _emit(
@@ -299,7 +367,7 @@ def _produced(what: str, sizes: Mapping[str, Figure | None]) -> Size:
         )
     name, figure = next(iter(given.items()))
     kind = {"tokens": "text", "pixels": "image", "seconds": "audio", "size": "data"}[name]
-    return Size(kind, _amount(figure))
+    return Size(kind, _amount(name, what, figure, _UNITS[kind]))
 
 
 def _task_options(what: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,7 +375,12 @@ def _task_options(what: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in known:
             raise AgentError(f"{what} has no option {name!r}; known are {', '.join(known)}")
+    for name in ("label", "together", "apart"):
+        check_text(name, what, options.get(name))
     given = dict(options)
     if (place := given.get("place")) is not None:
+        if not isinstance(place, str) or place.count("::") != 1 or not all(place.split("::")):
+            raise AgentError(f"place of {what} is {place!r}, must be a pool of a system, such as 'dc::fast'")
+        check_text("place", what, place)
         given["place"] = (f"#fleet.placement<{'::'.join(symbol(part) for part in place.split('::'))}>",)
     return given

@@ -27,11 +27,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ._agent_figures import RANGES, AgentError, check, check_probabilities, check_text
 from ._agent_text import attributes, quoted, real, shortest, symbol
 from ._agent_things import Index, Memory, Model, Tool
 from ._agent_values import (
     _UNITS,
-    AgentError,
     Amount,
     Figure,
     Size,
@@ -100,10 +100,11 @@ def compute(
     **options: Any,
 ) -> Value:
     """Compute by a function of the user's program, which takes `ms` on one core."""
+    check_text("name", "a compute", name)
     what = f"compute {name!r}"
     values = _operands(what, inputs)
     produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
-    head = f"{quoted(name)}(@@) takes {_amount(ms)._text('ms')}"
+    head = f"{quoted(name)}(@@) takes {_amount('ms', what, ms, 'ms')._text('ms')}"
     return _emit("agent.compute", head, values, produced, _task_options(what, options), options.get("label") or name)
 
 
@@ -144,7 +145,8 @@ def stream(value: Value, *, every: Figure) -> Value:
     (value,) = _operands("stream", [value])
     trace = _trace("stream")
     result = trace.fresh("stream")
-    amount = _amount(every)._text(_UNITS[value.kind])
+    unit = _UNITS[value.kind]
+    amount = _amount("every", "stream", every, unit)._text(unit)
     trace.block.lines.append(f"{result} = agent.stream {value.name} every {amount} : {value._type}{_here()}")
     return Value(result, value.kind, trace.block, trace)
 
@@ -206,14 +208,20 @@ def branch(
         A name for reports.
 
     """
+    check_text("label", "a branch", label)
+    check_text("decide", "a branch", decide)
     what = f"branch {label or decide or ''}".strip()
     waits = _operands(what, [on] if isinstance(on, Value) else list(on))
     trace = _trace(what)
-    total = sum(probability for probability, _ in cases.values())
-    if not cases or abs(total - 1) > 1e-6:
-        raise AgentError(
-            f"probabilities of {what} sum to {total:g}, must sum to 1: { {n: p for n, (p, _) in cases.items()} }"
-        )
+    if not cases:
+        raise AgentError(f"{what} has no case")
+    for name, case in cases.items():
+        check_text("the name of a case", what, name)
+        if not (isinstance(case, tuple) and len(case) == 2 and callable(case[1])):
+            raise AgentError(
+                f"case {name!r} of {what} is {case!r}, must be a probability and a function, such as (0.6, lambda: …)"
+            )
+    check_probabilities("probability of case", what, {name: probability for name, (probability, _) in cases.items()})
     place = _here()
     lines: list[str] = []
     kinds: list[str] | None = None
@@ -265,11 +273,14 @@ def loop(
         A name for reports.
 
     """
+    check_text("label", "a loop", label)
+    check_text("until", "a loop", until)
     what = f"loop {label or until or ''}".strip()
     values = _operands(what, carried)
     trace = _trace(what)
     if not isinstance(runs, Amount) or runs.max is None:
         raise AgentError(f"{what} has no bound: say how often it runs at most, such as runs=Amount(3.2, max=8)")
+    _check_runs(what, runs, run_probabilities)
     place = _here()
     arguments = [trace.fresh("carried") for _ in values]
     block, returned = _region(f"the body of {what}", body, arguments, [value.kind for value in values])
@@ -277,13 +288,31 @@ def loop(
     if [value.kind for value in returned] != kinds:
         raise AgentError(f"{what} carries {kinds}, its body returns {[value.kind for value in returned]}")
     options: dict[str, Any] = {"until": until, "label": label}
-    if run_probabilities:
+    if run_probabilities is not None:
         options["run_probabilities"] = (f"array<f64: {', '.join(real(p) for p in run_probabilities)}>",)
     pairs = ", ".join(f"{name} = {value.name}" for name, value in zip(arguments, values, strict=True))
     keeps = " keeps_prefix" if keeps_prefix else ""
     types = f"({_types(values)}) -> {_results(kinds)}"
     op = f"agent.loop({pairs}) runs {runs._text('')}{keeps}{attributes(options)} : {types} {{"
     return _close(trace, op, kinds, [*_indented(block), f"}}{place}"], label or "last")
+
+
+def _check_runs(what: str, runs: Amount, probabilities: Sequence[float] | None) -> None:
+    _amount("runs", what, runs, "")
+    most = runs.max or 0
+    check("max of runs", what, int(most) if float(most).is_integer() else most, RANGES["runs"])
+    if probabilities is None:
+        if runs.mean is None or any(figure is not None for figure in (runs.p50, runs.p90, runs.p95, runs.p99)):
+            raise AgentError(
+                f"{what} says by percentiles how often it runs, must say a mean alone or run_probabilities"
+            )
+        return
+    if len(probabilities) > most:
+        raise AgentError(f"{what} has {len(probabilities)} run_probabilities, but runs at most {most:g} times")
+    check_probabilities("run_probabilities: number", what, probabilities)
+    mean = sum(count * probability for count, probability in enumerate(probabilities, 1))
+    if runs.mean is not None and abs(mean - runs.mean) > 0.005 * mean:
+        raise AgentError(f"{what} runs {runs.mean:g} times on average, by its run_probabilities {mean:g}")
 
 
 def map(
@@ -313,19 +342,21 @@ def map(
         A name for reports.
 
     """
+    check_text("label", "a map", label)
     what = f"map {label or ''}".strip()
     (value,) = _operands(what, [over])
     trace = _trace(what)
+    if concurrency is not None:
+        check("concurrency", what, concurrency, RANGES["items at once"])
+    unit = _UNITS[value.kind]
+    of = f" each {_amount('each', what, each, unit)._text(unit)}" if each is not None else ""
+    wide = _amount("width", what, width, "")._text("")
     place = _here()
     item = trace.fresh("item")
     block, returned = _region(f"the body of {what}", body, [item], [value.kind])
     kinds = [each_value.kind for each_value in returned]
-    of = f" each {_amount(each)._text(_UNITS[value.kind])}" if each is not None else ""
     options = attributes({"concurrency": concurrency, "label": label})
-    op = (
-        f"agent.map({item} = {value.name}) width {_amount(width)._text('')}{of}{options} : "
-        f"({value._type}) -> {_results(kinds)} {{"
-    )
+    op = f"agent.map({item} = {value.name}) width {wide}{of}{options} : ({value._type}) -> {_results(kinds)} {{"
     return _close(trace, op, kinds, [*_indented(block), f"}}{place}"], label or "mapped")
 
 
@@ -396,6 +427,7 @@ class Graph:
         trace = _trace(what)
         if trace is self._trace:
             raise AgentError(f"graph {self.name!r} calls itself: what repeats belongs into agent.loop, with a bound")
+        check_text("label", what, label)
         trace.called[self.name] = self
         names = ", ".join(value.name for value in values)
         op = (
@@ -428,7 +460,10 @@ def graph(
 
     def decorate(body: Callable[..., Any]) -> Graph:
         parameters = list(inspect.signature(body).parameters)
+        check_text("name", "a graph", name)
         title = name or body.__name__
+        if sla is not None and not isinstance(sla, Sla):
+            raise AgentError(f"sla of graph {title!r} is {sla!r}, must be such as agent.Sla(p95_ms=3000)")
         if len(parameters) != len(inputs):
             raise AgentError(
                 f"graph {title!r} takes {', '.join(parameters) or 'nothing'}, but sizes are given for {len(inputs)}; "

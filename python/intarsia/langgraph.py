@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import agent
-from ._agent_values import AgentError, Amount, Figure, Size, Sla, Value
+from ._agent_figures import RANGES, AgentError, check, check_all, check_probabilities
+from ._agent_values import Amount, Figure, Size, Sla, Value, _amount
 
 __all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "tool"]
 
@@ -36,6 +37,7 @@ _NEXT = "__next__"  # where a run of a loop ends, whatever comes then
 ASSUMED_TOKENS = 300  # what `assume` takes for a node without sizes: a language model's answer…
 ASSUMED_INPUT_TOKENS = 200  # …a key of the state that the caller gives…
 ASSUMED_RUNS = 10  # …and the bound of a loop; cases are equally probable
+ASSUMED_MODEL = 'agent.Model("llama8b", shape="llama-3.1-8b")'  # what messages propose for `assume_model`
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def llm(
     writes: Sequence[str] | None = None,
 ) -> Annotation:
     """Say that a node asks a language model; see :meth:`intarsia.agent.Model.answer`."""
+    _amount("tokens", "langgraph.llm", tokens, "tokens")
+    check_all("langgraph.llm", {"instruction_tokens": instruction_tokens})
 
     def run(name: str, inputs: Sequence[Value]) -> Value:
         return model.answer(
@@ -79,6 +83,7 @@ def tool(
     what: agent.Tool, *, tokens: Figure, reads: Sequence[str] | None = None, writes: Sequence[str] | None = None
 ) -> Annotation:
     """Say that a node calls a tool."""
+    _amount("tokens", "langgraph.tool", tokens, "tokens")
     return Annotation(lambda name, inputs: what(*inputs, tokens=tokens, label=name), reads, writes)
 
 
@@ -86,6 +91,7 @@ def retrieve(
     index: agent.Index, *, top_k: int, reads: Sequence[str], writes: Sequence[str] | None = None
 ) -> Annotation:
     """Say that a node searches an index, by the first key that it reads."""
+    check_all("langgraph.retrieve", {"top_k": top_k})
     return Annotation(lambda name, inputs: index.retrieve(inputs[0], top_k=top_k, label=name), reads, writes)
 
 
@@ -93,6 +99,8 @@ def compute(
     *, ms: Figure, tokens: Figure, reads: Sequence[str] | None = None, writes: Sequence[str] | None = None
 ) -> Annotation:
     """Say that a node computes by itself, `ms` on one core."""
+    _amount("ms", "langgraph.compute", ms, "ms")
+    _amount("tokens", "langgraph.compute", tokens, "tokens")
     return Annotation(lambda name, inputs: agent.compute(name, *inputs, ms=ms, tokens=tokens), reads, writes)
 
 
@@ -103,6 +111,9 @@ def probabilities(
 
     `max_runs` bounds the loop that one of its targets goes back into.
     """
+    check_probabilities("the probability of", "langgraph.probabilities", targets)
+    if max_runs is not None:
+        check("max_runs", "langgraph.probabilities", max_runs, RANGES["runs"])
 
     def decorate(path: Callable[..., Any]) -> Callable[..., Any]:
         path.__intarsia__ = dict(targets), max_runs  # type: ignore[attr-defined]
@@ -243,7 +254,7 @@ def convert(
         300 tokens, a request brings 200 tokens in the first key, cases are equally probable, a loop runs at most 10
         times. Without it all that is missing is an error, which lists it with these defaults.
     assume_model
-        The model of nodes that are assumed.
+        The model of nodes that are assumed; needed with `assume` where a node has no annotation.
     keeps_prefix
         Language models in loops keep their cache from one run to the next.
 
@@ -252,8 +263,12 @@ def convert(
     for part in ("nodes", "edges", "branches", "channels"):
         if not hasattr(builder, part):
             raise AgentError(f"{type(source).__name__} is no StateGraph of LangGraph: it has no {part}")
-    missing: list[str] = []
-    annotations = {node: _annotation(node, spec, missing, assume, assume_model) for node, spec in builder.nodes.items()}
+    for key, size in (inputs or {}).items():
+        if not isinstance(size, Size):
+            raise AgentError(f"input {key!r} is {size!r}, must be a size such as agent.text(400)")
+    annotations = {node: _annotation(spec) for node, spec in builder.nodes.items()}
+    bare = [node for node, annotation in annotations.items() if annotation is None]
+    missing = [f"node {node!r}: would be a language model that writes {ASSUMED_TOKENS} tokens" for node in bare]
     flow = _flow(builder, missing)
     keys = [key for key in builder.channels if not key.startswith(("__", "branch:"))]
     if not inputs:
@@ -263,7 +278,20 @@ def convert(
     bounds = {header: _bound(flow, header, nodes, missing) for header, nodes in loops.items()}
     if missing and not assume:
         listed = "\n".join(f"  {each}" for each in missing)
-        raise AgentError(f"the graph does not say:\n{listed}\nannotate them, or take these defaults with assume=True")
+        model = f", assume_model={ASSUMED_MODEL}" if bare else ""
+        raise AgentError(
+            f"the graph does not say:\n{listed}\nannotate them (see intarsia.langgraph: llm, tool, retrieve, compute, "
+            f"probabilities), or take these defaults with assume=True{model}"
+        )
+    if bare and assume_model is None:
+        raise AgentError(
+            f"nodes {', '.join(map(repr, bare))} have no annotation, and assume=True takes them for a language model; "
+            f"say for which, such as assume_model={ASSUMED_MODEL}, or annotate them"
+        )
+    if bare and not isinstance(assume_model, agent.Model):
+        raise AgentError(f"assume_model is {assume_model!r}, must be a model such as {ASSUMED_MODEL}")
+    for node in bare:
+        annotations[node] = llm(assume_model, tokens=ASSUMED_TOKENS)
     for key in inputs:
         if key not in keys:
             raise AgentError(f"input {key!r} is no key of the state; keys are {', '.join(keys)}")
@@ -283,21 +311,12 @@ def convert(
     return result
 
 
-def _annotation(
-    node: str, spec: Any, missing: list[str], assume: bool, assume_model: agent.Model | None
-) -> Annotation | None:
+def _annotation(spec: Any) -> Annotation | None:
     found = (spec.metadata or {}).get("intarsia")
     runnable = spec.runnable
     for function in (getattr(runnable, "func", None), getattr(runnable, "afunc", None), runnable):
         found = found or getattr(function, "__intarsia__", None)
-    if isinstance(found, Annotation):
-        return found
-    missing.append(f"node {node!r}: would be a language model that writes {ASSUMED_TOKENS} tokens")
-    if not assume:
-        return None
-    if assume_model is None:
-        raise AgentError(f"node {node!r} has no annotation, and there is no assume_model that it could be taken for")
-    return llm(assume_model, tokens=ASSUMED_TOKENS)
+    return found if isinstance(found, Annotation) else None
 
 
 def _flow(builder: Any, missing: list[str]) -> _Flow:
@@ -319,23 +338,27 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
                     f"the conditional edge from {node!r} says not where it may lead; "
                     "give add_conditional_edges a path map"
                 )
+            # A path map may have other keys than texts, such as True and False.
+            ends = {str(key): target for key, target in branch.ends.items()}
             function = getattr(branch.path, "func", None) or getattr(branch.path, "afunc", None) or branch.path
             given, max_runs = getattr(function, "__intarsia__", (None, None))
             if given is None:
-                share = 1 / len(branch.ends)
-                missing.append(
-                    f"conditional edge from {node!r}: each of {', '.join(map(str, branch.ends))} with {share:.3g}"
-                )
-                given = dict.fromkeys(branch.ends, share)
-            unknown = [key for key in given if key not in branch.ends]
-            if unknown or abs(sum(given.values()) - 1) > 1e-6:
+                share = 1 / len(ends)
+                missing.append(f"conditional edge from {node!r}: each of {', '.join(ends)} with {share:.3g}")
+                given = dict.fromkeys(ends, share)
+            if any(key not in ends for key in given):
                 raise AgentError(
-                    f"the conditional edge from {node!r} leads to {', '.join(map(str, branch.ends))}, "
-                    f"its probabilities are {given}; give one for each, with the sum 1"
+                    f"the conditional edge from {node!r} leads to {', '.join(ends)}, its probabilities are {given}; "
+                    "give one for each, with the sum 1"
                 )
-            ways = [(branch.ends[key], str(key), probability) for key, probability in given.items()]
+            ways = [(ends[key], key, probability) for key, probability in given.items()]
             choices[node] = _choice(name, ways, max_runs)
-    for node in builder.nodes:
+    for node, spec in builder.nodes.items():
+        if getattr(spec, "ends", ()):
+            raise AgentError(
+                f"node {node!r} goes where a Command says: {', '.join(map(str, spec.ends))}; nothing says how often; "
+                "make a conditional edge of it, whose function has langgraph.probabilities"
+            )
         if node not in edges and node not in choices:
             edges[node] = [END]
     return _Flow(edges, choices)

@@ -6,13 +6,14 @@ import operator
 import random
 import re
 import subprocess
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 import pytest
 from intarsia import agent, langgraph
 
 pytest.importorskip("langgraph.graph", reason="langgraph is not installed (pip install 'intarsia[langgraph]')")
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
 
 small = agent.Model("small", shape="llama-3.1-8b")
 large = agent.Model("large", shape="llama-3.1-70b")
@@ -251,16 +252,75 @@ def test_missing_sizes_are_listed():
     assert "conditional edge from 'think': each of go, stop with 0.5" in text
     assert "inputs of the graph: 'question' would be 200 tokens" in text
     assert "loop from node 'think': at most 10 runs (max_runs)" in text
-    assert "assume=True" in text
+    # What the message proposes is what works, all of it.
+    assert "defaults with assume=True, assume_model=agent.Model(" in text
+    proposed = text.partition("these defaults with ")[2]
+    agent.from_langgraph(builder, **eval(f"dict({proposed})", {"agent": agent}), inputs={"log": agent.text(1)})
 
 
 def test_assumed_sizes(intarsia_opt):
     builder = react(lambda name: lambda state: {}, lambda name: lambda state: "stop")
-    with pytest.raises(agent.AgentError, match="no assume_model"):
+    # All at once, not the first alone.
+    with pytest.raises(
+        agent.AgentError, match=r"nodes 'think', 'act', 'finish' have no annotation.*assume_model=agent"
+    ):
         agent.from_langgraph(builder, assume=True)
+    with pytest.raises(agent.AgentError, match="assume_model is 'llama', must be a model"):
+        agent.from_langgraph(builder, assume=True, assume_model="llama")
     inputs = {"question": agent.text(30), "log": agent.text(1)}
     graph = agent.from_langgraph(builder, assume=True, assume_model=small, inputs=inputs)
     assert work(intarsia_opt, graph)[0]["think"][0] == pytest.approx(2 - 2**-9, rel=1e-5)
+
+
+def test_assumed_probabilities_need_no_model(intarsia_opt):
+    builder = react(lambda name: REACT[name](lambda state: {}), lambda name: lambda state: "stop")
+    inputs = {"log": agent.text(1)}
+    with pytest.raises(agent.AgentError, match=r"these defaults with assume=True$"):
+        agent.from_langgraph(builder, inputs=inputs)
+    graph = agent.from_langgraph(builder, assume=True, inputs=inputs)
+    assert work(intarsia_opt, graph)[0]["finish"] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: langgraph.llm(small, tokens="many"),
+            "tokens of langgraph.llm is 'many', must be a number or an Amount",
+        ),
+        (lambda: langgraph.tool(search, tokens=-1), "tokens of langgraph.tool is -1, must be 0, or between"),
+        (lambda: langgraph.retrieve(index, top_k=0, reads=[]), "top_k of langgraph.retrieve is 0"),
+        (lambda: langgraph.compute(ms=1e9, tokens=1), "ms of langgraph.compute is 1000000000.0"),
+        (lambda: langgraph.probabilities(a=1.6, b=-0.6), "the probability of 'a' of langgraph.probabilities is 1.6"),
+        (lambda: langgraph.probabilities(a=0.5), "probabilities of langgraph.probabilities sum to 0.5, must sum to 1"),
+        (lambda: langgraph.probabilities(a=1, max_runs=0), "max_runs of langgraph.probabilities is 0"),
+        (lambda: agent.from_langgraph(StateGraph(State), inputs={"log": 5}), "input 'log' is 5, must be a size"),
+    ],
+)
+def test_figures_of_annotations(make, message):
+    with pytest.raises(agent.AgentError, match=message):
+        make()
+
+
+def test_a_path_map_of_truths(intarsia_opt):
+    builder = StateGraph(State)
+    for name in ("yes", "no"):
+        builder.add_node(name, langgraph.llm(small, tokens=9, reads=["log"], writes=["log"])(lambda state: {}))
+    path = langgraph.probabilities(**{"True": 0.25, "False": 0.75})
+    builder.add_conditional_edges(START, path(lambda state: True), {True: "yes", False: "no"})
+    found, _ = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))
+    assert found == {"yes": (0.25, 0.25), "no": (0.75, 0.75)}
+
+
+def test_commands_are_refused():
+    def ask(state) -> Command[Literal["act", "__end__"]]: ...
+
+    builder = StateGraph(State)
+    builder.add_node("ask", langgraph.llm(small, tokens=9)(ask))
+    builder.add_node("act", langgraph.llm(small, tokens=9)(lambda state: {}))
+    builder.add_edge(START, "ask")
+    with pytest.raises(agent.AgentError, match=r"node 'ask' goes where a Command says: act, __end__; nothing says"):
+        agent.from_langgraph(builder, inputs={"log": agent.text(5)})
 
 
 def test_metadata_and_compiled(intarsia_opt):
@@ -302,9 +362,9 @@ def test_what_cannot_be():
     builder = StateGraph(State)
     builder.add_node("a", note(lambda state: {}))
     builder.add_edge(START, "a")
-    builder.add_conditional_edges("a", langgraph.probabilities(x=0.5)(lambda state: END), {"x": END})
+    builder.add_conditional_edges("a", langgraph.probabilities(y=1.0)(lambda state: END), {"x": END})
     with pytest.raises(
-        agent.AgentError, match=r"its probabilities are \{'x': 0.5\}; give one for each, with the sum 1"
+        agent.AgentError, match=r"leads to x, its probabilities are \{'y': 1.0\}; give one for each, with the sum 1"
     ):
         agent.from_langgraph(builder, inputs=inputs)
 
