@@ -1,0 +1,162 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the parts of a language model run: prefill and decode together or apart, experts with their attention or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import typing
+
+import jsonschema
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
+
+AGENT = """agent.model @m {{shape = "{shape}", precisions = ["fp8"]}}
+agent.graph @ask(%q: !agent.text {{agent.size = #agent.amount<{prompt} tokens>}}) -> !agent.text
+    attributes {{sla = #agent.sla<p95_ms = 200000, ttft_ms = 6000, tbt_ms = {tbt}, requests_per_second = {rate}>}} {{
+  %a = agent.llm @m(%q) produces <{answer} tokens, p95 = {long}> {{label = "answer"{place}}} : (!agent.text) -> !agent.text
+  agent.return %a : !agent.text
+}}
+fleet.system @dc {{
+  fleet.device @b200 {{catalogue = "nvidia/b200-sxm"}}
+  fleet.device @gaudi {{catalogue = "intel/gaudi3"}}
+  fleet.pool @one of @b200 count {ones} per_node 8
+  fleet.pool @two of @gaudi count 256 per_node 8
+  {link}
+}}
+"""
+LINK = "fleet.link @one to @two {gigabytes_per_second = 1600.0, microseconds = 5.0}"
+
+
+def text(**changes: object) -> str:
+    """The agent on its fleet; without changes a long prompt to a large mixture of experts."""
+    figures: dict[str, object] = {
+        "shape": "deepseek-v3",
+        "prompt": 8000,
+        "answer": 1000,
+        "tbt": 50,
+        "rate": 60,
+        "ones": 256,
+        "place": "",
+        "link": LINK,
+    }
+    figures |= changes
+    return AGENT.format(**figures, long=2 * typing.cast("int", figures["answer"]))
+
+
+def run(directory: pathlib.Path, agent: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Runs the planner; its JSON is then in plan.json."""
+    file = directory / "agent.mlir"
+    file.write_text(agent)
+    command = [str(TOOL), str(file), f"--json={directory / 'plan.json'}", "--why=false", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def plan(directory: pathlib.Path, agent: str, *flags: str) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+    """The whole plan, and its pieces by what they are: prefill, decode, experts."""
+    done = run(directory, agent, *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((directory / "plan.json").read_text())
+    jsonschema.validate(result, SCHEMA, jsonschema.Draft202012Validator)
+    return result, {piece["name"].rsplit(".", 1)[1]: piece for piece in result["pieces"]}
+
+
+def test_experts_leave_their_attention(tmp_path: pathlib.Path) -> None:
+    """Attention is on the devices of the faster memory, experts are on the cheaper ones; a simulation agrees."""
+    result, pieces = plan(tmp_path, text(), "--simulate=20000")
+    assert pieces["decode"]["pool"] == "one"
+    assert pieces["experts"]["pool"] == "two"
+    assert not pieces["experts"]["aggregated"]
+    assert pieces["decode"]["experts"].startswith("@two fp8 expert")
+    (agent,) = result["agents"]
+    assert agent["end_to_end_ms"] == pytest.approx(agent["simulated"]["p95_ms"], rel=0.05)
+    # They hold their load: a decode of 1,000 tokens is 999 calls.
+    for piece in pieces.values():
+        assert 0 < piece["utilization"] < 1
+    (measured,) = [line for line in result["unsure"] if "experts apart" in line]
+    assert "'m'" in measured
+    # Without the way between the pools the plan costs more.
+    joined = result["totals"]["dollars_per_hour"]
+    result, pieces = plan(tmp_path, text(link=""))
+    assert pieces["decode"]["pool"] == pieces["experts"]["pool"] == pieces["prefill"]["pool"]
+    assert result["totals"]["dollars_per_hour"] > joined * (1 + 1e-9)
+
+
+def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
+    """What goes between the pools is what the published shape says."""
+    result, pieces = plan(tmp_path, text())
+    devices = pieces["experts"]["expert"]
+    assert devices > 1
+    # DeepSeek-V3 (arXiv 2412.19437): 58 layers of experts, 8 for a token, vectors of 7168 numbers. A token goes once to
+    # each device that has some of its experts, as bytes, and comes back in 16 bits. No more than what the largest
+    # replica of experts on the menu has.
+    copies = devices * (1 - (1 - 1 / devices) ** 8)
+    dispatched = 60 * 999 * 58 * 7168 * copies / 1e9
+    cache = 60 * (8000 * 61 * (512 + 64) * 2) / 1e9
+    used = {row["what"]: row["used"] for row in result["constraints"]}
+    there, back = used["link two to one (back)"], used["link one to two"]
+    prefill_there = cache if pieces["prefill"]["pool"] == "two" else 0
+    most = 8 * 60 * 999 * 58 * 7168 / 1e9
+    assert dispatched <= back <= most
+    assert 2 * dispatched + prefill_there <= there <= 2 * most + prefill_there
+
+
+def test_plans_with_experts_stay(tmp_path: pathlib.Path) -> None:
+    """What is written into the IR is the same plan when it is planned again, and an earlier plan moves nothing."""
+    placed, before = tmp_path / "placed.mlir", tmp_path / "before.json"
+    result, pieces = plan(tmp_path, text(), "-o", str(placed))
+    (tmp_path / "plan.json").rename(before)
+    again, same = plan(tmp_path, placed.read_text())
+    assert again["totals"]["dollars_per_hour"] == pytest.approx(result["totals"]["dollars_per_hour"])
+    assert {name: piece["batch"] for name, piece in same.items()} == {
+        name: piece["batch"] for name, piece in pieces.items()
+    }
+    replanned, _ = plan(tmp_path, text(), f"--previous={before}")
+    assert replanned["previous"]["moved"] == 0
+
+
+def test_dense_models_have_no_experts(tmp_path: pathlib.Path) -> None:
+    """A dense model has two pieces."""
+    _, pieces = plan(tmp_path, text(shape="llama-3.1-70b", rate=5))
+    assert set(pieces) == {"prefill", "decode"}
+
+
+def test_together_where_one_device_does(tmp_path: pathlib.Path) -> None:
+    """At a low rate one replica computes prompts and decodes; by hand it is the same, or apart for more dollars."""
+    small = {"shape": "llama-3.1-8b", "prompt": 500, "answer": 100, "rate": 1}
+    result, pieces = plan(tmp_path, text(**small), "--simulate=20000")
+    assert pieces["prefill"]["aggregated"]
+    assert pieces["decode"]["aggregated"]
+    assert [pieces[name]["devices"] for name in ("prefill", "decode")] == [0, 1]
+    (agent,) = result["agents"]
+    assert agent["end_to_end_ms"] == pytest.approx(agent["simulated"]["p95_ms"], rel=0.05)
+    assert agent["first_token_ms"] == pytest.approx(agent["simulated"]["first_token_p95_ms"], rel=0.15)
+    pinned = text(
+        **small, place=', place = #fleet.placement<@dc::@two, batch = 8, precision = "fp8", aggregated = true>'
+    )
+    by_hand, pieces = plan(tmp_path, pinned)
+    assert pieces["decode"]["batch"] == 8
+    assert pieces["prefill"]["aggregated"]
+    assert pieces["decode"]["aggregated"]
+    assert by_hand["totals"]["dollars_per_hour"] >= result["totals"]["dollars_per_hour"] * (1 - 1e-9)
+
+
+def test_apart_where_prompts_would_slow_tokens(tmp_path: pathlib.Path) -> None:
+    """With many long prompts a strict promise of the next token has prefill and decode apart."""
+    _, pieces = plan(tmp_path, text(shape="llama-3.1-70b", answer=50, tbt=20, rate=20))
+    assert not pieces["prefill"]["aggregated"]
+    assert not pieces["decode"]["aggregated"]
+    assert pieces["prefill"]["devices"] > 0
+
+
+def test_what_is_in_the_same_replicas_is_in_one_pool(tmp_path: pathlib.Path) -> None:
+    """A placement in parts of a device has whole ones for prefill and decode together."""
+    done = run(tmp_path, text(place=", place = #fleet.placement<@dc::@two, parts = 2, aggregated = true>"))
+    assert done.returncode == 1
+    assert "prefill and decode in the same replicas take whole devices, and parts is 2" in done.stderr
