@@ -116,10 +116,11 @@ private:
         return wrong(formatv("'{0}' that is a whole number above zero", key).str());
       *into = int(*number);
     }
-    std::optional<bool> aggregated = entry->getBoolean("aggregated");
-    if (!aggregated)
+    // Files of before had none: prefill and decode never shared replicas.
+    const json::Value *aggregated = entry->get("aggregated");
+    if (aggregated && !aggregated->getAsBoolean())
       return wrong("'aggregated' that is true or false");
-    piece.meaning.aggregate = *aggregated;
+    piece.meaning.aggregate = aggregated && *aggregated->getAsBoolean();
     std::optional<int64_t> replicas = entry->getInteger("replicas");
     if (!replicas || *replicas < 1 || *replicas > most)
       return wrong("'replicas' that is a whole number above zero");
