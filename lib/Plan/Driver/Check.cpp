@@ -7,6 +7,7 @@
 // Simulates a plan, draws the cost model's errors, plans again where that is asked for, and says what came of it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -255,16 +256,16 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
     const SimulationReport &report = *checks.simulation;
     json::Array pieces, links, broken;
     for (auto [piece, of] : llvm::zip(problem.pieces, report.pieces))
-      pieces.push_back(json::Object{{"name", piece.name},
+      pieces.push_back(json::Object{{"name", asJson(piece.name)},
                                     {"executions", of.executions},
                                     {"milliseconds", of.meanServiceMs},
                                     {"wait_ms", of.meanWaitMs},
                                     {"utilization", of.utilization}});
     for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
       if (link.name != "outside")
-        links.push_back(json::Object{{"name", link.name}, {"utilization", share}});
+        links.push_back(json::Object{{"name", asJson(link.name)}, {"utilization", share}});
     for (const BrokenPromise &promise : checks.broken)
-      broken.push_back(json::Object{{"agent", problem.agents[promise.agent].name},
+      broken.push_back(json::Object{{"agent", asJson(problem.agents[promise.agent].name)},
                                     {"what", promise.what},
                                     {"bound_ms", promise.bound},
                                     {"simulated_ms", promise.simulated}});
@@ -277,13 +278,13 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                       {"pieces", std::move(pieces)},
                                       {"links", std::move(links)},
                                       {"broken", std::move(broken)},
-                                      {"rounds", json::Array(checks.simulationRounds)}};
+                                      {"rounds", asJson(checks.simulationRounds)}};
   }
   if (checks.confidence) {
     const Confidence &confidence = *checks.confidence;
     json::Array agents, limits;
     for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents))
-      agents.push_back(json::Object{{"name", agent.name},
+      agents.push_back(json::Object{{"name", asJson(agent.name)},
                                     {"probability", of.holds.probability},
                                     {"standard_error", of.holds.standardError},
                                     {"broken", json::Object{{"end_to_end", of.endToEnd},
@@ -291,14 +292,14 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                                             {"next_token", of.token},
                                                             {"saturated", of.saturated}}}});
     for (const Conflict &conflict : checks.limits)
-      limits.push_back(conflict.text);
+      limits.push_back(asJson(conflict.text));
     root["confidence"] = json::Object{{"probability", confidence.holds.probability},
                                       {"standard_error", confidence.holds.standardError},
                                       {"required", checks.required},
                                       {"holds", checks.sure},
                                       {"trials", confidence.trials},
                                       {"agents", std::move(agents)},
-                                      {"rounds", json::Array(checks.confidenceRounds)},
+                                      {"rounds", asJson(checks.confidenceRounds)},
                                       {"limits", std::move(limits)}};
   }
 }

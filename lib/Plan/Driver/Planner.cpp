@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Planner.h"
 #include "Driver.h"
+#include "Text.h"
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan.h"
 #include "lib/Runtime/Core/File.h"
@@ -89,7 +90,8 @@ private:
   SolveOptions solveOptions;
 
   int fail(Error error) {
-    llvm::WithColor::error(llvm::errs(), "intarsia-plan") << llvm::toString(std::move(error)) << '\n';
+    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
+        << printable(llvm::toString(std::move(error)), /*keepsLines=*/true) << '\n';
     return Failed;
   }
 

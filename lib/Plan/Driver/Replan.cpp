@@ -7,6 +7,7 @@
 // A plan of before: read from what --json wrote, found again on the menus of now, and compared with the new one.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -224,20 +225,19 @@ json::Object replanJson(const PlanReport &report) {
   const Replan &replan = *report.replan;
   json::Array changes;
   for (const PieceChange &change : changesOf(report))
-    changes.push_back(json::Object{{"piece", change.piece},
+    changes.push_back(json::Object{{"piece", asJson(change.piece)},
                                    {"moves", change.moves},
-                                   {"before", change.before},
-                                   {"now", change.now},
+                                   {"before", asJson(change.before)},
+                                   {"now", asJson(change.now)},
                                    {"replicas_before", change.replicasBefore},
                                    {"replicas_now", change.replicasNow}});
   json::Value stay = nullptr;
   auto number = [](double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); };
   if (replan.stay)
-    stay =
-        json::Object{{"objective", number(replan.stay->objective)}, {"breaks", json::Array(replan.stay->violations)}};
-  return json::Object{{"since", replan.since},         {"moves", report.result.evaluation.moves},
+    stay = json::Object{{"objective", number(replan.stay->objective)}, {"breaks", asJson(replan.stay->violations)}};
+  return json::Object{{"since", asJson(replan.since)}, {"moves", report.result.evaluation.moves},
                       {"changes", std::move(changes)}, {"objective", number(objectiveWithoutMoves(report))},
-                      {"stay", std::move(stay)},       {"unknown", json::Array(replan.unknown)}};
+                      {"stay", std::move(stay)},       {"unknown", asJson(replan.unknown)}};
 }
 
 } // namespace intarsia::plan
