@@ -53,8 +53,10 @@ ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltP
 
 //===-- Checks ------------------------------------------------------------------------------------------------===//
 
-static Expected<SimulationOptions> simulationOf(const PlannerOptions &options, const PlacementProblem &problem,
-                                                size_t fleetPools) {
+Expected<std::optional<SimulationOptions>> simulationOf(const PlannerOptions &options, const PlacementProblem &problem,
+                                                        size_t fleetPools) {
+  if (options.simulatedRequests == 0)
+    return std::nullopt;
   SimulationOptions simulation;
   simulation.requests = options.simulatedRequests;
   if (!options.arrivals.empty()) {
@@ -85,16 +87,9 @@ static Expected<SimulationOptions> simulationOf(const PlannerOptions &options, c
   return simulation;
 }
 
-Error check(const PlannerOptions &options, const ErrorModel &errors, size_t fleetPools,
+Error check(const PlannerOptions &options, const ErrorModel &errors, const std::optional<SimulationOptions> &simulation,
             const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks) {
   const PlacementProblem asked = problem;
-  std::optional<SimulationOptions> simulation;
-  if (options.simulatedRequests > 0) {
-    Expected<SimulationOptions> read = simulationOf(options, problem, fleetPools);
-    if (!read)
-      return read.takeError();
-    simulation = std::move(*read);
-  }
   checks.tightens = options.tightens;
   if (options.tightens) {
     Expected<TightenedPlan> tightened = tighten(problem, result, *simulation, solveOptions);

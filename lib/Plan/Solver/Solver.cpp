@@ -276,12 +276,15 @@ SolveResult Solver::estimate() {
   return finish();
 }
 
+Error Solver::exportModel() const {
+  if (options.exportLp.empty())
+    return Error::success();
+  std::vector<std::vector<int>> optionColumns, pairColumns;
+  std::vector<int> nodeColumns, latencyColumns;
+  return writeLp(build(optionColumns, pairColumns, nodeColumns, latencyColumns), options.exportLp);
+}
+
 SolveResult Solver::run() {
-  if (!infeasible && !options.exportLp.empty()) {
-    std::vector<std::vector<int>> optionColumns, pairColumns;
-    std::vector<int> nodeColumns, latencyColumns;
-    writeLp(build(optionColumns, pairColumns, nodeColumns, latencyColumns), options.exportLp);
-  }
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
     // Latencies as the objective are no rows. One component meets no others.
@@ -308,6 +311,8 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
   if (Error error = problem.validate())
     return std::move(error);
   Solver solver(problem, options);
+  if (Error error = solver.exportModel())
+    return std::move(error);
   if (!problem.previous.empty() && llvm::all_of(problem.previous, [](const Placed &p) { return p.choice >= 0; }))
     solver.suggest(problem.previous);
   return solver.run();

@@ -25,6 +25,8 @@ public:
   /// A plan to start from, if it is one.
   void suggest(const Placements &placements);
   SolveResult run();
+  /// Writes the model where the options say.
+  llvm::Error exportModel() const;
   /// A bound and a plan without the MILP: what is known after the heuristic and the bound.
   SolveResult estimate();
 
