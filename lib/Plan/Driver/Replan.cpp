@@ -59,6 +59,13 @@ public:
         return piece.takeError();
       known[piece->name].push_back(std::move(*piece));
     }
+    if (known.empty())
+      return refuse("'" + file + "' has a plan of no piece");
+    auto isKnown = [&](const Piece &piece) { return known.count(piece.name) > 0; };
+    if (none_of(built.problem.pieces, isKnown))
+      return refuse("'" + file + "' is the plan of another agent: it has " +
+                    quoted(known, [](auto &entry) { return entry.first; }) + ", and here are " +
+                    quoted(built.problem.pieces, [](const Piece &piece) { return piece.name; }));
     Replan replan;
     replan.since = "'" + file + "'";
     for (auto [index, piece] : enumerate(built.problem.pieces)) {
@@ -80,6 +87,17 @@ public:
 private:
   const std::string &file;
   const BuiltProblem &built;
+
+  /// The names of pieces; of many the first.
+  template <typename Range, typename NameOf> static std::string quoted(const Range &range, NameOf nameOf) {
+    constexpr size_t most = 8;
+    std::string text;
+    size_t count = 0;
+    for (const auto &entry : range)
+      if (++count <= most)
+        text += (count > 1 ? ", '" : "'") + nameOf(entry) + "'";
+    return count > most ? text + " and " + std::to_string(count - most) + " more" : text;
+  }
 
   static Error refuse(const Twine &what) {
     return createStringError("--previous: " + what + "; name a file that intarsia-plan --json wrote with a plan in it");
