@@ -169,8 +169,11 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
     for (const std::string &round : checks.simulationRounds)
       out << "  " << round << '\n';
   }
-  out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
-                 report.simulatedSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+  if (report.requestsPerSecond > 0)
+    out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
+                   report.arrivalSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+  else
+    out << "\nsimulated, with too few requests for a rate and what one costs:\n";
   for (auto [agent, of] : llvm::zip(problem.agents, report.agents)) {
     auto three = [&](const char *what, const SimulationReport::Percentiles &values, int digits) {
       auto number = [&](double value) {
@@ -264,10 +267,12 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                     {"what", promise.what},
                                     {"bound_ms", promise.bound},
                                     {"simulated_ms", promise.simulated}});
+    // Of too few requests there is no rate.
+    auto known = [&](double value) { return report.requestsPerSecond > 0 ? json::Value(value) : json::Value(nullptr); };
     root["simulation"] = json::Object{{"seconds", report.simulatedSeconds},
-                                      {"requests_per_second", report.requestsPerSecond},
+                                      {"requests_per_second", known(report.requestsPerSecond)},
                                       {"dollars_per_hour", report.dollarsPerHour},
-                                      {"dollars_per_request", report.dollarsPerRequest},
+                                      {"dollars_per_request", known(report.dollarsPerRequest)},
                                       {"failures", report.deviceFailures},
                                       {"interrupted", report.interrupted},
                                       {"pieces", std::move(pieces)},
