@@ -12,6 +12,11 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+/// Whatever the time limit: plans of the examples are found in a tenth of it.
+constexpr double secondsForFirstPlan = 1;
+
+void Solver::insistOnPlan() { firstPlanSeconds = secondsForFirstPlan; }
+
 Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
     : problem(problem), options(options), figures(problem), program(figures, options.prune, forbiddenChoices),
@@ -81,9 +86,13 @@ void Solver::addPathRow(const LatencyCheck &check, ArrayRef<int> assignment) {
 
 void Solver::heuristic(double share) {
   Clock::time_point started = Clock::now();
-  Clock::time_point until = std::min(
+  Clock::time_point within = std::min(
       deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * share * 1e6)));
   auto search = [&](std::vector<int> assignment) {
+    // A first plan is worth more than the time limit.
+    Clock::time_point until = within;
+    if (bestObjective == unlimited)
+      until = std::max(until, started + std::chrono::microseconds(int64_t(firstPlanSeconds * 1e6)));
     std::vector<double> tightening(problem.agents.size(), 1.0);
     // What only bounds a percentile from below is tightened until the percentile itself holds.
     for (int round = 0; round < (hasPercentiles ? 12 : 1); ++round) {
@@ -315,6 +324,7 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
     return std::move(error);
   if (!problem.previous.empty() && llvm::all_of(problem.previous, [](const Placed &p) { return p.choice >= 0; }))
     solver.suggest(problem.previous);
+  solver.insistOnPlan();
   return solver.run();
 }
 
