@@ -232,7 +232,7 @@ def test_bad_files(text: str, message: str, tmp_path: pathlib.Path) -> None:
 def test_the_plan_of_another_agent(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
     """Where no piece is known nothing begins from it, and the names of both are said; so of a plan without pieces."""
     file, before = old
-    other = ROOT / "examples" / "agents" / "debate.mlir"
+    other = ROOT / "examples" / "agents" / "text_to_sql.mlir"
     pieces = {piece["name"] for piece in plan(tmp_path / "other.json", agent=other)[0]["pieces"]}
     done = execute(other, FLEET, f"--previous={file}")
     assert done.returncode == 1
