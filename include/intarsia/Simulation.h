@@ -51,8 +51,9 @@ struct SimulationReport {
   std::vector<OfAgent> agents;
   std::vector<OfPiece> pieces;
   std::vector<double> linkUtilization;
-  double simulatedSeconds = 0;
-  double requestsPerSecond = 0;
+  double simulatedSeconds = 0;  ///< until the last request has its answer
+  double arrivalSeconds = 0;    ///< until it arrives
+  double requestsPerSecond = 0; ///< that arrive; 0: too few are counted to tell
   double dollarsPerHour = 0, dollarsPerRequest = 0;
   int64_t deviceFailures = 0, interrupted = 0; ///< failures of replicas, executions that were in them
   int64_t events = 0;
@@ -61,7 +62,9 @@ struct SimulationReport {
 /// Simulates a plan of a valid problem. Executions wait in one queue for each piece and go to the replica with most
 /// free slots and room for their cache; in a replica they slow each other down as Choice says, at every moment by how
 /// many they are, so a long prompt shares a replica with short ones as chunks of both do. Transfers over a link take
-/// turns. Fails if a piece cannot sustain its load, as its queue would have no end.
+/// turns. Fails if a piece cannot sustain its load, as its queue would have no end: also with what
+/// failures of devices take of it, if a replica fails more often than an execution ends in it, and when one execution
+/// was started 1000 times.
 llvm::Expected<SimulationReport> simulate(const PlacementProblem &problem, const Placements &placements,
                                           const SimulationOptions &options = {});
 
@@ -88,7 +91,8 @@ llvm::Expected<TightenedPlan> tighten(const PlacementProblem &problem, const Sol
 
 /// Arrivals from a table with the columns `agent` and `seconds` or `milliseconds`, in any order, named in its first
 /// line; other columns are passed over. Cells may stand in double quotes, lines from '#' on are comments. Times may
-/// begin anywhere (the first becomes 0) and must not fall. Errors name file, line and column.
+/// begin anywhere (the first becomes 0), must not fall, and are at most 1e11 seconds. Errors name file, line and
+/// column.
 llvm::Expected<std::vector<std::pair<double, int>>> readArrivals(llvm::StringRef csv, llvm::StringRef file,
                                                                  llvm::ArrayRef<std::string> agents);
 

@@ -7,6 +7,7 @@
 // What was measured, as files of the catalogue.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Probe.h"
+#include "lib/Runtime/Core/File.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -70,6 +71,9 @@ int runProbe(StringRef file) {
     WithColor::error(errs(), "intarsia-plan") << toString(std::move(error)) << '\n';
     return 1;
   };
+  if (!file.empty())
+    if (runtime::Status status = runtime::checkWritable(file.str()); !status.ok())
+      return fail(createStringError(status.message()));
   errs() << "measuring the processor …\n";
   std::vector<ProbedDevice> devices{probeProcessor()};
   ProbedGpus gpus = probeGpus();

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import typing
 
@@ -158,6 +159,32 @@ def test_devices_that_fail(tmp_path: pathlib.Path) -> None:
     )
     assert done.returncode == 1
     assert "--failures=8:never: hours above zero are expected" in done.stderr
+
+
+@pytest.mark.parametrize("failures", ["0.0001:1", "1e-300:1", "1e-6:1e6", "0.001:1", "500:100"])
+def test_failures_that_leave_too_little(failures: str) -> None:
+    """Where queues would have no end it is said which piece they are before, with figures, and nothing runs for ever."""
+    agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
+    command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", f"--failures={failures}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert re.search(
+        r"piece '[a-z.]+' on pool '\w+': a replica of \d devices fails every [\d.e+-]+ s on average"
+        r"(, an execution takes [\d.]+ s or more| and is back after [\d.e+]+ s, so that work takes [\d.e+]+ times as long)",
+        done.stderr,
+    )
+
+
+def test_too_few_requests_for_a_rate(tmp_path: pathlib.Path) -> None:
+    """One request has no rate, and no cost by it."""
+    agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
+    simulation = plan(tmp_path, agent, "--why=false", "--simulate=1")["simulation"]
+    assert simulation["requests_per_second"] is None
+    assert simulation["dollars_per_request"] is None
+    command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", "--simulate=1"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "simulated, with too few requests for a rate and what one costs:\n" in printed
+    assert "0.00 requests/s" not in printed
 
 
 def test_tighten_until_the_simulation_holds(tmp_path: pathlib.Path) -> None:

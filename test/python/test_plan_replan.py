@@ -229,6 +229,61 @@ def test_bad_files(text: str, message: str, tmp_path: pathlib.Path) -> None:
     assert "name a file that intarsia-plan --json wrote with a plan in it" in done.stderr
 
 
+def test_the_plan_of_another_agent(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
+    """Where no piece is known nothing begins from it, and the names of both are said; so of a plan without pieces."""
+    file, before = old
+    other = ROOT / "examples" / "agents" / "text_to_sql.mlir"
+    pieces = {piece["name"] for piece in plan(tmp_path / "other.json", agent=other)[0]["pieces"]}
+    done = execute(other, FLEET, f"--previous={file}")
+    assert done.returncode == 1
+    assert (
+        f"'{file}' is the plan of another agent: it has 'answer.decode', 'answer.prefill', 'find.embed'" in done.stderr
+    )
+    here = done.stderr[done.stderr.index(", and here are ") :]
+    assert all(f"'{name}'" in here for name in pieces)
+    # One piece that is known is enough.
+    changed = json.loads(json.dumps(before))
+    for piece in changed["pieces"][1:]:
+        piece["name"] += ".before"
+    one = tmp_path / "one.json"
+    one.write_text(json.dumps(changed))
+    assert execute(AGENT, FLEET, f"--previous={one}").returncode == 0
+    one.write_text(json.dumps({**before, "pieces": []}))
+    done = execute(AGENT, FLEET, f"--previous={one}")
+    assert done.returncode == 1
+    assert f"'{one}' has a plan of no piece" in done.stderr
+
+
+LOST = [
+    ("@nosuch:3", "the fleet has no pool @nosuch; it has @fast, @cheap, @small"),
+    ("@chep:3", "the fleet has no pool @chep; did you mean 'cheap'?"),
+    ("@fast:-1", "the number of lost devices must be above zero"),
+    ("@fast:0", "the number of lost devices must be above zero"),
+    ("@other::@cheap:3", "the fleet is @dc, not @other"),
+    ("@dc::@nosuch:3", "the fleet has no pool @nosuch; it has @fast, @cheap, @small"),
+    ("@fast", "write --without=@pool:3"),
+    ("@dc::@fast", "write --without=@pool:3"),
+    ("", "write --without=@pool:3"),
+]
+
+
+@pytest.mark.parametrize(("lost", "message"), LOST)
+def test_wrong_losses(lost: str, message: str) -> None:
+    """What is wrong, and what there is."""
+    done = execute(AGENT, FLEET, f"--without={lost}")
+    assert done.returncode == 1
+    assert f"--without={lost}: {message}" in done.stderr
+
+
+def test_a_pool_as_placements_name_it(tmp_path: pathlib.Path) -> None:
+    """@dc::@cheap is @cheap."""
+    short, _ = plan(tmp_path / "a.json", "--without=@cheap:60")
+    long, _ = plan(tmp_path / "b.json", "--without=@dc::@cheap:60")
+    assert long["replan"].pop("since") == "the loss of @dc::@cheap:60"
+    assert short["replan"].pop("since") == "the loss of @cheap:60"
+    assert long == short
+
+
 def test_missing_file(tmp_path: pathlib.Path) -> None:
     """A file that is not there is named, with the reason."""
     done = execute(AGENT, FLEET, f"--previous={tmp_path}/none.json")

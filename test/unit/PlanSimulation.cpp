@@ -276,6 +276,23 @@ TEST(PlanSimulation, queuesGrowWhileDevicesAreDown) {
   EXPECT_GT(report.deviceFailures, 1000);
 }
 
+/// By the same formula as above: what is left of the capacity, on both sides of its end.
+TEST(PlanSimulation, failuresTakeCapacity) {
+  constexpr double between = 20, repair = 5, service = 10; // seconds
+  double longer = std::expm1(service / between) * (between + repair) / service;
+  for (double share : {0.97, 1.03}) {
+    PlacementProblem p = station(1000 * service, 4, {}, share * 4 * 3 / service / longer);
+    auto report = simulate(p, {{0, 3}}, {.requests = 2000, .deviceFailures = {{between / 3600, repair / 3600}}});
+    EXPECT_EQ(static_cast<bool>(report), share < 1) << share;
+    std::string message = report ? "" : toString(report.takeError());
+    // 4 slots of 3 replicas end 1.2 a second, times (e^(1/2) - 1) 25 / 10 = 1.622 as long.
+    if (share > 1)
+      EXPECT_EQ(message, "piece 'piece' on pool 'pool': a replica of 1 devices fails every 20 s on average and is back "
+                         "after 5 s, so that work takes 1.622 times as long: 3 replicas then sustain 0.7399 "
+                         "executions/s, 0.7621 are asked for; let devices fail less often or be back sooner");
+  }
+}
+
 /// Slots alone would serve all at once; the cache has room for three.
 TEST(PlanSimulation, cachesLimitHowManyAreServed) {
   PlacementProblem p = station(10, 16, Shape::exponential(), 250);
@@ -344,6 +361,10 @@ TEST(PlanSimulation, arrivalsAreReadFromTables) {
       {"seconds,agent\nnan,chat\n", "log.csv:2: column 'seconds': 'nan' is not a number"},
       {"seconds,agent\ninf,chat\n", "log.csv:2: column 'seconds': 'inf' is not a number"},
       {"seconds,agent\n-1,chat\n", "log.csv:2: column 'seconds': -1 is below zero"},
+      {"seconds,agent\n1,chat\n1e300,chat\n", "log.csv:3: column 'seconds': 1e300 is more than 100,000,000,000 s"},
+      {"seconds,agent\n1700000000000,chat\n", "log.csv:2: column 'seconds': 1700000000000 is more than 100,000,000,000 "
+                                              "s (3,000 years); is it in another unit"},
+      {"milliseconds,agent\n1700000000000000,chat\n", "log.csv:2: column 'milliseconds': 1700000000000000 is more"},
       {"seconds,agent\n# x\n2,chat\n1.5,chat\n", "log.csv:4: column 'seconds': 1.5 comes before the line above"},
       {"seconds,agent\n1,sumarise\n",
        "log.csv:2: column 'agent': there is no agent 'sumarise'; did you mean 'summarise'?"},
@@ -436,6 +457,20 @@ TEST(PlanSimulation, refusesWhatCannotBe) {
       {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 0}, {4, 0}}}, "are not in order"},
       {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 2}}}, "is of agent 2, there are 1"},
       {station(10, 1, {}, 10), {{0, 1}}, {.failures = {{0, 1.0}}}, "probabilities from 0 to below 1"},
+      {station(1000, 1, {}, 1e-3),
+       {{0, 1}},
+       {.deviceFailures = {{0.9 / 3600, 1}}},
+       "fails every 0.9 s on average, an execution takes 1 s or more and starts again each time"},
+      // Days between requests, and devices that fail every second all the time.
+      {station(10, 1, {}, 1e-5),
+       {{0, 1}},
+       {.deviceFailures = {{1 / 3600.0, 1e-9}}},
+       "replicas would fail about 1e+10 times in 1e+10 s of arrivals"},
+      // One of two thousand executions takes 7.7 times the mean or more, and then ends once in a thousand times.
+      {station(900, 1, Shape::exponential(), 0.05),
+       {{0, 1}},
+       {.requests = 20000, .deviceFailures = {{1 / 3600.0, 1e-9}}},
+       "was started 1000 times and failures of devices ended it each time"},
   };
   for (auto &bad : cases) {
     auto report = simulate(bad.problem, bad.plan, bad.options);

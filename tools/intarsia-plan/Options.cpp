@@ -9,8 +9,10 @@
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
+#include <cmath>
 
 namespace cl = llvm::cl;
+using llvm::StringRef, llvm::Twine;
 
 namespace intarsia {
 namespace {
@@ -65,16 +67,15 @@ struct Flags {
                     cl::desc("For each piece, what the next best choice would cost (default; --why=false is faster)")};
   cl::opt<bool> sensitivity{"sensitivity", cl::cat(category),
                             cl::desc("Which price, promise, speed or rate would change the plan")};
-  cl::opt<double> timeLimit{"time-limit", cl::init(60), cl::value_desc("seconds"), cl::cat(category),
-                            cl::desc("Stop looking for better plans (default 60)")};
+  cl::opt<std::string> timeLimit{"time-limit", cl::value_desc("seconds"), cl::cat(category),
+                                 cl::desc("Stop looking for better plans (default 60)")};
   cl::opt<plan::MixedIntegerLibrary> solver{
       "solver", cl::init(plan::MixedIntegerLibrary::Cbc), cl::cat(category),
       cl::desc("What solves mixed-integer programs:"),
       cl::values(clEnumValN(plan::MixedIntegerLibrary::Cbc, "cbc", "CBC (default)"),
                  clEnumValN(plan::MixedIntegerLibrary::Highs, "highs",
                             "HiGHS: the libhighs.so.1 that INTARSIA_HIGHS names, or where the loader looks"))};
-  cl::opt<double> budget{"budget", cl::init(plan::unlimited), cl::value_desc("$/h"), cl::cat(category),
-                         cl::desc("Spend no more an hour")};
+  cl::opt<std::string> budget{"budget", cl::value_desc("$/h"), cl::cat(category), cl::desc("Spend no more an hour")};
   cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
                              cl::desc("Measure this machine and write it as a device of a fleet (default: print it)")};
   cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
@@ -87,6 +88,19 @@ struct Flags {
 };
 
 constexpr int standardRequests = 100000;
+/// The times of each request are kept for the percentiles: 8 bytes and 4 for each piece, 1.2 GB and more of so many.
+constexpr int mostRequests = 100000000;
+/// Each point is at least one plan.
+constexpr int mostPoints = 1000;
+
+[[noreturn]] void refuse(const Twine &what) {
+  llvm::WithColor::error(llvm::errs(), "intarsia-plan") << what << '\n';
+  exit(1);
+}
+
+[[noreturn]] void refuse(const cl::opt<std::string> &flag, const Twine &what) {
+  refuse((flag.ArgStr.size() > 1 ? "--" : "-") + flag.ArgStr + "=" + flag.getValue() + ": " + what);
+}
 
 /// Unset: not asked for; 0: asked for without a value.
 std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
@@ -94,24 +108,53 @@ std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
   if (!flag.getNumOccurrences())
     return std::nullopt;
   if (!flag.getValue().empty() &&
-      (llvm::StringRef(flag.getValue()).getAsDouble(probability) || !(probability > 0 && probability < 1))) {
-    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
-        << "--" << flag.ArgStr << "=" << flag.getValue() << ": a probability between 0 and 1 is expected\n";
-    exit(1);
-  }
+      (StringRef(flag.getValue()).getAsDouble(probability) || !(probability > 0 && probability < 1)))
+    refuse(flag, "a probability between 0 and 1 is expected");
   return probability;
 }
 
-int numberOf(const cl::opt<std::string> &flag, int standard) {
+/// Also 1e6, which is a whole number.
+int numberOf(const cl::opt<std::string> &flag, int standard, int most, StringRef why) {
   if (!flag.getNumOccurrences())
     return 0;
-  int number = standard;
-  if (!flag.getValue().empty() && (llvm::StringRef(flag.getValue()).getAsInteger(10, number) || number < 1)) {
-    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
-        << "--" << flag.ArgStr << "=" << flag.getValue() << ": a number above zero is expected\n";
-    exit(1);
-  }
-  return number;
+  if (flag.getValue().empty())
+    return standard;
+  double number = 0;
+  if (StringRef(flag.getValue()).getAsDouble(number) || !(number >= 1) || number != std::floor(number))
+    refuse(flag, "a whole number above zero is expected");
+  if (number > most)
+    refuse(flag, Twine(most) + " at most: " + why);
+  return int(number);
+}
+
+/// A finite number from `least` on.
+double amountOf(const cl::opt<std::string> &flag, double standard, bool allowsZero, StringRef unit) {
+  if (!flag.getNumOccurrences())
+    return standard;
+  double amount = 0;
+  if (StringRef(flag.getValue()).getAsDouble(amount) || !std::isfinite(amount) || amount < 0 ||
+      (amount == 0 && !allowsZero))
+    refuse(flag, unit + (allowsZero ? " are expected, zero or more" : " above zero are expected"));
+  return amount;
+}
+
+void checkFileNames(const Flags &flags) {
+  for (const cl::opt<std::string> *flag : {&flags.fleet, &flags.output, &flags.json, &flags.report, &flags.explain,
+                                           &flags.efficiency, &flags.arrivals, &flags.exportLp, &flags.previous})
+    if (flag->getNumOccurrences() && flag->getValue().empty())
+      refuse(*flag, "names no file");
+}
+
+/// A probe takes nothing else: what else was asked for would not be done.
+void checkProbeAlone(const Flags &flags) {
+  if (!flags.probe.getNumOccurrences())
+    return;
+  std::string other = flags.input.getNumOccurrences() ? flags.input.getValue() : "";
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() && option != &flags.probe)
+      other = (name.size() > 1 ? "--" : "-") + name.str();
+  if (!other.empty())
+    refuse("--probe measures this machine and plans nothing; leave '" + other + "' away");
 }
 
 } // namespace
@@ -128,7 +171,13 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
       "  intarsia-plan support.mlir\n"
       "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n"
       "  intarsia-plan support.mlir --fleet=new.mlir --previous=plan.json\n"
-      "  intarsia-plan --probe=here.yaml\n");
+      "  intarsia-plan --probe=here.yaml\n\n"
+      "One result may go to standard output, by the name '-' (--json=-); what is printed otherwise then goes to "
+      "standard\nerror.\n");
+  checkFileNames(flags);
+  checkProbeAlone(flags);
+  if (flags.failures.getNumOccurrences() && flags.failures.empty())
+    refuse(flags.failures, "hours are expected: --failures=5000, or --failures=5000:0.5");
   PlannerOptions options;
   options.input = flags.input;
   options.fleetFile = flags.fleet;
@@ -139,8 +188,9 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.objective = flags.objective;
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
-  options.paretoPoints = numberOf(flags.pareto, 8);
-  options.simulatedRequests = numberOf(flags.simulate, standardRequests);
+  options.paretoPoints = numberOf(flags.pareto, 8, mostPoints, "each is a plan of its own");
+  options.simulatedRequests =
+      numberOf(flags.simulate, standardRequests, mostRequests, "the times of all requests are kept in memory");
   options.arrivals = flags.arrivals;
   options.deviceFailures = flags.failures;
   options.tightens = flags.tighten;
@@ -150,8 +200,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.confidence = probabilityOf(flags.confidence);
   options.explains = flags.why;
   options.asksSensitivity = flags.sensitivity.getNumOccurrences() ? flags.sensitivity : !options.report.empty();
-  options.timeLimitSeconds = flags.timeLimit;
-  options.dollarsPerHourCap = flags.budget;
+  options.timeLimitSeconds = amountOf(flags.timeLimit, 60, /*allowsZero=*/false, "seconds");
+  options.dollarsPerHourCap = amountOf(flags.budget, plan::unlimited, /*allowsZero=*/true, "dollars an hour");
   options.solver = flags.solver;
   options.exportLp = flags.exportLp;
   options.probes = flags.probe.getNumOccurrences();

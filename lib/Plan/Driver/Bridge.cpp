@@ -15,17 +15,21 @@ using namespace mlir;
 
 namespace intarsia::plan {
 
+std::string pathOfDeviceFile(StringRef file, StringRef directory) {
+  if (llvm::sys::path::is_absolute(file))
+    return file.str();
+  llvm::SmallString<128> path(directory);
+  llvm::sys::path::append(path, file);
+  return path.str().str();
+}
+
 /// The catalogue's entry of a device, its own file, or the set that it names.
 static FailureOr<CatalogueDevice> deviceOf(fleet::DeviceOp op, StringRef directory) {
   auto fail = [&](llvm::Error error) -> FailureOr<CatalogueDevice> {
     return op.emitError() << "device @" << op.getSymName() << ": " << llvm::toString(std::move(error));
   };
   if (op.getFile()) {
-    llvm::SmallString<128> path(*op.getFile());
-    if (!llvm::sys::path::is_absolute(path)) {
-      path = directory;
-      llvm::sys::path::append(path, *op.getFile());
-    }
+    std::string path = pathOfDeviceFile(*op.getFile(), directory);
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
       return op.emitError() << "device @" << op.getSymName() << ": cannot read '" << path

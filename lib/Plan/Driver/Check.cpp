@@ -7,6 +7,7 @@
 // Simulates a plan, draws the cost model's errors, plans again where that is asked for, and says what came of it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -52,8 +53,10 @@ ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltP
 
 //===-- Checks ------------------------------------------------------------------------------------------------===//
 
-static Expected<SimulationOptions> simulationOf(const PlannerOptions &options, const PlacementProblem &problem,
-                                                size_t fleetPools) {
+Expected<std::optional<SimulationOptions>> simulationOf(const PlannerOptions &options, const PlacementProblem &problem,
+                                                        size_t fleetPools) {
+  if (options.simulatedRequests == 0)
+    return std::nullopt;
   SimulationOptions simulation;
   simulation.requests = options.simulatedRequests;
   if (!options.arrivals.empty()) {
@@ -84,16 +87,9 @@ static Expected<SimulationOptions> simulationOf(const PlannerOptions &options, c
   return simulation;
 }
 
-Error check(const PlannerOptions &options, const ErrorModel &errors, size_t fleetPools,
+Error check(const PlannerOptions &options, const ErrorModel &errors, const std::optional<SimulationOptions> &simulation,
             const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks) {
   const PlacementProblem asked = problem;
-  std::optional<SimulationOptions> simulation;
-  if (options.simulatedRequests > 0) {
-    Expected<SimulationOptions> read = simulationOf(options, problem, fleetPools);
-    if (!read)
-      return read.takeError();
-    simulation = std::move(*read);
-  }
   checks.tightens = options.tightens;
   if (options.tightens) {
     Expected<TightenedPlan> tightened = tighten(problem, result, *simulation, solveOptions);
@@ -173,8 +169,11 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
     for (const std::string &round : checks.simulationRounds)
       out << "  " << round << '\n';
   }
-  out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
-                 report.simulatedSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+  if (report.requestsPerSecond > 0)
+    out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
+                   report.arrivalSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+  else
+    out << "\nsimulated, with too few requests for a rate and what one costs:\n";
   for (auto [agent, of] : llvm::zip(problem.agents, report.agents)) {
     auto three = [&](const char *what, const SimulationReport::Percentiles &values, int digits) {
       auto number = [&](double value) {
@@ -255,35 +254,37 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
     const SimulationReport &report = *checks.simulation;
     json::Array pieces, links, broken;
     for (auto [piece, of] : llvm::zip(problem.pieces, report.pieces))
-      pieces.push_back(json::Object{{"name", piece.name},
+      pieces.push_back(json::Object{{"name", asJson(piece.name)},
                                     {"executions", of.executions},
                                     {"milliseconds", of.meanServiceMs},
                                     {"wait_ms", of.meanWaitMs},
                                     {"utilization", of.utilization}});
     for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
       if (link.name != "outside")
-        links.push_back(json::Object{{"name", link.name}, {"utilization", share}});
+        links.push_back(json::Object{{"name", asJson(link.name)}, {"utilization", share}});
     for (const BrokenPromise &promise : checks.broken)
-      broken.push_back(json::Object{{"agent", problem.agents[promise.agent].name},
+      broken.push_back(json::Object{{"agent", asJson(problem.agents[promise.agent].name)},
                                     {"what", promise.what},
                                     {"bound_ms", promise.bound},
                                     {"simulated_ms", promise.simulated}});
+    // Of too few requests there is no rate.
+    auto known = [&](double value) { return report.requestsPerSecond > 0 ? json::Value(value) : json::Value(nullptr); };
     root["simulation"] = json::Object{{"seconds", report.simulatedSeconds},
-                                      {"requests_per_second", report.requestsPerSecond},
+                                      {"requests_per_second", known(report.requestsPerSecond)},
                                       {"dollars_per_hour", report.dollarsPerHour},
-                                      {"dollars_per_request", report.dollarsPerRequest},
+                                      {"dollars_per_request", known(report.dollarsPerRequest)},
                                       {"failures", report.deviceFailures},
                                       {"interrupted", report.interrupted},
                                       {"pieces", std::move(pieces)},
                                       {"links", std::move(links)},
                                       {"broken", std::move(broken)},
-                                      {"rounds", json::Array(checks.simulationRounds)}};
+                                      {"rounds", asJson(checks.simulationRounds)}};
   }
   if (checks.confidence) {
     const Confidence &confidence = *checks.confidence;
     json::Array agents, limits;
     for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents))
-      agents.push_back(json::Object{{"name", agent.name},
+      agents.push_back(json::Object{{"name", asJson(agent.name)},
                                     {"probability", of.holds.probability},
                                     {"standard_error", of.holds.standardError},
                                     {"broken", json::Object{{"end_to_end", of.endToEnd},
@@ -291,14 +292,14 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                                             {"next_token", of.token},
                                                             {"saturated", of.saturated}}}});
     for (const Conflict &conflict : checks.limits)
-      limits.push_back(conflict.text);
+      limits.push_back(asJson(conflict.text));
     root["confidence"] = json::Object{{"probability", confidence.holds.probability},
                                       {"standard_error", confidence.holds.standardError},
                                       {"required", checks.required},
                                       {"holds", checks.sure},
                                       {"trials", confidence.trials},
                                       {"agents", std::move(agents)},
-                                      {"rounds", json::Array(checks.confidenceRounds)},
+                                      {"rounds", asJson(checks.confidenceRounds)},
                                       {"limits", std::move(limits)}};
   }
 }

@@ -22,6 +22,9 @@ namespace intarsia::plan {
 /// A system's ops as plain data. `directory` is where files of devices are looked for. Errors are at the op.
 mlir::FailureOr<Fleet> fleetOf(fleet::SystemOp system, llvm::StringRef directory);
 
+/// Where a fleet.device's `file` is.
+std::string pathOfDeviceFile(llvm::StringRef file, llvm::StringRef directory);
+
 /// Writes #fleet.placement on each task that has been put on a device. The graphs are those that the problem was made
 /// of, in their order.
 void writePlacements(mlir::ModuleOp module, llvm::StringRef system, const BuiltProblem &built,
@@ -49,8 +52,9 @@ ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltP
 
 /// Simulates and draws as the options say, and plans again where they ask for it. `problem` then has the bounds and
 /// times that the plan was made for.
-llvm::Error check(const PlannerOptions &options, const ErrorModel &errors, size_t fleetPools,
-                  const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks);
+llvm::Error check(const PlannerOptions &options, const ErrorModel &errors,
+                  const std::optional<SimulationOptions> &simulation, const SolveOptions &solveOptions,
+                  PlacementProblem &problem, SolveResult &result, Checks &checks);
 /// "@chat breaks its promise: …", one for each.
 std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks);
 /// What is broken in how many of the trials: "first token 0.8%, more requests than it sustains 7.2%".
@@ -76,6 +80,20 @@ struct Replan {
 /// read, is no JSON, has another version of the format, or no plan, is an error that names it. `built` may have other
 /// prices, rates, pools and pieces than there were.
 llvm::Expected<Replan> readPrevious(const std::string &file, const BuiltProblem &built);
+
+/// What --simulate, --arrivals and --failures ask for, with their file read; unset if they ask for nothing.
+llvm::Expected<std::optional<SimulationOptions>> simulationOf(const PlannerOptions &options,
+                                                              const PlacementProblem &problem, size_t fleetPools);
+
+/// Before work is done for them: outputs that cannot be written, that are the same file, or that are one of the inputs
+/// which the options name.
+llvm::Error checkOutputs(const PlannerOptions &options);
+/// Refuses to overwrite another file that is read; `what` it is: "the file of @gpu".
+llvm::Error checkIsKept(const PlannerOptions &options, const std::string &input, llvm::StringRef what);
+/// Whether some result is written to "-"; what is printed otherwise then goes to standard error.
+bool writesToStandardOutput(const PlannerOptions &options);
+/// The file appears when it is complete; "-" is standard output, an empty name nothing.
+llvm::Error writeOutput(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print);
 
 /// All that is known of a plan when it is printed.
 struct PlanReport {

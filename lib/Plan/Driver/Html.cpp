@@ -7,8 +7,8 @@
 // Escaping, numbers, text that fits, and SVG.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
+#include "Text.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
@@ -16,13 +16,6 @@
 using namespace llvm;
 
 namespace intarsia::plan::html {
-
-/// Bytes of the UTF-8 character at the beginning; 0: there is none.
-static size_t characterBytes(StringRef text) {
-  size_t bytes = getNumBytesForUTF8(UTF8(text.front()));
-  auto begin = reinterpret_cast<const UTF8 *>(text.data());
-  return bytes <= text.size() && isLegalUTF8Sequence(begin, begin + bytes) ? bytes : 0;
-}
 
 std::string escaped(StringRef text) {
   std::string result;

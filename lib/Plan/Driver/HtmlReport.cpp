@@ -381,7 +381,7 @@ private:
     begin("checks", "Checks");
     if (checks.simulation) {
       std::vector<std::string> broken = brokenTexts(*report.problem, checks);
-      out << "<p>Simulated for " << duration(checks.simulation->simulatedSeconds * 1000) << " of arrivals: "
+      out << "<p>Simulated for " << duration(checks.simulation->arrivalSeconds * 1000) << " of arrivals: "
           << (broken.empty() ? "all promises hold." : "<span class=\"bad\">not all promises hold.</span>") << "</p>\n";
       list("Broken in the simulation", broken);
       list("Planned and simulated, round by round", checks.simulationRounds);

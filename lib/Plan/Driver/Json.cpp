@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "llvm/Support/JSON.h"
 #include "Driver.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -23,13 +24,14 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
   for (auto [graph, pieces] : llvm::zip(*report.graphs, report.built->pieceOfTask))
     for (auto [task, piece] : llvm::zip(graph.tasks, pieces))
       if (piece == int(index))
-        tasks.push_back(json::Object{{"graph", graph.name}, {"task", task.name}, {"location", task.location}});
+        tasks.push_back(json::Object{
+            {"graph", asJson(graph.name)}, {"task", asJson(task.name)}, {"location", asJson(task.location)}});
   const ChoiceMeaning &meaning = report.built->meanings[index][report.result.placements[index].choice];
-  return json::Object{{"name", row.name},
+  return json::Object{{"name", asJson(row.name)},
                       {"tasks", std::move(tasks)},
                       {"outside", row.outside},
-                      {"pool", row.outside ? json::Value(nullptr) : json::Value(row.pool.substr(1))},
-                      {"precision", row.precision.empty() ? json::Value(nullptr) : json::Value(row.precision)},
+                      {"pool", row.outside ? json::Value(nullptr) : asJson(row.pool.substr(1))},
+                      {"precision", row.precision.empty() ? json::Value(nullptr) : asJson(row.precision)},
                       {"tensor", meaning.tensor},
                       {"pipeline", meaning.pipeline},
                       {"expert", meaning.expert},
@@ -61,14 +63,14 @@ static json::Array agentsOf(const PlanReport &report) {
   const Evaluation &evaluation = report.result.evaluation;
   for (auto [index, agent] : llvm::enumerate(report.problem->agents)) {
     const Evaluation::OfAgent &of = evaluation.agents[index];
-    json::Object entry{{"name", agent.name},
+    json::Object entry{{"name", asJson(agent.name)},
                        {"requests_per_second", agent.requestsPerSecond},
                        {"percentile", agent.level.percentile.value_or(0.5)},
                        {"end_to_end_ms", number(of.endToEndMs)},
                        {"mean_ms", number(of.meanMs)},
                        {"first_token_ms", number(of.firstOutputMs)},
                        {"next_token_ms", number(of.tokenMs)},
-                       {"critical_path", json::Array(criticalPath(report, int(index), evaluation))},
+                       {"critical_path", asJson(criticalPath(report, int(index), evaluation))},
                        {"bounds", json::Object{{"end_to_end_ms", number(agent.level.endToEndMs)},
                                                {"first_token_ms", number(agent.level.firstOutputMs)},
                                                {"next_token_ms", number(agent.level.tokenMs)}}}};
@@ -112,7 +114,7 @@ static json::Array sensitivityOf(const PlanReport &report) {
   auto names = [&](const std::vector<int> &pieces) {
     json::Array array;
     for (int piece : pieces)
-      array.push_back(problem.pieces[piece].name);
+      array.push_back(asJson(problem.pieces[piece].name));
     return array;
   };
   auto optional = [](std::optional<double> value) { return value ? number(*value) : json::Value(nullptr); };
@@ -120,7 +122,7 @@ static json::Array sensitivityOf(const PlanReport &report) {
   for (const Sensitivity &of : report.sensitivity) {
     bool ofAgent = of.kind == Sensitivity::Kind::EndToEnd || of.kind == Sensitivity::Kind::Rate;
     all.push_back(json::Object{{"figure", nameOf(of.kind)},
-                               {"of", ofAgent ? problem.agents[of.index].name : problem.pools[of.index].name},
+                               {"of", asJson(ofAgent ? problem.agents[of.index].name : problem.pools[of.index].name)},
                                {"given", number(of.given)},
                                {"below", optional(of.below)},
                                {"above", optional(of.above)},
@@ -128,7 +130,7 @@ static json::Array sensitivityOf(const PlanReport &report) {
                                {"above_known", of.aboveIsKnown},
                                {"moves_below", names(of.piecesBelow)},
                                {"moves_above", names(of.piecesAbove)},
-                               {"breaks", of.breaks.empty() ? json::Value(nullptr) : json::Value(of.breaks)}});
+                               {"breaks", of.breaks.empty() ? json::Value(nullptr) : asJson(of.breaks)}});
   }
   return all;
 }
@@ -137,10 +139,10 @@ void printJson(raw_ostream &out, const PlanReport &report) {
   json::Object root{{"version", 1},
                     {"status", nameOf(report.result.status)},
                     {"objective", nameOf(report.problem->objective)},
-                    {"mixed_integer", json::Object{{"solver", report.result.statistics.mixedIntegerSolver},
+                    {"mixed_integer", json::Object{{"solver", asJson(report.result.statistics.mixedIntegerSolver)},
                                                    {"programs", report.result.statistics.mixedIntegerPrograms}}},
-                    {"unsure", json::Array(report.built->unsure)},
-                    {"not_offered", json::Array(report.built->notes)}};
+                    {"unsure", asJson(report.built->unsure)},
+                    {"not_offered", asJson(report.built->notes)}};
   if (report.result.hasPlan()) {
     root["gap"] = number(report.result.gap);
     root["totals"] = totalsOf(report.result.evaluation);
@@ -150,21 +152,21 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       pieces.push_back(piecesOf(report, row, index));
     root["pieces"] = std::move(pieces);
     for (const Tightness &entry : tightnessOf(report, report.result.evaluation))
-      tightest.push_back(json::Object{
-          {"what", entry.what}, {"used", number(entry.used)}, {"bound", number(entry.bound)}, {"unit", entry.unit}});
+      tightest.push_back(json::Object{{"what", asJson(entry.what)},
+                                      {"used", number(entry.used)},
+                                      {"bound", number(entry.bound)},
+                                      {"unit", asJson(entry.unit)}});
     root["constraints"] = std::move(tightest);
     addChecks(root, *report.problem, report.checks);
     for (const Alternative &alternative : report.alternatives) {
       const Piece &piece = report.problem->pieces[alternative.piece];
-      alternatives.push_back(
-          json::Object{{"piece", piece.name},
-                       {"pool", alternative.pool ? json::Value(report.problem->pools[*alternative.pool].name)
-                                                 : json::Value(nullptr)},
-                       {"choice", alternative.possible
-                                      ? json::Value(piece.menu[alternative.placements[alternative.piece].choice].label)
-                                      : json::Value(nullptr)},
-                       {"objective", alternative.possible ? number(alternative.objective) : json::Value(nullptr)},
-                       {"reason", alternative.reason}});
+      alternatives.push_back(json::Object{
+          {"piece", asJson(piece.name)},
+          {"pool", alternative.pool ? asJson(report.problem->pools[*alternative.pool].name) : json::Value(nullptr)},
+          {"choice", alternative.possible ? asJson(piece.menu[alternative.placements[alternative.piece].choice].label)
+                                          : json::Value(nullptr)},
+          {"objective", alternative.possible ? number(alternative.objective) : json::Value(nullptr)},
+          {"reason", asJson(alternative.reason)}});
     }
     root["why_not"] = std::move(alternatives);
     if (report.replan)
@@ -175,12 +177,12 @@ void printJson(raw_ostream &out, const PlanReport &report) {
   if (!report.conflicts.empty()) {
     json::Array conflicts;
     for (const Conflict &conflict : report.conflicts) {
-      json::Object entry{{"text", textOf(report, conflict)},
+      json::Object entry{{"text", asJson(textOf(report, conflict))},
                          {"given", number(conflict.given)},
                          {"would_do", conflict.relaxed ? number(*conflict.relaxed) : json::Value(nullptr)}};
       if (std::optional<Need> need = needOf(report, conflict))
-        entry["needs"] = json::Object{{"piece", need->piece},
-                                      {"choice", need->choice},
+        entry["needs"] = json::Object{{"piece", asJson(need->piece)},
+                                      {"choice", asJson(need->choice)},
                                       {"unit", need->demand.isMemory ? "bytes" : "flops"},
                                       {"amount", number(need->demand.amount)},
                                       {"needed_per_second", number(need->neededPerSecond)},
@@ -197,8 +199,9 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       entry["proven"] = point.proven;
       json::Array labels;
       for (auto [piece, placed] : llvm::zip(report.problem->pieces, point.placements))
-        labels.push_back(json::Object{
-            {"piece", piece.name}, {"choice", piece.menu[placed.choice].label}, {"replicas", placed.replicas}});
+        labels.push_back(json::Object{{"piece", asJson(piece.name)},
+                                      {"choice", asJson(piece.menu[placed.choice].label)},
+                                      {"replicas", placed.replicas}});
       entry["pieces"] = std::move(labels);
       front.push_back(std::move(entry));
     }

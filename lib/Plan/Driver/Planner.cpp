@@ -8,16 +8,14 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Planner.h"
 #include "Driver.h"
+#include "Text.h"
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan.h"
-#include "lib/Runtime/Core/File.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
@@ -46,8 +44,10 @@ public:
   }
 
   int run() {
-    if (failed(checkOutputs()) || failed(chooseSolver()) || failed(load()) || failed(decompose()) ||
-        failed(readFleet()) || failed(readEfficiency()))
+    if (Error error = checkOutputs(options))
+      return fail(std::move(error));
+    if (failed(chooseSolver()) || failed(load()) || failed(decompose()) || failed(readFleet()) ||
+        failed(readEfficiency()))
       return Failed;
     llvm::Expected<BuiltProblem> problem =
         buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr});
@@ -58,11 +58,19 @@ public:
     report.graphs = &graphs;
     report.built = &built;
     report.problem = &built.problem;
+    llvm::Expected<std::optional<SimulationOptions>> asked = simulationOf(options, built.problem, built.fleetPools);
+    if (!asked)
+      return fail(asked.takeError());
+    simulation = std::move(*asked);
     if (Error error = solveAndExplain())
       return fail(std::move(error));
-    printReport(llvm::outs(), report);
-    if (failed(writeFiles()))
-      return Failed;
+    auto print = [&](llvm::raw_ostream &out) { printReport(out, report); };
+    if (writesToStandardOutput(options))
+      print(llvm::errs());
+    else if (Error error = writeOutput("-", print))
+      return fail(std::move(error));
+    if (Error error = writeFiles())
+      return fail(std::move(error));
     switch (report.result.status) {
     case SolveResult::Status::Infeasible:
       return Infeasible;
@@ -87,9 +95,11 @@ private:
   PlacementProblem hardened; ///< with the bounds and times that the plan was made for
   PlanReport report;
   SolveOptions solveOptions;
+  std::optional<SimulationOptions> simulation;
 
   int fail(Error error) {
-    llvm::WithColor::error(llvm::errs(), "intarsia-plan") << llvm::toString(std::move(error)) << '\n';
+    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
+        << printable(llvm::toString(std::move(error)), /*keepsLines=*/true) << '\n';
     return Failed;
   }
 
@@ -139,6 +149,8 @@ private:
       FailureOr<workflow::Graph> extracted = extractAgentGraph(graph, tables);
       if (failed(extracted))
         return failure();
+      if (extracted->tasks.empty())
+        return graph.emitError("agent @") << graph.getSymName() << " has no task: nothing to plan";
       graphs.push_back(std::move(*extracted));
     }
     if (graphs.empty())
@@ -155,10 +167,15 @@ private:
       return systems[1].emitError("a plan is for one fleet.system, and '")
              << systems[0].getSymName() << "' stands before; leave one away";
     StringRef file = options.fleetFile.empty() ? StringRef(options.input) : StringRef(options.fleetFile);
-    FailureOr<Fleet> read = fleetOf(systems.front(), llvm::sys::path::parent_path(file));
+    StringRef directory = llvm::sys::path::parent_path(file);
+    FailureOr<Fleet> read = fleetOf(systems.front(), directory);
     if (failed(read))
       return failure();
     fleet = std::move(*read);
+    for (auto device : systems.front().getBody().getOps<fleet::DeviceOp>())
+      if (std::optional<StringRef> name = device.getFile())
+        if (Error error = checkIsKept(options, pathOfDeviceFile(*name, directory), "the file of a device"))
+          return failure(fail(std::move(error)));
     return success();
   }
 
@@ -202,7 +219,7 @@ private:
     const PlacementProblem *asked = report.problem;
     Placements before = report.result.placements;
     hardened = *asked;
-    if (Error error = check(options, errorModelOf(graphs, built, options.engine), built.fleetPools, again, hardened,
+    if (Error error = check(options, errorModelOf(graphs, built, options.engine), simulation, again, hardened,
                             report.result, report.checks))
       return error;
     // What is explained is the plan as it was made; what is printed of it are its figures in what was asked.
@@ -292,10 +309,19 @@ private:
     std::vector<std::pair<int, int64_t>> lost;
     for (StringRef text : options.lost) {
       auto [name, count] = text.rsplit(':');
-      name.consume_front("@");
       int64_t devices = 0;
-      if (count.empty() || count.getAsInteger(10, devices) || devices < 0)
+      if (count.empty() || count.getAsInteger(10, devices))
         return llvm::createStringError("--without=" + text + ": write --without=@pool:3");
+      if (devices < 1)
+        return llvm::createStringError("--without=" + text + ": the number of lost devices must be above zero");
+      // As placements name a pool: @system::@pool.
+      if (auto [system, pool] = name.split("::"); !pool.empty()) {
+        system.consume_front("@");
+        if (system != fleet.name)
+          return llvm::createStringError("--without=" + text + ": the fleet is @" + fleet.name + ", not @" + system);
+        name = pool;
+      }
+      name.consume_front("@");
       std::vector<std::string> names;
       int found = -1;
       for (size_t pool = 0; pool < built.fleetPools; ++pool) {
@@ -303,9 +329,11 @@ private:
         if (names.back() == name)
           found = int(pool);
       }
-      if (found < 0)
+      if (found < 0) {
+        std::string near = nearestNames(name, names);
         return llvm::createStringError("--without=" + text + ": the fleet has no pool @" + name +
-                                       nearestNames(name, names));
+                                       (near.empty() ? "; it has @" + llvm::join(names, ", @") : near));
+      }
       lost.push_back({found, devices});
     }
     return lost;
@@ -333,52 +361,23 @@ private:
     return solveNext(reduced);
   }
 
-  LogicalResult write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
-    if (file.empty())
-      return success();
-    if (file == "-") {
-      print(llvm::outs());
-      return success();
+  Error writeFiles() {
+    if (Error error = writeOutput(options.json, [&](llvm::raw_ostream &out) { printJson(out, report); }))
+      return error;
+    if (Error error = writeOutput(options.report, [&](llvm::raw_ostream &out) { printHtml(out, report); }))
+      return error;
+    if (!report.result.hasPlan()) {
+      // What an earlier run wrote there stays, and would be taken for the plan.
+      for (auto [flag, file] : {std::pair("--explain", &options.explain), {"-o", &options.output}})
+        if (!file->empty())
+          llvm::WithColor::warning(llvm::errs(), "intarsia-plan")
+              << flag << "=" << printable(*file) << ": not written: there is no plan\n";
+      return Error::success();
     }
-    std::string text;
-    llvm::raw_string_ostream out(text);
-    print(out);
-    std::unique_ptr<runtime::AtomicFile> output;
-    runtime::Status status = runtime::AtomicFile::create(file, output);
-    if (status.ok())
-      status = output->write(text.data(), text.size());
-    if (status.ok())
-      status = output->commit();
-    return status.ok() ? success() : failure(fail(llvm::createStringError(status.message())));
-  }
-
-  /// Before the work is done for them.
-  LogicalResult checkOutputs() {
-    std::vector<const std::string *> files;
-    for (const std::string *file : {&options.json, &options.report, &options.explain, &options.output}) {
-      if (file->empty() || *file == "-")
-        continue;
-      if (runtime::Status status = runtime::checkWritable(*file); !status.ok())
-        return failure(fail(llvm::createStringError(status.message())));
-      for (const std::string *other : files)
-        if (runtime::isSameFile(*file, *other))
-          return failure(fail(llvm::createStringError(
-              *file + ": two results would be written to this file; choose another name for one")));
-      files.push_back(file);
-    }
-    return success();
-  }
-
-  LogicalResult writeFiles() {
-    if (failed(write(options.json, [&](llvm::raw_ostream &out) { printJson(out, report); })) ||
-        failed(write(options.report, [&](llvm::raw_ostream &out) { printHtml(out, report); })))
-      return failure();
-    if (!report.result.hasPlan())
-      return success();
-    if (failed(write(options.explain, [&](llvm::raw_ostream &out) { printDecisions(out, report); })))
-      return failure();
+    if (Error error = writeOutput(options.explain, [&](llvm::raw_ostream &out) { printDecisions(out, report); }))
+      return error;
     writePlacements(*module, fleet.name, built, report.result.placements);
-    return write(options.output, [&](llvm::raw_ostream &out) { module->print(out); });
+    return writeOutput(options.output, [&](llvm::raw_ostream &out) { module->print(out); });
   }
 };
 } // namespace

@@ -7,6 +7,7 @@
 // A plan of before: read from what --json wrote, found again on the menus of now, and compared with the new one.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -58,6 +59,13 @@ public:
         return piece.takeError();
       known[piece->name].push_back(std::move(*piece));
     }
+    if (known.empty())
+      return refuse("'" + file + "' has a plan of no piece");
+    auto isKnown = [&](const Piece &piece) { return known.count(piece.name) > 0; };
+    if (none_of(built.problem.pieces, isKnown))
+      return refuse("'" + file + "' is the plan of another agent: it has " +
+                    quoted(known, [](auto &entry) { return entry.first; }) + ", and here are " +
+                    quoted(built.problem.pieces, [](const Piece &piece) { return piece.name; }));
     Replan replan;
     replan.since = "'" + file + "'";
     for (auto [index, piece] : enumerate(built.problem.pieces)) {
@@ -79,6 +87,17 @@ public:
 private:
   const std::string &file;
   const BuiltProblem &built;
+
+  /// The names of pieces; of many the first.
+  template <typename Range, typename NameOf> static std::string quoted(const Range &range, NameOf nameOf) {
+    constexpr size_t most = 8;
+    std::string text;
+    size_t count = 0;
+    for (const auto &entry : range)
+      if (++count <= most)
+        text += (count > 1 ? ", '" : "'") + nameOf(entry) + "'";
+    return count > most ? text + " and " + std::to_string(count - most) + " more" : text;
+  }
 
   static Error refuse(const Twine &what) {
     return createStringError("--previous: " + what + "; name a file that intarsia-plan --json wrote with a plan in it");
@@ -116,10 +135,11 @@ private:
         return wrong(formatv("'{0}' that is a whole number above zero", key).str());
       *into = int(*number);
     }
-    std::optional<bool> aggregated = entry->getBoolean("aggregated");
-    if (!aggregated)
+    // Files of before had none: prefill and decode never shared replicas.
+    const json::Value *aggregated = entry->get("aggregated");
+    if (aggregated && !aggregated->getAsBoolean())
       return wrong("'aggregated' that is true or false");
-    piece.meaning.aggregate = *aggregated;
+    piece.meaning.aggregate = aggregated && *aggregated->getAsBoolean();
     piece.meaning.experts = entry->getString("experts").value_or("");
     std::optional<int64_t> replicas = entry->getInteger("replicas");
     if (!replicas || *replicas < 1 || *replicas > most)
@@ -225,20 +245,19 @@ json::Object replanJson(const PlanReport &report) {
   const Replan &replan = *report.replan;
   json::Array changes;
   for (const PieceChange &change : changesOf(report))
-    changes.push_back(json::Object{{"piece", change.piece},
+    changes.push_back(json::Object{{"piece", asJson(change.piece)},
                                    {"moves", change.moves},
-                                   {"before", change.before},
-                                   {"now", change.now},
+                                   {"before", asJson(change.before)},
+                                   {"now", asJson(change.now)},
                                    {"replicas_before", change.replicasBefore},
                                    {"replicas_now", change.replicasNow}});
   json::Value stay = nullptr;
   auto number = [](double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); };
   if (replan.stay)
-    stay =
-        json::Object{{"objective", number(replan.stay->objective)}, {"breaks", json::Array(replan.stay->violations)}};
-  return json::Object{{"since", replan.since},         {"moves", report.result.evaluation.moves},
+    stay = json::Object{{"objective", number(replan.stay->objective)}, {"breaks", asJson(replan.stay->violations)}};
+  return json::Object{{"since", asJson(replan.since)}, {"moves", report.result.evaluation.moves},
                       {"changes", std::move(changes)}, {"objective", number(objectiveWithoutMoves(report))},
-                      {"stay", std::move(stay)},       {"unknown", json::Array(replan.unknown)}};
+                      {"stay", std::move(stay)},       {"unknown", asJson(replan.unknown)}};
 }
 
 } // namespace intarsia::plan

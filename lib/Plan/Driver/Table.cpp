@@ -7,11 +7,13 @@
 // A plan as a table for a terminal.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
+#include "Text.h"
 #include "lib/Plan/Solver/Figures.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Unicode.h"
 #include <algorithm>
 #include <cmath>
 
@@ -110,16 +112,21 @@ std::vector<std::string> criticalPath(const PlanReport &report, int agent, const
   return names;
 }
 
+/// On a terminal; what stands for more bytes than columns does not push the rest aside.
+static size_t columnsOf(StringRef text) { return size_t(std::max(0, sys::unicode::columnWidthUTF8(text))); }
+
 /// Columns padded to their widest entry; numbers to the right.
-static void printTable(raw_ostream &out, const std::vector<std::vector<std::string>> &rows, size_t leftColumns) {
+static void printTable(raw_ostream &out, std::vector<std::vector<std::string>> rows, size_t leftColumns) {
   std::vector<size_t> widths(rows.front().size());
   for (auto &row : rows)
-    for (auto [width, cell] : llvm::zip(widths, row))
-      width = std::max(width, cell.size());
+    for (auto [width, cell] : llvm::zip(widths, row)) {
+      cell = printable(cell);
+      width = std::max(width, columnsOf(cell));
+    }
   for (auto &row : rows) {
     std::string line;
     for (auto [column, cell] : llvm::enumerate(row)) {
-      std::string padding(widths[column] - cell.size(), ' ');
+      std::string padding(widths[column] - columnsOf(cell), ' ');
       line += (column ? "  " : "") + (column < leftColumns ? cell + padding : padding + cell);
     }
     out << StringRef(line).rtrim() << '\n';
@@ -150,9 +157,9 @@ static void printEvaluation(raw_ostream &out, const PlanReport &report, const Ev
     std::string which = agent.level.percentile ? "p" + plain(*agent.level.percentile * 100) : "mean";
     out << formatv(
         "@{0}: {1} {2:f0}{3} ms (mean {4:f0}), first token {5:f0}{6} ms, next {7:f1}{8} ms, at {9} requests/s\n",
-        agent.name, which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
+        printable(agent.name), which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
         against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), plain(agent.requestsPerSecond));
-    out << "  critical path: " << llvm::join(criticalPath(report, int(index), evaluation), " > ") << '\n';
+    out << "  critical path: " << printable(llvm::join(criticalPath(report, int(index), evaluation), " > ")) << '\n';
   }
 }
 
@@ -193,7 +200,7 @@ static void printConflicts(raw_ostream &out, const PlanReport &report) {
     out << "  " << textOf(report, conflict) << '\n';
 }
 
-void printReport(raw_ostream &out, const PlanReport &report) {
+static void printAll(raw_ostream &out, const PlanReport &report) {
   if (report.result.hasPlan())
     printPlan(out, report);
   else if (report.result.status == SolveResult::Status::Infeasible)
@@ -207,7 +214,7 @@ void printReport(raw_ostream &out, const PlanReport &report) {
     out << "\nwhy not the next best:\n";
     for (const Alternative &alternative : report.alternatives) {
       const Piece &piece = report.problem->pieces[alternative.piece];
-      out << "  " << piece.name;
+      out << "  " << printable(piece.name);
       if (alternative.possible)
         out << ": " << piece.menu[alternative.placements[alternative.piece].choice].label;
       else if (alternative.pool)
@@ -237,6 +244,13 @@ void printReport(raw_ostream &out, const PlanReport &report) {
     for (const std::string &figure : report.built->unsure)
       out << "  " << figure << '\n';
   }
+}
+
+void printReport(raw_ostream &out, const PlanReport &report) {
+  std::string text;
+  raw_string_ostream stream(text);
+  printAll(stream, report);
+  out << printable(text, /*keepsLines=*/true);
 }
 
 } // namespace intarsia::plan

@@ -7,6 +7,7 @@
 // The planner's decisions in the form that fuse-record-decisions gives those of the compiler.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -34,11 +35,11 @@ static void writeDecision(json::OStream &out, const PlanReport &report, int inde
   out.object([&] {
     out.attribute("id", id);
     out.attribute("pass", "plan-place");
-    out.attribute("function", graph.name);
-    out.attribute("location", task.location);
-    out.attribute("root", piece.name);
+    out.attribute("function", asJson(graph.name));
+    out.attribute("location", asJson(task.location));
+    out.attribute("root", asJson(piece.name));
     out.attribute("op", workflow::nameOf(task.kind));
-    out.attribute("chosen", chosen.label);
+    out.attribute("chosen", asJson(chosen.label));
     out.attribute("cost", own);
     out.attributeArray("alternatives", [&] {
       for (const Alternative &other : report.alternatives) {
@@ -48,11 +49,11 @@ static void writeDecision(json::OStream &out, const PlanReport &report, int inde
           least = std::min(least, other.objective - own);
         impossible += !other.possible;
         out.object([&] {
-          out.attribute("chosen", other.possible ? json::Value(piece.menu[other.placements[index].choice].label)
-                                  : other.pool   ? json::Value("@" + problem.pools[*other.pool].name)
+          out.attribute("chosen", other.possible ? asJson(piece.menu[other.placements[index].choice].label)
+                                  : other.pool   ? asJson("@" + problem.pools[*other.pool].name)
                                                  : json::Value(nullptr));
           out.attribute("cost", other.possible ? json::Value(other.objective) : json::Value(nullptr));
-          out.attribute("reason", other.reason);
+          out.attribute("reason", asJson(other.reason));
         });
       }
     });

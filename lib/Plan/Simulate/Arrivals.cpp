@@ -17,6 +17,9 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+/// Times since 1970 in a smaller unit than the column's are beyond it; up to it a double tells apart 0.02 ms.
+constexpr double latestMs = 1e14;
+
 namespace {
 class ArrivalReader {
 public:
@@ -133,7 +136,11 @@ private:
       return at("column '" + timeName + "': '" + cell + "' is not a number");
     if (value < 0)
       return at("column '" + timeName + "': " + cell + " is below zero");
-    return value * millisecondsPerUnit;
+    double milliseconds = value * millisecondsPerUnit;
+    if (milliseconds > latestMs)
+      return at("column '" + timeName + "': " + cell +
+                " is more than 100,000,000,000 s (3,000 years); is it in another unit than the column's name says?");
+    return milliseconds;
   }
 
   Expected<int> agentOf(StringRef cell) const {

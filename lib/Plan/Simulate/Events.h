@@ -80,6 +80,7 @@ public:
     double since; ///< milliseconds
     double drawn; ///< size of the execution over the mean
     int32_t request, node;
+    int32_t starts = 0; ///< that failures of devices undid
   };
   bool empty() const { return head == tail; }
   void push(Entry entry) {

@@ -6,11 +6,69 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Simulator.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 
 using namespace llvm;
 
 namespace intarsia::plan {
+
+static std::string digits(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.4g", value);
+  return text;
+}
+
+/// So many take minutes, and no percentile is surer for more.
+constexpr double mostFailures = 1e8;
+
+/// Refuses devices that fail so often, or are away so long, that the queues before them would have no end.
+static Error checkFailures(const Figures &figures, const Placements &placements, const SimulationOptions &options) {
+  if (options.deviceFailures.empty())
+    return Error::success();
+  double seconds = options.arrivals.empty() ? double(options.requests) / figures.requestsPerSecond
+                                            : options.arrivals.back().first / 1000;
+  double expected = 0;
+  for (auto [index, piece] : enumerate(figures.problem.pieces)) {
+    auto [choiceIndex, replicas] = placements[index];
+    const Choice &choice = piece.menu[choiceIndex];
+    const Load &load = figures.loads[index];
+    if (choice.devicesPerReplica == 0)
+      continue;
+    // A replica fails when one of its devices does. An execution is as fast as it can be: others only slow it down.
+    double between = options.deviceFailures[choice.pool].hoursBetween / choice.devicesPerReplica * 3600;
+    double repair = options.deviceFailures[choice.pool].hoursToRepair * 3600;
+    if (!std::isfinite(between))
+      continue;
+    double service = choice.millisecondsAlone.value_or(choice.milliseconds) * load.meanScale / 1000;
+    std::string where =
+        formatv("piece '{0}' on pool '{1}': a replica of {2} devices fails every {3} s on average", piece.name,
+                figures.problem.pools[choice.pool].name, choice.devicesPerReplica, digits(between));
+    if (service >= between)
+      return createStringError(where + formatv(", an execution takes {0} s or more and starts again each time: hardly "
+                                               "any would end; let devices fail less often",
+                                               digits(service))
+                                           .str());
+    expected += double(replicas) * seconds / (between + repair);
+    // With what is lost and with repairs an execution takes (e^(f s) - 1) (1 / f + R) for s (Gaver 1962).
+    double longer = service > 0 ? std::expm1(service / between) * (between + repair) / service : 1 + repair / between;
+    double sustained = double(replicas) * sustainedPerSecond(choice) / longer;
+    double asked = load.perSecond * load.meanScale;
+    if (options.arrivals.empty() && asked > sustained)
+      return createStringError(where + formatv(" and is back after {0} s, so that work takes {1} times as long: {2} "
+                                               "replicas then sustain {3} executions/s, {4} are asked for; let devices "
+                                               "fail less often or be back sooner",
+                                               digits(repair), digits(longer), replicas, digits(sustained),
+                                               digits(asked))
+                                           .str());
+  }
+  if (expected > mostFailures)
+    return createStringError(formatv("replicas would fail about {0} times in {1} s of arrivals, and a simulation is of "
+                                     "{2} failures at most; simulate fewer requests, or let devices fail less often",
+                                     digits(expected), digits(seconds), digits(mostFailures)));
+  return Error::success();
+}
 
 Expected<SimulationReport> simulate(const PlacementProblem &problem, const Placements &placements,
                                     const SimulationOptions &options) {
@@ -68,6 +126,8 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
           formatv("'{0}' runs within the executions of '{1}' on devices of its own, whose failures "
                   "the simulation does not follow; pin it to the replicas of '{1}'",
                   piece.name, problem.pieces[piece.calledBy].name));
+  if (Error error = checkFailures(figures, placements, options))
+    return std::move(error);
   return Simulator(problem, placements, options).run();
 }
 

@@ -66,7 +66,7 @@ void Simulator::dispatch(const Event &event) {
   }
 }
 
-SimulationReport Simulator::run() {
+llvm::Expected<SimulationReport> Simulator::run() {
   if (options.arrivals.empty()) {
     for (auto [agent, of] : llvm::enumerate(problem.agents))
       if (of.requestsPerSecond > 0)
@@ -78,12 +78,14 @@ SimulationReport Simulator::run() {
   warmup = target / 10;
   SimulationReport report;
   // Devices fail on after the last request has ended.
-  while (!events.empty() && (arrived < target || active > 0)) {
+  while (!events.empty() && (arrived < target || active > 0) && endless.empty()) {
     Event event = events.pop();
     now = event.time;
     ++report.events;
     dispatch(event);
   }
+  if (!endless.empty())
+    return llvm::createStringError(endless);
   tellOf(report);
   return report;
 }
@@ -108,7 +110,8 @@ static SimulationReport::Percentiles percentilesOf(std::vector<float> &values, d
 void Simulator::tellOf(SimulationReport &report) {
   double measured = lastArrival - measuredFrom;
   report.simulatedSeconds = now / 1000;
-  report.requestsPerSecond = measured > 0 ? (target - warmup) / measured * 1000 : 0;
+  report.arrivalSeconds = lastArrival / 1000;
+  report.requestsPerSecond = measured > 0 ? (target - warmup - 1) / measured * 1000 : 0;
   report.deviceFailures = deviceFailures;
   report.interrupted = interrupted;
   for (auto [index, agent] : llvm::enumerate(problem.agents)) {

@@ -51,6 +51,7 @@ struct Job {
   double started;
   double drawn;
   int32_t request, node;
+  int32_t starts; ///< with this one
 };
 
 struct Replica {
@@ -86,7 +87,7 @@ struct Station {
 class Simulator {
 public:
   Simulator(const PlacementProblem &problem, const Placements &placements, const SimulationOptions &options);
-  SimulationReport run();
+  llvm::Expected<SimulationReport> run();
 
 private:
   struct Request {
@@ -164,6 +165,7 @@ private:
   std::vector<std::vector<float>> endToEnd, firstOutputs, tokens; ///< by agent
   int64_t arrived = 0, target = 0, warmup = 0, active = 0;
   int64_t deviceFailures = 0, interrupted = 0;
+  std::string endless; ///< what has no end, if something has none
 };
 
 } // namespace intarsia::plan

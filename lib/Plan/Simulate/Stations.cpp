@@ -8,10 +8,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Simulator.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace intarsia::plan {
 
 constexpr double millisecondsPerHour = 3.6e6;
+/// Of one execution. Its chance to end is hardly better the next time, so that a simulation would go on without end.
+constexpr int mostStarts = 1000;
 
 void Simulator::addStation(size_t index) {
   const Piece &piece = problem.pieces[index];
@@ -144,7 +147,7 @@ void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
   }
   Replica &replica = replicas[replicaIndex];
   advance(replica);
-  replica.jobs.push_back({first + rest, first + rest, now, entry.drawn, entry.request, entry.node});
+  replica.jobs.push_back({first + rest, first + rest, now, entry.drawn, entry.request, entry.node, entry.starts + 1});
   if (station.limited)
     replica.heldTokens += tokensOf(station, entry);
   if (asks)
@@ -233,7 +236,11 @@ void Simulator::fail(int index) {
     double &firstAt = state(job.request, job.node).firstAt;
     if (firstAt != unlimited)
       firstAt = -1;
-    join(station, {now, job.drawn, job.request, job.node});
+    if (job.starts >= mostStarts)
+      endless = llvm::formatv("piece '{0}': an execution of {1:f1} s was started {2} times and failures of devices "
+                              "ended it each time; let them fail less often",
+                              station.piece->name, job.work / 1000, mostStarts);
+    join(station, {now, job.drawn, job.request, job.node, job.starts});
   }
 }
 

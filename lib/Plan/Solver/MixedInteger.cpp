@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "MixedInteger.h"
+#include "WriteFile.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -19,11 +20,9 @@ namespace intarsia::plan {
 constexpr double largestScaledCost = 1000;
 
 /// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.
-void writeLp(const MixedIntegerProgram &program, StringRef path) {
-  std::error_code error;
-  raw_fd_ostream out(path, error);
-  if (error)
-    return;
+static std::string lpOf(const MixedIntegerProgram &program) {
+  std::string text;
+  raw_string_ostream out(text);
   auto term = [&](double factor, int column) {
     out << formatv("{0} {1:e15} {2}\n", factor < 0 ? "-" : "+", std::abs(factor), program.columns[column].name);
   };
@@ -32,10 +31,16 @@ void writeLp(const MixedIntegerProgram &program, StringRef path) {
     if (program.columns[column].cost != 0)
       term(program.columns[column].cost, int(column));
   out << "Subject To\n";
+  bool isImpossible = false;
   for (auto &row : program.rows) {
-    if (row.entries.empty())
+    if (row.entries.empty() && row.lower <= 0 && row.upper >= 0)
       continue;
     out << " " << row.name << ":\n";
+    // A piece without a choice: the format has no row without a column.
+    if (row.entries.empty()) {
+      isImpossible = true;
+      out << "+ 1 nothing\n";
+    }
     for (auto &entry : row.entries)
       term(entry.factor, entry.column);
     bool equal = row.lower == row.upper;
@@ -45,6 +50,8 @@ void writeLp(const MixedIntegerProgram &program, StringRef path) {
         << formatv("{0:e15}\n", row.upper < INFINITY ? row.upper : row.lower);
   }
   out << "Bounds\n";
+  if (isImpossible)
+    out << " nothing = 0\n";
   for (auto &column : program.columns) {
     out << formatv(" {0:e15} <= {1}", column.lower, column.name);
     if (column.upper < INFINITY)
@@ -56,7 +63,10 @@ void writeLp(const MixedIntegerProgram &program, StringRef path) {
     if (column.integer)
       out << " " << column.name << "\n";
   out << "End\n";
+  return text;
 }
+
+Error writeLp(const MixedIntegerProgram &program, StringRef path) { return writeFile(path, lpOf(program)); }
 
 MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program, double timeLimitSeconds,
                                              double relativeGap, ArrayRef<double> start) const {

@@ -86,8 +86,8 @@ std::shared_ptr<const MixedIntegerSolver> cbcSolver();
 /// HiGHS from a shared library; a name without a folder is looked for where the loader looks.
 llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library);
 
-/// Writes CPLEX's LP format.
-void writeLp(const MixedIntegerProgram &program, llvm::StringRef path);
+/// Writes CPLEX's LP format, to standard output if the path is "-"; a file appears when it is complete.
+llvm::Error writeLp(const MixedIntegerProgram &program, llvm::StringRef path);
 
 } // namespace intarsia::plan
 

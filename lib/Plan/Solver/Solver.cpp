@@ -16,6 +16,11 @@ namespace intarsia::plan {
 constexpr std::chrono::milliseconds timeToPreferFaster(300);
 constexpr size_t fasterOptionsTried = 3;
 
+/// Whatever the time limit: plans of the examples are found in a tenth of it.
+constexpr double secondsForFirstPlan = 1;
+
+void Solver::insistOnPlan() { firstPlanSeconds = secondsForFirstPlan; }
+
 Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
     : problem(problem), options(options), figures(problem), program(figures, options.prune, forbiddenChoices),
@@ -85,9 +90,13 @@ void Solver::addPathRow(const LatencyCheck &check, ArrayRef<int> assignment) {
 
 void Solver::heuristic(double share) {
   Clock::time_point started = Clock::now();
-  Clock::time_point until = std::min(
+  Clock::time_point within = std::min(
       deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * share * 1e6)));
   auto search = [&](std::vector<int> assignment) {
+    // A first plan is worth more than the time limit.
+    Clock::time_point until = within;
+    if (bestObjective == unlimited)
+      until = std::max(until, started + std::chrono::microseconds(int64_t(firstPlanSeconds * 1e6)));
     std::vector<double> tightening(problem.agents.size(), 1.0);
     // What only bounds a percentile from below is tightened until the percentile itself holds.
     for (int round = 0; round < (hasPercentiles ? 12 : 1); ++round) {
@@ -317,12 +326,15 @@ SolveResult Solver::estimate() {
   return finish();
 }
 
+Error Solver::exportModel() const {
+  if (options.exportLp.empty())
+    return Error::success();
+  std::vector<std::vector<int>> optionColumns, pairColumns;
+  std::vector<int> nodeColumns, latencyColumns;
+  return writeLp(build(optionColumns, pairColumns, nodeColumns, latencyColumns), options.exportLp);
+}
+
 SolveResult Solver::run() {
-  if (!infeasible && !options.exportLp.empty()) {
-    std::vector<std::vector<int>> optionColumns, pairColumns;
-    std::vector<int> nodeColumns, latencyColumns;
-    writeLp(build(optionColumns, pairColumns, nodeColumns, latencyColumns), options.exportLp);
-  }
   if (!infeasible) {
     lagrangian = std::make_unique<Lagrangian>(program);
     // Latencies as the objective are no rows. One component meets no others.
@@ -350,8 +362,11 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
   if (Error error = problem.validate())
     return std::move(error);
   Solver solver(problem, options);
+  if (Error error = solver.exportModel())
+    return std::move(error);
   if (!problem.previous.empty() && llvm::all_of(problem.previous, [](const Placed &p) { return p.choice >= 0; }))
     solver.suggest(problem.previous);
+  solver.insistOnPlan();
   return solver.run();
 }
 

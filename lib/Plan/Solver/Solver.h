@@ -24,7 +24,11 @@ public:
 
   /// A plan to start from, if it is one.
   void suggest(const Placements &placements);
+  /// Lets the heuristic look for its first plan longer than the time limit, if that is short.
+  void insistOnPlan();
   SolveResult run();
+  /// Writes the model where the options say.
+  llvm::Error exportModel() const;
   /// A bound and a plan without the MILP: what is known after the heuristic and the bound.
   SolveResult estimate();
 
@@ -75,6 +79,7 @@ private:
   Evaluation bestEvaluation;
   double bestObjective = unlimited, lowerBound = -unlimited;
   bool infeasible = false;
+  double firstPlanSeconds = 0;
   SolveResult::Statistics statistics;
   Clock::time_point begin = Clock::now(), deadline;
 };

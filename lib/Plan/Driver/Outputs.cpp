@@ -1,0 +1,75 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Files that the planner writes: what must not be replaced by them, and how they come to be.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Driver.h"
+#include "lib/Plan/Solver/WriteFile.h"
+#include "lib/Runtime/Core/File.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// With the flags that name them.
+static std::vector<std::pair<StringRef, const std::string *>> outputsOf(const PlannerOptions &options) {
+  std::vector<std::pair<StringRef, const std::string *>> outputs{{"--json", &options.json},
+                                                                 {"--report", &options.report},
+                                                                 {"--explain", &options.explain},
+                                                                 {"-o", &options.output},
+                                                                 {"--export-lp", &options.exportLp}};
+  erase_if(outputs, [](auto &output) { return output.second->empty(); });
+  return outputs;
+}
+
+bool writesToStandardOutput(const PlannerOptions &options) {
+  return any_of(outputsOf(options), [](auto &output) { return *output.second == "-"; });
+}
+
+Error checkIsKept(const PlannerOptions &options, const std::string &input, StringRef what) {
+  if (input.empty() || input == "-")
+    return Error::success();
+  for (auto [flag, file] : outputsOf(options))
+    if (*file != "-" && runtime::isSameFile(*file, input))
+      return createStringError(flag + "=" + *file + ": " + what + " '" + input +
+                               "' would be overwritten; choose another name");
+  return Error::success();
+}
+
+Error checkOutputs(const PlannerOptions &options) {
+  auto outputs = outputsOf(options);
+  for (auto [index, output] : enumerate(outputs)) {
+    const std::string &file = *output.second;
+    if (file != "-")
+      if (runtime::Status status = runtime::checkWritable(file); !status.ok())
+        return createStringError(status.message());
+    for (auto [flag, other] : ArrayRef(outputs).take_front(index))
+      if (file == "-" ? *other == "-" : *other != "-" && runtime::isSameFile(file, *other))
+        return createStringError(file + ": two results would be written to this file, by " + flag + " and " +
+                                 output.first + "; choose another name for one");
+  }
+  for (auto [what, file] : {std::pair("the agents' file", &options.input),
+                            {"the fleet's file", &options.fleetFile},
+                            {"the file of --efficiency", &options.efficiencyFile},
+                            {"the file of --arrivals", &options.arrivals},
+                            {"the file of --previous", &options.previous}})
+    if (Error error = checkIsKept(options, *file, what))
+      return error;
+  return Error::success();
+}
+
+Error writeOutput(const std::string &file, function_ref<void(raw_ostream &)> print) {
+  if (file.empty())
+    return Error::success();
+  std::string text;
+  raw_string_ostream out(text);
+  print(out);
+  return writeFile(file, text);
+}
+
+} // namespace intarsia::plan

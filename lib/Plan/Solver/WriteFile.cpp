@@ -1,0 +1,35 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "WriteFile.h"
+#include "lib/Runtime/Core/File.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+Error writeFile(StringRef path, StringRef text) {
+  if (path == "-") {
+    outs() << text;
+    outs().flush();
+    if (!outs().has_error())
+      return Error::success();
+    std::string why = outs().error().message();
+    // Else LLVM ends the program with an error of its own.
+    outs().clear_error();
+    return createStringError("standard output cannot be written: " + why);
+  }
+  std::unique_ptr<runtime::AtomicFile> file;
+  runtime::Status status = runtime::AtomicFile::create(path.str(), file);
+  if (status.ok())
+    status = file->write(text.data(), text.size());
+  if (status.ok())
+    status = file->commit();
+  return status.ok() ? Error::success() : createStringError(status.message());
+}
+
+} // namespace intarsia::plan

@@ -1,0 +1,103 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Values of the planner's flags that make no sense: each is refused, and what would make sense is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+AGENT = ROOT / "examples" / "agents" / "rag_chat.mlir"
+FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
+
+
+def execute(*flags: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Plan on the example fleet, whatever comes of it."""
+    command = [TOOL, AGENT, f"--fleet={FLEET}", "--why=false", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+WRONG = [
+    ("--simulate=0", "a whole number above zero is expected"),
+    ("--simulate=-5", "a whole number above zero is expected"),
+    ("--simulate=1.5", "a whole number above zero is expected"),
+    ("--simulate=many", "a whole number above zero is expected"),
+    ("--simulate=nan", "a whole number above zero is expected"),
+    ("--simulate=100000000000", "100000000 at most: the times of all requests are kept in memory"),
+    ("--simulate=inf", "100000000 at most: the times of all requests are kept in memory"),
+    ("--pareto=1e5", "1000 at most: each is a plan of its own"),
+    ("--time-limit=nan", "seconds above zero are expected"),
+    ("--time-limit=-1", "seconds above zero are expected"),
+    ("--time-limit=0", "seconds above zero are expected"),
+    ("--time-limit=inf", "seconds above zero are expected"),
+    ("--time-limit=", "seconds above zero are expected"),
+    ("--budget=", "dollars an hour are expected, zero or more"),
+    ("--budget=-1", "dollars an hour are expected, zero or more"),
+    ("--budget=nan", "dollars an hour are expected, zero or more"),
+    ("--failures=", "hours are expected: --failures=5000, or --failures=5000:0.5"),
+    *((f"{flag}=", "names no file") for flag in ("--fleet", "--efficiency", "--arrivals", "--previous", "--json")),
+    *((f"{flag}=", "names no file") for flag in ("--report", "--explain", "-o", "--export-lp")),
+]
+
+
+@pytest.mark.parametrize(("flag", "message"), WRONG, ids=[flag for flag, _ in WRONG])
+def test_wrong_values(flag: str, message: str) -> None:
+    """The flag, its value, and what is expected; nothing is planned."""
+    done = execute(flag)
+    assert done.returncode == 1
+    assert f"{flag}: {message}" in done.stderr
+    assert done.stdout == ""
+
+
+def test_whole_numbers_of_another_form(tmp_path: pathlib.Path) -> None:
+    """1e3 is a thousand."""
+    plan = tmp_path / "plan.json"
+    assert execute("--simulate=1e3", f"--json={plan}").returncode == 0
+    (agent,) = json.loads(plan.read_text())["agents"]
+    assert agent["simulated"]["requests"] == 900
+
+
+def test_a_budget_of_nothing() -> None:
+    """It is a limit as others are, and says what it would have to be."""
+    done = execute("--budget=0")
+    assert done.returncode == 2
+    assert "nothing holds all that is asked" in done.stdout
+
+
+@pytest.mark.parametrize("flags", [(AGENT,), (f"--fleet={FLEET}",), ("--json=x.json",), ("-o", "x.mlir")])
+def test_a_probe_is_alone(flags: tuple[str | pathlib.Path, ...], tmp_path: pathlib.Path) -> None:
+    """What it would not do is refused, and nothing is measured."""
+    done = subprocess.run(
+        [TOOL, "--probe=here.yaml", *flags], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    name = str(flags[0]).split("=")[0]
+    assert f"--probe measures this machine and plans nothing; leave '{name}' away" in done.stderr
+    assert "measuring" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_probe_that_cannot_be_written(tmp_path: pathlib.Path) -> None:
+    """It is said before anything is measured."""
+    done = subprocess.run([TOOL, f"--probe={tmp_path}/none/here.yaml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"{tmp_path}/none/here.yaml: cannot be written: folder '{tmp_path}/none'" in done.stderr
+    assert "measuring" not in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["1e-9", "0.01"])
+def test_a_first_plan_whatever_the_time(seconds: str) -> None:
+    """The heuristic finds one; that better ones may be is said."""
+    begin = time.monotonic()
+    done = execute(f"--time-limit={seconds}")
+    assert done.returncode == 0, done.stdout
+    assert "out of time: another plan may be better by" in done.stdout
+    assert "of 12000 ms" in done.stdout
+    assert time.monotonic() - begin < 30
