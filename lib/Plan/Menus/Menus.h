@@ -41,7 +41,7 @@ struct Fleet {
   std::vector<FleetPool> pools;
   std::vector<FleetLink> links;
   double wattsCap = unlimited;
-  double gramsPerKilowattHour = 0;
+  std::optional<double> gramsPerKilowattHour;
 };
 
 //===-- Menus -------------------------------------------------------------------------------------------------===//
