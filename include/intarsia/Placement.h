@@ -91,6 +91,8 @@ struct Piece {
   /// Set by hand: only choices on this pool, or with this label.
   std::optional<int> pinnedPool;
   std::optional<std::string> pinnedLabel;
+  /// Set by hand: so many, whatever they sustain.
+  std::optional<int64_t> pinnedReplicas;
   /// Each execution of this other piece is one of this one, too, within its time: this one has no leaf in an agent, no
   /// wait of its own, and no bound on time. -1: none.
   int calledBy = -1;

@@ -95,6 +95,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
   piece.pinnedPool = int(pool - fleet.pools.begin());
   if (place.pinsPoolOnly)
     return Error::success();
+  piece.pinnedReplicas = place.replicas;
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
   for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
