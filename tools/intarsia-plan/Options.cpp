@@ -9,6 +9,7 @@
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
+#include <limits>
 
 namespace cl = llvm::cl;
 
@@ -102,13 +103,18 @@ std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
   return probability;
 }
 
-int numberOf(const cl::opt<std::string> &flag, int standard) {
+int numberOf(const cl::opt<std::string> &flag, int standard, int most = std::numeric_limits<int>::max()) {
   if (!flag.getNumOccurrences())
     return 0;
   int number = standard;
   if (!flag.getValue().empty() && (llvm::StringRef(flag.getValue()).getAsInteger(10, number) || number < 1)) {
     llvm::WithColor::error(llvm::errs(), "intarsia-plan")
         << "--" << flag.ArgStr << "=" << flag.getValue() << ": a number above zero is expected\n";
+    exit(1);
+  }
+  if (number > most) {
+    llvm::WithColor::error(llvm::errs(), "intarsia-plan")
+        << "--" << flag.ArgStr << "=" << number << ": at most " << most << " are possible\n";
     exit(1);
   }
   return number;
@@ -139,7 +145,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.objective = flags.objective;
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
-  options.paretoPoints = numberOf(flags.pareto, 8);
+  options.paretoPoints = numberOf(flags.pareto, 8, plan::mostParetoPoints);
   options.simulatedRequests = numberOf(flags.simulate, standardRequests);
   options.arrivals = flags.arrivals;
   options.deviceFailures = flags.failures;
