@@ -7,6 +7,7 @@
 #ifndef INTARSIA_AGENT_DIALECT
 #define INTARSIA_AGENT_DIALECT
 
+include "dialects/Fleet/FleetAttrs.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/EnumAttr.td"
@@ -46,7 +47,8 @@ def Agent_Dialect : Dialect {
   let dependentDialects = ["::intarsia::fleet::FleetDialect"];
 }
 
-class Agent_Op<string mnemonic, list<Trait> traits = []> : Op<Agent_Dialect, mnemonic, traits>;
+class Agent_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Agent_Dialect, mnemonic, !listconcat([Fleet_KnownAttributes], traits)>;
 
 //===-- Types -------------------------------------------------------------------------------------------------===//
 

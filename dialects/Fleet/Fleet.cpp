@@ -44,6 +44,8 @@ constexpr FigureRange bandwidthRange = {0.001, 20000, "is it in GB/s (10^9 bytes
 constexpr FigureRange microsecondsRange = {0.01, 1e6, "is it in microseconds?", true};
 constexpr FigureRange kilowattsRange = {0.005, 1e6, "is it in kilowatts, not watts?"};
 constexpr FigureRange gramsRange = {0.1, 2000, "is it in grams of carbon dioxide per kWh?", true};
+/// The largest clusters have some hundred thousand.
+constexpr int64_t mostDevices = 10'000'000;
 constexpr FigureRange dollarsPerGigabyteRange = {1e-6, 10, "is it in dollars per 10^9 bytes?", true};
 } // namespace
 
@@ -106,10 +108,11 @@ LogicalResult OwnedAttr::verify(EmitError emitError, FloatAttr dollars, FloatAtt
 }
 
 LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int64_t tensor, int64_t pipeline,
-                                    int64_t expert, int64_t data, int64_t parts, int64_t replicas, int64_t batch,
-                                    StringAttr precision, bool aggregated) {
-  std::pair<StringRef, int64_t> all[] = {{"tensor", tensor}, {"pipeline", pipeline}, {"expert", expert}, {"data", data},
-                                         {"parts", parts},   {"replicas", replicas}, {"batch", batch}};
+                                    int64_t expert, int64_t data, int64_t parts, std::optional<int64_t> replicas,
+                                    int64_t batch, StringAttr precision, bool aggregated) {
+  std::pair<StringRef, int64_t> all[] = {{"tensor", tensor}, {"pipeline", pipeline}, {"expert", expert},
+                                         {"data", data},     {"parts", parts},       {"replicas", replicas.value_or(1)},
+                                         {"batch", batch}};
   for (auto [name, degree] : all)
     if (degree < 1 || degree > 1'000'000)
       return emitError() << name << " is " << degree << ", must be between 1 and 1000000";
@@ -129,16 +132,28 @@ LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int
   return success();
 }
 
+LogicalResult fleet::verifyKnownAttributes(Operation *op) {
+  for (NamedAttribute attribute : op->getDiscardableAttrs()) {
+    StringRef name = attribute.getName();
+    if (name.contains('.'))
+      continue;
+    SmallVector<StringRef> known;
+    for (StringAttr own : op->getName().getAttributeNames())
+      known.push_back(own.getValue());
+    return op->emitOpError() << "has no attribute '" << name << "'" << nearestNames(name, known);
+  }
+  return success();
+}
+
 LogicalResult fleet::verifyPlacement(Operation *op, PlacementAttr placement, SymbolTableCollection &tables) {
   auto pool = lookupNamed<PoolOp>(op, placement.getPool(), tables, "fleet.pool");
   if (!pool)
     return failure();
   int64_t perReplica = placement.getDevicesPerReplica(), parts = placement.getParts();
-  int64_t needed = (perReplica * placement.getReplicas() + parts - 1) / parts;
+  int64_t replicas = placement.getReplicas().value_or(1), needed = (perReplica * replicas + parts - 1) / parts;
   if (uint64_t(needed) > pool.getCount())
-    return op->emitOpError() << "is placed on " << needed << " devices of " << placement.getPool() << " ("
-                             << placement.getReplicas() << " replicas of " << perReplica << "), which has "
-                             << pool.getCount();
+    return op->emitOpError() << "is placed on " << needed << " devices of " << placement.getPool() << " (" << replicas
+                             << " replicas of " << perReplica << "), which has " << pool.getCount();
   return success();
 }
 
@@ -188,8 +203,13 @@ LogicalResult DeviceOp::verify() {
 }
 
 LogicalResult PoolOp::verify() {
-  if (getCount() < 1)
-    return emitOpError() << "@" << getSymName() << " has " << getCount() << " devices, must have at least one";
+  // In 64 bits without a sign a negative count is a large one.
+  int64_t count = int64_t(getCount());
+  if (count < 1)
+    return emitOpError() << "@" << getSymName() << " has " << count << " devices, must have at least one";
+  if (count > mostDevices)
+    return emitOpError() << "@" << getSymName() << " has " << count << " devices, must have at most " << mostDevices
+                         << ": no fleet has more, and a plan counts them one by one";
   if (getDevicesPerNode() < 1 || uint64_t(getDevicesPerNode()) > getCount())
     return emitOpError() << "@" << getSymName() << " has " << getDevicesPerNode() << " devices in a node and "
                          << getCount() << " in all";

@@ -16,6 +16,19 @@
 #include "dialects/Fleet/FleetDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Fleet/FleetAttrs.h.inc"
+
+namespace intarsia::fleet {
+/// A misspelt attribute would be kept and never read: what has no dialect's prefix (`note.author`) must be one that the
+/// op has; else the nearest names are said.
+mlir::LogicalResult verifyKnownAttributes(mlir::Operation *op);
+
+template <typename ConcreteType>
+class KnownAttributes : public mlir::OpTrait::TraitBase<ConcreteType, KnownAttributes> {
+public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) { return verifyKnownAttributes(op); }
+};
+} // namespace intarsia::fleet
+
 #define GET_OP_CLASSES
 #include "dialects/Fleet/FleetOps.h.inc"
 

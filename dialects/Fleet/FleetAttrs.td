@@ -33,6 +33,11 @@ def Fleet_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
+/// Of the ops of this dialect and of `agent`: an attribute without a dialect's prefix is one of the op's own.
+def Fleet_KnownAttributes : NativeOpTrait<"KnownAttributes"> {
+  let cppNamespace = "::intarsia::fleet";
+}
+
 def Fleet_RentalAttr : AttrDef<Fleet_Dialect, "Rental"> {
   let mnemonic = "rental";
   let summary = "The price of a device that is rented";
@@ -65,7 +70,9 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
     tensor, pipeline, expert and data parallelism within a replica, in how many equal parts the device is of which a
     replica takes one, how many replicas there are, how many requests a replica serves at once, the element type of
     weights, and whether prefill and decode are in the same replicas (`aggregated`). What is 1, or is not said, is left
-    out: written by hand, `#fleet.placement<@dc::@fast>` pins a task to a pool and leaves the rest to the planner.
+    out, but for `replicas`: written by hand, `#fleet.placement<@dc::@fast>` pins a task to a pool and leaves the rest to
+    the planner, `#fleet.placement<@dc::@fast, replicas = 1>` to one replica of one device that serves one request at a
+    time. Degrees without `replicas` leave their number to the planner.
 
     A replica takes `tensor * pipeline * data` devices; experts are spread over the tensor and data ranks of a pipeline
     stage, so that `expert` divides `tensor * data`. `parts` is 2, 4 or 8, and then a replica is on one device.
@@ -74,7 +81,7 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
                         DefaultValuedParameter<"int64_t", "1">:$pipeline,
                         DefaultValuedParameter<"int64_t", "1">:$expert, DefaultValuedParameter<"int64_t", "1">:$data,
                         DefaultValuedParameter<"int64_t", "1">:$parts,
-                        DefaultValuedParameter<"int64_t", "1">:$replicas,
+                        OptionalParameter<"::std::optional<int64_t>">:$replicas,
                         DefaultValuedParameter<"int64_t", "1">:$batch, OptionalParameter<"::mlir::StringAttr">:$precision,
                         DefaultValuedParameter<"bool", "false">:$aggregated);
   let assemblyFormat = [{

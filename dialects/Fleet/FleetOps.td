@@ -10,7 +10,8 @@
 include "dialects/Fleet/FleetAttrs.td"
 include "mlir/IR/SymbolInterfaces.td"
 
-class Fleet_Op<string mnemonic, list<Trait> traits = []> : Op<Fleet_Dialect, mnemonic, traits>;
+class Fleet_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Fleet_Dialect, mnemonic, !listconcat([Fleet_KnownAttributes], traits)>;
 
 def Fleet_SystemOp : Fleet_Op<"system", [Symbol, SymbolTable, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "What a planner may use";

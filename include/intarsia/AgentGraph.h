@@ -92,7 +92,8 @@ struct Prompt {
 /// true.
 struct Place {
   std::string system, pool;
-  int64_t tensor = 1, pipeline = 1, expert = 1, data = 1, parts = 1, replicas = 1, batch = 1;
+  int64_t tensor = 1, pipeline = 1, expert = 1, data = 1, parts = 1, batch = 1;
+  std::optional<int64_t> replicas;
   std::string precision;
   bool aggregated = false; ///< prefill and decode in the same replicas
   bool pinsPoolOnly = true;

@@ -12,6 +12,7 @@
 #define INTARSIA_DISTRIBUTION_H
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,9 @@ public:
   Distribution maximumWith(const Distribution &other) const;
   /// The maximum of `count` independent copies.
   Distribution maximumOf(int count) const;
+  /// The sum of N independent copies, where N >= 0 is drawn: (count, probability), in any order, probabilities above
+  /// zero and summing to one. Counts are exact up to `maximumAtoms` of them, beyond on a regular grid as atoms are.
+  Distribution sumOf(std::vector<std::pair<int64_t, double>> counts) const;
   /// Part i with its probability.
   static Distribution mixture(const std::vector<std::pair<Distribution, double>> &parts);
 

@@ -91,6 +91,8 @@ struct Piece {
   /// Set by hand: only choices on this pool, or with this label.
   std::optional<int> pinnedPool;
   std::optional<std::string> pinnedLabel;
+  /// Set by hand: so many, whatever they sustain.
+  std::optional<int64_t> pinnedReplicas;
   /// Each execution of this other piece is one of this one, too, within its time: this one has no leaf in an agent, no
   /// wait of its own, and no bound on time. -1: none.
   int calledBy = -1;
@@ -253,7 +255,7 @@ struct SolveOptions {
   std::shared_ptr<const MixedIntegerSolver> mixedInteger; ///< null: CBC
 };
 
-/// Something that limits: taken out, the conflict is gone.
+/// Something that limits: taken out of its set, a plan holds the others of the set.
 struct Conflict {
   enum class Kind {
     EndToEnd,
@@ -274,9 +276,11 @@ struct Conflict {
   int index = -1; ///< agent, pool, link, piece, group, or edge; -1 where there is only one
   std::string text;
   double given = 0;
-  /// The smallest change that makes a plan possible with all else as it is: the bound's value; unset where taking this
-  /// one away is not enough or where it is no number.
+  /// The smallest change that makes a plan possible with all else as it is, also what is not in the set: the bound's
+  /// value; unset where taking this one away is not enough or where it is no number. The text says it with its unit,
+  /// rounded up, and what was not settled in time.
   std::optional<double> relaxed;
+  bool settled = true; ///< whether nothing smaller does or, if it is unset, nothing at all
 };
 
 struct SolveResult {
@@ -301,8 +305,9 @@ struct SolveResult {
 /// Solves the problem. Fails on an invalid one; an infeasible one is a result.
 llvm::Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions &options = {});
 
-/// A minimal set of constraints that no plan holds together (taking any one of them away leaves the rest possible), and
-/// for each the value that would do. Empty if the problem is feasible.
+/// A minimal set of constraints that no plan holds together (a plan holds all of the set but any one, were nothing else
+/// asked), and for each the value that would do. Empty if the problem is feasible. The time limit is of all questions
+/// together; the set is larger than minimal where they stay open.
 llvm::Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &problem,
                                                            const SolveOptions &options = {});
 
@@ -352,11 +357,15 @@ llvm::Expected<std::vector<Sensitivity>> explainSensitivity(const PlacementProbl
 struct ParetoPoint {
   Placements placements;
   Evaluation evaluation;
-  bool proven = false; ///< whether both solves behind it were optimal
+  bool proven = false; ///< that no plan is both cheaper and faster
 };
-/// Plans none of which is better in latency and in dollars per request than another, cheapest first; at most `points`.
+constexpr int mostParetoPoints = 100;
+/// Plans none of which is better in latency and in dollars per request than another, cheapest first; at most `points`
+/// and the cheapest, fewer where the time limit, which is of all together, ends. `best` is what solve() gave for the
+/// problem, if that is known.
 llvm::Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points,
-                                                     const SolveOptions &options = {});
+                                                     const SolveOptions &options = {},
+                                                     const SolveResult *best = nullptr);
 
 /// The problem after devices were lost: (pool, devices) are taken away, and `previous` is what keeps its place.
 llvm::Expected<PlacementProblem> withoutDevices(const PlacementProblem &problem, const Placements &previous,

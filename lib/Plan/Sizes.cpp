@@ -137,12 +137,14 @@ public:
 private:
   // A request that takes longer to walk than this is not what a plan can be made for.
   static constexpr int64_t mostSteps = 1'000'000;
+  // Nor one whose texts grow with each of so many runs: some seconds, and longer than the context of any model.
+  static constexpr int64_t mostParts = 20'000'000;
 
   ExpectedSizes &result;
   SymbolTableCollection &tables;
   llvm::DenseMap<Value, State> states;
   llvm::DenseMap<Operation *, History> histories;
-  int64_t nextId = 0, steps = 0;
+  int64_t nextId = 0, steps = 0, parts = 0;
   int keepingLoops = 0;
   size_t run = 0; ///< of the innermost loop
 
@@ -204,10 +206,14 @@ private:
       return op->emitError() << "the loops around this run too often to be followed run by run (" << mostSteps
                              << " steps); lower their bounds";
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-        .Case<JoinOp>([&](JoinOp join) {
+        .Case<JoinOp>([&](JoinOp join) -> LogicalResult {
           State state;
           for (Value part : join.getParts())
-            llvm::append_range(state.segments, of(part).segments);
+            llvm::append_range(state.segments, states[part].segments);
+          if ((parts += int64_t(state.segments.size())) > mostParts)
+            return op->emitError() << "the loops around this join texts of " << state.segments.size()
+                                   << " parts and more, which is too many to be followed; lower their bounds, or join "
+                                      "less";
           if (join.getParts().size() == 1)
             state.said = of(join.getParts().front()).said;
           set(join.getResult(), state, weight);

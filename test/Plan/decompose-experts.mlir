@@ -15,8 +15,8 @@ agent.model @elsewhere {shape = "s"}
 // CHECK-LABEL: agent.graph @mixture
 // CHECK: %[[KV:.*]], %[[FIRST:.*]] = agent.prefill @mixtral
 // CHECK-NEXT: %[[THERE:.*]] = agent.kv_transfer %[[KV]]
-// CHECK-NEXT: %[[E:.*]] = agent.experts @mixtral {apart = "a", label = "answer", note = 1 : i64, together = "t"} : !agent.experts
-// CHECK-NEXT: agent.decode @mixtral(%[[THERE]], %[[FIRST]]) experts %[[E]] produces <300 tokens> {apart = "a", label = "answer", note = 1 : i64, place = #fleet.placement<@dc::@fast, tensor = 2>, together = "t"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+// CHECK-NEXT: %[[E:.*]] = agent.experts @mixtral {apart = "a", label = "answer", test.note = 1 : i64, together = "t"} : !agent.experts
+// CHECK-NEXT: agent.decode @mixtral(%[[THERE]], %[[FIRST]]) experts %[[E]] produces <300 tokens> {apart = "a", label = "answer", place = #fleet.placement<@dc::@fast, tensor = 2>, test.note = 1 : i64, together = "t"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
 // CHECK-NOT: agent.experts
 // GRAPH-LABEL: graph mixture
 // GRAPH-NEXT: task mixtral.prefill: prefill
@@ -34,7 +34,7 @@ agent.model @elsewhere {shape = "s"}
 agent.graph @mixture(%q: !agent.text {agent.size = #agent.amount<400 tokens>}) -> !agent.text {
   %kv, %first = agent.prefill @mixtral(%q) : (!agent.text) -> (!agent.kv, !agent.text)
   %there = agent.kv_transfer %kv : !agent.kv
-  %a = agent.decode @mixtral(%there, %first) produces <300 tokens> {note = 1, label = "answer", together = "t", apart = "a", place = #fleet.placement<@dc::@fast, tensor = 2>} : (!agent.kv, !agent.text) -> !agent.text
+  %a = agent.decode @mixtral(%there, %first) produces <300 tokens> {test.note = 1, label = "answer", together = "t", apart = "a", place = #fleet.placement<@dc::@fast, tensor = 2>} : (!agent.kv, !agent.text) -> !agent.text
   agent.return %a : !agent.text
 }
 

@@ -10,13 +10,13 @@
 // RUN: intarsia-plan %s --why=false | FileCheck %s --check-prefix=HOLDS
 
 // TOKEN: nothing holds all that is asked
-// TOKEN-NEXT: agent 'ask': 2.000 ms between tokens at most; {{[0-9.]+}} would do
+// TOKEN-NEXT: agent 'ask': 2.000 ms between tokens at most; {{[0-9.]+}} ms would do
 // TOKEN-NOT: answer.prefill
 
 // RATE: nothing holds all that is asked
-// RATE-NEXT: pool 'fast' has 4 devices; {{[0-9.]+}} would do
+// RATE-NEXT: pool 'fast' has 4 devices; {{[0-9]+}} devices would do
 
-// LOST: pool 'fast' has 1 devices; 2.000 would do
+// LOST: pool 'fast' has 1 devices; 2 devices would do
 
 // HOLDS-NOT: nothing holds
 // HOLDS: no plan of these menus is better

@@ -18,8 +18,8 @@
 // CHECK: rests on figures that are unsure:
 // CHECK: idle power: taken as 15% of the watts of each device
 
-// IR: agent.prefill {{.*}}place = #fleet.placement<@dc::@fast, batch = [[PREFILL:[0-9]+]], precision = "bf16", aggregated = true>
-// IR: agent.decode {{.*}}place = #fleet.placement<@dc::@fast, batch = [[DECODE:[0-9]+]], precision = "bf16", aggregated = true>
+// IR: agent.prefill {{.*}}place = #fleet.placement<@dc::@fast, replicas = 1, batch = [[PREFILL:[0-9]+]], precision = "bf16", aggregated = true>
+// IR: agent.decode {{.*}}place = #fleet.placement<@dc::@fast, replicas = 1, batch = [[DECODE:[0-9]+]], precision = "bf16", aggregated = true>
 
 // AGAIN: answer.prefill {{ *}}@fast {{ *}}bf16 {{ *}}aggregated
 // AGAIN: answer.decode {{ *}}@fast {{ *}}bf16 {{ *}}aggregated

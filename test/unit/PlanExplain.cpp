@@ -58,6 +58,7 @@ PlacementProblem without(PlacementProblem p, const Conflict &conflict) {
   case Kind::Pin:
     p.pieces[conflict.index].pinnedPool.reset();
     p.pieces[conflict.index].pinnedLabel.reset();
+    p.pieces[conflict.index].pinnedReplicas.reset();
     break;
   case Kind::Together:
     p.together[conflict.index].clear();

@@ -135,6 +135,7 @@ public:
     shrink(p, percentile ? assignments / 6 : assignments);
     called(p);
     kinds(p);
+    replicas(p);
     bounds(p);
     // A fleet without devices is an error, not a problem.
     if (std::ranges::all_of(p.pools, [](const Pool &pool) { return pool.devices == 0; }))
@@ -324,6 +325,19 @@ private:
       p.edges.push_back(edge);
     }
     p.pieces.push_back(piece);
+  }
+
+  /// Numbers of replicas by hand: what the load needs, more than would be looked at, or less. Draws of their own too.
+  void replicas(PlacementProblem &p) {
+    std::mt19937_64 own(engine);
+    own.discard(2000);
+    std::bernoulli_distribution pinned(0.1);
+    std::discrete_distribution<int> extra({1, 8, 6, 3, 2});
+    oracle::Oracle oracle(p);
+    for (size_t i = 0; i < p.pieces.size(); ++i)
+      if (pinned(own))
+        p.pieces[i].pinnedReplicas =
+            std::max<int64_t>(1, oracle.leastReplicas(int(i), p.pieces[i].menu.front()) + extra(own) - 1);
   }
 
   void bounds(PlacementProblem &p) {

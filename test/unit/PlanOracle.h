@@ -305,6 +305,8 @@ public:
         verdict.structureHolds = false;
       if (p.pieces[i].pinnedLabel && *p.pieces[i].pinnedLabel != choice.label)
         verdict.structureHolds = false;
+      if (p.pieces[i].pinnedReplicas && *p.pieces[i].pinnedReplicas != plan[i].replicas)
+        verdict.structureHolds = false;
       if (!p.previous.empty() && p.previous[i].choice >= 0 && p.previous[i].choice != plan[i].choice)
         ++moves;
     }
@@ -404,6 +406,11 @@ public:
         const Choice &choice = p.pieces[i].menu[c];
         int64_t least = leastReplicas(int(i), choice);
         bool queues = p.queueing && rate[i] > 0 && (choice.devicesPerReplica || choice.executionsPerSecond);
+        if (auto asked = p.pieces[i].pinnedReplicas) {
+          if (*asked >= least)
+            menus.back().push_back({int(c), *asked});
+          continue;
+        }
         for (int64_t n = least; n <= least + (queues ? p.pieces[i].extraReplicas : 0); ++n)
           menus.back().push_back({int(c), n});
       }

@@ -90,8 +90,6 @@ struct Flags {
 constexpr int standardRequests = 100000;
 /// The times of each request are kept for the percentiles: 8 bytes and 4 for each piece, 1.2 GB and more of so many.
 constexpr int mostRequests = 100000000;
-/// Each point is at least one plan.
-constexpr int mostPoints = 1000;
 
 [[noreturn]] void refuse(const Twine &what) {
   llvm::WithColor::error(llvm::errs(), "intarsia-plan") << what << '\n';
@@ -188,7 +186,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.objective = flags.objective;
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
-  options.paretoPoints = numberOf(flags.pareto, 8, mostPoints, "each is a plan of its own");
+  options.paretoPoints = numberOf(flags.pareto, 8, plan::mostParetoPoints, "each is a plan of its own");
   options.simulatedRequests =
       numberOf(flags.simulate, standardRequests, mostRequests, "the times of all requests are kept in memory");
   options.arrivals = flags.arrivals;

@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -74,7 +75,10 @@ std::string textOf(const PlanReport &report, const Conflict &conflict) {
     StringRef tool = StringRef(report.problem->pools[conflict.index].name).split(':').second;
     std::string text = formatv("'{0}' takes no more calls at once", tool);
     if (conflict.relaxed)
-      text += "; " + digits(*conflict.relaxed) + " times as many would do";
+      text += formatv("; {0} times as many would do", int64_t(std::ceil(*conflict.relaxed)));
+    else
+      text += conflict.settled ? "; more alone are not enough: it is not all that conflicts"
+                               : "; not settled in time how many would do";
     return text;
   }
   std::optional<Need> need = needOf(report, conflict);

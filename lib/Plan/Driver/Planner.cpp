@@ -13,6 +13,7 @@
 #include "intarsia/Plan.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -110,15 +111,16 @@ private:
       return nullptr;
     }
     sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
-    return parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+    return parseSourceFile<ModuleOp>(sources, ParserConfig(&context, /*verifyAfterParse=*/false));
   }
 
   LogicalResult load() {
+    // A placement names pools, which may stand in the other file: what is wrong is looked for when both are there.
     module = parse(options.input);
     if (!module)
       return failure();
     if (options.fleetFile.empty())
-      return success();
+      return mlir::verify(*module);
     // A source manager's first buffer is what is parsed.
     auto buffer = llvm::MemoryBuffer::getFile(options.fleetFile);
     if (!buffer)
@@ -136,7 +138,7 @@ private:
     // Placements by hand name pools, so the plan's file has them too.
     for (auto system : llvm::make_early_inc_range(fleetModule->getOps<fleet::SystemOp>()))
       system->moveBefore(module->getBody(), module->getBody()->begin());
-    return success();
+    return mlir::verify(*module);
   }
 
   LogicalResult decompose() {
@@ -246,7 +248,8 @@ private:
       report.sensitivity = std::move(*sensitivity);
     }
     if (options.paretoPoints > 0) {
-      llvm::Expected<std::vector<ParetoPoint>> front = paretoFront(*report.problem, options.paretoPoints, again);
+      llvm::Expected<std::vector<ParetoPoint>> front =
+          paretoFront(*report.problem, options.paretoPoints, again, &report.result);
       if (!front)
         return front.takeError();
       report.front = std::move(*front);

@@ -195,7 +195,10 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
 }
 
 static void printConflicts(raw_ostream &out, const PlanReport &report) {
-  out << "nothing holds all that is asked. These conflict; without any one of them there is a plan:\n";
+  // Of the set alone: what else is asked may conflict with the others.
+  out << "nothing holds all that is asked. "
+      << (report.conflicts.size() == 1 ? "No plan holds this:\n"
+                                       : "No plan holds these together, and one holds them but for any one:\n");
   for (const Conflict &conflict : report.conflicts)
     out << "  " << textOf(report, conflict) << '\n';
 }

@@ -41,7 +41,7 @@ struct Fleet {
   std::vector<FleetPool> pools;
   std::vector<FleetLink> links;
   double wattsCap = unlimited;
-  double gramsPerKilowattHour = 0;
+  std::optional<double> gramsPerKilowattHour;
 };
 
 //===-- Menus -------------------------------------------------------------------------------------------------===//
@@ -173,7 +173,7 @@ llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, 
 
 //===-- Spread ------------------------------------------------------------------------------------------------===//
 
-/// Of amounts, each with its weight: 40 equally probable values of each; nothing where all are one constant.
+/// Of amounts, each with its weight: 50 equally probable values of each; nothing where all are one constant.
 Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts);
 /// Of all attempts together, where each takes `one`, fails when it ends with probability `failure` below 1, and is made
 /// again: the k-th is needed with probability failure^(k - 1).

@@ -43,8 +43,10 @@ Error ProblemBuilder::addPiece(Group &group) {
   if (!anyRate)
     for (auto [choice, meaning] : llvm::zip(piece.menu, menu->meanings)) {
       int devices = meaning.aggregate ? meaning.devices() : choice.devicesPerReplica;
-      choice.dollarsPerExecution += choice.millisecondsAlone.value_or(choice.milliseconds) / 3.6e6 * devices *
-                                    choice.deviceShare * result.problem.pools[choice.pool].dollarsPerDeviceHour;
+      double deviceSeconds =
+          choice.millisecondsAlone.value_or(choice.milliseconds) / 1000 * devices * choice.deviceShare;
+      choice.dollarsPerExecution += deviceSeconds / 3600 * result.problem.pools[choice.pool].dollarsPerDeviceHour;
+      choice.joulesPerExecution += deviceSeconds * result.problem.pools[choice.pool].busyWatts;
     }
   std::vector<std::pair<Amount, double>> amounts;
   for (const Member &member : group.members) {
@@ -93,6 +95,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
   piece.pinnedPool = int(pool - fleet.pools.begin());
   if (place.pinsPoolOnly)
     return Error::success();
+  piece.pinnedReplicas = place.replicas;
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
   for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))

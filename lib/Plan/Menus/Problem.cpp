@@ -54,13 +54,19 @@ Expected<BuiltProblem> ProblemBuilder::run() {
 //===----------------------------------------------------------------------------------------------------------===//
 
 Error ProblemBuilder::addPools() {
+  if (options.objective == Objective::GramsPerRequest && !fleet.gramsPerKilowattHour)
+    return createStringError(
+        "fleet.system @" + fleet.name +
+        " has no 'grams_per_kilowatt_hour', without which no plan is better in carbon dioxide than "
+        "another: write fleet.system @" +
+        fleet.name + " attributes {grams_per_kilowatt_hour = …}, or ask for --objective=energy");
   for (const FleetPool &from : fleet.pools) {
     Pool pool;
     pool.name = from.name;
     pool.devices = int64_t(std::floor(from.count * from.availability + 1e-9));
     pool.devicesPerNode = from.perNode;
     pool.wholeNodes = from.wholeNodes;
-    pool.gramsPerKilowattHour = fleet.gramsPerKilowattHour;
+    pool.gramsPerKilowattHour = fleet.gramsPerKilowattHour.value_or(0);
     if (Error error = addWatts(pool, from.device))
       return error;
     Expected<double> price = priceOf(from);

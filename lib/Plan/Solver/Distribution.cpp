@@ -7,6 +7,7 @@
 #include "intarsia/Distribution.h"
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 using namespace intarsia::plan;
 
@@ -234,6 +235,108 @@ Distribution Distribution::maximumOf(int count) const {
     before = now;
   }
   return Distribution(std::move(result));
+}
+
+namespace {
+using Counts = std::vector<std::pair<int64_t, double>>;
+
+/// The grid of Distribution::normalize over whole numbers: multiples of a step from the least count on, regular up to
+/// the percentile 99.95, then slices of the tail that halve it. The mean stays.
+Counts onGrid(const Counts &counts, int64_t &step) {
+  int64_t low = counts.front().first, high = low;
+  double beyond = 1;
+  for (auto [count, probability] : counts) {
+    high = count;
+    if ((beyond -= probability) <= 5e-4)
+      break;
+  }
+  constexpr int64_t bins = int64_t(Distribution::maximumAtoms) - 64;
+  step = std::max<int64_t>(1, (high - low + bins - 2) / (bins - 1));
+  std::map<int64_t, double> mass;
+  auto put = [&](double count, double probability) {
+    double position = (count - double(low)) / double(step);
+    auto left = int64_t(position);
+    mass[left] += probability * (1 - (position - double(left)));
+    if (position > double(left))
+      mass[left + 1] += probability * (position - double(left));
+  };
+  double boundary = beyond / 2, tailMass = 0, tailMoment = 0;
+  for (auto [count, probability] : counts) {
+    if (count <= high) {
+      put(double(count), probability);
+      continue;
+    }
+    tailMass += probability, tailMoment += probability * double(count), beyond -= probability;
+    if (beyond <= boundary) {
+      put(tailMoment / tailMass, tailMass);
+      tailMass = tailMoment = 0;
+      boundary = beyond / 2;
+    }
+  }
+  if (tailMass > 0)
+    put(tailMoment / tailMass, tailMass);
+  return {mass.begin(), mass.end()};
+}
+
+/// Sums of so many copies, each from the halves.
+class Powers {
+public:
+  explicit Powers(Distribution one) { known.emplace(1, std::move(one)), known.emplace(0, Distribution()); }
+  const Distribution &operator[](int64_t count) {
+    auto found = known.find(count);
+    if (found == known.end()) {
+      Distribution sum = (*this)[count / 2].plus((*this)[count - count / 2]);
+      found = known.emplace(count, std::move(sum)).first;
+    }
+    return found->second;
+  }
+
+private:
+  std::map<int64_t, Distribution> known;
+};
+} // namespace
+
+Distribution Distribution::sumOf(std::vector<std::pair<int64_t, double>> counts) const {
+  std::erase_if(counts, [](auto &entry) { return entry.second < negligible; });
+  std::sort(counts.begin(), counts.end());
+  if (isPoint()) {
+    Atoms atoms;
+    for (auto [count, probability] : counts)
+      atoms.push_back({double(count) * minimum(), probability});
+    return Distribution(std::move(atoms));
+  }
+  int64_t low = counts.front().first, step = 1;
+  if (counts.size() > maximumAtoms)
+    counts = onGrid(counts, step);
+  else
+    for (auto &[count, probability] : counts)
+      count -= low;
+  // A polynomial in the sum of `step` copies, by Paterson and Stockmeyer (1973): blocks of powers, joined by Horner's
+  // rule in the power of a block. That takes about twice the square root of the count of sums of two.
+  Powers ones(*this);
+  Powers powers(ones[step]);
+  int64_t longest = counts.back().first + 1;
+  int64_t block = longest <= 8 ? longest : int64_t(std::ceil(std::sqrt(std::min<double>(longest, maximumAtoms))));
+  Powers blocks(powers[block]);
+  Distribution sum;
+  double weight = 0;
+  int64_t at = counts.back().first / block;
+  for (size_t end = counts.size(); end > 0;) {
+    int64_t which = counts[end - 1].first / block;
+    std::vector<std::pair<Distribution, double>> parts;
+    double own = weight;
+    if (weight > 0)
+      parts.push_back({sum.plus(blocks[at - which]), weight});
+    for (; end > 0 && counts[end - 1].first / block == which; --end) {
+      parts.push_back({powers[counts[end - 1].first % block], counts[end - 1].second});
+      own += counts[end - 1].second;
+    }
+    for (auto &[part, probability] : parts)
+      probability /= own;
+    sum = mixture(parts);
+    weight = own, at = which;
+  }
+  return sum.plus(blocks[at]).plus(ones[low]);
 }
 
 Distribution Distribution::mixture(const std::vector<std::pair<Distribution, double>> &parts) {

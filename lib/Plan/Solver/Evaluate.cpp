@@ -82,6 +82,9 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
       violated(formatv("piece '{0}' is pinned to pool '{1}'", piece.name, problem.pools[*piece.pinnedPool].name));
     if (piece.pinnedLabel && choice.label != *piece.pinnedLabel)
       violated(formatv("piece '{0}' is pinned to '{1}'", piece.name, *piece.pinnedLabel));
+    if (piece.pinnedReplicas && replicas != *piece.pinnedReplicas)
+      violated(
+          formatv("piece '{0}' is pinned to {1} replicas, there are {2}", piece.name, *piece.pinnedReplicas, replicas));
     if (exceeds(stage.tokenMs, figures.tokenMsLimits[index]))
       violated(formatv("piece '{0}': {1:f3} ms between tokens, {2:f3} are allowed", piece.name, stage.tokenMs,
                        figures.tokenMsLimits[index]));

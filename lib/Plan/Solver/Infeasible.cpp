@@ -9,7 +9,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -42,22 +45,34 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
       unlinked |= a != b && !routes.count({a, b});
   if (unlinked && !p.edges.empty())
     add(Kind::Route, -1, 0, "some pools are not linked");
+  auto namesOf = [&](ArrayRef<int> group) {
+    std::string names;
+    for (auto [position, piece] : enumerate(group)) {
+      bool last = position + 1 == group.size();
+      names += (position == 0 ? "'" : last ? " and '" : ", '") + p.pieces[piece].name + "'";
+    }
+    return names;
+  };
   for (auto [index, group] : enumerate(p.together))
     if (group.size() > 1)
-      add(Kind::Together, int(index), 0, formatv("'{0}' and others must share a pool", p.pieces[group[0]].name));
+      add(Kind::Together, int(index), 0, namesOf(group) + " must share a pool");
   for (auto [index, group] : enumerate(p.apart))
     if (group.size() > 1)
-      add(Kind::Apart, int(index), 0, formatv("'{0}' and others must not share a pool", p.pieces[group[0]].name));
+      add(Kind::Apart, int(index), 0, namesOf(group) + " must not share a pool");
   for (auto [index, edge] : enumerate(p.edges))
     if (!edge.fromKinds.empty())
       add(Kind::Kinds, int(index), 0,
           formatv("{0}: both ends must be alike (one precision, or the same replicas)", edge.name));
   for (auto [index, piece] : enumerate(p.pieces)) {
+    std::vector<std::string> to;
     if (piece.pinnedPool)
-      add(Kind::Pin, int(index), 0,
-          formatv("'{0}' is pinned to pool '{1}'", piece.name, p.pools[*piece.pinnedPool].name));
-    else if (piece.pinnedLabel)
-      add(Kind::Pin, int(index), 0, formatv("'{0}' is pinned to '{1}'", piece.name, *piece.pinnedLabel));
+      to.push_back("pool '" + p.pools[*piece.pinnedPool].name + "'");
+    if (piece.pinnedLabel)
+      to.push_back("'" + *piece.pinnedLabel + "'");
+    if (piece.pinnedReplicas)
+      to.push_back(formatv("{0} replicas", *piece.pinnedReplicas));
+    if (!to.empty())
+      add(Kind::Pin, int(index), 0, formatv("'{0}' is pinned to {1}", piece.name, join(to, ", ")));
   }
   if (p.gramsPerHourCap < unlimited)
     add(Kind::Grams, -1, p.gramsPerHourCap, formatv("{0:f3} g of CO2 an hour at most", p.gramsPerHourCap));
@@ -110,6 +125,7 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
   case Kind::Pin:
     p.pieces[conflict.index].pinnedPool.reset();
     p.pieces[conflict.index].pinnedLabel.reset();
+    p.pieces[conflict.index].pinnedReplicas.reset();
     break;
   case Kind::Together:
     p.together[conflict.index].clear();
@@ -145,21 +161,51 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
   }
 }
 
-/// A plan that holds everything, if there is one; nothing if that stays open.
-static std::optional<bool> isPossible(const PlacementProblem &p, const SolveOptions &options,
-                                      Evaluation *found = nullptr) {
-  SolveOptions quick = options;
-  quick.relativeGap = 1e9;
-  quick.exportLp.clear();
-  SolveResult result = Solver(p, quick).run();
-  if (result.hasPlan() && found)
-    *found = result.evaluation;
-  if (result.hasPlan())
-    return true;
-  if (result.status == SolveResult::Status::Infeasible)
-    return false;
-  return std::nullopt;
-}
+/// One time limit for all questions of an explanation.
+class Questions {
+public:
+  explicit Questions(const SolveOptions &options)
+      : options(options), end(after(options.timeLimitSeconds)), deadline(end) {
+    this->options.exportLp.clear();
+  }
+
+  /// What follows is over when this part of the time that is left is, and a question when that part of it is.
+  void share(double part, double ofQuestion) {
+    deadline = after(std::chrono::duration<double>(end - Clock::now()).count() * part);
+    shareOfQuestion = ofQuestion;
+  }
+  bool timeIsOver() const { return Clock::now() >= deadline; }
+
+  /// The best plan; nothing if the time is over.
+  std::optional<SolveResult> solve(const PlacementProblem &problem, double relativeGap) const {
+    double left = std::chrono::duration<double>(deadline - Clock::now()).count();
+    if (left <= 0)
+      return std::nullopt;
+    SolveOptions limited = options;
+    limited.relativeGap = relativeGap;
+    limited.timeLimitSeconds = left * shareOfQuestion;
+    return Solver(problem, limited).run();
+  }
+  std::optional<SolveResult> best(const PlacementProblem &problem) const { return solve(problem, options.relativeGap); }
+
+  /// A plan that holds everything, if there is one; nothing if that stays open.
+  std::optional<bool> isPossible(const PlacementProblem &problem, Evaluation *found = nullptr) const {
+    std::optional<SolveResult> result = solve(problem, 1e9);
+    if (!result || result->status == SolveResult::Status::NoPlanInTime)
+      return std::nullopt;
+    if (result->hasPlan() && found)
+      *found = result->evaluation;
+    return result->hasPlan();
+  }
+
+private:
+  static Clock::time_point after(double seconds) {
+    return Clock::now() + std::chrono::microseconds(int64_t(std::clamp(seconds, 0.0, 1e7) * 1e6));
+  }
+  SolveOptions options;
+  Clock::time_point end, deadline;
+  double shareOfQuestion = 1; ///< one that stays open leaves time for the others
+};
 
 /// What a plan takes of a constraint.
 static double takenBy(const Evaluation &evaluation, const PlacementProblem &p, const Conflict &conflict) {
@@ -187,24 +233,32 @@ static double takenBy(const Evaluation &evaluation, const PlacementProblem &p, c
   }
 }
 
-/// The smallest bound that makes a plan possible: halving, where each plan found gives its own figure.
-static std::optional<double> smallestBound(const PlacementProblem &problem, const Conflict &conflict,
-                                           const SolveOptions &options) {
+namespace {
+/// A bound that makes a plan possible.
+struct Relaxation {
+  std::optional<double> bound;
+  bool settled = true; ///< whether none does if it is unset, and else whether none that is stricter does
+};
+} // namespace
+
+/// The smallest: by halving, where each plan found gives its own figure.
+static Relaxation relax(const PlacementProblem &problem, const Conflict &conflict, const Questions &questions) {
   PlacementProblem p = problem;
   setBound(p, conflict, unlimited);
   if (conflict.kind == Kind::EndToEnd || conflict.kind == Kind::Dollars) {
     p.objective = conflict.kind == Kind::Dollars ? Objective::DollarsPerHour : Objective::Latency;
     p.latencyAgent = conflict.kind == Kind::Dollars ? -1 : conflict.index;
     p.previous.clear();
-    SolveResult result = Solver(p, options).run();
-    if (result.status != SolveResult::Status::Optimal)
-      return std::nullopt;
-    return takenBy(result.evaluation, p, conflict);
+    std::optional<SolveResult> result = questions.best(p);
+    if (!result || !result->hasPlan())
+      return {std::nullopt, result && result->status == SolveResult::Status::Infeasible};
+    return {takenBy(result->evaluation, p, conflict), result->status == SolveResult::Status::Optimal};
   }
   Evaluation found;
-  if (!isPossible(p, options, &found).value_or(false))
-    return std::nullopt;
-  bool whole = conflict.kind == Kind::PoolDevices;
+  std::optional<bool> possible = questions.isPossible(p, &found);
+  if (!possible.value_or(false))
+    return {std::nullopt, possible.has_value()};
+  bool whole = conflict.kind == Kind::PoolDevices, settled = true;
   double low = conflict.given, high = takenBy(found, p, conflict);
   if (conflict.kind == Kind::LinkBandwidth)
     high = std::max(high, 1e6); // times depend on it too
@@ -214,19 +268,67 @@ static std::optional<double> smallestBound(const PlacementProblem &problem, cons
                                                                              : (low + high) / 2;
     PlacementProblem tried = problem;
     setBound(tried, conflict, middle);
-    if (isPossible(tried, options, &found).value_or(false))
+    possible = questions.isPossible(tried, &found);
+    settled &= possible.has_value();
+    if (possible.value_or(false))
       high = conflict.kind == Kind::LinkBandwidth ? middle : std::min(middle, takenBy(found, tried, conflict));
+    else if (questions.timeIsOver())
+      break;
     else
       low = middle;
   }
-  return high;
+  return {high, settled};
+}
+
+/// A bound in the digits of allConstraints, rounded up: what is printed must do.
+static double shownBound(Kind kind, double value) {
+  double perUnit = kind == Kind::PoolDevices ? 1 : kind == Kind::Dollars ? 1e4 : kind == Kind::Watts ? 1e2 : 1e3;
+  return std::ceil(value * perUnit) / perUnit;
+}
+
+/// With its unit.
+static std::string textOfBound(Kind kind, double value) {
+  double shown = shownBound(kind, value);
+  switch (kind) {
+  case Kind::PoolDevices:
+    return formatv("{0} devices", int64_t(shown));
+  case Kind::LinkBandwidth:
+    return formatv("{0:f3} GB/s", shown);
+  case Kind::Dollars:
+    return formatv("${0:f4} an hour", shown);
+  case Kind::Watts:
+    return formatv("{0:f2} W", shown);
+  case Kind::Grams:
+    return formatv("{0:f3} g an hour", shown);
+  default:
+    return formatv("{0:f3} ms", shown);
+  }
+}
+
+/// Percentiles are on grids, so that at the bound itself a cut may exclude what holds it by a hair: the bound goes up
+/// until the problem with what is printed has a plan.
+static Relaxation confirmed(const PlacementProblem &problem, const Conflict &conflict, const Questions &questions,
+                            Relaxation relaxation) {
+  double first = *relaxation.bound;
+  for (double step = 1e-3; step < 0.1; step *= 2) {
+    PlacementProblem tried = problem;
+    setBound(tried, conflict, shownBound(conflict.kind, *relaxation.bound));
+    std::optional<bool> possible = questions.isPossible(tried);
+    relaxation.settled &= possible.has_value();
+    if (possible.value_or(true))
+      return relaxation;
+    relaxation.bound = first * (1 + step);
+  }
+  return {std::nullopt, false};
 }
 
 Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &problem, const SolveOptions &options) {
   if (Error error = problem.validate())
     return std::move(error);
+  Questions questions(options);
   std::vector<Conflict> kept;
-  if (isPossible(problem, options).value_or(true))
+  questions.share(0.5, 0.5);
+  if (questions.isPossible(problem).value_or(true))
     return kept;
   PlacementProblem p = problem;
   std::vector<Conflict> all = allConstraints(problem);
@@ -238,27 +340,38 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
     for (auto &conflict : group)
       setBound(without, conflict, unlimited);
     // What stays open counts as possible: the set may then be larger than minimal, never wrong.
-    if (isPossible(without, options) == false) {
+    std::optional<bool> possible = questions.isPossible(without);
+    if (possible == false) {
       p = std::move(without);
       return;
     }
     if (group.size() == 1) {
       kept.push_back(group[0]);
+      if (!possible)
+        kept.back().text += " (not settled in time whether this is part of it)";
       return;
     }
     self(self, group.take_front(group.size() / 2));
     self(self, group.drop_front(group.size() / 2));
   };
+  questions.share(0.5, 0.1);
   filter(filter, all);
-  for (auto &conflict : kept) {
-    bool number = conflict.kind != Kind::Pin && conflict.kind != Kind::Together && conflict.kind != Kind::Apart &&
-                  conflict.kind != Kind::Kinds && conflict.kind != Kind::Route;
-    if (number)
-      conflict.relaxed = smallestBound(problem, conflict, options);
-    if (conflict.relaxed)
-      conflict.text += formatv("; {0:f3} would do", *conflict.relaxed);
-    else if (number)
-      conflict.text += "; changing this alone is not enough";
+  for (auto [position, conflict] : enumerate(kept)) {
+    if (conflict.kind == Kind::Pin || conflict.kind == Kind::Together || conflict.kind == Kind::Apart ||
+        conflict.kind == Kind::Kinds || conflict.kind == Kind::Route)
+      continue;
+    questions.share(1.0 / double(kept.size() - position), 0.5);
+    Relaxation relaxation = relax(problem, conflict, questions);
+    if (relaxation.bound)
+      relaxation = confirmed(problem, conflict, questions, relaxation);
+    conflict.relaxed = relaxation.bound, conflict.settled = relaxation.settled;
+    conflict.text += "; ";
+    if (relaxation.bound)
+      conflict.text += textOfBound(conflict.kind, *relaxation.bound) + " would do" +
+                       (relaxation.settled ? "" : ", perhaps less: not settled in time");
+    else
+      conflict.text += relaxation.settled ? "changing this alone is not enough: it is not all that conflicts"
+                                          : "not settled in time what would do";
   }
   return kept;
 }

@@ -78,17 +78,8 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
   return network;
 }
 
-AgentLatency::AgentLatency(const Agent &agent) : agent(agent), networks(agent.regions.size() * 2) {
-  for (auto [index, region] : llvm::enumerate(agent.regions))
-    if (region.kind == Kind::Dag)
-      for (bool toFirst : {false, true})
-        networks[index * 2 + toFirst] = buildNetwork(agent, region, toFirst);
-}
-
 /// Probability of at least one turn, of exactly one, and the mean number.
-static std::array<double, 3> turnsOf(const Region &region, int fixed) {
-  if (fixed >= 0)
-    return {fixed > 0 ? 1.0 : 0.0, fixed == 1 ? 1.0 : 0.0, double(fixed)};
+static std::array<double, 3> turnsOf(const Region &region) {
   double some = 0, one = 0, mean = 0;
   for (auto [count, probability] : region.counts) {
     some += count > 0 ? probability : 0;
@@ -96,6 +87,15 @@ static std::array<double, 3> turnsOf(const Region &region, int fixed) {
     mean += count * probability;
   }
   return {some, one, mean};
+}
+
+AgentLatency::AgentLatency(const Agent &agent) : agent(agent), networks(agent.regions.size() * 2) {
+  for (auto &region : agent.regions)
+    turns.push_back(turnsOf(region));
+  for (auto [index, region] : llvm::enumerate(agent.regions))
+    if (region.kind == Kind::Dag)
+      for (bool toFirst : {false, true})
+        networks[index * 2 + toFirst] = buildNetwork(agent, region, toFirst);
 }
 
 struct AgentLatency::Walk {
@@ -106,6 +106,12 @@ struct AgentLatency::Walk {
   /// By region, later turn, whether to the first output.
   std::vector<double> values = std::vector<double>(latency.agent.regions.size() * 4, -1.0);
 
+  std::array<double, 3> turnsAt(int index) const {
+    int fixed = scenario.count.empty() ? -1 : scenario.count[index];
+    if (fixed < 0)
+      return latency.turns[index];
+    return {fixed > 0 ? 1.0 : 0.0, fixed == 1 ? 1.0 : 0.0, double(fixed)};
+  }
   int takenAt(int index) const { return scenario.branchTaken.empty() ? -1 : scenario.branchTaken[index]; }
 
   double largestEdge(const std::vector<int> &edges, int *which = nullptr) const {
@@ -174,7 +180,7 @@ struct AgentLatency::Walk {
       return sum;
     }
     case Kind::Loop: {
-      auto [some, one, mean] = turnsOf(region, scenario.count.empty() ? -1 : scenario.count[index]);
+      auto [some, one, mean] = turnsAt(index);
       int child = region.children[0];
       double back = largestEdge(region.backEdges);
       double first = value(child, false, false), next = mean > some ? back + value(child, true, false) : 0;
@@ -185,7 +191,7 @@ struct AgentLatency::Walk {
              (several > 0 ? several * (first + back + value(child, true, true)) + (mean - some - several) * next : 0);
     }
     case Kind::Map: {
-      double some = turnsOf(region, scenario.count.empty() ? -1 : scenario.count[index])[0];
+      double some = turnsAt(index)[0];
       return some * value(region.children[0], later, false);
     }
     }
@@ -245,7 +251,7 @@ struct AgentLatency::Walk {
         trace(child, later, toFirst, factor * probability);
       return;
     case Kind::Loop: {
-      auto [some, one, mean] = turnsOf(region, scenario.count.empty() ? -1 : scenario.count[index]);
+      auto [some, one, mean] = turnsAt(index);
       int child = region.children[0];
       if (!toFirst) {
         trace(child, false, false, factor * some);
@@ -264,8 +270,7 @@ struct AgentLatency::Walk {
       return;
     }
     case Kind::Map:
-      trace(region.children[0], later, false,
-            factor * turnsOf(region, scenario.count.empty() ? -1 : scenario.count[index])[0]);
+      trace(region.children[0], later, false, factor * turnsAt(index)[0]);
       return;
     }
   }
@@ -382,26 +387,25 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
       break;
     }
     case Kind::Loop: {
-      std::vector<std::pair<int, double>> counts = region.counts;
-      llvm::sort(counts);
-      int child = region.children[0], turns = 0;
+      int child = region.children[0];
       double back = largestEdge(region.backEdges);
-      Distribution before; // all turns but the last
-      std::optional<Distribution> ended;
+      auto [some, one, mean] = turns[index];
       std::vector<std::pair<Distribution, double>> parts;
-      for (auto [count, probability] : counts) {
-        if (count == 0 || probability <= 0) {
-          if (probability > 0)
-            parts.push_back({Distribution(), probability});
-          continue;
-        }
-        for (; turns < count - 1; ++turns)
-          before = (ended ? *ended : before.plus(self(self, child, turns > 0, false))).shifted(back), ended.reset();
-        Distribution all = before.plus(self(self, child, count > 1, toFirst));
-        if (!toFirst)
-          ended = all; // which is where the next turn begins
-        parts.push_back({std::move(all), probability});
-      }
+      if (some < 1)
+        parts.push_back({Distribution(), 1 - some});
+      if (one > 0)
+        parts.push_back({self(self, child, false, toFirst), one});
+      // All but the first turn and the last.
+      std::vector<std::pair<int64_t, double>> between;
+      for (auto [count, probability] : region.counts)
+        if (count > 1 && probability > 0)
+          between.push_back({count - 2, probability / (some - one)});
+      if (!between.empty())
+        parts.push_back({self(self, child, false, false)
+                             .plus(self(self, child, true, false).shifted(back).sumOf(std::move(between)))
+                             .plus(self(self, child, true, toFirst))
+                             .shifted(back),
+                         some - one});
       result = Distribution::mixture(parts);
       break;
     }
@@ -454,14 +458,14 @@ Work expectedWork(const PlacementProblem &problem, const Agent &agent) {
         self(self, child, times * probability, firstShare);
       return;
     case Kind::Loop: {
-      auto [some, one, mean] = turnsOf(region, -1);
+      auto [some, one, mean] = turnsOf(region);
       addEdges(region.backEdges, times * (mean - some));
       if (mean > 0)
         self(self, region.children[0], times * mean, some / mean);
       return;
     }
     case Kind::Map:
-      self(self, region.children[0], times * turnsOf(region, -1)[2], firstShare);
+      self(self, region.children[0], times * turnsOf(region)[2], firstShare);
       return;
     }
   };

@@ -12,6 +12,7 @@
 
 #include "intarsia/Placement.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include <array>
 
 namespace intarsia::plan {
 
@@ -77,6 +78,8 @@ private:
   struct Walk;
   const Network &network(int region, bool toFirst) const { return networks[region * 2 + toFirst]; }
   std::vector<Network> networks; ///< by region: to the end, to the first output
+  /// By region: the probability of at least one turn, of exactly one, and the mean number.
+  std::vector<std::array<double, 3>> turns;
 };
 
 /// Expected executions and transfers in a request of an agent.

@@ -14,12 +14,20 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points,
-                                               const SolveOptions &options) {
+/// Whether what is best by the problem's own objective is the cheapest.
+static bool asksForCheapest(const PlacementProblem &problem, double requestsPerSecond) {
+  bool moves = !problem.previous.empty() && problem.moveCost > 0;
+  return !moves && (problem.objective == Objective::DollarsPerRequest ||
+                    (problem.objective == Objective::DollarsPerHour && requestsPerSecond > 0));
+}
+
+Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points, const SolveOptions &options,
+                                               const SolveResult *best) {
   if (Error error = problem.validate())
     return std::move(error);
-  if (points < 1)
-    return createStringError("a front of " + Twine(points) + " points: ask for at least one");
+  if (points < 1 || points > mostParetoPoints)
+    return createStringError(
+        formatv("a front of {0} points: ask for at least one and at most {1}", points, mostParetoPoints));
   double rate = 0;
   for (auto &agent : problem.agents)
     rate += agent.requestsPerSecond;
@@ -27,60 +35,69 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
   if (!single && rate <= 0)
     return createStringError(
         "a front over several agents needs their requests per second: latencies are weighed by them");
-  SolveOptions own = options;
-  own.exportLp.clear();
-  own.timeLimitSeconds = options.timeLimitSeconds / (2 * points + 2);
-  std::vector<ParetoPoint> front;
-  auto keep = [&](const SolveResult &result, bool proven) {
-    if (result.hasPlan())
-      front.push_back({result.placements, result.evaluation, proven});
+  Clock::time_point begin = Clock::now();
+  auto secondsLeft = [&] { return options.timeLimitSeconds - secondsSince(begin); };
+  int solves = points + 2;
+  auto run = [&](const PlacementProblem &p) {
+    SolveOptions own = options;
+    own.exportLp.clear();
+    own.timeLimitSeconds = std::max(0.0, secondsLeft()) / std::max(1, solves--);
+    return Solver(p, own).run();
   };
-  auto run = [&](const PlacementProblem &p) { return Solver(p, own).run(); };
   PlacementProblem cheap = problem, fast = problem;
   cheap.objective = Objective::DollarsPerRequest, fast.objective = Objective::Latency;
   cheap.previous.clear(), fast.previous.clear();
-  // Nothing is faster than the fastest; the cheapest plan that is as fast is its end of the front.
-  SolveResult fastest = run(fast), cheapest = run(cheap);
-  if (!fastest.hasPlan() || !cheapest.hasPlan()) {
-    keep(cheapest, false);
-    return front;
-  }
-  auto isProven = [](const SolveResult &result) { return result.status == SolveResult::Status::Optimal; };
+  SolveResult cheapest = best && asksForCheapest(problem, rate) ? *best : run(cheap), fastest = run(fast);
   constexpr double room = 1 + 1e-6;
-  auto cheapestWithin = [&](double ms, bool proven) {
+  auto isProven = [](const SolveResult &result) { return result.status == SolveResult::Status::Optimal; };
+  std::vector<ParetoPoint> front;
+  auto keep = [&](const SolveResult &result) {
+    if (!result.hasPlan())
+      return;
+    const Evaluation &of = result.evaluation;
+    bool proven = isProven(result) ||
+                  (isProven(cheapest) && of.dollarsPerRequest <= cheapest.evaluation.dollarsPerRequest * room) ||
+                  (isProven(fastest) && of.latencyMs <= fastest.evaluation.latencyMs * room);
+    front.push_back({result.placements, of, proven});
+  };
+  keep(cheapest);
+  if (!fastest.hasPlan() || !cheapest.hasPlan())
+    return front;
+  // Nothing is faster than the fastest; the cheapest plan that is as fast is its end of the front.
+  auto cheapestWithin = [&](double ms) {
     PlacementProblem p = cheap;
     p.agents[0].level.endToEndMs = std::min(p.agents[0].level.endToEndMs, ms * room);
-    SolveResult result = run(p);
-    keep(result, proven && isProven(result));
+    keep(run(p));
   };
   auto fastestFor = [&](double dollarsPerHour) {
     PlacementProblem p = fast;
     p.dollarsPerHourCap = std::min(p.dollarsPerHourCap, dollarsPerHour * room);
-    SolveResult result = run(p);
-    if (single && result.hasPlan())
-      cheapestWithin(result.evaluation.latencyMs, isProven(result));
-    else
-      keep(result, isProven(result));
+    keep(run(p));
   };
-  if (single) {
-    double low = fastest.evaluation.agents[0].endToEndMs, high = cheapest.evaluation.agents[0].endToEndMs;
-    for (int point = 0; point < points; ++point)
-      cheapestWithin(points == 1 ? high : low + (high - low) * point / (points - 1),
-                     isProven(fastest) && isProven(cheapest));
-  } else {
-    double low = cheapest.evaluation.dollarsPerHour, high = fastest.evaluation.dollarsPerHour;
-    for (int point = 0; point < points; ++point)
-      fastestFor(points == 1 ? low : low + (high - low) * point / (points - 1));
+  // The first is the other end of the front; the last of several is where the cheapest is.
+  for (int point = 0; point < points && (point == 0 || secondsLeft() > 0); ++point) {
+    double share = points == 1 ? 1 : double(point) / (points - 1);
+    if (single) {
+      double low = fastest.evaluation.agents[0].endToEndMs, high = cheapest.evaluation.agents[0].endToEndMs;
+      cheapestWithin(low + (high - low) * share);
+    } else {
+      double low = cheapest.evaluation.dollarsPerHour, high = fastest.evaluation.dollarsPerHour;
+      fastestFor(high + (low - high) * share);
+    }
   }
   llvm::sort(front, [](const ParetoPoint &a, const ParetoPoint &b) {
     return std::make_pair(a.evaluation.dollarsPerRequest, a.evaluation.latencyMs) <
            std::make_pair(b.evaluation.dollarsPerRequest, b.evaluation.latencyMs);
   });
-  // Cheapest first, each faster than all before.
+  // Cheapest first, each faster than all before, and of those that cost the same the fastest.
   std::vector<ParetoPoint> kept;
-  for (auto &point : front)
-    if (kept.empty() || point.evaluation.latencyMs < kept.back().evaluation.latencyMs * (1 - 1e-9))
-      kept.push_back(std::move(point));
+  for (auto &point : front) {
+    if (!kept.empty() && point.evaluation.latencyMs >= kept.back().evaluation.latencyMs * (1 - 1e-9))
+      continue;
+    if (!kept.empty() && point.evaluation.dollarsPerRequest <= kept.back().evaluation.dollarsPerRequest * (1 + 1.5e-6))
+      kept.pop_back();
+    kept.push_back(std::move(point));
+  }
   return kept;
 }
 

@@ -139,14 +139,15 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
       return stillTooSlow();
     };
     size_t low = 0, high = values.size();
-    while (low < high) {
+    while (low < high && Clock::now() < until) {
       size_t middle = (low + high) / 2;
       if (holds(values[middle]))
         high = middle;
       else
         low = middle + 1;
     }
-    edgeMs[edge] = low < values.size() ? values[low] : own;
+    // Where the time is over: the last that was still too slow.
+    edgeMs[edge] = high < values.size() ? values[high] : own;
   }
   auto faster = [](const Stage &a, const Stage &b) {
     Stage stage = a;

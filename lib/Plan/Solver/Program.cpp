@@ -140,7 +140,13 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
                     (choice.devicesPerReplica > 0 || choice.executionsPerSecond);
       double footprint = figures.footprint(choice);
       bool shares = choice.deviceShare < 1 && !problem.pools[choice.pool].wholeNodes;
-      for (int64_t replicas = least; replicas <= least + (queues ? piece.extraReplicas : 0); ++replicas) {
+      int64_t most = least + (queues ? piece.extraReplicas : 0);
+      if (piece.pinnedReplicas) {
+        if (*piece.pinnedReplicas < least)
+          continue;
+        least = most = *piece.pinnedReplicas;
+      }
+      for (int64_t replicas = least; replicas <= most; ++replicas) {
         if (footprint * replicas > problem.pools[choice.pool].devices)
           break;
         Stage stage = figures.stage(int(index), choice, replicas);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Placement.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <map>
@@ -97,6 +98,13 @@ private:
       message = text.str();
   }
 
+  /// 3, 0.25, 1e+09: no digits that say nothing.
+  static std::string plain(double value) {
+    std::string text;
+    raw_string_ostream(text) << format(std::abs(value) < 1e15 && value == std::round(value) ? "%.0f" : "%.6g", value);
+    return text;
+  }
+
   /// `hint` is what a figure above `most` usually is.
   bool figure(const Twine &owner, StringRef what, double value, double least, double most, StringRef hint) {
     if (std::isfinite(value) && value >= least && value <= most)
@@ -105,14 +113,14 @@ private:
     if (std::isnan(value))
       fail(name + " is not a number");
     else if (value < 0)
-      fail(formatv("{0} is {1}, it cannot be negative", name, value));
+      fail(formatv("{0} is {1}, it cannot be negative", name, plain(value)));
     else if (value < least)
-      fail(formatv("{0} is {1}, it must be at least {2}", name, value, least));
+      fail(formatv("{0} is {1}, it must be at least {2}", name, plain(value), plain(least)));
     else if (!std::isfinite(value))
       fail(name + " is infinite");
     else
-      fail(formatv("{0} is {1}, more than any real one has ({2}){3}{4}", name, value, most, hint.empty() ? "" : ": ",
-                   hint));
+      fail(formatv("{0} is {1}, more than any real one has ({2}){3}{4}", name, plain(value), plain(most),
+                   hint.empty() ? "" : ": ", hint));
     return false;
   }
 
@@ -125,7 +133,7 @@ private:
     if (std::isnan(value))
       fail(what + " is not a number");
     else if (value < 0)
-      fail(formatv("{0} is {1}, it cannot be negative", what.str(), value));
+      fail(formatv("{0} is {1}, it cannot be negative", what.str(), plain(value)));
   }
 
   bool index(const Twine &owner, StringRef what, int64_t value, size_t size) {
@@ -232,6 +240,8 @@ private:
         fail(owner + ": is called by a piece that is called itself");
       if (piece.pinnedPool)
         index(owner, "pinned pool", *piece.pinnedPool, problem.pools.size());
+      if (piece.pinnedReplicas && *piece.pinnedReplicas < 1)
+        fail(formatv("{0}: is pinned to {1} replicas, it needs at least one", owner, *piece.pinnedReplicas));
       if (piece.pinnedLabel &&
           llvm::none_of(piece.menu, [&](const Choice &choice) { return choice.label == *piece.pinnedLabel; }))
         fail(formatv("{0}: is pinned to '{1}', which its menu does not have", owner, *piece.pinnedLabel));

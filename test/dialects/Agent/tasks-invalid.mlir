@@ -493,3 +493,26 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
   %1 = agent.llm @m(%0) produces <3 tokens> : (!agent.text) -> !agent.text
   agent.return
 }
+
+// -----
+
+// expected-error@+1 {{'agent.model' op has no attribute 'precision'; did you mean 'precisions'?}}
+agent.model @m {shape = "s", precision = ["bf16"]}
+
+// -----
+
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @fast of @h100 count 16 per_node 8
+}
+agent.model @m {shape = "s"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  // expected-error@+1 {{'agent.llm' op has no attribute 'plce'; did you mean 'place'?}}
+  %0 = agent.llm @m(%a) produces <3 tokens> {plce = #fleet.placement<@dc::@fast>} : (!agent.text) -> !agent.text
+  agent.return
+}
+
+// -----
+
+// What has a dialect's prefix is somebody else's.
+agent.model @m {shape = "s", test.note = 1 : i64}

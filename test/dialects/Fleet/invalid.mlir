@@ -248,3 +248,43 @@ module attributes {test.place = #fleet.placement<@dc::@fast, tensor = 2, parts =
 
 // expected-error@+1 {{precision 'bf61' is unknown; did you mean 'bf16'?}}
 module attributes {test.place = #fleet.placement<@dc::@fast, precision = "bf61">} {}
+
+// -----
+
+// expected-error@+1 {{'fleet.system' op has no attribute 'power_cap_kilowats'; did you mean 'power_cap_kilowatts'?}}
+fleet.system @dc attributes {power_cap_kilowats = 3.0} {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @fast of @h100 count 16
+}
+
+// -----
+
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  // expected-error@+1 {{'fleet.pool' op has no attribute 'availabilty'; did you mean 'availability'?}}
+  fleet.pool @fast of @h100 count 16 {availabilty = 0.5}
+}
+
+// -----
+
+// What has a dialect's prefix is somebody else's.
+fleet.system @dc attributes {test.owner = "us"} {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @fast of @h100 count 16 {test.rack = 3 : i64}
+}
+
+// -----
+
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  // expected-error@+1 {{'fleet.pool' op @fast has -4 devices, must have at least one}}
+  fleet.pool @fast of @h100 count -4
+}
+
+// -----
+
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  // expected-error@+1 {{'fleet.pool' op @fast has 1000000000 devices, must have at most 10000000: no fleet has more}}
+  fleet.pool @fast of @h100 count 1000000000
+}

@@ -1,0 +1,69 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a request takes of an agent whose rate nobody said, against the watts of data sheets."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import typing
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+
+AGENT = """agent.model @llama {shape = "llama-3.1-8b", precisions = ["bf16"]}
+agent.graph @ask(%question: !agent.text {agent.size = #agent.amount<1000 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 60000>} {
+  %answer = agent.llm @llama(%question) produces <200 tokens> {label = "answer"} : (!agent.text) -> !agent.text
+  agent.return %answer : !agent.text
+}
+fleet.system @hall attributes {grams_per_kilowatt_hour = 360.0} {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.device @l4 {catalogue = "nvidia/l4"}
+  fleet.pool @dear of @h100 count 8 per_node 8 price #fleet.rental<dollars_per_hour = 0.5>
+  fleet.pool @lean of @l4 count 8 per_node 8 price #fleet.rental<dollars_per_hour = 2.0>
+  fleet.link @dear to @lean {gigabytes_per_second = 50.0, microseconds = 10.0}
+}
+"""
+# NVIDIA's data sheets: H100 SXM and L4.
+WATTS = {"dear": 700.0, "lean": 72.0}
+DOLLARS_PER_HOUR = {"dear": 0.5, "lean": 2.0}
+
+
+def plan(directory: pathlib.Path, objective: str) -> dict[str, typing.Any]:
+    """Plan the agent for an objective."""
+    agent, file = directory / "agent.mlir", directory / "plan.json"
+    agent.write_text(AGENT)
+    command = [str(TOOL), str(agent), f"--objective={objective}", "--why=false", f"--json={file}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return typing.cast("dict[str, typing.Any]", json.loads(file.read_text()))
+
+
+def device_seconds(result: dict[str, typing.Any]) -> list[tuple[str, float]]:
+    """Pool and time on devices of each execution; each task runs once."""
+    return [
+        (piece["pool"], piece["milliseconds"] / 1000 * piece["devices"] / piece["replicas"])
+        for piece in result["pieces"]
+    ]
+
+
+def test_energy_without_a_rate(tmp_path: pathlib.Path) -> None:
+    """A request alone takes its devices' watts for its time; the best for that is another plan than the cheapest."""
+    plans = {objective: plan(tmp_path, objective) for objective in ("cost", "energy", "carbon")}
+    joules = {}
+    for objective, result in plans.items():
+        used = device_seconds(result)
+        joules[objective] = sum(WATTS[pool] * seconds for pool, seconds in used)
+        totals = result["totals"]
+        assert joules[objective] > 10
+        assert totals["joules_per_request"] == pytest.approx(joules[objective], rel=1e-6)
+        dollars = sum(DOLLARS_PER_HOUR[pool] * seconds / 3600 for pool, seconds in used)
+        assert totals["dollars_per_request"] == pytest.approx(dollars, rel=1e-6)
+    assert joules["energy"] < 0.9 * joules["cost"]
+    assert plans["energy"]["totals"]["dollars_per_request"] > 1.1 * plans["cost"]["totals"]["dollars_per_request"]
+    assert joules["carbon"] == pytest.approx(joules["energy"], rel=1e-6)
