@@ -128,8 +128,11 @@ TEST(PlanInfeasible, setsAreMinimalByEnumeration) {
       consider(Kind::Together, i);
     for (int i = 0; i < int(problem.apart.size()); ++i)
       consider(Kind::Apart, i);
+    // What must be alike is in the set only where nothing else is in the way; otherwise it stays as it is.
+    bool ofKinds = std::any_of(conflicts.begin(), conflicts.end(),
+                               [](const Conflict &conflict) { return conflict.kind == Kind::Kinds; });
     for (int i = 0; i < int(problem.edges.size()); ++i)
-      if (!problem.edges[i].fromKinds.empty())
+      if (ofKinds && !problem.edges[i].fromKinds.empty())
         consider(Kind::Kinds, i);
     for (int i = 0; i < int(problem.agents.size()); ++i)
       for (Kind kind : {Kind::EndToEnd, Kind::FirstOutput, Kind::Token})

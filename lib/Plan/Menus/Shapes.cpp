@@ -12,8 +12,8 @@
 
 namespace intarsia::plan {
 
-/// Distributions of durations are handed on as so many equally probable values, each the median of its share: p95 and p99
-/// are then the values of such a share, not the step between two.
+/// Distributions of durations are handed on as so many equally probable values, each the median of its share: p95 and
+/// p99 are then the values of such a share, not the step between two.
 constexpr int atomsOfAmount = 50;
 
 Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts) {

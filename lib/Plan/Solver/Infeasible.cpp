@@ -355,7 +355,13 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
     self(self, group.drop_front(group.size() / 2));
   };
   questions.share(0.5, 0.1);
-  filter(filter, all);
+  // Nobody asked for what must be alike: it is told only where nothing else is in the way.
+  std::vector<Conflict> asked = all;
+  erase_if(asked, [](const Conflict &conflict) { return conflict.kind == Kind::Kinds; });
+  PlacementProblem free = problem;
+  for (const Conflict &conflict : asked)
+    setBound(free, conflict, unlimited);
+  filter(filter, questions.isPossible(free) == false ? all : asked);
   for (auto [position, conflict] : enumerate(kept)) {
     if (conflict.kind == Kind::Pin || conflict.kind == Kind::Together || conflict.kind == Kind::Apart ||
         conflict.kind == Kind::Kinds || conflict.kind == Kind::Route)

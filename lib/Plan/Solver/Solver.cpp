@@ -283,9 +283,7 @@ void Solver::preferFaster() {
   if (bestObjective == unlimited || problem.objective == Objective::Latency)
     return;
   Clock::time_point until = Clock::now() + Clock::duration(timeToPreferFaster);
-  auto meanMs = [](const Option &option) {
-    return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs;
-  };
+  auto meanMs = [](const Option &option) { return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs; };
   auto totalMs = [&](const Evaluation &evaluation) {
     double sum = 0;
     for (auto [agent, weight] : zip(evaluation.agents, figures.weights))
