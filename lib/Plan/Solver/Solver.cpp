@@ -7,6 +7,7 @@
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
+#include <map>
 
 using namespace llvm;
 
@@ -48,7 +49,10 @@ bool Solver::offer(ArrayRef<int> assignment) {
   Evaluation evaluation = evaluate(figures, program.placementsOf(assignment));
   if (!evaluation.feasible())
     return false;
-  if (evaluation.objective < bestObjective) {
+  // Of equal ones the faster.
+  double room = bestObjective == unlimited ? 0 : 1e-12 * std::abs(bestObjective);
+  if (evaluation.objective < bestObjective - room ||
+      (evaluation.objective <= bestObjective + room && meanMsOf(evaluation) < meanMsOf(bestEvaluation))) {
     bestObjective = evaluation.objective;
     best.assign(assignment.begin(), assignment.end());
     bestEvaluation = std::move(evaluation);
@@ -279,38 +283,66 @@ SolveResult Solver::finish() {
   return result;
 }
 
+static double meanMs(const Option &option) {
+  return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs;
+}
+
+/// Milliseconds of a request of all agents.
+double Solver::meanMsOf(const Evaluation &evaluation) const {
+  double sum = 0;
+  for (auto [agent, weight] : zip(evaluation.agents, figures.weights))
+    sum += weight * agent.meanMs;
+  return sum;
+}
+
 void Solver::preferFaster() {
   if (bestObjective == unlimited || problem.objective == Objective::Latency)
     return;
   Clock::time_point until = Clock::now() + Clock::duration(timeToPreferFaster);
-  auto meanMs = [](const Option &option) { return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs; };
-  auto totalMs = [&](const Evaluation &evaluation) {
-    double sum = 0;
-    for (auto [agent, weight] : zip(evaluation.agents, figures.weights))
-      sum += weight * agent.meanMs;
-    return sum;
-  };
-  for (auto [piece, all] : enumerate(program.options)) {
-    const Option now = all[best[piece]];
-    std::vector<int> faster;
-    for (auto [index, option] : enumerate(all))
-      if (option.group == now.group && option.cost <= now.cost && meanMs(option) < meanMs(now) * (1 - 1e-9))
-        faster.push_back(int(index));
-    llvm::sort(faster, [&](int a, int b) { return meanMs(all[a]) < meanMs(all[b]); });
-    for (int option : ArrayRef(faster).take_front(fasterOptionsTried)) {
+  using Change = std::vector<std::pair<int, int>>; // pieces and their options
+  auto tryFastest = [&](std::vector<std::pair<double, Change>> &changes) {
+    llvm::sort(changes);
+    for (auto &[ms, change] : ArrayRef(changes).take_front(fasterOptionsTried)) {
       if (Clock::now() >= until)
         return;
       std::vector<int> assignment = best;
-      assignment[piece] = option;
-      Evaluation evaluation = evaluate(figures, program.placementsOf(assignment));
-      if (!evaluation.feasible() || evaluation.objective > bestObjective ||
-          totalMs(evaluation) >= totalMs(bestEvaluation))
-        continue;
-      best = std::move(assignment);
-      bestObjective = evaluation.objective;
-      bestEvaluation = std::move(evaluation);
-      break;
+      for (auto [piece, option] : change)
+        assignment[piece] = option;
+      double before = meanMsOf(bestEvaluation);
+      if (offer(assignment) && meanMsOf(bestEvaluation) < before)
+        return;
     }
+  };
+  // What must be alike changes together.
+  for (const Edge &edge : problem.edges) {
+    if (edge.fromKinds.empty() || edge.from == edge.to || Clock::now() >= until)
+      continue;
+    auto &from = program.options[edge.from], &to = program.options[edge.to];
+    const Option &fromNow = from[best[edge.from]], &toNow = to[best[edge.to]];
+    std::map<int, std::pair<double, Change>> fastest; // by kind
+    for (auto [a, one] : enumerate(from))
+      for (auto [b, other] : enumerate(to)) {
+        int kind = edge.fromKinds[one.choice];
+        double ms = meanMs(one) + meanMs(other);
+        if (kind != edge.toKinds[other.choice] || one.cost + other.cost > fromNow.cost + toNow.cost ||
+            ms >= (meanMs(fromNow) + meanMs(toNow)) * (1 - 1e-9))
+          continue;
+        auto [known, inserted] = fastest.try_emplace(kind, ms, Change{{edge.from, int(a)}, {edge.to, int(b)}});
+        if (!inserted && ms < known->second.first)
+          known->second = {ms, {{edge.from, int(a)}, {edge.to, int(b)}}};
+      }
+    std::vector<std::pair<double, Change>> changes;
+    for (auto &[kind, change] : fastest)
+      changes.push_back(change);
+    tryFastest(changes);
+  }
+  for (auto [piece, all] : enumerate(program.options)) {
+    const Option now = all[best[piece]];
+    std::vector<std::pair<double, Change>> changes;
+    for (auto [index, option] : enumerate(all))
+      if (option.group == now.group && option.cost <= now.cost && meanMs(option) < meanMs(now) * (1 - 1e-9))
+        changes.push_back({meanMs(option), {{int(piece), int(index)}}});
+    tryFastest(changes);
   }
 }
 
