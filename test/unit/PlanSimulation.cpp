@@ -89,6 +89,8 @@ PlacementProblem aggregated(double rate) {
   p.pieces.insert(p.pieces.begin(), prefill);
   p.edges = {
       {.name = "cache", .from = 0, .to = 1, .bytes = 1e9, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
+  // Two tasks share both pieces.
+  p.edges.push_back(p.edges[0]);
   p.agents[0].regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
   p.agents[0].root = 2;
   return p;

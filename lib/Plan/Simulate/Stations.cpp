@@ -25,7 +25,7 @@ void Simulator::addStation(size_t index) {
   station.replicas = placements[index].replicas;
   if (choice.turnMs > 0)
     for (const Edge &edge : problem.edges)
-      if (!edge.sameReplicas.empty() && edge.from == int(index)) {
+      if (!edge.sameReplicas.empty() && edge.from == int(index) && station.turn == 0) {
         station.outside = false;
         station.turn = choice.turnMs;
         station.first -= choice.turnWaitMs;
