@@ -91,6 +91,11 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
   let extraClassDeclaration = [{
     /// Devices of one replica; one if it takes a part of it.
     int64_t getDevicesPerReplica() const { return getTensor() * getPipeline() * getData(); }
+    /// Whether all but the pool is left to the planner.
+    bool isPoolOnly() const {
+      return getDevicesPerReplica() == 1 && getExpert() == 1 && getParts() == 1 && !getReplicas() && getBatch() == 1 &&
+             !getPrecision() && !getAggregated();
+    }
   }];
 }
 

@@ -27,6 +27,15 @@ static bool hasExperts(ModelOp model) {
   return false;
 }
 
+/// By hand a decode is placed with all of it: its experts are in the same pool, or, where the decode's replicas are
+/// said, inside them.
+static fleet::PlacementAttr placeOfExperts(fleet::PlacementAttr decode) {
+  if (!decode || decode.isPoolOnly())
+    return decode;
+  return fleet::PlacementAttr::get(decode.getContext(), decode.getPool(), 1, 1, 1, 1, 1, std::nullopt, 1, StringAttr(),
+                                   /*aggregated=*/true);
+}
+
 namespace {
 struct PlanDecomposeExperts : plan::impl::PlanDecomposeExpertsBase<PlanDecomposeExperts> {
   void runOnOperation() override {
@@ -36,8 +45,8 @@ struct PlanDecomposeExperts : plan::impl::PlanDecomposeExpertsBase<PlanDecompose
         continue;
       OpBuilder builder(decode);
       auto experts = ExpertsOp::create(builder, decode.getLoc(), ExpertsType::get(&getContext()), decode.getModelAttr(),
-                                       decode.getLabelAttr(), fleet::PlacementAttr(), decode.getTogetherAttr(),
-                                       decode.getApartAttr(), decode.getWorkAttr());
+                                       decode.getLabelAttr(), placeOfExperts(decode.getPlaceAttr()),
+                                       decode.getTogetherAttr(), decode.getApartAttr(), decode.getWorkAttr());
       experts->setDiscardableAttrs(decode->getDiscardableAttrDictionary());
       decode.getExpertsMutable().assign(experts.getExperts());
     }

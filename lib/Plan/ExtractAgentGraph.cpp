@@ -330,9 +330,7 @@ private:
       where.batch = place.getBatch();
       where.precision = place.getPrecision() ? place.getPrecision().str() : "";
       where.aggregated = place.getAggregated();
-      where.pinsPoolOnly = where.precision.empty() && !where.aggregated && place.getDevicesPerReplica() == 1 &&
-                           place.getExpert() == 1 && place.getParts() == 1 && !place.getReplicas() &&
-                           place.getBatch() == 1;
+      where.pinsPoolOnly = place.isPoolOnly();
       task.place = where;
     }
   }

@@ -49,8 +49,9 @@ def PlanDecomposeExperts : PlanPass<"plan-decompose-experts"> {
   let description = [{
     Before each `agent.decode` of a model whose shape in the catalogue has experts stands an `agent.experts` afterwards,
     which the decode calls, so that attention and experts can be placed apart: the one is bound by caches, which grow
-    with each sequence, the other by weights, which all sequences share. `together` and `apart` hold for both, a
-    placement by hand for the decode alone. A decode that has its experts already stays; so does one of a dense model, of
+    with each sequence, the other by weights, which all sequences share. `together` and `apart` hold for both. A
+    placement by hand holds for both, too: experts are in the pool of the decode, and inside its replicas where more than
+    the pool is said. To have them elsewhere, `agent.experts` is written by hand. A decode that has its experts already stays; so does one of a dense model, of
     a model without a shape, and of a shape that the catalogue does not have.
 
     ```mlir

@@ -11,11 +11,11 @@ agent.model @dense {shape = "llama-3.1-8b"}
 agent.model @given {parameters = 7.0e9}
 agent.model @elsewhere {shape = "s"}
 
-// Attention stays where it was put by hand; the experts may be elsewhere, if they are not held together.
+// What was put somewhere by hand, was so with its experts.
 // CHECK-LABEL: agent.graph @mixture
 // CHECK: %[[KV:.*]], %[[FIRST:.*]] = agent.prefill @mixtral
 // CHECK-NEXT: %[[THERE:.*]] = agent.kv_transfer %[[KV]]
-// CHECK-NEXT: %[[E:.*]] = agent.experts @mixtral {apart = "a", label = "answer", test.note = 1 : i64, together = "t"} : !agent.experts
+// CHECK-NEXT: %[[E:.*]] = agent.experts @mixtral {apart = "a", label = "answer", place = #fleet.placement<@dc::@fast, aggregated = true>, test.note = 1 : i64, together = "t"} : !agent.experts
 // CHECK-NEXT: agent.decode @mixtral(%[[THERE]], %[[FIRST]]) experts %[[E]] produces <300 tokens> {apart = "a", label = "answer", place = #fleet.placement<@dc::@fast, tensor = 2>, test.note = 1 : i64, together = "t"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
 // CHECK-NOT: agent.experts
 // GRAPH-LABEL: graph mixture

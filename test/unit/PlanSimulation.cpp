@@ -85,7 +85,12 @@ PlacementProblem aggregated(double rate) {
   PlacementProblem p = station(50, 64, {}, rate);
   double utilization = rate * 0.006, waitMs = utilization * 6 / (2 * (1 - utilization));
   Piece prefill{"prefill"};
-  prefill.menu = {{.label = "with decode", .pool = 0, .milliseconds = 20 + waitMs, .turnMs = 6, .turnWaitMs = waitMs}};
+  prefill.menu = {{.label = "with decode",
+                   .pool = 0,
+                   .milliseconds = 20,
+                   .turnMs = 6,
+                   .turnProbability = utilization,
+                   .turnWaitMs = waitMs}};
   p.pieces.insert(p.pieces.begin(), prefill);
   p.edges = {
       {.name = "cache", .from = 0, .to = 1, .bytes = 1e9, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
@@ -105,6 +110,12 @@ TEST(PlanSimulation, promptsTakeTurnsInTheReplicasOfTheirDecode) {
     EXPECT_NEAR(report.pieces[0].utilization, utilization, 0.01) << rate;
     EXPECT_NEAR(report.pieces[0].meanServiceMs, 20, 1e-6) << rate;
     EXPECT_NEAR(report.agents[0].endToEndMs.mean, 70 + wait, 0.01 * (70 + wait)) << rate;
+    // A wait is a wait, however long the prompt.
+    Evaluation evaluation = evaluate(p, {{0, 1}, {0, 1}});
+    EXPECT_NEAR(evaluation.waitMs[0], wait, 1e-9) << rate;
+    EXPECT_NEAR(evaluation.agents[0].meanMs, 70 + wait, 0.01 * (70 + wait)) << rate;
+    p.agents[0].regions[0].timeScale = 0.1;
+    EXPECT_NEAR(evaluate(p, {{0, 1}, {0, 1}}).agents[0].meanMs, 52 + wait, 0.01 * (52 + wait)) << rate;
     // Twice as many replicas of the decode are as many places for prompts.
     report = checked(simulate(p, {{0, 1}, {0, 2}}, {.requests = 100000}));
     EXPECT_NEAR(report.pieces[0].utilization, utilization / 2, 0.02) << rate;

@@ -90,7 +90,8 @@ bool noWorse(const Choice &one, const Choice &other) {
   auto alone = [](const Choice &choice) { return choice.millisecondsAlone.value_or(choice.milliseconds); };
   return one.pool == other.pool && one.devicesPerReplica <= other.devicesPerReplica &&
          one.deviceShare <= other.deviceShare && one.milliseconds <= other.milliseconds && alone(one) <= alone(other) &&
-         one.tokenMs <= other.tokenMs && perSecond(one) >= perSecond(other) &&
+         one.tokenMs <= other.tokenMs && one.turnWaitMs <= other.turnWaitMs &&
+         one.turnProbability <= other.turnProbability && perSecond(one) >= perSecond(other) &&
          one.firstOutputMs.value_or(one.milliseconds) <= other.firstOutputMs.value_or(other.milliseconds);
 }
 
@@ -337,18 +338,20 @@ private:
     bool added = false;
     double above = -1;
     for (double mostBusy : busyByPrompts) {
-      double waitMs = mostBusy / (2 * (1 - mostBusy)) * busy;
+      // Pollaczek and Khinchine; prompts spread, so do the turns that they take.
+      double waitMs = mostBusy / (2 * (1 - mostBusy)) * busy * prompts->squaredPrompt;
       Choice guest;
       guest.pool = choice.pool;
-      guest.turnMs = busy, guest.turnWaitMs = waitMs;
+      guest.turnMs = busy, guest.turnProbability = mostBusy, guest.turnWaitMs = waitMs;
       int largest = 0;
       meaning.aggregate = aggregates + 1;
       for (int batch : batches) {
         double step = stepMs(batch), perMs = batch / (step * tokens), utilization = perMs * busy;
-        double prefill = alone + chunks * cost.decodeStep(batch, contextOfStep()).totalMs + waitMs;
-        if (batch < meaning.data || utilization <= above || utilization > mostBusy || batch + perMs * prefill > most)
+        double prefill = alone + chunks * cost.decodeStep(batch, contextOfStep()).totalMs;
+        if (batch < meaning.data || utilization <= above || utilization > mostBusy ||
+            batch + perMs * (prefill + waitMs) > most)
           continue;
-        choice.cacheTokens = (most - perMs * prefill) * sequenceTokens();
+        choice.cacheTokens = (most - perMs * (prefill + waitMs)) * sequenceTokens();
         addDecode(choice, meaning, cost, batch, step, stepMs(1));
         guest.milliseconds = std::max(guest.milliseconds, prefill);
         largest = std::max(largest, batch);

@@ -47,8 +47,8 @@ struct Split {
 
 class ExpertsMenu {
 public:
-  ExpertsMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options, ArrayRef<Pool> pools)
-      : work(work), fleet(fleet), options(options), pools(pools) {}
+  ExpertsMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options)
+      : work(work), fleet(fleet), options(options) {}
 
   SplitMenu run() {
     SplitMenu result;
@@ -70,7 +70,6 @@ private:
   const DecoderWork &work;
   const Fleet &fleet;
   const MenuOptions &options;
-  ArrayRef<Pool> pools;
 
   double steps() const { return std::max(work.writtenTokens - 1, 1.0); }
 
@@ -143,8 +142,16 @@ private:
   /// By the fleet's links, or inside a pool by the node's or the network between nodes.
   std::optional<Way> wayBetween(int from, int to, int devices, const ServingCost &cost) const {
     for (const FleetLink &link : fleet.links)
-      if ((link.from == from && link.to == to) || (!link.oneWay && link.from == to && link.to == from))
-        return Way{link.gigabytesPerSecond, link.microseconds};
+      if ((link.from == from && link.to == to) || (!link.oneWay && link.from == to && link.to == from)) {
+        Way way{link.gigabytesPerSecond, link.microseconds};
+        // One wire is as slow as its slowest part.
+        for (const FleetLink &other : fleet.links)
+          if (!link.shared.empty() && other.shared == link.shared) {
+            way.gigabytesPerSecond = std::min(way.gigabytesPerSecond, other.gigabytesPerSecond);
+            way.microseconds = std::max(way.microseconds, other.microseconds);
+          }
+        return way;
+      }
     if (from != to)
       return std::nullopt;
     const CatalogueDevice &device = fleet.pools[from].device;
@@ -210,22 +217,23 @@ private:
     return splits;
   }
 
-  /// What a split takes of the fleet, in units that all objectives grow with.
+  /// What a split takes of each pool for a token and for one replica, and its times: what a plan may be short of.
   struct Figures {
-    double dollarsPerToken, joulesPerToken, stepMs, dollarsOfOne;
+    double attentionMs, expertsMs, stepMs, aloneMs;
+    int attentionDevices, expertsDevices;
     bool noWorse(const Figures &other) const {
-      return dollarsPerToken <= other.dollarsPerToken && joulesPerToken <= other.joulesPerToken &&
-             stepMs <= other.stepMs && dollarsOfOne <= other.dollarsOfOne;
+      return attentionMs <= other.attentionMs && expertsMs <= other.expertsMs && stepMs <= other.stepMs &&
+             aloneMs <= other.aloneMs && attentionDevices <= other.attentionDevices &&
+             expertsDevices <= other.expertsDevices;
     }
   };
-  Figures figuresOf(const Split &split) const {
-    const Pool &attention = pools[split.choice.pool], &experts = pools[split.experts->pool];
-    double attentionMs = split.choice.devicesPerReplica * split.attentionMsPerToken,
-           expertsMs = split.experts->devices * split.experts->msPerToken();
-    return {attention.dollarsPerDeviceHour * attentionMs + experts.dollarsPerDeviceHour * expertsMs,
-            attention.busyWatts * attentionMs + experts.busyWatts * expertsMs, split.stepMs,
-            attention.dollarsPerDeviceHour * split.choice.devicesPerReplica +
-                experts.dollarsPerDeviceHour * split.experts->devices};
+  static Figures figuresOf(const Split &split) {
+    return {split.choice.devicesPerReplica * split.attentionMsPerToken,
+            split.experts->devices * split.experts->msPerToken(),
+            split.stepMs,
+            split.choice.millisecondsAlone.value_or(split.choice.milliseconds),
+            split.choice.devicesPerReplica,
+            split.experts->devices};
   }
 
   /// Of splits between the same two pools.
@@ -247,8 +255,8 @@ private:
 };
 } // namespace
 
-SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options, ArrayRef<Pool> pools) {
-  return ExpertsMenu(decode, fleet, options, pools).run();
+SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options) {
+  return ExpertsMenu(decode, fleet, options).run();
 }
 
 } // namespace intarsia::plan

@@ -93,6 +93,7 @@ struct DecoderWork {
   bool decodes = false;
   double newTokens = 0, cachedTokens = 0;      ///< prefill
   double generatedTokens = 0;                  ///< prefill: of the new ones, those that a decode in reach has cached
+  double squaredPrompt = 1;                    ///< prefill: mean square of the new tokens over the square of their mean
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
   std::optional<double> every;                 ///< decode: a reader starts after so many tokens
   bool prunes = true;              ///< not where a placement by hand may name what is no better than something else
@@ -113,8 +114,8 @@ struct AggregatedMenu {
 /// The same pools, precisions and degrees, with as many sequences in decode at once as the batch says. A step takes
 ///   decodeStep(B) + (B - 1) / written tokens · busy · interference
 /// where busy is for how long a prompt keeps the devices (ServingCost::sharedStep, with what is found in the cache left
-/// out). A prompt takes its own time, one step of the others for each `tokensPerChunk` of it, and the wait behind other
-/// prompts: M/D/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
+/// out). A prompt takes its own time and one step of the others for each `tokensPerChunk` of it, and waits behind other
+/// prompts: M/G/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
 /// Devices and slots are the decode's. What the model wrote in an earlier turn is found by its prefill. Memory also
 /// holds the prompts under way.
 AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
@@ -129,10 +130,9 @@ struct SplitMenu {
 /// experts:
 ///   stages = ⌈(attention + experts + exchange) / attention⌉,  step = stages · attention,  batch = stages · micro-batch
 /// with the exchange of the experts' whole batch over the link between both pools, in two messages a layer of experts.
-/// No two decodes are on it between the same pools of which one is no better in dollars and joules per token, time of a
-/// step, and dollars of one replica of both. Empty for a model without experts. `pools` are those of the fleet, priced.
-SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options,
-                    llvm::ArrayRef<Pool> pools);
+/// No two decodes are on it between the same pools of which one is no better in devices for a token and for one replica
+/// in each pool, in the time of a step, and alone. Empty for a model without experts.
+SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options);
 
 // For those that make menus.
 /// What is offered where a model does not say: 16 bits, and 8 in the format that the device computes in. Formats of 4

@@ -68,7 +68,7 @@ Error ProblemBuilder::addPiece(Group &group) {
     piece.heldTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
     piece.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
   }
-  if (Error error = pin(piece, *menu, first))
+  if (Error error = pin(piece, *menu, first, graph))
     return error;
   group.piece = int(result.problem.pieces.size());
   for (const Member &member : group.members)
@@ -78,7 +78,7 @@ Error ProblemBuilder::addPiece(Group &group) {
   return Error::success();
 }
 
-Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
+Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph) {
   if (!task.place || isOutside(task))
     return Error::success();
   const wf::Place &place = *task.place;
@@ -96,12 +96,14 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task) {
   if (place.pinsPoolOnly)
     return Error::success();
   piece.pinnedReplicas = place.replicas;
+  const std::optional<wf::Place> &ofExperts = task.experts < 0 ? task.place : graph.tasks[task.experts].place;
+  bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
   for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
-    if (choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor && meaning.pipeline == place.pipeline &&
-        meaning.expert == place.expert && meaning.data == place.data && meaning.parts == place.parts &&
-        (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
+    if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor &&
+        meaning.pipeline == place.pipeline && meaning.expert == place.expert && meaning.data == place.data &&
+        meaning.parts == place.parts && (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
         (place.precision.empty() || meaning.precision == place.precision) &&
         place.aggregated == (meaning.aggregate > 0)) {
       choices.push_back(choice);
@@ -164,6 +166,9 @@ Expected<Menu> ProblemBuilder::deviceMenu(Group &group) {
   return first.kind == Kind::Experts ? expertsMenu(group) : otherMenu(group);
 }
 
+/// For the second moment of a prompt's length.
+constexpr int quantilesOfPrompt = 50;
+
 Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Model &model = graphs[group.members.front().graph].models[first.model];
@@ -195,6 +200,16 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   } else {
     work.newTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.newTokens.mean(); });
     work.cachedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.cachedTokens.mean(); });
+    double square = mean(group, [&](const Member &m) {
+      const Amount &tokens = taskOf(m).prompt.newTokens;
+      double sum = 0;
+      for (int i = 0; i < quantilesOfPrompt; ++i) {
+        double value = tokens.quantile((i + 0.5) / quantilesOfPrompt);
+        sum += value * value / quantilesOfPrompt;
+      }
+      return sum;
+    });
+    work.squaredPrompt = work.newTokens > 0 ? std::max(1.0, square / (work.newTokens * work.newTokens)) : 1;
     work.generatedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.generatedTokens.mean(); });
   }
   return work;
@@ -231,7 +246,7 @@ Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
     llvm::append_range(menu->meanings, own.meanings);
   }
   if (expertsOf(group)) {
-    SplitMenu split = splitMenu(*work, fleet, options, result.problem.pools);
+    SplitMenu split = splitMenu(*work, fleet, options);
     llvm::append_range(menu->choices, split.decode.choices);
     llvm::append_range(menu->meanings, split.decode.meanings);
   }
@@ -243,7 +258,7 @@ Expected<Menu> ProblemBuilder::expertsMenu(const Group &group) {
   Expected<DecoderWork> work = decoderWorkOf(*groupOf(member.graph, taskOf(member).pair));
   if (!work)
     return work.takeError();
-  Menu menu = splitMenu(*work, fleet, options, result.problem.pools).experts;
+  Menu menu = splitMenu(*work, fleet, options).experts;
   if (!menu.choices.empty())
     unsure.insert("'" + work->model +
                   "': experts apart from attention were not measured; times are by the figures of whole models");
@@ -402,10 +417,14 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
     const Group *called = expertsOf(group);
     Menu experts = called ? menuOf(called->piece) : Menu();
     auto expertsNoWorse = [&](const std::string &one, const std::string &other) {
+      // A placement by hand may have left them no such choice.
       auto find = [&](const std::string &label) {
         return llvm::find_if(experts.choices, [&](const Choice &choice) { return choice.label == label; });
       };
-      return one.empty() ? other.empty() : !other.empty() && noWorse(*find(one), *find(other));
+      if (one.empty() || other.empty())
+        return one.empty() && other.empty();
+      auto found = find(one), replaced = find(other);
+      return found != experts.choices.end() && replaced != experts.choices.end() && noWorse(*found, *replaced);
     };
     const Group *partner = partnerOf(group);
     Menu other = partner ? menuOf(partner->piece) : Menu();

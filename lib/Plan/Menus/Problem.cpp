@@ -177,9 +177,15 @@ void ProblemBuilder::groupTasks() {
 
 const ProblemBuilder::Group *ProblemBuilder::partnerOf(const Group &group) const {
   const Group *partner = nullptr;
-  auto pairOf = [&](const Member &member) {
-    int pair = taskOf(member).pair;
-    return pair < 0 ? nullptr : &groups[memberOf.at({member.graph, pair}).first];
+  // One to one: a decode in a case, or behind a loop, runs less often than its prefill.
+  auto pairOf = [&](const Member &member) -> const Group * {
+    const wf::Task &task = taskOf(member);
+    if (task.pair < 0)
+      return nullptr;
+    const wf::Task &other = graphs[member.graph].tasks[task.pair];
+    bool oneToOne = &graphs[member.graph].tasks[other.pair] == &task &&
+                    std::abs(task.executions - other.executions) <= 1e-9 * task.executions;
+    return oneToOne ? &groups[memberOf.at({member.graph, task.pair}).first] : nullptr;
   };
   for (const Member &member : group.members) {
     const Group *of = pairOf(member);

@@ -80,13 +80,13 @@ private:
 
   llvm::Error addPiece(Group &group);
   /// Leaves on the menu what a placement by hand allows.
-  llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task);
+  llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph);
   llvm::Expected<Menu> outsideMenu(Group &group);
   llvm::Expected<Menu> deviceMenu(Group &group);
   llvm::Expected<Menu> languageModelMenu(Group &group);
   llvm::Expected<Menu> expertsMenu(const Group &group);
   llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
-  /// The decode that all executions of a prefill go to, if it has no others; and the other way round.
+  /// The decode that each execution of a prefill goes to, one to one; and the other way round. Null if there is none.
   const Group *partnerOf(const Group &group) const;
   const Group *groupOf(int graph, int task) const { return &groups[memberOf.at({graph, task}).first]; }
   /// The experts that a decode calls, or null.

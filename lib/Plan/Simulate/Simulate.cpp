@@ -124,7 +124,8 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
         std::isfinite(options.deviceFailures[choice.pool].hoursBetween))
       return createStringError(
           formatv("'{0}' runs within the executions of '{1}' on devices of its own, whose failures "
-                  "the simulation does not follow; pin it to the replicas of '{1}'",
+                  "the simulation does not follow; leave --failures away, or place its agent.experts "
+                  "with 'aggregated = true'",
                   piece.name, problem.pieces[piece.calledBy].name));
   if (Error error = checkFailures(figures, placements, options))
     return std::move(error);

@@ -28,7 +28,6 @@ void Simulator::addStation(size_t index) {
       if (!edge.sameReplicas.empty() && edge.from == int(index) && station.turn == 0) {
         station.outside = false;
         station.turn = choice.turnMs;
-        station.first -= choice.turnWaitMs;
         station.replicas = placements[edge.to].replicas;
       }
   station.freeSlots = station.replicas * choice.slots;

@@ -272,9 +272,10 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
     settled &= possible.has_value();
     if (possible.value_or(false))
       high = conflict.kind == Kind::LinkBandwidth ? middle : std::min(middle, takenBy(found, tried, conflict));
-    else if (questions.timeIsOver())
+    else if (questions.timeIsOver()) {
+      settled = false;
       break;
-    else
+    } else
       low = middle;
   }
   return {high, settled};

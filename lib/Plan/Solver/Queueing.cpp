@@ -80,6 +80,10 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     stage.waitProbability = saturated ? 1 : waiting;
     stage.waitIfPositiveMs = saturated ? unlimited : (1 + squaredVariation) / 2 / (fullRate - perMs);
   }
+  if (queueing && choice.turnProbability > 0) {
+    stage.waitProbability = choice.turnProbability;
+    stage.waitIfPositiveMs = choice.turnWaitMs / choice.turnProbability;
+  }
   double factor = choice.milliseconds > 0 ? service / choice.milliseconds : 1;
   stage.firstMs = first * factor;
   stage.restMs = (choice.milliseconds - first) * factor;
