@@ -20,7 +20,7 @@ agent.model @elsewhere {shape = "s"}
 // CHECK-NOT: agent.experts
 // GRAPH-LABEL: graph mixture
 // GRAPH-NEXT: task mixtral.prefill: prefill
-// GRAPH-NEXT: task answer.experts: experts @mixtral, 1 executions, probability 1, with answer.decode, together t, apart a{{$}}
+// GRAPH-NEXT: task answer.experts: experts @mixtral, 1 executions, probability 1, with answer.decode, on fast, together t, apart a{{$}}
 // GRAPH-NEXT: task answer.decode: decode @mixtral, 1 executions, {{.*}}, gives 300 tokens, with mixtral.prefill, calls answer.experts, on fast, together t, apart a{{$}}
 // Nothing flows to the experts or from them, and nothing waits for them.
 // GRAPH-NEXT: e0: request -> mixtral.prefill

@@ -64,7 +64,7 @@ def plan(directory: pathlib.Path, agent: str, *flags: str) -> tuple[dict[str, ty
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((directory / "plan.json").read_text())
     jsonschema.validate(result, SCHEMA, jsonschema.Draft202012Validator)
-    return result, {piece["name"].rsplit(".", 1)[1]: piece for piece in result["pieces"]}
+    return result, {piece["name"].rsplit(".", 1)[-1]: piece for piece in result["pieces"]}
 
 
 def test_experts_leave_their_attention(tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace intarsia::plan {
 
 /// For how long a cut is strengthened: a weak one is a cut, too.
-constexpr std::chrono::milliseconds timeOfCut(1000);
+constexpr std::chrono::milliseconds timeOfCut(3000);
 /// Plans for bounded means, each within this share of the best such plan.
 constexpr int roundsOfMeans = 12, roundsThatLoosen = 2;
 constexpr double gapOfMeans = 2e-3;
