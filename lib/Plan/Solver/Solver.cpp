@@ -383,7 +383,9 @@ SolveResult Solver::run() {
     if (!infeasible && gap() > options.relativeGap && (!exactly || bestObjective == unlimited))
       milp();
   }
-  preferFaster();
+  // Of the questions that are asked in between, only what a plan costs matters.
+  if (firstPlanSeconds > 0)
+    preferFaster();
   fillSharedDevices();
   return finish();
 }
