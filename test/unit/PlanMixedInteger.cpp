@@ -178,6 +178,52 @@ TEST_P(PlanMixedInteger, saysNothingOfWhatItHadNoTimeFor) {
   EXPECT_FALSE(result.found || result.proven || result.infeasible);
 }
 
+/// A quadratic assignment of `size` facilities, made linear with a column for each two assignments (Adams and Johnson
+/// 1994): even without integers a simplex method takes long.
+MixedIntegerProgram quadraticAssignment(int size, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  MixedIntegerProgram program;
+  auto one = [&](int facility, int place) { return facility * size + place; };
+  for (int column = 0; column < size * size; ++column)
+    program.addColumn("x" + std::to_string(column), 0, 0, 1, true);
+  for (int facility = 0; facility < size; ++facility) {
+    MixedIntegerProgram::LinearRow placed{"placed", {}, 1, 1}, taken{"taken", {}, 1, 1};
+    for (int place = 0; place < size; ++place) {
+      placed.entries.push_back({one(facility, place), 1});
+      taken.entries.push_back({one(place, facility), 1});
+    }
+    program.rows.insert(program.rows.end(), {placed, taken});
+  }
+  std::vector<std::vector<int>> both(size * size, std::vector<int>(size * size, -1)); // columns, by two assignments
+  for (int i = 0; i < size; ++i)
+    for (int k = i + 1; k < size; ++k)
+      for (int j = 0; j < size; ++j)
+        for (int l = 0; l < size; ++l)
+          if (j != l)
+            both[one(i, j)][one(k, l)] = both[one(k, l)][one(i, j)] =
+                program.addColumn("y", double(engine() % 100), 0, unlimited, false);
+  for (int i = 0; i < size; ++i)
+    for (int j = 0; j < size; ++j)
+      for (int k = 0; k < size; ++k) {
+        MixedIntegerProgram::LinearRow row{"both", {{one(i, j), -1}}, 0, 0};
+        for (int l = 0; l < size && k != i; ++l)
+          if (l != j)
+            row.entries.push_back({both[one(i, j)][one(k, l)], 1});
+        if (k != i)
+          program.rows.push_back(row);
+      }
+  return program;
+}
+
+TEST_P(PlanMixedInteger, endsWithTheTimeWithinTheFirstRelaxation) {
+  MixedIntegerProgram program = quadraticAssignment(16, 4);
+  auto began = std::chrono::steady_clock::now();
+  MixedIntegerResult result = solver->solve(program, 0.2, 1e-9, {});
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 2);
+  EXPECT_FALSE(result.proven || result.infeasible);
+  EXPECT_LE(result.bound, 0);
+}
+
 TEST_P(PlanMixedInteger, endsAtTheGap) {
   MixedIntegerProgram program = hardKnapsacks(40, 4, 3);
   MixedIntegerResult exact = solver->solve(program, 60, 1e-7, {}), rough = solver->solve(program, 60, 0.2, {});
@@ -243,16 +289,19 @@ TEST_P(PlanMixedInteger, equalsEnumeration) {
 }
 
 TEST_P(PlanMixedInteger, solvesOnSeveralThreads) {
+  // CBC's own functions, called at once, take options of each other, say so, and may wait for input.
+  testing::internal::CaptureStdout();
   double objectives[4];
   std::vector<std::thread> threads;
   for (double &objective : objectives)
     threads.emplace_back([&] {
-      for (int again = 0; again < 3; ++again)
-        objective = solver->solve(hardKnapsacks(25, 3, 4), 30, 1e-9, {}).objective;
+      for (int again = 0; again < 30; ++again)
+        objective = solver->solve(hardKnapsacks(12, 3, 4), 30, 1e-9, {}).objective;
     });
   for (auto &thread : threads)
     thread.join();
-  double alone = solver->solve(hardKnapsacks(25, 3, 4), 30, 1e-9, {}).objective;
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  double alone = solver->solve(hardKnapsacks(12, 3, 4), 30, 1e-9, {}).objective;
   EXPECT_LT(alone, 0);
   for (double objective : objectives)
     EXPECT_NEAR(objective, alone, 1e-6);

@@ -58,12 +58,11 @@ public:
   virtual ~MixedIntegerSolver() = default;
   /// With its version: "CBC 2.10.8".
   virtual std::string name() const = 0;
-  /// On one thread; several threads may solve at once. `relativeGap`: as a share of the objective. `start`: a solution
+  /// On one thread; several threads may call. `relativeGap`: as a share of the objective. `start`: a solution
   /// to begin with (by column; empty: none). Nothing is found and nothing proven where the solver gives up.
   MixedIntegerResult solve(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
                            llvm::ArrayRef<double> start) const;
 
-protected:
   /// Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest cost is 1000 here, the largest
   /// factor of each row 1.
   struct Scaled {
@@ -72,6 +71,8 @@ protected:
     std::vector<int> starts, rows; ///< entries by column: where those of each begin, their rows
     std::vector<double> factors;
   };
+
+protected:
   struct Outcome {
     bool optimal = false, infeasible = false;
     std::vector<double> values; ///< of the best solution; unset where none was found

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Program.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <map>
+#include <numeric>
 
 using namespace llvm;
 
@@ -114,10 +116,58 @@ static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &prob
   return kinds;
 }
 
+/// Leaves out options than which another is nowhere worse; of equal ones the first stays. `timed`: an agent's level
+/// depends on the piece.
+static void dropDominated(std::vector<Option> &all, const Piece &piece, bool timed, size_t resources) {
+  // What may stand in for each other at all: the group, the pool, and whether something follows the first output, as a
+  // stage without that spreads it instead.
+  using Class = std::tuple<int, int, bool>;
+  bool spreads = piece.shape.kind != Shape::Kind::Deterministic;
+  // An option is dominated where no figure of another is above its own; such a one is also before it in the order of
+  // the figures as words.
+  size_t width = 1 + resources + (timed ? 5 : 0);
+  std::vector<double> figures(all.size() * width, 0.0);
+  auto figuresOf = [&](size_t option) { return ArrayRef(figures).slice(option * width, width); };
+  for (auto [index, option] : enumerate(all)) {
+    double *of = figures.data() + index * width;
+    of[0] = option.cost;
+    for (auto [resource, amount] : option.uses)
+      of[1 + resource] = amount;
+    const Stage &stage = option.stage;
+    if (timed)
+      llvm::copy(std::initializer_list<double>{stage.waitProbability, stage.waitProbability * stage.waitIfPositiveMs,
+                                               stage.waitProbability > 0 ? stage.waitIfPositiveMs : 0.0, stage.firstMs,
+                                               stage.restMs},
+                 of + 1 + resources);
+  }
+  std::vector<size_t> order(all.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  llvm::sort(order, [&](size_t a, size_t b) {
+    ArrayRef<double> left = figuresOf(a), right = figuresOf(b);
+    auto [atLeft, atRight] = std::mismatch(left.begin(), left.end(), right.begin());
+    return atLeft == left.end() ? a < b : *atLeft < *atRight;
+  });
+  std::map<Class, std::vector<size_t>> kept;
+  std::vector<bool> dropped(all.size());
+  for (size_t index : order) {
+    const Option &option = all[index];
+    auto &better = kept[{option.group, piece.menu[option.choice].pool, timed && spreads && option.stage.restMs > 0}];
+    dropped[index] = llvm::any_of(better, [&](size_t other) {
+      return llvm::all_of(llvm::zip(figuresOf(other), figuresOf(index)),
+                          [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });
+    });
+    if (!dropped[index])
+      better.push_back(index);
+  }
+  size_t next = 0;
+  llvm::erase_if(all, [&](const Option &) { return dropped[next++]; });
+}
+
 void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenChoices) {
   options.resize(problem.pieces.size());
   groups.resize(problem.pieces.size());
   std::vector<bool> timed(problem.pieces.size());
+  DenseSet<std::pair<int, int>> forbidden(forbiddenChoices.begin(), forbiddenChoices.end());
   std::vector<std::vector<int>> kinds = kindsOfChoices(problem);
   for (auto &agent : problem.agents)
     if (agent.level.endToEndMs != unlimited || agent.level.firstOutputMs != unlimited ||
@@ -132,7 +182,7 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
       const Load &load = figures.loads[index];
       if ((piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
           (piece.pinnedLabel && choice.label != *piece.pinnedLabel) ||
-          llvm::is_contained(forbiddenChoices, std::make_pair(int(index), int(choiceIndex))))
+          forbidden.contains({int(index), int(choiceIndex)}))
         continue;
       int64_t least = smallestReplicas(choice, load);
       // Without queues, or without load, more replicas change nothing.
@@ -169,37 +219,8 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
       }
     }
     optionsBeforePruning += int(all.size());
-    if (prune) {
-      // Of equal ones the first stays.
-      auto dominates = [&](const Option &a, const Option &b) {
-        if (a.group != b.group || a.cost > b.cost || piece.menu[a.choice].pool != piece.menu[b.choice].pool)
-          return false;
-        for (size_t resource = 0; resource < resources.size(); ++resource) {
-          auto amount = [&](const Option &option) {
-            for (auto [which, value] : option.uses)
-              if (which == int(resource))
-                return value;
-            return 0.0;
-          };
-          if (amount(a) > amount(b))
-            return false;
-        }
-        return !timed[index] || noSlower(a.stage, b.stage, piece.shape.kind != Shape::Kind::Deterministic);
-      };
-      std::vector<bool> dropped(all.size());
-      for (size_t i = 0; i < all.size(); ++i)
-        for (size_t j = 0; j < all.size() && !dropped[i]; ++j)
-          if (i != j && !dropped[j] && dominates(all[j], all[i]) && (j < i || !dominates(all[i], all[j])))
-            dropped[i] = true;
-      size_t kept = 0;
-      for (size_t i = 0; i < all.size(); ++i)
-        if (!dropped[i]) {
-          if (kept != i)
-            all[kept] = std::move(all[i]);
-          ++kept;
-        }
-      all.erase(all.begin() + kept, all.end());
-    }
+    if (prune)
+      dropDominated(all, piece, timed[index], resources.size());
     // Groups without options would be empty rows.
     std::map<int, int> renumbered;
     for (auto &option : all)

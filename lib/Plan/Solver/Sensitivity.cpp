@@ -65,11 +65,36 @@ private:
   bool isUsed(int pool) const { return result.evaluation.devices[pool] > 0; }
   double spent() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-  std::vector<int> changesOf(const Placements &other) const {
-    std::vector<int> changed;
-    for (size_t piece = 0; piece < problem.pieces.size(); ++piece)
-      if (other[piece].choice != result.placements[piece].choice)
-        changed.push_back(int(piece));
+  /// The pieces that are elsewhere in a best plan of a changed problem, and have to be: what can as well stay in this
+  /// plan is put back, together with what must be like it.
+  std::vector<int> changesOf(const PlacementProblem &changedProblem, const SolveResult &other) const {
+    auto isChanged = [&](const Placements &placements, int piece) {
+      return placements[piece].choice != result.placements[piece].choice;
+    };
+    Figures figures(changedProblem);
+    Placements placements = other.placements;
+    double most = other.evaluation.objective + 1e-9 * std::abs(other.evaluation.objective);
+    std::vector<int> changed, settled;
+    for (int piece = 0; piece < int(problem.pieces.size()); ++piece) {
+      if (!isChanged(placements, piece) || is_contained(settled, piece))
+        continue;
+      std::vector<int> alike{piece};
+      for (size_t next = 0; next < alike.size(); ++next)
+        for (const Edge &edge : problem.edges)
+          for (auto [here, there] : {std::pair{edge.from, edge.to}, std::pair{edge.to, edge.from}})
+            if (!edge.fromKinds.empty() && here == alike[next] && isChanged(placements, there) &&
+                !is_contained(alike, there))
+              alike.push_back(there);
+      Placements stays = placements;
+      for (int moved : alike)
+        stays[moved] = result.placements[moved];
+      if (Evaluation evaluation = evaluate(figures, stays); evaluation.feasible() && evaluation.objective <= most)
+        placements = std::move(stays);
+      append_range(settled, alike);
+    }
+    for (int piece = 0; piece < int(problem.pieces.size()); ++piece)
+      if (isChanged(placements, piece))
+        changed.push_back(piece);
     return changed;
   }
 
@@ -82,16 +107,18 @@ private:
       of.above = breakingPrice(of.index, of.given * 10, of.piecesAbove, of.aboveIsKnown);
   }
 
-  /// Objective of a plan as a function of the price of a pool: a line.
-  static double objectiveAt(PlacementProblem &changed, int pool, double price, const Placements &placements) {
-    changed.pools[pool].dollarsPerDeviceHour = price;
-    return evaluate(changed, placements).objective;
-  }
-
   /// The price nearest to the given one on the way to `end` where another plan becomes better. From the far end plans
   /// get better until none beats the present one at the crossing: as costs are lines, that crossing is exact.
   std::optional<double> breakingPrice(int pool, double end, std::vector<int> &changed, bool &isKnown) {
-    PlacementProblem priced = problem;
+    PlacementProblem priced = problem, unbounded = problem;
+    // Dollars do not depend on times, and percentiles are dear to evaluate.
+    for (Agent &agent : unbounded.agents)
+      agent.level = {};
+    // Of a plan a line over the price.
+    auto objectiveAt = [&](double price, const Placements &placements) {
+      unbounded.pools[pool].dollarsPerDeviceHour = price;
+      return evaluate(unbounded, placements).objective;
+    };
     double given = problem.pools[pool].dollarsPerDeviceHour, at = end, until = share() + spent();
     std::optional<double> found;
     for (int round = 0; round < 30; ++round) {
@@ -107,15 +134,15 @@ private:
       isKnown = other.status == SolveResult::Status::Optimal;
       if (!isKnown)
         return std::nullopt;
-      double here = objectiveAt(priced, pool, at, result.placements);
+      double here = objectiveAt(at, result.placements);
       if (other.evaluation.objective >= here * (1 - 1e-7))
         return found;
-      double hereGiven = objectiveAt(priced, pool, given, result.placements);
-      double otherGiven = objectiveAt(priced, pool, given, other.placements);
+      double hereGiven = objectiveAt(given, result.placements);
+      double otherGiven = objectiveAt(given, other.placements);
       // This plan less the other is below zero at the given price (or zero), above zero here.
       double atEnd = here - other.evaluation.objective, atGiven = hereGiven - otherGiven;
       double crossing = atGiven >= 0 ? given : at + (given - at) * atEnd / (atEnd - atGiven);
-      changed = changesOf(other.placements);
+      changed = changesOf(priced, other);
       if (std::abs(crossing - at) <= 1e-6 * given)
         return crossing;
       found = at = crossing;
@@ -143,7 +170,7 @@ private:
     of.aboveIsKnown = other.status == SolveResult::Status::Optimal || other.status == SolveResult::Status::Infeasible;
     if (other.status == SolveResult::Status::Optimal) {
       of.above = other.evaluation.agents[of.index].endToEndMs;
-      of.piecesAbove = changesOf(other.placements);
+      of.piecesAbove = changesOf(cheaper, other);
     }
   }
 
