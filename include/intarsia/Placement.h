@@ -37,6 +37,8 @@ struct Pool {
   /// Of one device. A node that is paid for draws at least the idle power of all its devices.
   double idleWatts = 0, busyWatts = 0;
   double gramsPerKilowattHour = 0;
+  /// Nothing is rounded up in what is paid, only in what there must be: a bound for those who share it.
+  bool paidByPart = false;
 };
 
 /// What connects pools. All listed pairs share its bandwidth; a full-duplex connection is two links.
@@ -292,6 +294,7 @@ struct SolveResult {
   double gap = unlimited; ///< (objective - bound) / objective
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
+    int parts = 0; ///< agents that meet in resources alone, each solved by itself first
     int nodes = 0, milpSolves = 0, percentileCuts = 0, latencyRows = 0;
     std::string mixedIntegerSolver; ///< its name and version
     int mixedIntegerPrograms = 0;   ///< solved by it; `milpSolves` are those of the whole problem

@@ -158,7 +158,7 @@ Bill Figures::billOf(double dollarsPerHour, double watts, double gramsPerKilowat
 Bill Figures::bill(int piece, const Choice &choice, const Stage &stage, int64_t replicas) const {
   const Pool &pool = problem.pools[choice.pool];
   double devices = footprint(choice) * double(replicas);
-  double held = pool.wholeNodes || choice.deviceShare < 1 ? 0 : devices;
+  double held = !pool.paidByPart && (pool.wholeNodes || choice.deviceShare < 1) ? 0 : devices;
   double spread = pool.busyWatts - pool.idleWatts;
   double perRequest = workPerRequest[piece], perSecond = loads[piece].perSecond * loads[piece].meanScale;
   Bill bill =
@@ -186,6 +186,8 @@ Bill Figures::bill(int edge, const Transfer &transfer) const {
 }
 
 Bill Figures::billOfHeld(const Pool &pool, int64_t devices) const {
+  if (pool.paidByPart)
+    return {};
   Bill bill =
       billOf(double(devices) * pool.dollarsPerDeviceHour, double(devices) * pool.idleWatts, pool.gramsPerKilowattHour);
   bill.peakWatts = bill.watts;

@@ -17,6 +17,9 @@ namespace intarsia::plan {
 constexpr std::chrono::milliseconds timeToPreferFaster(300);
 constexpr size_t fasterOptionsTried = 3;
 
+/// Of the time, where there are parts whose percentiles are bounded.
+constexpr double shareOfParts = 0.7;
+
 /// Whatever the time limit: plans of the examples are found in a tenth of it.
 constexpr double secondsForFirstPlan = 1;
 
@@ -24,7 +27,8 @@ void Solver::insistOnPlan() { firstPlanSeconds = secondsForFirstPlan; }
 
 Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
-    : problem(problem), options(options), figures(problem), program(figures, options.prune, forbiddenChoices),
+    : problem(problem), options(options), forbidden(forbiddenChoices), figures(problem),
+      program(figures, options.prune, forbidden),
       deadline(begin + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e7) * 1e6))) {
   for (auto &check : program.checks)
     hasPercentiles |= !check.nominal;
@@ -365,7 +369,9 @@ Error Solver::exportModel() const {
 }
 
 SolveResult Solver::run() {
-  if (!infeasible) {
+  if (!infeasible && options.bound && hasPercentiles && isOfParts())
+    eachAlone(shareOfParts);
+  if (!infeasible && gap() > options.relativeGap) {
     lagrangian = std::make_unique<Lagrangian>(program);
     // Latencies as the objective are no rows. One component meets no others.
     bool priced = options.bound && problem.objective != Objective::Latency &&
@@ -373,7 +379,7 @@ SolveResult Solver::run() {
     bool exactly = priced && !hasPercentiles;
     bool boundsMeans = options.bound && hasPercentiles && problem.objective != Objective::Latency;
     heuristic(exactly || boundsMeans ? 0.02 : 0.2);
-    if (!infeasible && boundsMeans)
+    if (!infeasible && boundsMeans && gap() > options.relativeGap)
       boundMeans(0.2);
     if (!infeasible && options.bound && !exactly && gap() > options.relativeGap)
       bound();

@@ -38,6 +38,10 @@ private:
   void heuristic(double share);
   void bound();
   void milp();
+  /// Whether parts of the problem meet in resources alone, and their costs add up.
+  bool isOfParts() const;
+  /// Each part by itself, then together.
+  void eachAlone(double share);
   void branchAndPrice();
   /// Evaluates a plan and keeps it if it holds everything and is the best so far.
   bool offer(llvm::ArrayRef<int> assignment);
@@ -71,6 +75,7 @@ private:
 
   const PlacementProblem &problem;
   SolveOptions options;
+  std::vector<std::pair<int, int>> forbidden; ///< choices, by piece
   Figures figures;
   Program program;
   std::unique_ptr<Lagrangian> lagrangian;

@@ -1,0 +1,236 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Agents that meet in resources alone, planned one after the other: each as if it had the fleet to itself, whose costs
+// bound the whole from below; then, where they do not fit side by side, with what the others leave.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "EachAlone.h"
+#include "Solver.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
+#include <numeric>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem) {
+  std::vector<int> leader(problem.pieces.size());
+  std::iota(leader.begin(), leader.end(), 0);
+  auto find = [&](int piece) {
+    while (leader[piece] != piece)
+      piece = leader[piece] = leader[leader[piece]];
+    return piece;
+  };
+  auto join = [&](int a, int b) { leader[find(a)] = find(b); };
+  for (const Edge &edge : problem.edges)
+    join(edge.from, edge.to);
+  for (const Agent &agent : problem.agents) {
+    int first = -1;
+    for (const Region &region : agent.regions)
+      if (region.kind == Region::Kind::Leaf)
+        join(region.piece, first = first < 0 ? region.piece : first);
+  }
+  for (auto *groups : {&problem.together, &problem.apart})
+    for (auto &group : *groups)
+      for (int piece : group)
+        join(piece, group[0]);
+  for (auto [index, piece] : enumerate(problem.pieces))
+    if (piece.calledBy >= 0)
+      join(int(index), piece.calledBy);
+  std::map<int, std::vector<int>> byLeader;
+  for (int piece = 0; piece < int(leader.size()); ++piece)
+    byLeader[find(piece)].push_back(piece);
+  std::vector<std::vector<int>> parts;
+  for (auto &[piece, pieces] : byLeader)
+    parts.push_back(std::move(pieces));
+  return parts;
+}
+
+PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces) : pieces(pieces) {
+  problem.pools = whole.pools;
+  // What is rounded up is shared with other parts.
+  for (Pool &pool : problem.pools)
+    pool.paidByPart = true;
+  problem.links = whole.links;
+  problem.dollarsPerHourCap = whole.dollarsPerHourCap;
+  problem.wattsCap = whole.wattsCap;
+  problem.gramsPerHourCap = whole.gramsPerHourCap;
+  problem.queueing = whole.queueing;
+  problem.objective = whole.objective;
+  std::vector<int> position(whole.pieces.size(), -1), edgePosition(whole.edges.size(), -1);
+  for (auto [index, piece] : enumerate(pieces)) {
+    position[piece] = int(index);
+    problem.pieces.push_back(whole.pieces[piece]);
+    if (!whole.previous.empty())
+      problem.previous.push_back(whole.previous[piece]);
+  }
+  for (Piece &piece : problem.pieces)
+    if (piece.calledBy >= 0)
+      piece.calledBy = position[piece.calledBy];
+  for (auto [index, edge] : enumerate(whole.edges)) {
+    if (position[edge.from] < 0)
+      continue;
+    edgePosition[index] = int(problem.edges.size());
+    problem.edges.push_back(edge);
+    problem.edges.back().from = position[edge.from];
+    problem.edges.back().to = position[edge.to];
+  }
+  double ownRate = 0, rate = 0;
+  for (const Agent &agent : whole.agents) {
+    rate += agent.requestsPerSecond;
+    auto isHere = [&](const Region &region) {
+      return region.kind == Region::Kind::Leaf && position[region.piece] >= 0;
+    };
+    if (none_of(agent.regions, isHere))
+      continue;
+    ownRate += agent.requestsPerSecond;
+    problem.agents.push_back(agent);
+    auto renumber = [&](std::vector<int> &edges) {
+      for (int &edge : edges)
+        edge = edgePosition[edge];
+    };
+    for (Region &region : problem.agents.back().regions) {
+      if (region.kind == Region::Kind::Leaf)
+        region.piece = position[region.piece];
+      renumber(region.entryEdges);
+      renumber(region.backEdges);
+      for (Region::Arc &arc : region.arcs)
+        renumber(arc.edges);
+    }
+  }
+  for (auto [from, to] : {std::pair{&whole.together, &problem.together}, std::pair{&whole.apart, &problem.apart}})
+    for (const std::vector<int> &group : *from)
+      if (!group.empty() && position[group[0]] >= 0) {
+        to->emplace_back();
+        for (int piece : group)
+          to->back().push_back(position[piece]);
+      }
+  // What a request costs is by the requests of all; by the hour parts add up as they are.
+  if (rate > 0 && (whole.objective == Objective::DollarsPerRequest || whole.objective == Objective::JoulesPerRequest ||
+                   whole.objective == Objective::GramsPerRequest))
+    weight = ownRate / rate;
+  else if (rate == 0 && whole.objective != Objective::DollarsPerHour)
+    weight = double(problem.agents.size()) / double(whole.agents.size());
+  problem.moveCost = weight > 0 ? whole.moveCost / weight : 0;
+}
+
+Placements PartOfProblem::restricted(const Placements &placements) const {
+  Placements own;
+  for (int piece : pieces)
+    own.push_back(placements[piece]);
+  return own;
+}
+
+std::vector<std::pair<int, int>> PartOfProblem::restricted(ArrayRef<std::pair<int, int>> choices) const {
+  std::vector<std::pair<int, int>> own;
+  for (auto [piece, choice] : choices)
+    if (auto found = llvm::find(pieces, piece); found != pieces.end())
+      own.push_back({int(found - pieces.begin()), choice});
+  return own;
+}
+
+bool Solver::isOfParts() const {
+  // Of agents with requests and such without, one without costs other things by itself than in the whole.
+  bool some = llvm::any_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
+  bool all = llvm::all_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
+  return problem.objective != Objective::Latency && (all || !some || problem.objective == Objective::DollarsPerHour) &&
+         agentsApart(problem).size() > 1;
+}
+
+void Solver::eachAlone(double share) {
+  Clock::time_point started = Clock::now();
+  double seconds = std::min(secondsLeft(), 1e6) * share;
+  std::vector<PartOfProblem> parts;
+  for (auto &pieces : agentsApart(problem))
+    parts.emplace_back(problem, pieces);
+  statistics.parts = int(parts.size());
+  std::vector<size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  // The time that small parts leave goes to large ones.
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return parts[a].pieces.size() < parts[b].pieces.size(); });
+
+  auto solvePart = [&](const PartOfProblem &part, size_t left) {
+    SolveOptions own = options;
+    own.exportLp.clear();
+    own.timeLimitSeconds = std::max(0.0, seconds - secondsSince(started)) / double(left);
+    Solver solver(part.problem, own, part.restricted(forbidden));
+    solver.firstPlanSeconds = firstPlanSeconds;
+    if (!best.empty())
+      solver.suggest(part.restricted(program.placementsOf(best)));
+    SolveResult result = solver.run();
+    statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
+    statistics.percentileCuts += result.statistics.percentileCuts;
+    return result;
+  };
+
+  std::vector<SolveResult> alone(parts.size());
+  double bound = 0;
+  bool allHavePlans = true;
+  for (auto [done, index] : enumerate(order)) {
+    alone[index] = solvePart(parts[index], order.size() - done);
+    if (alone[index].status == SolveResult::Status::Infeasible) {
+      infeasible = true;
+      return;
+    }
+    allHavePlans &= alone[index].hasPlan();
+    bound += parts[index].weight * alone[index].bound;
+  }
+  lowerBound = std::max(lowerBound, bound);
+  if (!allHavePlans)
+    return;
+
+  Placements together(problem.pieces.size());
+  auto offerTogether = [&](ArrayRef<SolveResult> plans) {
+    for (auto [part, plan] : zip(parts, plans))
+      for (auto [piece, placed] : zip(part.pieces, plan.placements))
+        together[piece] = placed;
+    std::vector<int> assignment = program.assignmentOf(together);
+    return !is_contained(assignment, -1) && offer(assignment);
+  };
+  if (offerTogether(alone))
+    return;
+  // One after the other, with what those before leave; who finds nothing comes earlier the next time.
+  llvm::stable_sort(order,
+                    [&](size_t a, size_t b) { return alone[a].evaluation.peakWatts > alone[b].evaluation.peakWatts; });
+  for (size_t round = 0; round < parts.size() && secondsSince(started) < seconds; ++round) {
+    std::vector<int64_t> devices;
+    for (const Pool &pool : problem.pools)
+      devices.push_back(pool.devices);
+    double dollars = problem.dollarsPerHourCap, watts = problem.wattsCap, grams = problem.gramsPerHourCap;
+    std::vector<SolveResult> plans = alone;
+    size_t stuck = parts.size();
+    for (size_t index : order) {
+      PartOfProblem part = parts[index];
+      for (auto [pool, left] : zip(part.problem.pools, devices))
+        pool.devices = left;
+      part.problem.dollarsPerHourCap = dollars;
+      part.problem.wattsCap = watts;
+      part.problem.gramsPerHourCap = grams;
+      // The plan of before, where there is room for it.
+      if (!evaluate(part.problem, plans[index].placements).feasible())
+        plans[index] = solvePart(part, parts.size());
+      if (!plans[index].hasPlan()) {
+        stuck = index;
+        break;
+      }
+      const Evaluation &takes = plans[index].evaluation;
+      for (auto [pool, left, used, nodes] : zip(problem.pools, devices, takes.devices, takes.nodes))
+        left -= pool.wholeNodes ? nodes * pool.devicesPerNode : used;
+      dollars -= takes.dollarsPerHour, watts -= takes.peakWatts, grams -= takes.gramsPerHour;
+    }
+    if (stuck == parts.size()) {
+      offerTogether(plans);
+      return;
+    }
+    auto at = llvm::find(order, stuck);
+    if (at == order.begin())
+      return;
+    std::rotate(order.begin(), at, at + 1);
+  }
+}
+
+} // namespace intarsia::plan
