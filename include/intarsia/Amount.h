@@ -37,7 +37,10 @@ public:
   /// 3.87 for the 95th.
   static std::optional<Amount> fromMeanAndPercentile(double mean, Percentile percentile,
                                                      std::optional<double> limit = std::nullopt);
-  /// Through two percentiles or more, both numbers increasing; beyond the outermost the outermost lines go on.
+  /// Through two percentiles or more, both numbers increasing. Below the first its line goes on; above the last the
+  /// line from the first to the last does, where it is flatter than the last line: of a curve that rises steeply in
+  /// between (one call of a hundred runs into a limit) nobody knows that it goes on like that, and its mean would be
+  /// endless.
   static Amount fromPercentiles(const std::vector<Percentile> &percentiles, std::optional<double> limit = std::nullopt);
 
   double mean() const { return moment(1); }

@@ -74,8 +74,9 @@ struct Choice {
   /// Time between tokens with all slots busy; scales with occupancy as `milliseconds` does.
   double tokenMs = 0;
   /// Of one without devices, in the replicas of the piece that an edge's `sameReplicas` join it to: for how long an
-  /// execution keeps the next one there from its start, with which probability one waits for that, and the mean wait of
-  /// all. Plans take these, a simulation follows each.
+  /// execution keeps the next one there from its start, with which probability one waits for that at most, and the mean
+  /// wait of all then, which is in proportion to p / (1 - p) (Pollaczek and Khinchine). Plans take these, or what the
+  /// load makes in one replica if that is less; a simulation follows each.
   double turnMs = 0, turnProbability = 0, turnWaitMs = 0;
   /// What the caches of one replica hold. The plan has slots for a mean execution; the simulation admits by this.
   double cacheTokens = unlimited;

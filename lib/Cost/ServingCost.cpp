@@ -205,7 +205,9 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.denseStreamUs = dense / cost.bytesPerUs;
   cost.headStreamUs = head / cost.bytesPerUs;
   cost.expertStreamUs = experts / cost.bytesPerUs;
-  cost.weightBytes = (dense + experts) / degrees.pipeline + head + embedding;
+  // Tied ones are the same bytes; in a pipeline the first stage has the embedding and the last the head.
+  bool both = !shape.tiedEmbeddings && degrees.pipeline == 1;
+  cost.weightBytes = (dense + experts) / degrees.pipeline + (both ? head + embedding : std::max(head, embedding));
   cost.productUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
   return cost;
 }

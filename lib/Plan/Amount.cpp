@@ -87,6 +87,11 @@ Amount Amount::fromPercentiles(const std::vector<Percentile> &percentiles, std::
   Amount result;
   for (Percentile percentile : percentiles)
     result.knots.push_back({normalScore(percentile.percent / 100), std::log(percentile.value)});
+  auto slope = [](const Knot &a, const Knot &b) { return (b.logarithm - a.logarithm) / (b.score - a.score); };
+  const Knot last = result.knots.back();
+  double beyond = slope(result.knots.front(), last);
+  if (beyond < slope(*(result.knots.end() - 2), last))
+    result.knots.push_back({last.score + 1, last.logarithm + beyond});
   result.cut = limit;
   return result;
 }

@@ -178,6 +178,7 @@ def test_what_is_not_known(old: tuple[pathlib.Path, Result], tmp_path: pathlib.P
     by_name["find.embed"]["pool"] = "gone"
     by_name["answer.decode"]["batch"] = 77
     by_name["find.search"]["name"] = "find.before"
+    by_name["find.search"]["tasks"][0]["task"] = "find.before"
     file = tmp_path / "old.json"
     file.write_text(json.dumps(changed))
     after, printed = plan(tmp_path / "new.json", f"--previous={file}")
@@ -236,15 +237,16 @@ def test_the_plan_of_another_agent(old: tuple[pathlib.Path, Result], tmp_path: p
     pieces = {piece["name"] for piece in plan(tmp_path / "other.json", agent=other)[0]["pieces"]}
     done = execute(other, FLEET, f"--previous={file}")
     assert done.returncode == 1
-    assert (
-        f"'{file}' is the plan of another agent: it has 'answer.decode', 'answer.prefill', 'find.embed'" in done.stderr
-    )
-    here = done.stderr[done.stderr.index(", and here are ") :]
+    assert f"'{file}' is the plan of another agent: it has '" in done.stderr
+    there, here = done.stderr.split(", and here are ")
+    assert all(f"'{piece['name']}'" in there for piece in before["pieces"])
     assert all(f"'{name}'" in here for name in pieces)
     # One piece that is known is enough.
     changed = json.loads(json.dumps(before))
     for piece in changed["pieces"][1:]:
         piece["name"] += ".before"
+        for task in piece["tasks"]:
+            task["task"] += ".before"
     one = tmp_path / "one.json"
     one.write_text(json.dumps(changed))
     assert execute(AGENT, FLEET, f"--previous={one}").returncode == 0
@@ -282,6 +284,15 @@ def test_a_pool_as_placements_name_it(tmp_path: pathlib.Path) -> None:
     assert long["replan"].pop("since") == "the loss of @dc::@cheap:60"
     assert short["replan"].pop("since") == "the loss of @cheap:60"
     assert long == short
+
+
+def test_nested_without_end(tmp_path: pathlib.Path) -> None:
+    """A reader that recurses must not be led into depths."""
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 200000)
+    done = execute(AGENT, FLEET, f"--previous={deep}")
+    assert done.returncode == 1
+    assert "nested deeper than 32 levels, so it is no plan" in done.stderr
 
 
 def test_missing_file(tmp_path: pathlib.Path) -> None:

@@ -76,10 +76,11 @@ struct Replan {
   std::optional<Evaluation> stay;
 };
 
-/// Reads what --json wrote and finds each piece by its name, and its choice by what it means. A file that cannot be
+/// Reads what --json wrote and finds each piece by its tasks, and its choice by what it means. A file that cannot be
 /// read, is no JSON, has another version of the format, or no plan, is an error that names it. `built` may have other
 /// prices, rates, pools and pieces than there were.
-llvm::Expected<Replan> readPrevious(const std::string &file, const BuiltProblem &built);
+llvm::Expected<Replan> readPrevious(const std::string &file, llvm::ArrayRef<workflow::Graph> graphs,
+                                    const BuiltProblem &built);
 
 /// What --simulate, --arrivals and --failures ask for, with their file read; unset if they ask for nothing.
 llvm::Expected<std::optional<SimulationOptions>> simulationOf(const PlannerOptions &options,

@@ -292,7 +292,7 @@ private:
     if (!lost)
       return lost.takeError();
     if (!options.previous.empty()) {
-      llvm::Expected<Replan> previous = readPrevious(options.previous, built);
+      llvm::Expected<Replan> previous = readPrevious(options.previous, graphs, built);
       if (!previous)
         return previous.takeError();
       report.replan = std::move(*previous);

@@ -13,8 +13,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <cmath>
-#include <deque>
-#include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -23,21 +22,40 @@ namespace intarsia::plan {
 //===-- Reading -----------------------------------------------------------------------------------------------===//
 
 namespace {
+/// Levels of a plan that intarsia-plan wrote, and some; llvm::json recurses without a limit.
+constexpr int deepestNesting = 32;
+
+/// Graph and task, by their names.
+using Tasks = std::set<std::pair<std::string, std::string>>;
+
 /// A piece of the file.
 struct PreviousPiece {
   std::string name, pool; ///< pool: empty if outside
+  Tasks tasks;            ///< none in files of before
   ChoiceMeaning meaning;
   int64_t replicas = 0;
 };
 
 class PreviousReader {
 public:
-  PreviousReader(const std::string &file, const BuiltProblem &built) : file(file), built(built) {}
+  PreviousReader(const std::string &file, ArrayRef<workflow::Graph> graphs, const BuiltProblem &built)
+      : file(file), built(built), tasksOf(built.problem.pieces.size()) {
+    for (auto [graph, pieces] : zip(graphs, built.pieceOfTask))
+      for (auto [task, piece] : zip(graph.tasks, pieces))
+        if (piece >= 0)
+          tasksOf[piece].insert({graph.name, task.name});
+  }
 
   Expected<Replan> read() {
     auto buffer = MemoryBuffer::getFile(file);
     if (!buffer)
       return refuse("cannot read '" + file + "': " + buffer.getError().message());
+    int depth = 0;
+    for (char c : (*buffer)->getBuffer()) {
+      depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+      if (depth > deepestNesting)
+        return refuse("'" + file + "' is nested deeper than " + Twine(deepestNesting) + " levels, so it is no plan");
+    }
     Expected<json::Value> value = json::parse((*buffer)->getBuffer());
     if (!value)
       return refuse("'" + file + "' is not JSON: " + toString(value.takeError()));
@@ -52,41 +70,79 @@ public:
     if (!pieces)
       return refuse("'" + file + "' has no plan, the status of its run was '" +
                     root->getString("status").value_or("missing") + "'");
-    std::map<std::string, std::deque<PreviousPiece>> known; // names repeat where two agents have a task of that name
+    std::vector<PreviousPiece> known;
     for (auto [index, entry] : enumerate(*pieces)) {
       Expected<PreviousPiece> piece = readPiece(entry.getAsObject(), index);
       if (!piece)
         return piece.takeError();
-      known[piece->name].push_back(std::move(*piece));
+      known.push_back(std::move(*piece));
     }
     if (known.empty())
       return refuse("'" + file + "' has a plan of no piece");
-    auto isKnown = [&](const Piece &piece) { return known.count(piece.name) > 0; };
-    if (none_of(built.problem.pieces, isKnown))
+    std::vector<int> matches = match(known);
+    if (all_of(matches, [](int found) { return found < 0; }))
       return refuse("'" + file + "' is the plan of another agent: it has " +
-                    quoted(known, [](auto &entry) { return entry.first; }) + ", and here are " +
+                    quoted(known, [](const PreviousPiece &piece) { return piece.name; }) + ", and here are " +
                     quoted(built.problem.pieces, [](const Piece &piece) { return piece.name; }));
     Replan replan;
     replan.since = "'" + file + "'";
-    for (auto [index, piece] : enumerate(built.problem.pieces)) {
-      std::deque<PreviousPiece> &found = known[piece.name];
-      if (found.empty()) {
+    for (auto [index, found] : enumerate(matches)) {
+      if (found < 0) {
         replan.before.push_back({});
-        replan.unknown.push_back(piece.name + " is not in it");
+        replan.unknown.push_back(built.problem.pieces[index].name + " is not in it");
         continue;
       }
-      replan.before.push_back(placedOf(index, found.front(), replan.unknown));
-      found.pop_front();
+      replan.before.push_back(placedOf(index, known[found], replan.unknown));
     }
-    for (auto &[name, left] : known)
-      if (!left.empty())
-        replan.unknown.push_back(name + " is in no agent any more");
+    for (auto [index, piece] : enumerate(known))
+      if (!is_contained(matches, int(index)))
+        replan.unknown.push_back(piece.name + " is in no agent any more");
     return replan;
   }
 
 private:
   const std::string &file;
   const BuiltProblem &built;
+  std::vector<Tasks> tasksOf; ///< by piece of now
+
+  /// For each piece of now that of the file which has most of its tasks; names are for what is in graphs that the file
+  /// does not have, or that are not here any more, as names of pieces depend on their order. -1: none.
+  std::vector<int> match(ArrayRef<PreviousPiece> known) const {
+    std::vector<int> matches(built.problem.pieces.size(), -1);
+    auto fill = [&](auto score) {
+      std::vector<std::tuple<size_t, size_t, size_t>> pairs; // what they share, pieces of now and of the file
+      for (size_t now = 0; now < matches.size(); ++now)
+        for (size_t before = 0; before < known.size(); ++before)
+          if (size_t shared = score(now, known[before]))
+            pairs.push_back({shared, now, before});
+      llvm::stable_sort(pairs, [](auto &a, auto &b) { return std::get<0>(a) > std::get<0>(b); });
+      for (auto [shared, now, before] : pairs)
+        if (matches[now] < 0 && !is_contained(matches, int(before)))
+          matches[now] = int(before);
+    };
+    fill([&](size_t now, const PreviousPiece &before) {
+      size_t shared = 0;
+      for (auto &task : before.tasks)
+        shared += tasksOf[now].count(task);
+      // Of as many the one of the same name.
+      return shared == 0 ? 0 : 2 * shared + (before.name == built.problem.pieces[now].name);
+    });
+    std::set<std::string> graphsNow, graphsBefore;
+    for (const Tasks &tasks : tasksOf)
+      for (auto &[graph, task] : tasks)
+        graphsNow.insert(graph);
+    for (const PreviousPiece &piece : known)
+      for (auto &[graph, task] : piece.tasks)
+        graphsBefore.insert(graph);
+    auto isNew = [](const Tasks &tasks, const std::set<std::string> &graphs) {
+      return none_of(tasks, [&](auto &task) { return graphs.count(task.first) > 0; });
+    };
+    fill([&](size_t now, const PreviousPiece &before) {
+      return before.name == built.problem.pieces[now].name &&
+             (isNew(tasksOf[now], graphsBefore) || isNew(before.tasks, graphsNow));
+    });
+    return matches;
+  }
 
   /// The names of pieces; of many the first.
   template <typename Range, typename NameOf> static std::string quoted(const Range &range, NameOf nameOf) {
@@ -114,6 +170,10 @@ private:
     if (!name)
       return wrong("'name' that is a text");
     piece.name = *name;
+    if (const json::Array *tasks = entry->getArray("tasks"))
+      for (const json::Value &value : *tasks)
+        if (const json::Object *task = value.getAsObject())
+          piece.tasks.insert({task->getString("graph").value_or("").str(), task->getString("task").value_or("").str()});
     std::optional<bool> outside = entry->getBoolean("outside");
     if (!outside)
       return wrong("'outside' that is true or false");
@@ -173,8 +233,8 @@ private:
 };
 } // namespace
 
-Expected<Replan> readPrevious(const std::string &file, const BuiltProblem &built) {
-  return PreviousReader(file, built).read();
+Expected<Replan> readPrevious(const std::string &file, ArrayRef<workflow::Graph> graphs, const BuiltProblem &built) {
+  return PreviousReader(file, graphs, built).read();
 }
 
 //===-- Comparing ---------------------------------------------------------------------------------------------===//

@@ -8,13 +8,51 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Menus.h"
 #include "llvm/ADT/STLExtras.h"
+#include <algorithm>
 #include <map>
+#include <set>
 
 namespace intarsia::plan {
 
-/// Distributions of durations are handed on as so many equally probable values, each the median of its share: p95 and
-/// p99 are then the values of such a share, not the step between two.
-constexpr int atomsOfAmount = 50;
+/// Values of calls that are made again.
+constexpr int valuesOfRepetition = 50;
+
+/// Distributions of durations are handed on as values of shares. Those percentiles that are promised and stated have a
+/// narrow share of their own, whose value they are; of the others it is the mean.
+struct StatedPercentile {
+  double probability, halfShare;
+};
+constexpr StatedPercentile statedPercentiles[] = {{0.5, 5e-3}, {0.9, 5e-3}, {0.95, 5e-3}, {0.99, 5e-4}, {0.999, 5e-5}};
+constexpr int sharesBelowTheLast = 40;
+/// Of the last 40th.
+constexpr double endsOfLastShares[] = {0.985, 0.995, 0.9975, 0.9985, 0.9995, 1};
+constexpr int pointsOfShare = 32;
+
+/// (value, probability). The last value, of what is rarer than in 2,000, makes the mean what it is.
+static std::vector<std::pair<double, double>> sharesOf(const Amount &amount) {
+  std::set<double> ends(std::begin(endsOfLastShares), std::end(endsOfLastShares));
+  for (int share = 1; share < sharesBelowTheLast; ++share)
+    ends.insert(double(share) / sharesBelowTheLast);
+  for (auto [probability, halfShare] : statedPercentiles) {
+    ends.erase(ends.lower_bound(probability - halfShare), ends.upper_bound(probability + halfShare));
+    ends.insert({probability - halfShare, probability + halfShare});
+  }
+  std::vector<std::pair<double, double>> shares;
+  double begin = 0, mean = 0;
+  for (double end : ends) {
+    double sum = 0, middle = (begin + end) / 2;
+    for (int point = 0; point < pointsOfShare; ++point)
+      sum += amount.quantile(begin + (end - begin) * (point + 0.5) / pointsOfShare);
+    bool isStated = llvm::any_of(statedPercentiles, [&](auto of) { return std::abs(of.probability - middle) < 1e-9; });
+    shares.push_back({isStated ? amount.quantile(middle) : sum / pointsOfShare, end - begin});
+    mean += shares.back().first * shares.back().second;
+    begin = end;
+  }
+  auto &[last, probability] = shares.back();
+  double rest = last + (amount.mean() - mean) / probability;
+  last = std::clamp(rest, shares[shares.size() - 2].first, std::max(amount.limit().value_or(rest), last));
+  return shares;
+}
 
 Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts) {
   std::map<double, double> atoms;
@@ -33,8 +71,8 @@ Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts) {
       atoms[amount.mean()] += weight / total;
       continue;
     }
-    for (int i = 0; i < atomsOfAmount; ++i)
-      atoms[amount.quantile((i + 0.5) / atomsOfAmount)] += weight / total / atomsOfAmount;
+    for (auto [value, probability] : sharesOf(amount))
+      atoms[value] += weight / total * probability;
   }
   return Shape::discrete({atoms.begin(), atoms.end()});
 }
@@ -63,7 +101,7 @@ Shape repeated(const Shape &one, double failure) {
   double reached = 1;
   for (; reached > 1e-6; reached *= failure) {
     parts.push_back({all, reached * (1 - failure)});
-    all = coarsened(all.plus(attempt), atomsOfAmount);
+    all = coarsened(all.plus(attempt), valuesOfRepetition);
   }
   parts.push_back({all, reached});
   return Shape::discrete(Distribution::mixture(parts).atoms());

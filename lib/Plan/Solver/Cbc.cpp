@@ -7,6 +7,7 @@
 #include "MixedInteger.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <coin/Cbc_C_Interface.h>
 #include <coin/Clp_C_Interface.h>
@@ -45,6 +46,7 @@ protected:
   Outcome solveScaled(const Scaled &program, double timeLimitSeconds, double relativeGap,
                       ArrayRef<double> start) const override {
     timeLimitSeconds = std::max(leastSeconds, timeLimitSeconds);
+    auto began = std::chrono::steady_clock::now();
     Outcome outcome;
     if (!relaxationEndsWithin(program, timeLimitSeconds)) {
       outcome.found = !start.empty();
@@ -67,6 +69,8 @@ protected:
     };
     Cbc_setParameter(model, "log", "0");
     Cbc_setParameter(model, "timeMode", "elapsed");
+    double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    timeLimitSeconds = std::max(leastSeconds, timeLimitSeconds - spent);
     set("sec", timeLimitSeconds);
     set("ratio", relativeGap);
     // CBC 2.10.8 crashes where its time ends while it preprocesses.

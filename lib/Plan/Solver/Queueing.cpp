@@ -81,8 +81,10 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     stage.waitIfPositiveMs = saturated ? unlimited : (1 + squaredVariation) / 2 / (fullRate - perMs);
   }
   if (queueing && choice.turnProbability > 0) {
-    stage.waitProbability = choice.turnProbability;
-    stage.waitIfPositiveMs = choice.turnWaitMs / choice.turnProbability;
+    // Never busier than with all turns in one replica.
+    double busy = std::min(choice.turnProbability, work * choice.turnMs / 1000);
+    stage.waitProbability = busy;
+    stage.waitIfPositiveMs = choice.turnWaitMs / choice.turnProbability * (1 - choice.turnProbability) / (1 - busy);
   }
   double factor = choice.milliseconds > 0 ? service / choice.milliseconds : 1;
   stage.firstMs = first * factor;
