@@ -293,6 +293,8 @@ struct SolveResult {
   Evaluation evaluation;
   double bound = 0;       ///< no plan is better
   double gap = unlimited; ///< (objective - bound) / objective
+  /// Agents that share nothing but resources are each where they would be by themselves: none gives way to another.
+  bool eachBestAlone = false;
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
     int parts = 0; ///< agents that meet in resources alone, each solved by itself first

@@ -9,6 +9,7 @@
 #include "PlanInstances.h"
 #include "PlanSolvers.h"
 #include "lib/Plan/Solver/EachAlone.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace intarsia::plan;
 
@@ -104,6 +105,59 @@ TEST(PlanEachAlone, equalsEnumerationWhereAgentsMeet) {
   EXPECT_GT(inParts, 30);
   EXPECT_GT(coupled, 5);
   EXPECT_GT(shared, 5);
+}
+
+TEST(PlanEachAlone, explainsOneAgentBesideTheOthers) {
+  int possible = 0, exact = 0, none = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    PlacementProblem problem = instances::Generator(seed).make(60);
+    // Of pieces in the replicas of others all choices that are alike are left out at once.
+    bool guests = llvm::any_of(problem.edges, [](const Edge &edge) { return !edge.sameReplicas.empty(); });
+    if (problem.pieces.size() > 3 || problem.objective == Objective::Latency || guests)
+      continue;
+    problem = twice(std::move(problem));
+    for (Pool &pool : problem.pools)
+      if (pool.devices < 1000)
+        pool.devices += pool.devices / 2;
+    SolveResult result = checked(solve(problem));
+    if (result.status != SolveResult::Status::Optimal)
+      continue;
+    bool rounds = llvm::any_of(problem.pools, [](const Pool &pool) { return pool.wholeNodes; });
+    for (const Piece &piece : problem.pieces)
+      for (const Choice &choice : piece.menu)
+        rounds |= choice.deviceShare < 1;
+    oracle::Oracle oracle(problem);
+    for (const Alternative &alternative : checked(explainChoices(problem, result, false))) {
+      double best = unlimited;
+      Placed taken = result.placements[alternative.piece];
+      oracle.forAll([&](const Placements &plan) {
+        if (plan[alternative.piece].choice == taken.choice)
+          return;
+        auto verdict = oracle.judge(plan, best);
+        if (verdict.objective < best && oracle.holds(verdict))
+          best = verdict.objective;
+      });
+      if (!alternative.possible) {
+        ++none;
+        if (alternative.exact)
+          EXPECT_EQ(best, unlimited) << "seed " << seed << " " << alternative.reason;
+        continue;
+      }
+      ++possible;
+      auto verdict = oracle.judge(alternative.placements);
+      EXPECT_TRUE(oracle.holds(verdict)) << "seed " << seed;
+      EXPECT_NEAR(verdict.objective, alternative.objective, 1e-6 * best) << "seed " << seed;
+      EXPECT_GE(alternative.objective, best * (1 - 1e-6)) << "seed " << seed;
+      if (alternative.exact && !rounds) {
+        ++exact;
+        EXPECT_NEAR(alternative.objective, best, 2e-6 * best) << "seed " << seed;
+      }
+    }
+  }
+  std::printf("%d alternatives, %d of them exact and nothing rounded up; %d have none\n", possible, exact, none);
+  EXPECT_GT(possible, 50);
+  EXPECT_GT(exact, 20);
+  EXPECT_GT(none, 20);
 }
 
 TEST(PlanEachAlone, takesAsPartsWhatNothingJoins) {

@@ -133,7 +133,7 @@ std::vector<std::pair<int, int>> PartOfProblem::restricted(ArrayRef<std::pair<in
   return own;
 }
 
-bool Solver::isOfParts() const {
+bool addsUpOverParts(const PlacementProblem &problem) {
   // Of agents with requests and such without, one without costs other things by itself than in the whole.
   bool some = llvm::any_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
   bool all = llvm::all_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
@@ -169,7 +169,7 @@ void Solver::eachAlone(double share) {
 
   std::vector<SolveResult> alone(parts.size());
   double bound = 0;
-  bool allHavePlans = true;
+  bool allHavePlans = true, allAreBest = true;
   for (auto [done, index] : enumerate(order)) {
     alone[index] = solvePart(parts[index], order.size() - done);
     if (alone[index].status == SolveResult::Status::Infeasible) {
@@ -177,6 +177,7 @@ void Solver::eachAlone(double share) {
       return;
     }
     allHavePlans &= alone[index].hasPlan();
+    allAreBest &= alone[index].status == SolveResult::Status::Optimal;
     bound += parts[index].weight * alone[index].bound;
   }
   lowerBound = std::max(lowerBound, bound);
@@ -191,8 +192,11 @@ void Solver::eachAlone(double share) {
     std::vector<int> assignment = program.assignmentOf(together);
     return !is_contained(assignment, -1) && offer(assignment);
   };
-  if (offerTogether(alone))
+  if (offerTogether(alone)) {
+    if (allAreBest)
+      objectiveOfBestAlone = bestObjective;
     return;
+  }
   // One after the other, with what those before leave; who finds nothing comes earlier the next time.
   llvm::stable_sort(order,
                     [&](size_t a, size_t b) { return alone[a].evaluation.peakWatts > alone[b].evaluation.peakWatts; });

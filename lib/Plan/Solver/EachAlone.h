@@ -17,6 +17,9 @@ namespace intarsia::plan {
 /// The pieces that an edge, an agent, a group that is together or apart, or a call joins, in the order of pieces.
 std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem);
 
+/// Whether there are several such parts, and what they cost adds up to the objective.
+bool addsUpOverParts(const PlacementProblem &problem);
+
 /// The agents of some pieces as a problem of their own on the whole fleet. Parts of devices and nodes cost their part,
 /// so that no plan of the whole costs less than the parts do.
 struct PartOfProblem {

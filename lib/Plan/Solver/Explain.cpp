@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Why a plan is as it is: the best plan without each choice.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "EachAlone.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
+#include <deque>
 
 using namespace llvm;
 
@@ -93,13 +95,121 @@ static std::vector<std::pair<int, int>> alikeTo(const PlacementProblem &problem,
   return {{piece, placements[piece].choice}};
 }
 
+/// A piece, and the pool that it is forced to, or none: the plan's choice is forbidden.
+using Question = std::pair<int, std::optional<int>>;
+
+/// The best plan of the question; without one `reason` is what breaks.
+static Alternative ask(const Figures &figures, const Placements &placements, Question question,
+                       const SolveOptions &options) {
+  const PlacementProblem &problem = figures.problem;
+  auto [piece, pool] = question;
+  Alternative alternative;
+  alternative.piece = piece, alternative.pool = pool;
+  PlacementProblem asked = problem;
+  std::vector<std::pair<int, int>> forbidden;
+  if (pool) {
+    if (!asked.pieces[piece].pinnedPool)
+      asked.pieces[piece].pinnedPool = *pool;
+    else if (asked.pieces[piece].pinnedPool != pool)
+      for (auto [choice, figures] : enumerate(asked.pieces[piece].menu))
+        forbidden.push_back({piece, int(choice)});
+  } else {
+    forbidden = alikeTo(problem, placements, piece);
+  }
+  // With little time the heuristic and the bound answer; then `exact` is false and `bound` says what is known.
+  Solver solver(asked, options, forbidden);
+  std::vector<Placements> moves = movesOf(figures, placements, piece, pool, forbidden);
+  for (const Placements &moved : moves)
+    solver.suggest(moved);
+  SolveResult best = options.timeLimitSeconds < 0.05 ? solver.estimate() : solver.run();
+  alternative.possible = best.hasPlan();
+  alternative.exact = best.status == SolveResult::Status::Optimal || best.status == SolveResult::Status::Infeasible;
+  alternative.bound = best.bound;
+  if (best.hasPlan()) {
+    alternative.placements = best.placements;
+    alternative.objective = best.evaluation.objective;
+  } else {
+    alternative.reason = whatBreaks(figures, moves);
+  }
+  return alternative;
+}
+
+static bool roundsUp(const PlacementProblem &problem) {
+  return llvm::any_of(problem.pools, [](const Pool &pool) { return pool.wholeNodes; }) ||
+         llvm::any_of(problem.pieces, [](const Piece &piece) {
+           return llvm::any_of(piece.menu, [](const Choice &choice) { return choice.deviceShare < 1; });
+         });
+}
+
+namespace {
+/// Asks questions of the agents that they are about alone, where they share nothing but resources with others: the
+/// others stay as they are. First on the whole fleet; what then does not fit beside the others has what they leave.
+class PartOfQuestions {
+public:
+  PartOfQuestions(const PlacementProblem &whole, const SolveResult &result, ArrayRef<int> pieces)
+      : result(result), part(whole, pieces), figures(part.problem), now(part.restricted(result.placements)) {}
+
+  bool has(int piece) const { return is_contained(part.pieces, piece); }
+
+  /// `unbounded`: figures of the whole without promises, as times of the others do not change. `isBeside`: there is a
+  /// plan on the whole fleet, which leaves the others no room.
+  Alternative ask(Question question, const SolveOptions &options, const Figures &unbounded, bool &isBeside) const {
+    Question own{int(llvm::find(part.pieces, question.first) - part.pieces.begin()), question.second};
+    Alternative alternative = plan::ask(figures, now, own, options);
+    if (!accept(alternative, unbounded)) {
+      PartOfProblem beside(part);
+      // What the others take: all but what this part does.
+      Evaluation here = evaluate(figures, now);
+      for (auto [pool, used, own] : zip(beside.problem.pools, result.evaluation.devices, here.devices))
+        pool.devices = std::max<int64_t>(0, pool.devices - std::max<int64_t>(0, used - own));
+      auto left = [](double cap, double used, double own) { return cap - std::max(0.0, used - own); };
+      PlacementProblem &problem = beside.problem;
+      problem.dollarsPerHourCap =
+          left(problem.dollarsPerHourCap, result.evaluation.dollarsPerHour, here.dollarsPerHour);
+      problem.wattsCap = left(problem.wattsCap, result.evaluation.peakWatts, here.peakWatts);
+      problem.gramsPerHourCap = left(problem.gramsPerHourCap, result.evaluation.gramsPerHour, here.gramsPerHour);
+      alternative = plan::ask(Figures(problem), now, own, options);
+      alternative.possible &= accept(alternative, unbounded);
+      isBeside = true;
+    }
+    // Others could make room, take what becomes free, or share what is rounded up.
+    if (alternative.possible || isBeside)
+      alternative.exact &= !isBeside && result.eachBestAlone && !roundsUp(part.problem);
+    alternative.piece = question.first;
+    alternative.bound = result.bound;
+    return alternative;
+  }
+
+private:
+  const SolveResult &result;
+  PartOfProblem part;
+  Figures figures;
+  Placements now;
+
+  /// Puts a plan of the part beside the others; false if it does not fit.
+  bool accept(Alternative &alternative, const Figures &unbounded) const {
+    if (!alternative.possible)
+      return true;
+    Placements together = result.placements;
+    for (auto [piece, placed] : zip(part.pieces, alternative.placements))
+      together[piece] = placed;
+    Evaluation evaluation = evaluate(unbounded, together);
+    if (!evaluation.feasible())
+      return false;
+    alternative.placements = std::move(together);
+    alternative.objective = evaluation.objective;
+    return true;
+  }
+};
+} // namespace
+
 Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &problem, const SolveResult &result,
                                                   bool everyPool, const SolveOptions &options) {
   if (Error error = problem.validate())
     return std::move(error);
   if (!result.hasPlan())
     return createStringError("there is no plan to explain: ask explainInfeasibility for the reason");
-  std::vector<std::pair<int, std::optional<int>>> questions;
+  std::vector<Question> questions;
   for (int piece = 0; piece < int(problem.pieces.size()); ++piece) {
     questions.push_back({piece, std::nullopt});
     if (everyPool)
@@ -108,45 +218,35 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
           questions.push_back({piece, pool});
   }
   Clock::time_point begin = Clock::now();
-  Figures figures(problem);
+  PlacementProblem withoutPromises = problem;
+  for (Agent &agent : withoutPromises.agents)
+    agent.level = {};
+  Figures figures(problem), unbounded(withoutPromises);
+  std::deque<PartOfQuestions> parts;
+  bool percentiles =
+      llvm::any_of(problem.agents, [](const Agent &agent) { return agent.level.percentile.has_value(); });
+  if (percentiles && addsUpOverParts(problem))
+    for (auto &pieces : agentsApart(problem))
+      parts.emplace_back(problem, result, pieces);
   std::vector<Alternative> alternatives;
   for (auto [index, question] : enumerate(questions)) {
-    auto [piece, pool] = question;
     double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     SolveOptions own = options;
     own.exportLp.clear();
     own.timeLimitSeconds = std::max(0.02, (options.timeLimitSeconds - spent) / double(questions.size() - index));
-    Alternative alternative;
-    alternative.piece = piece, alternative.pool = pool;
-    PlacementProblem asked = problem;
-    std::vector<std::pair<int, int>> forbidden;
-    if (pool) {
-      if (!asked.pieces[piece].pinnedPool)
-        asked.pieces[piece].pinnedPool = *pool;
-      else if (asked.pieces[piece].pinnedPool != pool)
-        for (auto [choice, figures] : enumerate(asked.pieces[piece].menu))
-          forbidden.push_back({piece, int(choice)});
+    auto part = llvm::find_if(parts, [&, piece = question.first](auto &part) { return part.has(piece); });
+    bool isBeside = false;
+    Alternative alternative = part == parts.end() ? ask(figures, result.placements, question, own)
+                                                  : part->ask(question, own, unbounded, isBeside);
+    if (!alternative.possible) {
+      alternative.reason = (alternative.exact ? "no plan: "
+                            : isBeside        ? "no place found beside the other agents: "
+                                              : "none found in time: ") +
+                           alternative.reason;
     } else {
-      forbidden = alikeTo(problem, result.placements, piece);
-    }
-    // With little time the heuristic and the bound answer; then `exact` is false and `bound` says what is known.
-    Solver solver(asked, own, forbidden);
-    std::vector<Placements> moves = movesOf(figures, result.placements, piece, pool, forbidden);
-    for (const Placements &moved : moves)
-      solver.suggest(moved);
-    SolveResult best = own.timeLimitSeconds < 0.05 ? solver.estimate() : solver.run();
-    alternative.possible = best.hasPlan();
-    alternative.exact = best.status == SolveResult::Status::Optimal || best.status == SolveResult::Status::Infeasible;
-    alternative.bound = best.bound;
-    if (best.hasPlan()) {
-      alternative.placements = best.placements;
-      alternative.objective = best.evaluation.objective;
       double more = alternative.objective - result.evaluation.objective;
       alternative.reason = formatv("{0:e3} more {1} ({2:f1} %)", more, nameOf(problem.objective),
                                    100 * more / std::max(std::abs(result.evaluation.objective), 1e-300));
-    } else {
-      alternative.reason = (best.status == SolveResult::Status::Infeasible ? "no plan: " : "none found in time: ") +
-                           whatBreaks(figures, moves);
     }
     alternatives.push_back(std::move(alternative));
   }

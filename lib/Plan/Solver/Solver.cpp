@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
+#include "EachAlone.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <map>
@@ -274,6 +275,7 @@ SolveResult Solver::finish() {
     result.evaluation = bestEvaluation;
     result.bound = std::min(lowerBound, bestObjective);
     result.gap = gap();
+    result.eachBestAlone = std::abs(bestObjective - objectiveOfBestAlone) <= 1e-9 * std::abs(bestObjective);
     result.status =
         result.gap <= options.relativeGap * 1.01 + 1e-9 ? SolveResult::Status::Optimal : SolveResult::Status::TimeLimit;
   } else {
@@ -369,7 +371,7 @@ Error Solver::exportModel() const {
 }
 
 SolveResult Solver::run() {
-  if (!infeasible && options.bound && hasPercentiles && isOfParts())
+  if (!infeasible && options.bound && hasPercentiles && addsUpOverParts(problem))
     eachAlone(shareOfParts);
   if (!infeasible && gap() > options.relativeGap) {
     lagrangian = std::make_unique<Lagrangian>(program);

@@ -38,9 +38,7 @@ private:
   void heuristic(double share);
   void bound();
   void milp();
-  /// Whether parts of the problem meet in resources alone, and their costs add up.
-  bool isOfParts() const;
-  /// Each part by itself, then together.
+  /// Each of the parts that meet in resources alone by itself, then together.
   void eachAlone(double share);
   void branchAndPrice();
   /// Evaluates a plan and keeps it if it holds everything and is the best so far.
@@ -85,6 +83,7 @@ private:
   Evaluation bestEvaluation;
   double bestObjective = unlimited, lowerBound = -unlimited;
   bool infeasible = false;
+  double objectiveOfBestAlone = unlimited; ///< finite if each part's own best plan fits beside the others'
   double firstPlanSeconds = 0;
   SolveResult::Statistics statistics;
   Clock::time_point begin = Clock::now(), deadline;
