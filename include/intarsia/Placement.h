@@ -34,7 +34,8 @@ struct Pool {
   /// Only whole nodes are paid for: devices are charged as nodes times `devicesPerNode`.
   bool wholeNodes = false;
   double dollarsPerDeviceHour = 0;
-  /// Of one device. A node that is paid for draws at least the idle power of all its devices.
+  /// Of one device: busy while its replica executes anything. A node that is paid for draws at least the idle power of
+  /// all its devices.
   double idleWatts = 0, busyWatts = 0;
   double gramsPerKilowattHour = 0;
   /// Nothing is rounded up in what is paid, only in what there must be: a bound for those who share it.

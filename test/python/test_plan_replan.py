@@ -259,6 +259,7 @@ def test_the_plan_of_another_agent(old: tuple[pathlib.Path, Result], tmp_path: p
 LOST = [
     ("@nosuch:3", "the fleet has no pool @nosuch; it has @fast, @cheap, @small"),
     ("@chep:3", "the fleet has no pool @chep; did you mean 'cheap'?"),
+    ("@fast:64,@cheap:64,@small:16", "leaves the fleet no device; name fewer of them"),
     ("@fast:-1", "the number of lost devices must be above zero"),
     ("@fast:0", "the number of lost devices must be above zero"),
     ("@other::@cheap:3", "the fleet is @dc, not @other"),

@@ -54,7 +54,7 @@ private:
 };
 
 struct Replica {
-  double wait = 0, first = 0, rest = 0, token = 0, utilization = 0;
+  double wait = 0, first = 0, rest = 0, token = 0, busy = 0;
 };
 
 class Oracle {
@@ -184,13 +184,20 @@ public:
     bool outside = !choice.devicesPerReplica && !choice.executionsPerSecond;
     if (outside || work[piece] <= 0 || choice.milliseconds <= 0)
       return replica;
-    replica.utilization = work[piece] / (capacity(choice) * replicas);
+    replica.busy = work[piece] / (capacity(choice) * replicas);
     if (!p.queueing || p.pieces[piece].calledBy >= 0)
       return replica;
     double servers = double(replicas) * choice.slots, scale = work[piece] / rate[piece];
     double load = rate[piece] * choice.milliseconds * scale / 1000, blocked = 1;
     for (int i = 1; i <= servers; ++i)
       blocked = load * blocked / (i + load * blocked);
+    // Mean share of replicas with one execution or more, which take what comes in turns.
+    double all = 0, some = 0, weight = 1;
+    for (int i = 0; i <= servers; weight *= load / ++i) {
+      double here = i < servers ? weight : weight / (1 - load / servers);
+      all += here, some += here * std::min<double>(i, double(replicas));
+    }
+    replica.busy = some / all / double(replicas);
     double waits = servers * blocked / (servers - load * (1 - blocked));
     double variation = choice.firstOutputMs && first < choice.milliseconds
                            ? variationOf(p.pieces[piece].shape) * std::pow(1 - first / choice.milliseconds, 2)
@@ -292,7 +299,7 @@ public:
       } else {
         verdict.poolUse[choice.pool] += devices;
       }
-      double power = own * pool.idleWatts + devices * (pool.busyWatts - pool.idleWatts) * replica.utilization +
+      double power = own * pool.idleWatts + devices * (pool.busyWatts - pool.idleWatts) * replica.busy +
                      work[i] * choice.joulesPerExecution;
       perHour += own * pool.dollarsPerDeviceHour + work[i] * 3600 * choice.dollarsPerExecution;
       watts += power, grams += power * pool.gramsPerKilowattHour / 1000;

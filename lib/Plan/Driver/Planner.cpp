@@ -344,6 +344,14 @@ private:
 
   Error replan(const std::vector<std::pair<int, int64_t>> &lost) {
     Replan &since = *report.replan;
+    int64_t left = 0;
+    for (const Pool &pool : llvm::ArrayRef(built.problem.pools).take_front(built.fleetPools))
+      left += pool.devices;
+    for (auto [pool, devices] : lost)
+      left -= devices;
+    if (left <= 0)
+      return llvm::createStringError("--without=" + llvm::join(options.lost, ",") +
+                                     ": leaves the fleet no device; name fewer of them");
     llvm::Expected<PlacementProblem> changed = withoutDevices(built.problem, since.before, lost, 0);
     if (!changed)
       return changed.takeError();

@@ -195,10 +195,12 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
 }
 
 static void printConflicts(raw_ostream &out, const PlanReport &report) {
-  // Of the set alone: what else is asked may conflict with the others.
+  // Of the set alone: what else is asked may conflict with the others. What is not settled may not be needed in it.
+  bool isLeast = llvm::all_of(report.conflicts, [](const Conflict &conflict) { return conflict.settled; });
   out << "nothing holds all that is asked. "
       << (report.conflicts.size() == 1 ? "No plan holds this:\n"
-                                       : "No plan holds these together, and one holds them but for any one:\n");
+          : isLeast ? "No plan holds these together; were nothing else asked, one would hold all but any one of them:\n"
+                    : "No plan holds these together; perhaps some of them alone conflict:\n");
   for (const Conflict &conflict : report.conflicts)
     out << "  " << textOf(report, conflict) << '\n';
 }

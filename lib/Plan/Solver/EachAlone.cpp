@@ -158,7 +158,7 @@ void Solver::eachAlone(double share) {
     own.exportLp.clear();
     own.timeLimitSeconds = std::max(0.0, seconds - secondsSince(started)) / double(left);
     Solver solver(part.problem, own, part.restricted(forbidden));
-    solver.firstPlanSeconds = firstPlanSeconds;
+    solver.firstPlanSeconds = firstPlanSeconds / double(parts.size());
     if (!best.empty())
       solver.suggest(part.restricted(program.placementsOf(best)));
     SolveResult result = solver.run();

@@ -245,8 +245,10 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
                            alternative.reason;
     } else {
       double more = alternative.objective - result.evaluation.objective;
-      alternative.reason = formatv("{0:e3} more {1} ({2:f1} %)", more, nameOf(problem.objective),
-                                   100 * more / std::max(std::abs(result.evaluation.objective), 1e-300));
+      alternative.reason = formatv("{0:e3} more {1}", more, nameOf(problem.objective));
+      // Of what costs nothing nothing is a share.
+      if (result.evaluation.objective != 0)
+        alternative.reason += formatv(" ({0:f1} %)", 100 * more / std::abs(result.evaluation.objective)).str();
     }
     alternatives.push_back(std::move(alternative));
   }

@@ -161,10 +161,9 @@ Bill Figures::bill(int piece, const Choice &choice, const Stage &stage, int64_t 
   double held = !pool.paidByPart && (pool.wholeNodes || choice.deviceShare < 1) ? 0 : devices;
   double spread = pool.busyWatts - pool.idleWatts;
   double perRequest = workPerRequest[piece], perSecond = loads[piece].perSecond * loads[piece].meanScale;
-  Bill bill =
-      billOf(held * pool.dollarsPerDeviceHour + perSecond * 3600 * choice.dollarsPerExecution,
-             held * pool.idleWatts + devices * spread * stage.utilization + perSecond * choice.joulesPerExecution,
-             pool.gramsPerKilowattHour);
+  Bill bill = billOf(held * pool.dollarsPerDeviceHour + perSecond * 3600 * choice.dollarsPerExecution,
+                     held * pool.idleWatts + devices * spread * stage.busyShare + perSecond * choice.joulesPerExecution,
+                     pool.gramsPerKilowattHour);
   if (requestsPerSecond <= 0) {
     bill.dollarsPerRequest = perRequest * choice.dollarsPerExecution;
     bill.joulesPerRequest = perRequest * choice.joulesPerExecution;

@@ -337,8 +337,12 @@ void Program::buildPairs() {
         exclude(group[i], group[j], true);
 }
 
+/// Each is a row and a way through all of the agent; of agents with so many tasks few of them bind.
+constexpr size_t mostQuantileLeaves = 64;
+
 /// Scenarios whose probability is above 1 - percentile: what an agent takes in one of them, its percentile takes.
-static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &base, const Agent &agent) {
+static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &base, const PlacementProblem &problem) {
+  const Agent &agent = problem.agents[base.agent];
   double percentile = *agent.level.percentile, least = 1 - percentile + 1e-9;
   size_t count = agent.regions.size();
   Scenario nothing;
@@ -424,7 +428,11 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
       add(fill(scenario, probability, index), -1);
     }
   }
-  for (int leaf : leaves)
+  // A duration without spread has no quantile of its own.
+  llvm::erase_if(leaves, [&](int leaf) {
+    return problem.pieces[agent.regions[leaf].piece].shape.kind == Shape::Kind::Deterministic;
+  });
+  for (int leaf : ArrayRef(leaves).take_front(mostQuantileLeaves))
     add(nothing, leaf);
 }
 
@@ -447,7 +455,7 @@ void Program::buildChecks() {
       if (check.nominal)
         checks.push_back(check);
       else
-        addScenarios(checks, check, agent);
+        addScenarios(checks, check, problem);
     }
 }
 

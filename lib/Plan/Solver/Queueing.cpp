@@ -34,7 +34,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
   bool outside = choice.devicesPerReplica == 0 && !choice.executionsPerSecond;
   double service = full;
   if (!outside && work > 0 && full > 0)
-    stage.utilization = work / (sustainedPerSecond(choice) * replicas);
+    stage.utilization = stage.busyShare = work / (sustainedPerSecond(choice) * replicas);
   if (queueing && stage.utilization > 0) {
     // Probabilities of k executions in service up to all slots busy, relative to each other.
     int64_t places = replicas * choice.slots;
@@ -56,17 +56,18 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     }
     bool reachesFull = int64_t(logarithms.size()) == places + 1;
     double fullRate = rate(places), ratio = std::min(perMs / fullRate, 1 - 1e-9);
-    double sum = 0, busySum = 0;
+    double sum = 0, busySum = 0, replicaSum = 0; // executions go to the replica that has fewest
     for (size_t busy = 0; busy < logarithms.size(); ++busy) {
       double weight = std::exp(logarithms[busy] - largest);
-      sum += weight, busySum += weight * busy;
+      sum += weight, busySum += weight * busy, replicaSum += weight * std::min(double(busy), double(replicas));
     }
     double waiting = 0;
     if (reachesFull) {
       double atFull = std::exp(logarithms.back() - largest), beyond = atFull * ratio / (1 - ratio);
-      sum += beyond, busySum += beyond * places;
+      sum += beyond, busySum += beyond * places, replicaSum += beyond * double(replicas);
       waiting = (atFull + beyond) / sum;
     }
+    stage.busyShare = replicaSum / sum / double(replicas);
     // By Little's law the time in service is the mean number in service over the rate.
     double slowest = std::max(full, choice.slots * 1000.0 / sustainedPerSecond(choice));
     if (alone != slowest)

@@ -24,7 +24,9 @@ struct Load {
 struct Stage {
   double firstMs = 0, restMs = 0, tokenMs = 0;
   double waitProbability = 0, waitIfPositiveMs = 0;
-  double utilization = 0;
+  double utilization = 0; ///< of what the replicas sustain
+  /// Of the time, how long a replica executes anything: its devices then draw their busy power, however full they are.
+  double busyShare = 0;
   double waitMs() const { return waitProbability * waitIfPositiveMs; }
 };
 
