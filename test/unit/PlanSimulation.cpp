@@ -344,6 +344,53 @@ TEST(PlanSimulation, longPromptsDoNotBlockShortOnes) {
   }
 }
 
+/// A replica that speeds up gives the first output sooner than it seemed when the work was taken, and never after its
+/// end.
+TEST(PlanSimulation, firstOutputsComeWhenTheirWorkIsDone) {
+  PlacementProblem p = station(100, 2, {}, 0);
+  p.pieces[0].menu[0].millisecondsAlone = 50;
+  p.pieces[0].menu[0].firstOutputMs = 80;
+  p.agents[0].level.percentile.reset();
+  p.agents.push_back(p.agents[0]);
+  p.agents[1].regions = {Region::leaf(0, 0.1)};
+  // Both at once: after 10 ms the short one is through, of the long one 70 ms and then 20 are left at twice the pace.
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 1}, {0, 0}}}));
+  EXPECT_NEAR(report.agents[1].firstOutputMs.mean, 8, 1e-4);
+  EXPECT_NEAR(report.agents[1].endToEndMs.mean, 10, 1e-4);
+  EXPECT_NEAR(report.agents[0].firstOutputMs.mean, 10 + 70 / 2.0, 1e-4);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, 10 + 90 / 2.0, 1e-4);
+  // Slowed down by one that comes 20 ms later, when 40 of 80 ms are done.
+  report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 0}, {20, 1}}}));
+  EXPECT_NEAR(report.agents[0].firstOutputMs.mean, 20 + 10 + 30 / 2.0, 1e-4);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, 20 + 10 + 50 / 2.0, 1e-4);
+  // Without anything after the first output it is the end, for each request that comes.
+  p.pieces[0].menu[0].firstOutputMs.reset();
+  std::vector<std::pair<double, int>> arrivals;
+  for (int i = 0; i < 9; ++i)
+    arrivals.push_back({70.0 * i, i % 2});
+  report = checked(simulate(p, {{0, 1}}, {.arrivals = arrivals}));
+  for (const SimulationReport::OfAgent &of : report.agents) {
+    EXPECT_EQ(of.firstOutputMs.mean, of.endToEndMs.mean);
+    EXPECT_EQ(of.firstOutputMs.p99, of.endToEndMs.p99);
+  }
+}
+
+/// Work that shares a replica evenly is done in proportion (M/G/1 with processor sharing): the part before the first
+/// output of an execution takes that part over 1 - rho.
+TEST(PlanSimulation, firstOutputsShareTheirReplica) {
+  constexpr int slots = 400;
+  PlacementProblem p = station(10.0 * slots, slots, Shape::exponential(), 70);
+  p.pieces[0].menu[0].millisecondsAlone = 10;
+  p.pieces[0].menu[0].firstOutputMs = 9.5 * slots;
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
+  const SimulationReport::OfAgent &of = report.agents[0];
+  EXPECT_NEAR(of.firstOutputMs.mean, 9.5 / 0.3, 0.04 * 9.5 / 0.3);
+  EXPECT_NEAR(of.endToEndMs.mean, 10 / 0.3, 0.04 * 10 / 0.3);
+  EXPECT_LE(of.firstOutputMs.p50, of.endToEndMs.p50);
+  EXPECT_LE(of.firstOutputMs.p95, of.endToEndMs.p95);
+  EXPECT_LE(of.firstOutputMs.p99, of.endToEndMs.p99);
+}
+
 TEST(PlanSimulation, recordedArrivalsAreReplayed) {
   PlacementProblem p = station(10, 1, {}, 0);
   SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 0}, {0, 0}, {0, 0}, {100, 0}}}));

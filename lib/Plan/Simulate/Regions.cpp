@@ -128,7 +128,7 @@ void Simulator::start(int request, int index) {
   NodeState &own = state(request, index);
   switch (node.kind) {
   case Region::Kind::Leaf: {
-    own.firstAt = -1;
+    own.gaveFirst = 0; // also of a request whose place this one has
     double at = after(node.entry);
     if (at > now)
       events.push(at, What::Enter, request, index);
@@ -178,7 +178,7 @@ void Simulator::start(int request, int index) {
 
 void Simulator::firstOutput(int request, int index) {
   const Node &node = nodeOf(request, index);
-  state(request, index).firstAt = unlimited;
+  state(request, index).gaveFirst = 1;
   recordFirst(request, index);
   if (node.streamsOut)
     for (auto &out : node.outs)

@@ -41,14 +41,12 @@ void Simulator::dispatch(const Event &event) {
   case What::Enter:
     return enter(event.request, event.node);
   case What::First:
-    if (state(event.request, event.node).firstAt == event.time)
-      firstOutput(event.request, event.node);
-    return;
+    return firstOutput(event.request, event.node);
   case What::Done:
     return done(event.request, event.node);
   case What::Replica:
     if (replicas[event.request].version == event.node)
-      completeIn(event.request);
+      nextIn(event.request);
     return;
   case What::Start:
     if (--pending(event.request, event.node) == 0)
