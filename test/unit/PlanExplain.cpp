@@ -295,17 +295,30 @@ TEST(PlanSensitivity, breaksWhereItSays) {
         if (rate)
           changed.agents[of.index].requestsPerSecond *= factor;
         else
-          for (auto &piece : changed.pieces)
-            for (auto &choice : piece.menu)
-              if (choice.pool == of.index) {
-                choice.milliseconds *= factor, choice.tokenMs *= factor;
-                if (choice.firstOutputMs)
-                  *choice.firstOutputMs *= factor;
-                if (choice.millisecondsAlone)
-                  *choice.millisecondsAlone *= factor;
-                if (choice.executionsPerSecond)
-                  *choice.executionsPerSecond /= factor;
-              }
+          for (size_t index = 0; index < changed.pieces.size(); ++index) {
+            Choice &choice = changed.pieces[index].menu[result.placements[index].choice];
+            // What the piece calls is a part of its time.
+            const Choice *called = nullptr;
+            for (size_t other = 0; other < problem.pieces.size(); ++other)
+              if (problem.pieces[other].calledBy == int(index))
+                called = &problem.pieces[other].menu[result.placements[other].choice];
+            auto longer = [&](double whole, double part) {
+              part = std::min(part, whole);
+              return (whole - part) * (choice.pool == of.index ? factor : 1) +
+                     part * (called && called->pool == of.index ? factor : 1);
+            };
+            auto alone = [](const Choice &of) { return of.millisecondsAlone.value_or(of.milliseconds); };
+            double whole = choice.milliseconds;
+            if (choice.millisecondsAlone)
+              choice.millisecondsAlone = longer(*choice.millisecondsAlone, called ? alone(*called) : 0);
+            choice.milliseconds = longer(whole, called ? called->milliseconds : 0);
+            double share = whole > 0 ? choice.milliseconds / whole : 1;
+            choice.tokenMs *= share;
+            if (choice.firstOutputMs)
+              *choice.firstOutputMs *= share;
+            if (choice.executionsPerSecond)
+              *choice.executionsPerSecond /= share;
+          }
         oracle::Oracle oracle(changed);
         for (size_t piece = 0; piece < changed.pieces.size(); ++piece)
           if (oracle.leastReplicas(int(piece), changed.pieces[piece].menu[result.placements[piece].choice]) >
@@ -326,6 +339,42 @@ TEST(PlanSensitivity, breaksWhereItSays) {
   }
   EXPECT_GT(slow, 30);
   EXPECT_GT(busy, 30);
+}
+
+/// Prompts in the replicas of a decode, whose experts have a pool of their own. Times in closed form.
+TEST(PlanSensitivity, slownessIsOfAllTimes) {
+  PlacementProblem p;
+  p.pools = {{.name = "gpu", .devices = 10}, {.name = "experts", .devices = 10}};
+  p.links = {{.name = "link", .pairs = {{0, 1}, {1, 0}}, .gigabytesPerSecond = 100}};
+  Piece prefill{"prefill"}, decode{"decode"}, experts{"experts"};
+  prefill.menu = {
+      {.label = "with decode", .pool = 0, .milliseconds = 20, .turnMs = 6, .turnProbability = 0.5, .turnWaitMs = 30}};
+  decode.menu = {{.label = "attention", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100, .slots = 64}};
+  experts.menu = {{.label = "apart", .pool = 1, .devicesPerReplica = 1, .milliseconds = 40, .slots = 64}};
+  experts.calledBy = 1;
+  p.pieces = {prefill, decode, experts};
+  p.edges = {
+      {.name = "cache", .from = 0, .to = 1, .bytes = 1e3, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
+  Agent agent{.name = "agent", .requestsPerSecond = 0.001};
+  agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  agent.root = 2;
+  agent.level.endToEndMs = 200; // of 30 + 20 + 60 and 40
+  p.agents = {agent};
+  p.objective = Objective::JoulesPerRequest;
+  SolveResult result = checked(solve(p));
+  ASSERT_TRUE(result.hasPlan());
+  EXPECT_NEAR(result.evaluation.agents[0].endToEndMs, 150, 1e-3);
+  int found = 0;
+  for (const Sensitivity &of : checked(explainSensitivity(p, result))) {
+    if (of.kind != Sensitivity::Kind::Slowness)
+      continue;
+    double expected = of.index == 0 ? (200 - 40) / 110.0 : (200 - 110) / 40.0;
+    ASSERT_TRUE(of.above) << of.text;
+    EXPECT_NEAR(*of.above, expected, 2e-3 * expected) << of.text;
+    EXPECT_EQ(of.breaks, "the end-to-end time of agent 'agent' breaks its bound");
+    ++found;
+  }
+  EXPECT_EQ(found, 2);
 }
 
 TEST(PlanSensitivity, saysWhatTimeLeftOpen) {

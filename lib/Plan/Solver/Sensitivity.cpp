@@ -7,6 +7,7 @@
 // The figures at which another plan would be better than the one that was found, or this one would break.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Evaluate.h"
+#include "Slowness.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -257,18 +258,13 @@ private:
     Sensitivity of{formatv("times on pool '{0}' over the given ones", problem.pools[pool].name), 1};
     of.kind = Sensitivity::Kind::Slowness, of.index = pool;
     findBreak(of, [&](double factor) {
+      std::vector<double> factors;
+      for (auto [piece, placed] : zip(problem.pieces, result.placements))
+        factors.push_back(piece.menu[placed.choice].pool == pool ? factor : 1);
       PlacementProblem slower = problem;
-      for (auto [piece, placed] : zip(slower.pieces, result.placements)) {
-        Choice &choice = piece.menu[placed.choice];
-        if (choice.pool != pool)
-          continue;
-        choice.milliseconds *= factor, choice.tokenMs *= factor;
-        for (std::optional<double> *time : {&choice.millisecondsAlone, &choice.firstOutputMs})
-          if (*time)
-            **time *= factor;
-        if (choice.executionsPerSecond)
-          *choice.executionsPerSecond /= factor;
-      }
+      for (auto [piece, placed, choice] :
+           zip(slower.pieces, result.placements, slowed(problem, result.placements, factors)))
+        piece.menu[placed.choice] = choice;
       return slower;
     });
     return of;
