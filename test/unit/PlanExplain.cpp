@@ -341,42 +341,6 @@ TEST(PlanSensitivity, breaksWhereItSays) {
   EXPECT_GT(busy, 30);
 }
 
-/// Prompts in the replicas of a decode, whose experts have a pool of their own. Times in closed form.
-TEST(PlanSensitivity, slownessIsOfAllTimes) {
-  PlacementProblem p;
-  p.pools = {{.name = "gpu", .devices = 10}, {.name = "experts", .devices = 10}};
-  p.links = {{.name = "link", .pairs = {{0, 1}, {1, 0}}, .gigabytesPerSecond = 100}};
-  Piece prefill{"prefill"}, decode{"decode"}, experts{"experts"};
-  prefill.menu = {
-      {.label = "with decode", .pool = 0, .milliseconds = 20, .turnMs = 6, .turnProbability = 0.5, .turnWaitMs = 30}};
-  decode.menu = {{.label = "attention", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100, .slots = 64}};
-  experts.menu = {{.label = "apart", .pool = 1, .devicesPerReplica = 1, .milliseconds = 40, .slots = 64}};
-  experts.calledBy = 1;
-  p.pieces = {prefill, decode, experts};
-  p.edges = {
-      {.name = "cache", .from = 0, .to = 1, .bytes = 1e3, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
-  Agent agent{.name = "agent", .requestsPerSecond = 0.001};
-  agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
-  agent.root = 2;
-  agent.level.endToEndMs = 200; // of 30 + 20 + 60 and 40
-  p.agents = {agent};
-  p.objective = Objective::JoulesPerRequest;
-  SolveResult result = checked(solve(p));
-  ASSERT_TRUE(result.hasPlan());
-  EXPECT_NEAR(result.evaluation.agents[0].endToEndMs, 150, 1e-3);
-  int found = 0;
-  for (const Sensitivity &of : checked(explainSensitivity(p, result))) {
-    if (of.kind != Sensitivity::Kind::Slowness)
-      continue;
-    double expected = of.index == 0 ? (200 - 40) / 110.0 : (200 - 110) / 40.0;
-    ASSERT_TRUE(of.above) << of.text;
-    EXPECT_NEAR(*of.above, expected, 2e-3 * expected) << of.text;
-    EXPECT_EQ(of.breaks, "the end-to-end time of agent 'agent' breaks its bound");
-    ++found;
-  }
-  EXPECT_EQ(found, 2);
-}
-
 TEST(PlanSensitivity, saysWhatTimeLeftOpen) {
   PlacementProblem problem = instances::Generator(3).make(400);
   problem.objective = Objective::DollarsPerHour;

@@ -142,6 +142,8 @@ struct SensitivityRow {
   std::string figure, given, below, above;
 };
 std::vector<SensitivityRow> sensitivityRows(const PlanReport &report);
+/// What is not among the sensitivities, and why; empty: nothing.
+std::string notAskedText(const PlanReport &report);
 
 /// A piece that is not where, or not in as many replicas as, it was before. Choices by their labels.
 struct PieceChange {

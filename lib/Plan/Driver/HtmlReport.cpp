@@ -361,6 +361,8 @@ private:
     begin(
         "sensitivity", "Sensitivity",
         "At which value of one figure, all others as they are, another plan would be better or this one would break.");
+    if (std::string text = notAskedText(report); !text.empty())
+      out << "<p>" << escaped(StringRef(text).take_front().upper() + text.substr(1)) << ".</p>\n";
     head({"figure", "#given", "below", "above"});
     for (const SensitivityRow &row : sensitivityRows(report)) {
       out << "<tr>";
