@@ -32,6 +32,11 @@ struct SimulationOptions {
   std::vector<DeviceFailures> deviceFailures;
 };
 
+/// The times of each request are kept for the percentiles: 8 bytes and 4 for each piece, 1.2 GB and more of so many.
+constexpr int mostSimulatedRequests = 100000000;
+/// Of replicas. From fewer it cannot be told what failures do.
+constexpr double fewestFailures = 5;
+
 struct SimulationReport {
   struct Percentiles {
     double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
@@ -56,6 +61,11 @@ struct SimulationReport {
   double requestsPerSecond = 0; ///< that arrive; 0: too few are counted to tell
   double dollarsPerHour = 0, dollarsPerRequest = 0;
   int64_t deviceFailures = 0, interrupted = 0; ///< failures of replicas, executions that were in them
+  /// Failures of replicas that so often come in such a time; unset: devices do not fail.
+  std::optional<double> expectedFailures;
+  /// With which `fewestFailures` are expected at the same rates; 0: they are, or no number does.
+  double requestsForFailures = 0;
+  bool hasTooFewFailures() const { return expectedFailures && *expectedFailures < fewestFailures; }
   int64_t events = 0;
 };
 

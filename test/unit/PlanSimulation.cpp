@@ -289,6 +289,32 @@ TEST(PlanSimulation, queuesGrowWhileDevicesAreDown) {
   EXPECT_GT(report.deviceFailures, 1000);
 }
 
+/// Failures of replicas of two devices come every half of the hours and then wait for the repair.
+TEST(PlanSimulation, saysHowManyFailuresAreExpected) {
+  PlacementProblem p = station(10, 1, {}, 1);
+  p.pieces[0].menu[0].devicesPerReplica = 2;
+  EXPECT_FALSE(checked(simulate(p, {{0, 3}}, {.requests = 100})).expectedFailures);
+  SimulationOptions options{.requests = 36000, .deviceFailures = {{0.1, 0.05}}};
+  SimulationReport report = checked(simulate(p, {{0, 3}}, options));
+  double expected = 3 * report.simulatedSeconds / 3600 / (0.05 + 0.05);
+  EXPECT_NEAR(*report.expectedFailures, expected, 1e-6 * expected);
+  EXPECT_NEAR(double(report.deviceFailures), expected, 4 * std::sqrt(expected));
+  EXPECT_FALSE(report.hasTooFewFailures());
+  EXPECT_EQ(report.requestsForFailures, 0);
+  // Ten hours of two thousand.
+  options.deviceFailures = {{2000, 1}};
+  report = checked(simulate(p, {{0, 3}}, options));
+  EXPECT_NEAR(*report.expectedFailures, 30.0 / 1001, 0.02 * 30.0 / 1001);
+  EXPECT_TRUE(report.hasTooFewFailures());
+  options.requests = int64_t(report.requestsForFailures);
+  report = checked(simulate(p, {{0, 3}}, options));
+  EXPECT_NEAR(*report.expectedFailures, 5, 0.02 * 5);
+  options.arrivals = {{0, 0}, {5, 0}};
+  report = checked(simulate(p, {{0, 3}}, options));
+  EXPECT_TRUE(report.hasTooFewFailures());
+  EXPECT_EQ(report.requestsForFailures, 0);
+}
+
 /// By the same formula as above: what is left of the capacity, on both sides of its end.
 TEST(PlanSimulation, failuresTakeCapacity) {
   constexpr double between = 20, repair = 5, service = 10; // seconds

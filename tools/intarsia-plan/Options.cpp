@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "intarsia/Simulation.h"
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
@@ -88,8 +89,6 @@ struct Flags {
 };
 
 constexpr int standardRequests = 100000;
-/// The times of each request are kept for the percentiles: 8 bytes and 4 for each piece, 1.2 GB and more of so many.
-constexpr int mostRequests = 100000000;
 
 [[noreturn]] void refuse(const Twine &what) {
   llvm::WithColor::error(llvm::errs(), "intarsia-plan") << what << '\n';
@@ -187,8 +186,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
   options.paretoPoints = numberOf(flags.pareto, 8, plan::mostParetoPoints, "each is a plan of its own");
-  options.simulatedRequests =
-      numberOf(flags.simulate, standardRequests, mostRequests, "the times of all requests are kept in memory");
+  options.simulatedRequests = numberOf(flags.simulate, standardRequests, plan::mostSimulatedRequests,
+                                       "the times of all requests are kept in memory");
   options.arrivals = flags.arrivals;
   options.deviceFailures = flags.failures;
   options.tightens = flags.tighten;

@@ -57,6 +57,8 @@ llvm::Error check(const PlannerOptions &options, const ErrorModel &errors,
                   PlacementProblem &problem, SolveResult &result, Checks &checks);
 /// "@chat breaks its promise: …", one for each.
 std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks);
+/// How many replicas failed, and whether that is enough to tell what failures do; empty: devices do not fail.
+std::vector<std::string> failureTexts(const SimulationReport &report);
 /// What is broken in how many of the trials: "first token 0.8%, more requests than it sustains 7.2%".
 std::string brokenShares(const Confidence::OfAgent &of);
 /// "all together hold with 0.920 ± 0.014, at least the 0.9 that was asked for".

@@ -385,6 +385,7 @@ private:
       std::vector<std::string> broken = brokenTexts(*report.problem, checks);
       out << "<p>Simulated for " << duration(checks.simulation->arrivalSeconds * 1000) << " of arrivals: "
           << (broken.empty() ? "all promises hold." : "<span class=\"bad\">not all promises hold.</span>") << "</p>\n";
+      list("Failures", failureTexts(*checks.simulation));
       list("Broken in the simulation", broken);
       list("Planned and simulated, round by round", checks.simulationRounds);
     }

@@ -112,6 +112,17 @@ void Simulator::tellOf(SimulationReport &report) {
   report.requestsPerSecond = measured > 0 ? (target - warmup - 1) / measured * 1000 : 0;
   report.deviceFailures = deviceFailures;
   report.interrupted = interrupted;
+  if (!options.deviceFailures.empty()) {
+    double perHour = 0;
+    for (const Station &station : stations)
+      if (const Choice &choice = *station.choice; choice.devicesPerReplica > 0) {
+        DeviceFailures of = options.deviceFailures[choice.pool];
+        perHour += double(station.replicas) / (of.hoursBetween / choice.devicesPerReplica + of.hoursToRepair);
+      }
+    report.expectedFailures = perHour * report.simulatedSeconds / 3600;
+    if (report.hasTooFewFailures() && perHour > 0 && options.arrivals.empty())
+      report.requestsForFailures = fewestFailures / perHour * 3600 * figures.requestsPerSecond;
+  }
   for (auto [index, agent] : llvm::enumerate(problem.agents)) {
     SimulationReport::OfAgent of;
     double level = agent.level.percentile.value_or(0);

@@ -64,7 +64,10 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
     for (const BrokenPromise &promise : broken)
       text += formatv("{0}@{1}: {2} {3:f1} of {4:f1} ms", text.empty() ? "" : ", ", problem.agents[promise.agent].name,
                       promise.what, promise.simulated, promise.bound);
-    best.rounds.push_back(broken.empty() ? "the simulation holds all promises" : "broken: " + text);
+    const char *holds = report->hasTooFewFailures()
+                            ? "the simulation, in which too few replicas fail, holds all promises"
+                            : "the simulation holds all promises";
+    best.rounds.push_back(broken.empty() ? holds : "broken: " + text);
     if (double now = worstOf(broken); now < worst) {
       worst = now;
       best.result = current, best.problem = tighter, best.simulation = *report;
