@@ -59,6 +59,7 @@ struct SimulationReport {
   double simulatedSeconds = 0;  ///< until the last request has its answer
   double arrivalSeconds = 0;    ///< until it arrives
   double requestsPerSecond = 0; ///< that arrive; 0: too few are counted to tell
+  /// Devices until the last answer, and what executed and flowed; by hours, and by answers.
   double dollarsPerHour = 0, dollarsPerRequest = 0;
   int64_t deviceFailures = 0, interrupted = 0; ///< failures of replicas, executions that were in them
   /// Failures of replicas that so often come in such a time; unset: devices do not fail.

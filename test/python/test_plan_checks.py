@@ -64,3 +64,14 @@ def test_prices_are_asked_for_at_rates(tmp_path: pathlib.Path) -> None:
         assert any(of["figure"] == "price" for of in plan["sensitivity"]) == rate
         assert ("prices are not asked for: no agent has requests per second" in text) != rate
         assert ("end-to-end bound of @route, 15 s: below" in text) == (not rate or "; above" in text)
+
+
+def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
+    """A burst costs what the devices do until it is answered, by its requests."""
+    burst = tmp_path / "burst.csv"
+    burst.write_text("agent,milliseconds\n" + "".join(f"chat,{0.01 * i:.2f}\n" for i in range(20000)))
+    text, plan = checked(tmp_path, AGENTS / "rag_chat.mlir", f"--arrivals={burst}")
+    of = plan["simulation"]
+    devices = plan["totals"]["dollars_per_hour"]  # nothing else costs here
+    assert abs(of["dollars_per_request"] / (devices / 3600 * of["seconds"] / 20000) - 1) < 1e-6
+    assert f"the last answer after {of['seconds']:.0f} s, " in text

@@ -424,6 +424,31 @@ TEST(PlanSimulation, recordedArrivalsAreReplayed) {
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, (10 + 20 + 30 + 10) / 4.0, 1e-4);
 }
 
+/// $3.60 an hour for as long as it takes to answer all, and $0.0002 for each execution.
+TEST(PlanSimulation, costsGoOnUntilTheLastAnswer) {
+  PlacementProblem p = station(10, 1, {}, 50);
+  p.pools[0].dollarsPerDeviceHour = 3.6;
+  p.pieces[0].menu[0].dollarsPerExecution = 2e-4;
+  std::vector<std::pair<double, int>> arrivals;
+  for (int i = 0; i < 1000; ++i)
+    arrivals.push_back({0.01 * i, 0});
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = arrivals}));
+  EXPECT_NEAR(report.simulatedSeconds, 10, 1e-9);
+  EXPECT_NEAR(report.dollarsPerRequest, 0.001 * 10 / 1000 + 2e-4, 1e-12);
+  EXPECT_NEAR(report.dollarsPerHour, 3.6 + 1000 * 2e-4 * 360, 1e-9);
+  // Where answers keep up it is what was planned, also with transfers and executions that run again.
+  p.links = {{.name = "link", .pairs = {{0, 0}}, .gigabytesPerSecond = 1, .dollarsPerGigabyte = 1}};
+  p.edges = {{.name = "data", .from = 0, .to = 0, .bytes = 1e5}};
+  p.agents[0].regions[0].entryEdges = {0};
+  Evaluation planned = evaluate(p, {{0, 1}});
+  EXPECT_NEAR(planned.dollarsPerRequest, 0.001 / 50 + 2e-4 + 1e-4, 1e-12);
+  report = checked(simulate(p, {{0, 1}}, {.requests = 200000}));
+  EXPECT_NEAR(report.dollarsPerRequest, planned.dollarsPerRequest, 0.01 * planned.dollarsPerRequest);
+  EXPECT_NEAR(report.dollarsPerHour, planned.dollarsPerHour, 0.01 * planned.dollarsPerHour);
+  report = checked(simulate(p, {{0, 1}}, {.requests = 200000, .failures = {{0, 0.2}}}));
+  EXPECT_NEAR(report.dollarsPerRequest, planned.dollarsPerRequest + 0.25 * 2e-4, 0.01 * planned.dollarsPerRequest);
+}
+
 TEST(PlanSimulation, arrivalsAreReadFromTables) {
   std::vector<std::string> agents{"chat", "summarise"};
   auto arrivals = checked(readArrivals("\xEF\xBB\xBF# from the gateway\r\n\"region, zone\", seconds ,agent\r\n"

@@ -195,6 +195,13 @@ std::string togetherText(const Checks &checks) {
   return text;
 }
 
+/// Where answers come much later than requests do, what is simulated goes on for longer.
+static std::string lastAnswer(const SimulationReport &report) {
+  return report.simulatedSeconds > 1.1 * report.arrivalSeconds
+             ? formatv("the last answer after {0:f0} s, ", report.simulatedSeconds).str()
+             : "";
+}
+
 static void printSimulation(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
   const SimulationReport &report = *checks.simulation;
   if (!checks.simulationRounds.empty()) {
@@ -203,8 +210,8 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
       out << "  " << round << '\n';
   }
   if (report.requestsPerSecond > 0)
-    out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
-                   report.arrivalSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+    out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, {2}${3:e2} a request:\n",
+                   report.arrivalSeconds, report.requestsPerSecond, lastAnswer(report), report.dollarsPerRequest);
   else
     out << "\nsimulated, with too few requests for a rate and what one costs:\n";
   for (auto [agent, of] : llvm::zip(problem.agents, report.agents)) {

@@ -52,6 +52,7 @@ double Simulator::after(int list) {
   double last = now;
   for (int edge : lists[list]) {
     const Transfer &transfer = transfers[edge];
+    dollars += transfer.dollars;
     // What flows all through an execution fills its link and waits for no other.
     if (problem.edges[edge].duringExecution) {
       if (transfer.link >= 0)

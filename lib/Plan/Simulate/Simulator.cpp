@@ -145,10 +145,20 @@ void Simulator::tellOf(SimulationReport &report) {
   }
   for (double busy : linkBusy)
     report.linkUtilization.push_back(busy / now);
-  Evaluation evaluation = evaluate(figures, placements);
-  report.dollarsPerHour = evaluation.dollarsPerHour;
-  report.dollarsPerRequest =
-      report.requestsPerSecond > 0 ? evaluation.dollarsPerHour / 3600 / report.requestsPerSecond : 0;
+  if (now <= 0)
+    return;
+  report.dollarsPerHour = devicesPerHour() + dollars / now * millisecondsPerHour;
+  report.dollarsPerRequest = report.dollarsPerHour * (now / millisecondsPerHour) / double(target);
+}
+
+/// What the plan pays without any request.
+double Simulator::devicesPerHour() const {
+  double perHour = evaluate(figures, placements).dollarsPerHour;
+  for (auto [station, load] : llvm::zip(stations, figures.loads))
+    perHour -= load.perSecond * load.meanScale * 3600 * station.choice->dollarsPerExecution;
+  for (auto [transfer, perSecond] : llvm::zip(transfers, figures.transfersPerSecond))
+    perHour -= perSecond * 3600 * transfer.dollars;
+  return perHour;
 }
 
 } // namespace intarsia::plan

@@ -17,6 +17,8 @@
 
 namespace intarsia::plan {
 
+constexpr double millisecondsPerHour = 3.6e6;
+
 struct ArcOut {
   int to;    ///< node
   int edges; ///< list of edges, an index
@@ -137,6 +139,7 @@ private:
   void repair(int replica);
 
   void tellOf(SimulationReport &report);
+  double devicesPerHour() const;
   void dispatch(const Event &event);
   NodeState &state(int request, int node) { return states[size_t(request) * largest + node]; }
   int32_t &pending(int request, int node) { return state(request, node).pending; }
@@ -167,6 +170,7 @@ private:
   std::vector<std::vector<float>> endToEnd, firstOutputs, tokens; ///< by agent
   int64_t arrived = 0, target = 0, warmup = 0, active = 0;
   int64_t deviceFailures = 0, interrupted = 0;
+  double dollars = 0;  ///< of executions and transfers
   std::string endless; ///< what has no end, if something has none
 };
 

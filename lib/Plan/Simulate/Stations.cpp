@@ -12,7 +12,6 @@
 
 namespace intarsia::plan {
 
-constexpr double millisecondsPerHour = 3.6e6;
 /// Of one execution. Its chance to end is hardly better the next time, so that a simulation would go on without end.
 constexpr int mostStarts = 1000;
 
@@ -117,10 +116,12 @@ void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
   bool asks = !own.gaveFirst && (node.streamsOut || (own.output && !requests[entry.request].sawFirst));
   ++station.executions;
   station.waitSum += now - entry.since;
+  dollars += station.choice->dollarsPerExecution * scale;
   if (station.calls >= 0) {
     Station &called = stations[station.calls];
     double busy = called.choice->milliseconds * scale * entry.drawn;
     ++called.executions;
+    dollars += called.choice->dollarsPerExecution * scale;
     called.serviceSum += busy, called.busySum += busy;
   }
   if (!station.outside)
