@@ -75,3 +75,15 @@ def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
     devices = plan["totals"]["dollars_per_hour"]  # nothing else costs here
     assert abs(of["dollars_per_request"] / (devices / 3600 * of["seconds"] / 20000) - 1) < 1e-6
     assert f"the last answer after {of['seconds']:.0f} s, " in text
+
+
+def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path) -> None:
+    """A plan for slower times is not the cheapest of all, and the page does not say so."""
+    report = tmp_path / "plan.html"
+    made = "no plan of these menus is better in dollars per request"
+    for flags, expected in (
+        ((), f"{made}."),
+        (("--confidence=0.9",), f"{made} for the stricter bounds or slower times"),
+    ):
+        assert run(AGENTS / "rag_chat.mlir", f"--report={report}", "--sensitivity=false", *flags).returncode == 0
+        assert expected in report.read_text()

@@ -80,7 +80,8 @@ private:
     out << "<p class=\"status\">";
     switch (report.result.status) {
     case SolveResult::Status::Optimal:
-      out << "<span class=\"good\">Optimal:</span> no plan of these menus is better in " << escaped(made) << ".";
+      out << "<span class=\"good\">Optimal:</span> no plan of these menus is better in " << escaped(made)
+          << (report.hardened ? " for the stricter bounds or slower times it was made for." : ".");
       break;
     case SolveResult::Status::TimeLimit:
       out << "<span class=\"bad\">Time limit:</span> the best plan that was found; another may be better by up to "
