@@ -72,11 +72,13 @@ struct ConfidentPlan {
   PlacementProblem problem; ///< with the times that the plan was made for
   Confidence confidence;    ///< of the plan, in the problem as it was given
   bool holds = false;       ///< whether it is sure enough; otherwise the plan is the surest that was found
+  bool settled = true;      ///< whether every round ended, with the best plan for its times
   std::vector<std::string> rounds;
   std::vector<Conflict> limits; ///< what conflicts where no plan stands slower times
 };
 /// `first` is a plan of `problem`. If it is not sure enough, plans are made for times that are exceeded less and less
-/// often (by bisection over slowedTo's level), and of those that are sure enough the cheapest by the objective is kept.
+/// often (by bisection over slowedTo's level), and of those that are sure enough the cheapest by the objective is kept. The
+/// time limit is of all rounds together, with their trials and what conflicts; what it leaves open stands in `rounds`.
 llvm::Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, const SolveResult &first,
                                                  const ErrorModel &errors, double probability,
                                                  const SolveOptions &solveOptions = {},

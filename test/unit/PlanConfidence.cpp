@@ -49,6 +49,23 @@ PlacementProblem row(int pieces) {
   return p;
 }
 
+/// Eight copies come at once, which the plan takes for a Poisson stream: simulated, they wait longer.
+PlacementProblem burst(int64_t devices) {
+  PlacementProblem p;
+  p.pools = {{.name = "pool", .devices = devices, .dollarsPerDeviceHour = 1}};
+  Piece piece{"piece"};
+  piece.menu = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
+                {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
+  p.pieces = {piece};
+  Agent agent{.name = "agent", .requestsPerSecond = 0.1};
+  agent.regions = {Region::leaf(0), Region::map(0, {{8, 1.0}})};
+  agent.root = 1;
+  agent.level.percentile = 0.95;
+  agent.level.endToEndMs = 350;
+  p.agents = {agent};
+  return p;
+}
+
 ErrorModel errorsOf(int pieces, bool sameModel) {
   ErrorModel errors;
   errors.kinds = {evenErrors()};
@@ -207,6 +224,37 @@ TEST(PlanConfidence, plansAreAsSureAsAsked) {
   EXPECT_EQ(plan.limits[0].kind, Conflict::Kind::EndToEnd);
 }
 
+/// The time is of all rounds together: without any the first plan is left, and what is open is said.
+TEST(PlanConfidence, roundsShareTheTime) {
+  PlacementProblem p = row(1);
+  p.agents[0].level.endToEndMs = 100;
+  for (double ms : {99.0, 70.0}) {
+    Choice choice{.label = std::to_string(ms), .pool = 0, .devicesPerReplica = ms < 80 ? 2 : 1, .milliseconds = ms};
+    p.pieces[0].menu.push_back(choice);
+  }
+  SolveResult first = checked(solve(p));
+  SolveOptions none, some;
+  none.timeLimitSeconds = 0, some.timeLimitSeconds = 20;
+  ConfidentPlan open = checked(planWithConfidence(p, first, errorsOf(1, false), 0.95, none));
+  EXPECT_FALSE(open.holds);
+  EXPECT_FALSE(open.settled);
+  EXPECT_EQ(open.result.placements, first.placements);
+  ASSERT_EQ(open.rounds.size(), 2u);
+  EXPECT_NE(open.rounds[1].find("out of time after 0 of 7 rounds: whether a plan is sure enough is not settled"),
+            std::string::npos);
+  ConfidentPlan settled = checked(planWithConfidence(p, first, errorsOf(1, false), 0.95, some));
+  EXPECT_TRUE(settled.holds);
+  EXPECT_TRUE(settled.settled);
+
+  p = burst(20);
+  first = checked(solve(p));
+  TightenedPlan broken = checked(tighten(p, first, {.requests = 20000}, none));
+  EXPECT_FALSE(broken.holds);
+  EXPECT_EQ(broken.result.placements, first.placements);
+  ASSERT_EQ(broken.rounds.size(), 2u);
+  EXPECT_NE(broken.rounds[1].find("out of time: whether a faster plan holds them is not settled"), std::string::npos);
+}
+
 /// Two errors seldom come together: a plan that is as sure as asked may be made for times that are exceeded more often.
 TEST(PlanConfidence, theCheapestOfSurePlansIsTaken) {
   PlacementProblem p = row(2);
@@ -256,23 +304,6 @@ TEST(PlanConfidence, refusesWhatCannotBe) {
   errors.pieces[0].kind = 1;
   EXPECT_EQ(message(errors, {}), "piece 'piece0' has errors of kind 1, there are 1");
   EXPECT_EQ(message(errorsOf(1, false), {.trials = 0}), "confidence of no trial");
-}
-
-/// Eight copies come at once, which the plan takes for a Poisson stream: simulated, they wait longer.
-PlacementProblem burst(int64_t devices) {
-  PlacementProblem p;
-  p.pools = {{.name = "pool", .devices = devices, .dollarsPerDeviceHour = 1}};
-  Piece piece{"piece"};
-  piece.menu = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
-                {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
-  p.pieces = {piece};
-  Agent agent{.name = "agent", .requestsPerSecond = 0.1};
-  agent.regions = {Region::leaf(0), Region::map(0, {{8, 1.0}})};
-  agent.root = 1;
-  agent.level.percentile = 0.95;
-  agent.level.endToEndMs = 350;
-  p.agents = {agent};
-  return p;
 }
 
 TEST(PlanConfidence, tightensUntilTheSimulationHolds) {

@@ -9,6 +9,7 @@
 #include "intarsia/Confidence.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 #include <cmath>
 
 using namespace llvm;
@@ -48,10 +49,26 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
   auto standard = [](double level) { return normalQuantile(level); };
   double low = standard(0.5), high = standard(highestLevel), next = standard(probability);
   std::optional<double> infeasible;
+  // Each round and the explanation at the end have an equal part of what time is left.
+  auto begin = std::chrono::steady_clock::now();
+  auto left = [&] {
+    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    return solveOptions.timeLimitSeconds - spent.count();
+  };
+  SolveOptions own = solveOptions;
   for (int round = 0; round < mostRounds && high - low > leastStep; ++round) {
+    own.timeLimitSeconds = left() / (mostRounds - round + 1);
+    if (own.timeLimitSeconds <= 0) {
+      plan.settled = false;
+      plan.rounds.push_back(formatv("out of time after {0} of {1} rounds: whether {2} is not settled; give more with "
+                                    "--time-limit",
+                                    round, mostRounds,
+                                    plan.holds ? "a cheaper plan is as sure" : "a plan is sure enough"));
+      break;
+    }
     double level = std::erfc(-next / std::sqrt(2.0)) / 2;
     PlacementProblem slowed = slowedTo(problem, errors, level);
-    Expected<SolveResult> result = solve(slowed, solveOptions);
+    Expected<SolveResult> result = solve(slowed, own);
     if (!result)
       return result.takeError();
     std::string text = formatv("times exceeded in {0:P1} of cases ({1}): ", 1 - level, factorsAt(errors, level));
@@ -59,6 +76,8 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
       plan.rounds.push_back(text + (result->status == SolveResult::Status::Infeasible ? "no plan" : "none in time"));
       if (result->status == SolveResult::Status::Infeasible)
         infeasible = level;
+      else
+        plan.settled = false;
       high = next;
     } else {
       auto same = llvm::find_if(known, [&](auto &entry) { return entry.first == result->placements; });
@@ -71,9 +90,12 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
       }
       const Confidence &of = same->second;
       double cost = evaluate(problem, result->placements).objective;
-      plan.rounds.push_back(text + formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost),
-                                           nameOf(problem.objective), textOf(of.holds))
-                                       .str());
+      plan.rounds.push_back(
+          text +
+          formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost), nameOf(problem.objective), textOf(of.holds))
+              .str() +
+          (result->status == SolveResult::Status::TimeLimit ? "; cheaper ones were not ruled out in time" : ""));
+      plan.settled &= result->status != SolveResult::Status::TimeLimit;
       bool holds = of.holds.probability >= probability;
       bool better = holds ? !plan.holds || cost < objective
                           : !plan.holds && of.holds.probability > plan.confidence.holds.probability;
@@ -87,7 +109,8 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
   }
   if (plan.holds || !infeasible)
     return plan;
-  Expected<std::vector<Conflict>> limits = explainInfeasibility(slowedTo(problem, errors, *infeasible), solveOptions);
+  own.timeLimitSeconds = std::max(0.0, left());
+  Expected<std::vector<Conflict>> limits = explainInfeasibility(slowedTo(problem, errors, *infeasible), own);
   if (!limits)
     return limits.takeError();
   plan.limits = std::move(*limits);
