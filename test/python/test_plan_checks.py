@@ -87,3 +87,14 @@ def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path
     ):
         assert run(AGENTS / "rag_chat.mlir", f"--report={report}", "--sensitivity=false", *flags).returncode == 0
         assert expected in report.read_text()
+
+
+def test_a_probability_is_shown_as_it_was_asked_for(tmp_path: pathlib.Path) -> None:
+    """More trials for higher ones, all digits of what was asked for, and none that no trials show."""
+    chat = AGENTS / "rag_chat.mlir"
+    text, plan = checked(tmp_path, chat, "--confidence=0.9955")
+    assert plan["confidence"]["trials"] == 667
+    assert re.search(r"all together hold with 0\.\d{4} ± 0\.\d{4}, .* the 0\.9955 that was asked for", text)
+    refused = run(chat, "--confidence=0.9999")
+    assert refused.returncode == 1
+    assert "--confidence=0.9999: 0.999 at most: " in refused.stderr

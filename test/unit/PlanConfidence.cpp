@@ -255,6 +255,25 @@ TEST(PlanConfidence, roundsShareTheTime) {
   EXPECT_NE(broken.rounds[1].find("out of time: whether a faster plan holds them is not settled"), std::string::npos);
 }
 
+TEST(PlanConfidence, trialsShowWhatIsAsked) {
+  EXPECT_EQ(trialsFor(0.9), 400);
+  EXPECT_EQ(trialsFor(0.99), 400);
+  EXPECT_EQ(trialsFor(0.995), 600);
+  EXPECT_EQ(trialsFor(0.999), 3000);
+  // A plan that breaks once in a thousand times does so unseen once in twenty series.
+  EXPECT_NEAR(std::pow(0.999, trialsFor(0.999)), 0.05, 0.001);
+  PlacementProblem p = row(1);
+  p.agents[0].level.endToEndMs = 100;
+  auto plan = planWithConfidence(p, checked(solve(p)), errorsOf(1, false), 0.9999, {}, {.trials = 400});
+  ASSERT_FALSE(static_cast<bool>(plan));
+  EXPECT_EQ(toString(plan.takeError()),
+            "400 trials do not show a probability of 0.9999: what breaks too often may break "
+            "in none of them; take 30000 or ask for less");
+  EXPECT_EQ(textOf({0.92, 0.0136}, 0), "0.920 ± 0.014");
+  EXPECT_EQ(textOf({0.92, 0.0136}, 0.9), "0.920 ± 0.014");
+  EXPECT_EQ(textOf({0.99883, 0.00026}, 0.9985), "0.9988 ± 0.0003");
+}
+
 /// Two errors seldom come together: a plan that is as sure as asked may be made for times that are exceeded more often.
 TEST(PlanConfidence, theCheapestOfSurePlansIsTaken) {
   PlacementProblem p = row(2);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "intarsia/Confidence.h"
 #include "intarsia/Simulation.h"
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
@@ -107,6 +108,9 @@ std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
   if (!flag.getValue().empty() &&
       (StringRef(flag.getValue()).getAsDouble(probability) || !(probability > 0 && probability < 1)))
     refuse(flag, "a probability between 0 and 1 is expected");
+  if (probability > plan::highestConfidence)
+    refuse(flag,
+           "0.999 at most: of the thousands of trials that there is time for, less could not be told from nothing");
   return probability;
 }
 

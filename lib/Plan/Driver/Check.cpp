@@ -102,13 +102,14 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
   }
   if (options.confidence && *options.confidence > 0) {
     checks.required = *options.confidence;
-    Expected<ConfidentPlan> confident = planWithConfidence(problem, result, errors, checks.required, solveOptions);
+    Expected<ConfidentPlan> confident = planWithConfidence(problem, result, errors, checks.required, solveOptions,
+                                                           {.trials = trialsFor(checks.required)});
     if (!confident)
       return confident.takeError();
     result = std::move(confident->result);
     problem = std::move(confident->problem);
     checks.confidence = std::move(confident->confidence);
-    checks.sure = confident->holds;
+    checks.sure = confident->holds, checks.settled = confident->settled;
     checks.confidenceRounds = std::move(confident->rounds);
     checks.limits = std::move(confident->limits);
   } else if (options.confidence) {
@@ -185,13 +186,12 @@ std::string brokenShares(const Confidence::OfAgent &of) {
 
 std::string togetherText(const Checks &checks) {
   const Confidence &confidence = *checks.confidence;
-  std::string text =
-      formatv("all together hold with {0:f3} ± {1:f3}", confidence.holds.probability, confidence.holds.standardError);
-  if (checks.required > 0)
-    text += formatv(", {0} {1} that was asked for",
-                    checks.sure ? "at least the"
-                                : formatv("{0:f3} short of the", checks.required - confidence.holds.probability).str(),
-                    checks.required);
+  std::string text = "all together hold with " + textOf(confidence.holds, checks.required);
+  if (checks.required > 0 && checks.sure)
+    text += ", at least the " + plain(checks.required) + " that was asked for";
+  else if (checks.required > 0)
+    text += ", " + plain(checks.required - confidence.holds.probability) + " short of the " + plain(checks.required) +
+            " that was asked for";
   return text;
 }
 
@@ -252,7 +252,7 @@ static void printConfidence(raw_ostream &out, const PlacementProblem &problem, c
   for (const std::string &round : checks.confidenceRounds)
     out << "  " << round << '\n';
   for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents)) {
-    out << formatv("  @{0} holds with {1:f3} ± {2:f3}", agent.name, of.holds.probability, of.holds.standardError);
+    out << "  @" << agent.name << " holds with " << textOf(of.holds, checks.required);
     if (std::string broken = brokenShares(of); !broken.empty())
       out << "; broken: " << broken;
     out << '\n';
@@ -342,6 +342,7 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                       {"standard_error", confidence.holds.standardError},
                                       {"required", checks.required},
                                       {"holds", checks.sure},
+                                      {"settled", checks.settled},
                                       {"trials", confidence.trials},
                                       {"agents", std::move(agents)},
                                       {"rounds", asJson(checks.confidenceRounds)},

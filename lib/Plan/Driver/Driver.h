@@ -39,6 +39,7 @@ struct Checks {
   std::optional<Confidence> confidence;
   double required = 0; ///< probability; 0: none
   bool sure = true;
+  bool settled = true; ///< see ConfidentPlan
   std::vector<std::string> confidenceRounds;
   std::vector<Conflict> limits; ///< why no plan is surer
   /// Whether what was required of a plan beyond the planner's own figures holds.

@@ -393,12 +393,11 @@ private:
     if (checks.confidence) {
       out << "<p>If times are as wrong as the cost model was where it had not seen the system ("
           << checks.confidence->trials << " trials), " << escaped(togetherText(checks)) << ".</p>\n";
-      head({"agent", "#holds with", "#±", "broken in"});
+      head({"agent", "#holds with", "broken in"});
       for (auto [agent, of] : zip(report.problem->agents, checks.confidence->agents)) {
         out << "<tr>";
         cell("@" + agent.name);
-        figure(formatv("{0:f3}", of.holds.probability).str());
-        figure(formatv("{0:f3}", of.holds.standardError).str());
+        figure(textOf(of.holds, checks.required));
         cell(brokenShares(of), "long");
         out << "</tr>\n";
       }

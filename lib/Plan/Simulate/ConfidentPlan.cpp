@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Confidence.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 #include <cmath>
@@ -22,8 +23,17 @@ constexpr int mostRounds = 7;
 constexpr double leastStep = 0.1;
 constexpr double highestLevel = 0.999;
 
-static std::string textOf(const Confidence::Estimate &estimate) {
-  return formatv("{0:f3} ± {1:f3}", estimate.probability, estimate.standardError);
+std::string textOf(const Confidence::Estimate &estimate, double asked) {
+  int digits = 3;
+  for (double scaled = asked * 1000; digits < 9 && std::abs(scaled - std::round(scaled)) > 1e-6; scaled *= 10)
+    ++digits;
+  std::string text;
+  raw_string_ostream(text) << format("%.*f ± %.*f", digits, estimate.probability, digits, estimate.standardError);
+  return text;
+}
+
+int trialsFor(double probability) {
+  return std::max(ConfidenceOptions().trials, int(std::ceil(3 / (1 - probability) * (1 - 1e-9))));
 }
 
 static std::string factorsAt(const ErrorModel &errors, double level) {
@@ -36,12 +46,19 @@ static std::string factorsAt(const ErrorModel &errors, double level) {
 Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, const SolveResult &first,
                                            const ErrorModel &errors, double probability,
                                            const SolveOptions &solveOptions, const ConfidenceOptions &options) {
+  if (!(probability < 1) || options.trials < trialsFor(probability)) {
+    std::string asked;
+    raw_string_ostream(asked) << format("%.12g", probability);
+    return createStringError(formatv("{0} trials do not show a probability of {1}: what breaks too often may break in "
+                                     "none of them; take {2} or ask for less",
+                                     options.trials, asked, trialsFor(std::min(probability, 1 - 1e-8))));
+  }
   Expected<Confidence> confidence = confidenceOf(problem, first.placements, errors, options);
   if (!confidence)
     return confidence.takeError();
   ConfidentPlan plan{first, problem, *confidence};
   plan.holds = confidence->holds.probability >= probability;
-  plan.rounds.push_back("times as predicted: holds with " + textOf(confidence->holds));
+  plan.rounds.push_back("times as predicted: holds with " + textOf(confidence->holds, probability));
   if (plan.holds)
     return plan;
   std::vector<std::pair<Placements, Confidence>> known{{first.placements, *confidence}};
@@ -92,7 +109,8 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
       double cost = evaluate(problem, result->placements).objective;
       plan.rounds.push_back(
           text +
-          formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost), nameOf(problem.objective), textOf(of.holds))
+          formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost), nameOf(problem.objective),
+                  textOf(of.holds, probability))
               .str() +
           (result->status == SolveResult::Status::TimeLimit ? "; cheaper ones were not ruled out in time" : ""));
       plan.settled &= result->status != SolveResult::Status::TimeLimit;
