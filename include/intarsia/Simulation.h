@@ -95,8 +95,8 @@ struct TightenedPlan {
   std::vector<std::string> rounds;
 };
 /// Simulates `first`, a plan of `problem`. While a promise is broken its bound is lowered by what the simulation
-/// exceeds the plan's own figure, and the problem solved again. All promises are those of `problem`. The time limit is of
-/// all that is solved here together, without simulations.
+/// exceeds the plan's own figure, and the problem solved again. All promises are those of `problem`. The time limit is
+/// of all that is solved here together, without simulations.
 llvm::Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResult &first,
                                       const SimulationOptions &simulation, const SolveOptions &solveOptions = {},
                                       int mostRounds = 8);
