@@ -27,7 +27,7 @@ TEST(PlanSensitivity, slownessIsOfAllTimes) {
   p.pieces = {prefill, decode, experts};
   p.edges = {
       {.name = "cache", .from = 0, .to = 1, .bytes = 1e3, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
-  Agent agent{.name = "agent", .requestsPerSecond = 0.001};
+  Agent agent{.name = "agent", .requestsPerSecond = 84}; // turns are taken half of the time
   agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
   agent.root = 2;
   agent.level.endToEndMs = 200; // of 30 + 20 + 60 and 40

@@ -119,6 +119,8 @@ TEST(PlanSimulation, promptsTakeTurnsInTheReplicasOfTheirDecode) {
     EXPECT_NEAR(report.pieces[0].utilization, utilization / 2, 0.02) << rate;
     EXPECT_LT(report.pieces[0].meanWaitMs, wait / 2) << rate;
     p.agents[0].regions[0].timeScale = 0.1;
+    // A tenth of the load: turns that are as long, a tenth as often.
+    wait = 0.1 * utilization * 6 / (2 * (1 - 0.1 * utilization));
     EXPECT_NEAR(evaluate(p, {{0, 1}, {0, 1}}).agents[0].meanMs, 52 + wait, 0.01 * (52 + wait)) << rate;
   }
 }
