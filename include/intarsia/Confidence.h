@@ -57,6 +57,15 @@ struct Confidence {
   int trials = 0;
 };
 
+/// With three digits, or as many as the probability that is asked for has: "0.920 ± 0.014".
+std::string textOf(const Confidence::Estimate &estimate, double asked);
+
+/// Above it more trials would be needed than a search has time for, and tails that no error was measured in.
+constexpr double highestConfidence = 0.999;
+/// What breaks with a probability of 3 / n is not seen in n trials once in twenty times (Hanley and Lippman-Hand 1983):
+/// so many, for a plan that breaks as often as it may, and at least as ConfidenceOptions has.
+int trialsFor(double probability);
+
 /// Probability that the agents' service levels hold. In each trial every kind of piece takes a factor on all its times;
 /// percentiles are those of evaluate(). Draws depend on seed, trial and piece alone, so plans are compared under the
 /// same errors. Fails if the error model is not of this problem.
@@ -72,11 +81,14 @@ struct ConfidentPlan {
   PlacementProblem problem; ///< with the times that the plan was made for
   Confidence confidence;    ///< of the plan, in the problem as it was given
   bool holds = false;       ///< whether it is sure enough; otherwise the plan is the surest that was found
+  bool settled = true;      ///< whether every round ended, with the best plan for its times
   std::vector<std::string> rounds;
   std::vector<Conflict> limits; ///< what conflicts where no plan stands slower times
 };
 /// `first` is a plan of `problem`. If it is not sure enough, plans are made for times that are exceeded less and less
 /// often (by bisection over slowedTo's level), and of those that are sure enough the cheapest by the objective is kept.
+/// The time limit is of all rounds together, with their trials and what conflicts; what it leaves open stands in
+/// `rounds`. Fails if the trials are too few to show the probability.
 llvm::Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, const SolveResult &first,
                                                  const ErrorModel &errors, double probability,
                                                  const SolveOptions &solveOptions = {},

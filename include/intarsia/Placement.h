@@ -355,9 +355,14 @@ struct Sensitivity {
   /// below a slowness or a rate, where only this plan is looked at.
   bool belowIsKnown = true, aboveIsKnown = true;
 };
+/// Whether the objective is dollars that hours of devices are part of. Of a request they are not if no agent has
+/// requests per second: it costs what its executions do.
+bool dependsOnPrices(const PlacementProblem &problem);
+
 /// By price of each pool (between a tenth and ten times the price; up only if it is used), by end-to-end bound of each
-/// agent, and up to ten times by slowness of each used pool and by rate of each agent. The time limit is of all
-/// questions together.
+/// agent, and up to ten times by slowness of each used pool and by rate of each agent. Where the objective does not
+/// depend on prices nothing is asked of them, and of bounds only which this plan breaks. Where `previous` is given,
+/// another plan is better if it is so with what moves cost. The time limit is of all questions together.
 llvm::Expected<std::vector<Sensitivity>> explainSensitivity(const PlacementProblem &problem, const SolveResult &result,
                                                             const SolveOptions &options = {});
 

@@ -10,6 +10,7 @@
 #include "Checked.h"
 #include "intarsia/Confidence.h"
 #include "intarsia/Simulation.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace intarsia::plan;
@@ -44,6 +45,23 @@ PlacementProblem row(int pieces) {
   }
   agent.regions.push_back(Region::dag(children, arcs));
   agent.root = pieces;
+  p.agents = {agent};
+  return p;
+}
+
+/// Eight copies come at once, which the plan takes for a Poisson stream: simulated, they wait longer.
+PlacementProblem burst(int64_t devices) {
+  PlacementProblem p;
+  p.pools = {{.name = "pool", .devices = devices, .dollarsPerDeviceHour = 1}};
+  Piece piece{"piece"};
+  piece.menu = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
+                {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
+  p.pieces = {piece};
+  Agent agent{.name = "agent", .requestsPerSecond = 0.1};
+  agent.regions = {Region::leaf(0), Region::map(0, {{8, 1.0}})};
+  agent.root = 1;
+  agent.level.percentile = 0.95;
+  agent.level.endToEndMs = 350;
   p.agents = {agent};
   return p;
 }
@@ -122,6 +140,43 @@ TEST(PlanConfidence, whatIsSlowerMayNotSustainItsLoad) {
   EXPECT_EQ(two.holds.probability, two.agents[0].holds.probability);
 }
 
+/// Experts apart have 40 of the 100 ms of the decode that calls them, and an end of what they sustain.
+TEST(PlanConfidence, whatIsCalledSlowsItsCaller) {
+  PlacementProblem p = row(2);
+  p.pieces[0].menu[0].slots = 8;
+  p.pieces[1].menu[0].milliseconds = 40, p.pieces[1].menu[0].tokenMs = 0;
+  p.pieces[1].calledBy = 0;
+  p.agents[0].regions = {Region::leaf(0)}, p.agents[0].root = 0;
+  Placements plan = {{0, 1}, {0, 1}};
+  ConfidenceOptions options{.trials = 10000};
+  ErrorModel ofExperts = errorsOf(2, false), ofDecode = errorsOf(2, false), both = errorsOf(2, false);
+  ofExperts.pieces[0].kind = ofDecode.pieces[1].kind = -1;
+  for (double bound : {97.0, 104.0}) {
+    p.agents[0].level.endToEndMs = bound;
+    expectProbability(checked(confidenceOf(p, plan, ofExperts, options)).holds, levelOf((bound - 60) / 40));
+    expectProbability(checked(confidenceOf(p, plan, ofDecode, options)).holds, levelOf((bound - 40) / 60));
+    // Two draws: the area below a curve.
+    double below = 0;
+    for (int i = 0; i < 1000; ++i)
+      below += std::clamp(levelOf((bound - 40 * both.kinds[0].factorAt((i + 0.5) / 1000)) / 60), 0.0, 1.0) / 1000;
+    expectProbability(checked(confidenceOf(p, plan, both, options)).holds, below);
+  }
+  // Its tokens come as much later.
+  p.agents[0].level = {.tokenMs = 10.4};
+  expectProbability(checked(confidenceOf(p, plan, ofExperts, options)).holds, levelOf(1.1));
+  // The times that plans are made for are the same; where both have one factor it is that of all.
+  PlacementProblem slower = slowedTo(p, ofExperts, levelOf(1.1));
+  EXPECT_NEAR(slower.pieces[0].menu[0].milliseconds, 104, 1e-9);
+  EXPECT_NEAR(slower.pieces[1].menu[0].milliseconds, 44, 1e-9);
+  EXPECT_NEAR(slowedTo(p, both, levelOf(1.1)).pieces[0].menu[0].milliseconds, 110, 1e-9);
+  // 22 executions of 40 ms a second are more than one replica of the experts sustains if they take 45.5.
+  p.agents[0].level = {};
+  p.agents[0].requestsPerSecond = 22;
+  Confidence saturated = checked(confidenceOf(p, plan, ofExperts, options));
+  expectProbability(saturated.holds, levelOf(25.0 / 22));
+  EXPECT_NEAR(saturated.agents[0].saturated, 1 - saturated.holds.probability, 1e-12);
+}
+
 TEST(PlanConfidence, sameSeedSameResult) {
   PlacementProblem p = row(1);
   p.agents[0].level.endToEndMs = 100;
@@ -167,6 +222,56 @@ TEST(PlanConfidence, plansAreAsSureAsAsked) {
   expectProbability(plan.confidence.holds, levelOf(100.0 / 95));
   ASSERT_EQ(plan.limits.size(), 1u);
   EXPECT_EQ(plan.limits[0].kind, Conflict::Kind::EndToEnd);
+}
+
+/// The time is of all rounds together: without any the first plan is left, and what is open is said.
+TEST(PlanConfidence, roundsShareTheTime) {
+  PlacementProblem p = row(1);
+  p.agents[0].level.endToEndMs = 100;
+  for (double ms : {99.0, 70.0}) {
+    Choice choice{.label = std::to_string(ms), .pool = 0, .devicesPerReplica = ms < 80 ? 2 : 1, .milliseconds = ms};
+    p.pieces[0].menu.push_back(choice);
+  }
+  SolveResult first = checked(solve(p));
+  SolveOptions none, some;
+  none.timeLimitSeconds = 0, some.timeLimitSeconds = 20;
+  ConfidentPlan open = checked(planWithConfidence(p, first, errorsOf(1, false), 0.95, none));
+  EXPECT_FALSE(open.holds);
+  EXPECT_FALSE(open.settled);
+  EXPECT_EQ(open.result.placements, first.placements);
+  ASSERT_EQ(open.rounds.size(), 2u);
+  EXPECT_NE(open.rounds[1].find("out of time after 0 of 7 rounds: whether a plan is sure enough is not settled"),
+            std::string::npos);
+  ConfidentPlan settled = checked(planWithConfidence(p, first, errorsOf(1, false), 0.95, some));
+  EXPECT_TRUE(settled.holds);
+  EXPECT_TRUE(settled.settled);
+
+  p = burst(20);
+  first = checked(solve(p));
+  TightenedPlan broken = checked(tighten(p, first, {.requests = 20000}, none));
+  EXPECT_FALSE(broken.holds);
+  EXPECT_EQ(broken.result.placements, first.placements);
+  ASSERT_EQ(broken.rounds.size(), 2u);
+  EXPECT_NE(broken.rounds[1].find("out of time: whether a faster plan holds them is not settled"), std::string::npos);
+}
+
+TEST(PlanConfidence, trialsShowWhatIsAsked) {
+  EXPECT_EQ(trialsFor(0.9), 400);
+  EXPECT_EQ(trialsFor(0.99), 400);
+  EXPECT_EQ(trialsFor(0.995), 600);
+  EXPECT_EQ(trialsFor(0.999), 3000);
+  // A plan that breaks once in a thousand times does so unseen once in twenty series.
+  EXPECT_NEAR(std::pow(0.999, trialsFor(0.999)), 0.05, 0.001);
+  PlacementProblem p = row(1);
+  p.agents[0].level.endToEndMs = 100;
+  auto plan = planWithConfidence(p, checked(solve(p)), errorsOf(1, false), 0.9999, {}, {.trials = 400});
+  ASSERT_FALSE(static_cast<bool>(plan));
+  EXPECT_EQ(toString(plan.takeError()),
+            "400 trials do not show a probability of 0.9999: what breaks too often may break "
+            "in none of them; take 30000 or ask for less");
+  EXPECT_EQ(textOf({0.92, 0.0136}, 0), "0.920 ± 0.014");
+  EXPECT_EQ(textOf({0.92, 0.0136}, 0.9), "0.920 ± 0.014");
+  EXPECT_EQ(textOf({0.99883, 0.00026}, 0.9985), "0.9988 ± 0.0003");
 }
 
 /// Two errors seldom come together: a plan that is as sure as asked may be made for times that are exceeded more often.
@@ -218,23 +323,6 @@ TEST(PlanConfidence, refusesWhatCannotBe) {
   errors.pieces[0].kind = 1;
   EXPECT_EQ(message(errors, {}), "piece 'piece0' has errors of kind 1, there are 1");
   EXPECT_EQ(message(errorsOf(1, false), {.trials = 0}), "confidence of no trial");
-}
-
-/// Eight copies come at once, which the plan takes for a Poisson stream: simulated, they wait longer.
-PlacementProblem burst(int64_t devices) {
-  PlacementProblem p;
-  p.pools = {{.name = "pool", .devices = devices, .dollarsPerDeviceHour = 1}};
-  Piece piece{"piece"};
-  piece.menu = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
-                {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
-  p.pieces = {piece};
-  Agent agent{.name = "agent", .requestsPerSecond = 0.1};
-  agent.regions = {Region::leaf(0), Region::map(0, {{8, 1.0}})};
-  agent.root = 1;
-  agent.level.percentile = 0.95;
-  agent.level.endToEndMs = 350;
-  p.agents = {agent};
-  return p;
 }
 
 TEST(PlanConfidence, tightensUntilTheSimulationHolds) {

@@ -295,17 +295,30 @@ TEST(PlanSensitivity, breaksWhereItSays) {
         if (rate)
           changed.agents[of.index].requestsPerSecond *= factor;
         else
-          for (auto &piece : changed.pieces)
-            for (auto &choice : piece.menu)
-              if (choice.pool == of.index) {
-                choice.milliseconds *= factor, choice.tokenMs *= factor;
-                if (choice.firstOutputMs)
-                  *choice.firstOutputMs *= factor;
-                if (choice.millisecondsAlone)
-                  *choice.millisecondsAlone *= factor;
-                if (choice.executionsPerSecond)
-                  *choice.executionsPerSecond /= factor;
-              }
+          for (size_t index = 0; index < changed.pieces.size(); ++index) {
+            Choice &choice = changed.pieces[index].menu[result.placements[index].choice];
+            // What the piece calls is a part of its time.
+            const Choice *called = nullptr;
+            for (size_t other = 0; other < problem.pieces.size(); ++other)
+              if (problem.pieces[other].calledBy == int(index))
+                called = &problem.pieces[other].menu[result.placements[other].choice];
+            auto longer = [&](double whole, double part) {
+              part = std::min(part, whole);
+              return (whole - part) * (choice.pool == of.index ? factor : 1) +
+                     part * (called && called->pool == of.index ? factor : 1);
+            };
+            auto alone = [](const Choice &of) { return of.millisecondsAlone.value_or(of.milliseconds); };
+            double whole = choice.milliseconds;
+            if (choice.millisecondsAlone)
+              choice.millisecondsAlone = longer(*choice.millisecondsAlone, called ? alone(*called) : 0);
+            choice.milliseconds = longer(whole, called ? called->milliseconds : 0);
+            double share = whole > 0 ? choice.milliseconds / whole : 1;
+            choice.tokenMs *= share;
+            if (choice.firstOutputMs)
+              *choice.firstOutputMs *= share;
+            if (choice.executionsPerSecond)
+              *choice.executionsPerSecond /= share;
+          }
         oracle::Oracle oracle(changed);
         for (size_t piece = 0; piece < changed.pieces.size(); ++piece)
           if (oracle.leastReplicas(int(piece), changed.pieces[piece].menu[result.placements[piece].choice]) >

@@ -119,6 +119,8 @@ TEST(PlanSimulation, promptsTakeTurnsInTheReplicasOfTheirDecode) {
     EXPECT_NEAR(report.pieces[0].utilization, utilization / 2, 0.02) << rate;
     EXPECT_LT(report.pieces[0].meanWaitMs, wait / 2) << rate;
     p.agents[0].regions[0].timeScale = 0.1;
+    // A tenth of the load: turns that are as long, a tenth as often.
+    wait = 0.1 * utilization * 6 / (2 * (1 - 0.1 * utilization));
     EXPECT_NEAR(evaluate(p, {{0, 1}, {0, 1}}).agents[0].meanMs, 52 + wait, 0.01 * (52 + wait)) << rate;
   }
 }
@@ -289,6 +291,32 @@ TEST(PlanSimulation, queuesGrowWhileDevicesAreDown) {
   EXPECT_GT(report.deviceFailures, 1000);
 }
 
+/// Failures of replicas of two devices come every half of the hours and then wait for the repair.
+TEST(PlanSimulation, saysHowManyFailuresAreExpected) {
+  PlacementProblem p = station(10, 1, {}, 1);
+  p.pieces[0].menu[0].devicesPerReplica = 2;
+  EXPECT_FALSE(checked(simulate(p, {{0, 3}}, {.requests = 100})).expectedFailures);
+  SimulationOptions options{.requests = 36000, .deviceFailures = {{0.1, 0.05}}};
+  SimulationReport report = checked(simulate(p, {{0, 3}}, options));
+  double expected = 3 * report.simulatedSeconds / 3600 / (0.05 + 0.05);
+  EXPECT_NEAR(*report.expectedFailures, expected, 1e-6 * expected);
+  EXPECT_NEAR(double(report.deviceFailures), expected, 4 * std::sqrt(expected));
+  EXPECT_FALSE(report.hasTooFewFailures());
+  EXPECT_EQ(report.requestsForFailures, 0);
+  // Ten hours of two thousand.
+  options.deviceFailures = {{2000, 1}};
+  report = checked(simulate(p, {{0, 3}}, options));
+  EXPECT_NEAR(*report.expectedFailures, 30.0 / 1001, 0.02 * 30.0 / 1001);
+  EXPECT_TRUE(report.hasTooFewFailures());
+  options.requests = int64_t(report.requestsForFailures);
+  report = checked(simulate(p, {{0, 3}}, options));
+  EXPECT_NEAR(*report.expectedFailures, 5, 0.02 * 5);
+  options.arrivals = {{0, 0}, {5, 0}};
+  report = checked(simulate(p, {{0, 3}}, options));
+  EXPECT_TRUE(report.hasTooFewFailures());
+  EXPECT_EQ(report.requestsForFailures, 0);
+}
+
 /// By the same formula as above: what is left of the capacity, on both sides of its end.
 TEST(PlanSimulation, failuresTakeCapacity) {
   constexpr double between = 20, repair = 5, service = 10; // seconds
@@ -344,11 +372,83 @@ TEST(PlanSimulation, longPromptsDoNotBlockShortOnes) {
   }
 }
 
+/// A replica that speeds up gives the first output sooner than it seemed when the work was taken, and never after its
+/// end.
+TEST(PlanSimulation, firstOutputsComeWhenTheirWorkIsDone) {
+  PlacementProblem p = station(100, 2, {}, 0);
+  p.pieces[0].menu[0].millisecondsAlone = 50;
+  p.pieces[0].menu[0].firstOutputMs = 80;
+  p.agents[0].level.percentile.reset();
+  p.agents.push_back(p.agents[0]);
+  p.agents[1].regions = {Region::leaf(0, 0.1)};
+  // Both at once: after 10 ms the short one is through, of the long one 70 ms and then 20 are left at twice the pace.
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 1}, {0, 0}}}));
+  EXPECT_NEAR(report.agents[1].firstOutputMs.mean, 8, 1e-4);
+  EXPECT_NEAR(report.agents[1].endToEndMs.mean, 10, 1e-4);
+  EXPECT_NEAR(report.agents[0].firstOutputMs.mean, 10 + 70 / 2.0, 1e-4);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, 10 + 90 / 2.0, 1e-4);
+  // Slowed down by one that comes 20 ms later, when 40 of 80 ms are done.
+  report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 0}, {20, 1}}}));
+  EXPECT_NEAR(report.agents[0].firstOutputMs.mean, 20 + 10 + 30 / 2.0, 1e-4);
+  EXPECT_NEAR(report.agents[0].endToEndMs.mean, 20 + 10 + 50 / 2.0, 1e-4);
+  // Without anything after the first output it is the end, for each request that comes.
+  p.pieces[0].menu[0].firstOutputMs.reset();
+  std::vector<std::pair<double, int>> arrivals;
+  for (int i = 0; i < 9; ++i)
+    arrivals.push_back({70.0 * i, i % 2});
+  report = checked(simulate(p, {{0, 1}}, {.arrivals = arrivals}));
+  for (const SimulationReport::OfAgent &of : report.agents) {
+    EXPECT_EQ(of.firstOutputMs.mean, of.endToEndMs.mean);
+    EXPECT_EQ(of.firstOutputMs.p99, of.endToEndMs.p99);
+  }
+}
+
+/// Work that shares a replica evenly is done in proportion (M/G/1 with processor sharing): the part before the first
+/// output of an execution takes that part over 1 - rho.
+TEST(PlanSimulation, firstOutputsShareTheirReplica) {
+  constexpr int slots = 400;
+  PlacementProblem p = station(10.0 * slots, slots, Shape::exponential(), 70);
+  p.pieces[0].menu[0].millisecondsAlone = 10;
+  p.pieces[0].menu[0].firstOutputMs = 9.5 * slots;
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
+  const SimulationReport::OfAgent &of = report.agents[0];
+  EXPECT_NEAR(of.firstOutputMs.mean, 9.5 / 0.3, 0.04 * 9.5 / 0.3);
+  EXPECT_NEAR(of.endToEndMs.mean, 10 / 0.3, 0.04 * 10 / 0.3);
+  EXPECT_LE(of.firstOutputMs.p50, of.endToEndMs.p50);
+  EXPECT_LE(of.firstOutputMs.p95, of.endToEndMs.p95);
+  EXPECT_LE(of.firstOutputMs.p99, of.endToEndMs.p99);
+}
+
 TEST(PlanSimulation, recordedArrivalsAreReplayed) {
   PlacementProblem p = station(10, 1, {}, 0);
   SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 0}, {0, 0}, {0, 0}, {100, 0}}}));
   EXPECT_EQ(report.agents[0].requests, 4);
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, (10 + 20 + 30 + 10) / 4.0, 1e-4);
+}
+
+/// $3.60 an hour for as long as it takes to answer all, and $0.0002 for each execution.
+TEST(PlanSimulation, costsGoOnUntilTheLastAnswer) {
+  PlacementProblem p = station(10, 1, {}, 50);
+  p.pools[0].dollarsPerDeviceHour = 3.6;
+  p.pieces[0].menu[0].dollarsPerExecution = 2e-4;
+  std::vector<std::pair<double, int>> arrivals;
+  for (int i = 0; i < 1000; ++i)
+    arrivals.push_back({0.01 * i, 0});
+  SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = arrivals}));
+  EXPECT_NEAR(report.simulatedSeconds, 10, 1e-9);
+  EXPECT_NEAR(report.dollarsPerRequest, 0.001 * 10 / 1000 + 2e-4, 1e-12);
+  EXPECT_NEAR(report.dollarsPerHour, 3.6 + 1000 * 2e-4 * 360, 1e-9);
+  // Where answers keep up it is what was planned, also with transfers and executions that run again.
+  p.links = {{.name = "link", .pairs = {{0, 0}}, .gigabytesPerSecond = 1, .dollarsPerGigabyte = 1}};
+  p.edges = {{.name = "data", .from = 0, .to = 0, .bytes = 1e5}};
+  p.agents[0].regions[0].entryEdges = {0};
+  Evaluation planned = evaluate(p, {{0, 1}});
+  EXPECT_NEAR(planned.dollarsPerRequest, 0.001 / 50 + 2e-4 + 1e-4, 1e-12);
+  report = checked(simulate(p, {{0, 1}}, {.requests = 200000}));
+  EXPECT_NEAR(report.dollarsPerRequest, planned.dollarsPerRequest, 0.01 * planned.dollarsPerRequest);
+  EXPECT_NEAR(report.dollarsPerHour, planned.dollarsPerHour, 0.01 * planned.dollarsPerHour);
+  report = checked(simulate(p, {{0, 1}}, {.requests = 200000, .failures = {{0, 0.2}}}));
+  EXPECT_NEAR(report.dollarsPerRequest, planned.dollarsPerRequest + 0.25 * 2e-4, 0.01 * planned.dollarsPerRequest);
 }
 
 TEST(PlanSimulation, arrivalsAreReadFromTables) {

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "intarsia/Confidence.h"
+#include "intarsia/Simulation.h"
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
@@ -88,8 +90,6 @@ struct Flags {
 };
 
 constexpr int standardRequests = 100000;
-/// The times of each request are kept for the percentiles: 8 bytes and 4 for each piece, 1.2 GB and more of so many.
-constexpr int mostRequests = 100000000;
 
 [[noreturn]] void refuse(const Twine &what) {
   llvm::WithColor::error(llvm::errs(), "intarsia-plan") << what << '\n';
@@ -108,6 +108,9 @@ std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
   if (!flag.getValue().empty() &&
       (StringRef(flag.getValue()).getAsDouble(probability) || !(probability > 0 && probability < 1)))
     refuse(flag, "a probability between 0 and 1 is expected");
+  if (probability > plan::highestConfidence)
+    refuse(flag,
+           "0.999 at most: of the thousands of trials that there is time for, less could not be told from nothing");
   return probability;
 }
 
@@ -187,8 +190,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.engine = flags.engine;
   options.efficiencyFile = flags.efficiency;
   options.paretoPoints = numberOf(flags.pareto, 8, plan::mostParetoPoints, "each is a plan of its own");
-  options.simulatedRequests =
-      numberOf(flags.simulate, standardRequests, mostRequests, "the times of all requests are kept in memory");
+  options.simulatedRequests = numberOf(flags.simulate, standardRequests, plan::mostSimulatedRequests,
+                                       "the times of all requests are kept in memory");
   options.arrivals = flags.arrivals;
   options.deviceFailures = flags.failures;
   options.tightens = flags.tighten;

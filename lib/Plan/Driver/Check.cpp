@@ -10,6 +10,7 @@
 #include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <cmath>
@@ -101,13 +102,14 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
   }
   if (options.confidence && *options.confidence > 0) {
     checks.required = *options.confidence;
-    Expected<ConfidentPlan> confident = planWithConfidence(problem, result, errors, checks.required, solveOptions);
+    Expected<ConfidentPlan> confident = planWithConfidence(problem, result, errors, checks.required, solveOptions,
+                                                           {.trials = trialsFor(checks.required)});
     if (!confident)
       return confident.takeError();
     result = std::move(confident->result);
     problem = std::move(confident->problem);
     checks.confidence = std::move(confident->confidence);
-    checks.sure = confident->holds;
+    checks.sure = confident->holds, checks.settled = confident->settled;
     checks.confidenceRounds = std::move(confident->rounds);
     checks.limits = std::move(confident->limits);
   } else if (options.confidence) {
@@ -130,12 +132,44 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
 
 static std::string percent(double share) { return formatv("{0:P1}", share); }
 
+static std::string twoDigits(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.2g", value);
+  return value < 100 ? text : formatv("{0:f0}", value).str();
+}
+
 std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks) {
   std::vector<std::string> texts;
   for (const BrokenPromise &promise : checks.broken)
     texts.push_back(formatv("@{0} breaks its promise: {1} {2:f1} of {3:f1} ms{4}", problem.agents[promise.agent].name,
                             promise.what, promise.simulated, promise.bound,
                             checks.tightens ? "" : "; --tighten plans until it holds"));
+  return texts;
+}
+
+std::vector<std::string> failureTexts(const SimulationReport &report) {
+  if (!report.expectedFailures)
+    return {};
+  std::vector<std::string> texts{formatv("{0} failures of replicas in {1:f0} s, {2} expected; {3} executions started "
+                                         "again",
+                                         report.deviceFailures, report.simulatedSeconds,
+                                         twoDigits(*report.expectedFailures), report.interrupted)};
+  if (!report.hasTooFewFailures())
+    return texts;
+  // A little more than is needed, in two digits.
+  double wanted = report.requestsForFailures * 1.05, unit = std::pow(10, std::floor(std::log10(wanted)) - 1);
+  wanted = std::ceil(wanted / unit) * unit;
+  std::string text = "the simulated time is too short to tell what failures do";
+  if (report.requestsForFailures > 0 && wanted <= mostSimulatedRequests)
+    text += formatv(": --simulate={0:f0} would be long enough", wanted);
+  else if (report.requestsForFailures > 0)
+    text += formatv(", as it would be with {0} requests, the most: let devices fail more often", mostSimulatedRequests);
+  else if (*report.expectedFailures > 0)
+    text += formatv(": recorded arrivals over {0:f0} s would be long enough",
+                    std::ceil(report.simulatedSeconds * fewestFailures / *report.expectedFailures));
+  else
+    text = "no replica of this plan is on devices that fail";
+  texts.push_back(std::move(text));
   return texts;
 }
 
@@ -152,14 +186,20 @@ std::string brokenShares(const Confidence::OfAgent &of) {
 
 std::string togetherText(const Checks &checks) {
   const Confidence &confidence = *checks.confidence;
-  std::string text =
-      formatv("all together hold with {0:f3} ± {1:f3}", confidence.holds.probability, confidence.holds.standardError);
-  if (checks.required > 0)
-    text += formatv(", {0} {1} that was asked for",
-                    checks.sure ? "at least the"
-                                : formatv("{0:f3} short of the", checks.required - confidence.holds.probability).str(),
-                    checks.required);
+  std::string text = "all together hold with " + textOf(confidence.holds, checks.required);
+  if (checks.required > 0 && checks.sure)
+    text += ", at least the " + plain(checks.required) + " that was asked for";
+  else if (checks.required > 0)
+    text += ", " + plain(checks.required - confidence.holds.probability) + " short of the " + plain(checks.required) +
+            " that was asked for";
   return text;
+}
+
+/// Where answers come much later than requests do, what is simulated goes on for longer.
+static std::string lastAnswer(const SimulationReport &report) {
+  return report.simulatedSeconds > 1.1 * report.arrivalSeconds
+             ? formatv("the last answer after {0:f0} s, ", report.simulatedSeconds).str()
+             : "";
 }
 
 static void printSimulation(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
@@ -170,8 +210,8 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
       out << "  " << round << '\n';
   }
   if (report.requestsPerSecond > 0)
-    out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, ${2:e2} a request:\n",
-                   report.arrivalSeconds, report.requestsPerSecond, report.dollarsPerRequest);
+    out << formatv("\nsimulated for {0:f0} s of arrivals, {1:f2} requests/s, {2}${3:e2} a request:\n",
+                   report.arrivalSeconds, report.requestsPerSecond, lastAnswer(report), report.dollarsPerRequest);
   else
     out << "\nsimulated, with too few requests for a rate and what one costs:\n";
   for (auto [agent, of] : llvm::zip(problem.agents, report.agents)) {
@@ -199,9 +239,8 @@ static void printSimulation(raw_ostream &out, const PlacementProblem &problem, c
     out << "  slots taken: " << llvm::join(taken, ", ") << '\n';
   if (!busy.empty())
     out << "  links busy: " << llvm::join(busy, ", ") << '\n';
-  if (report.deviceFailures > 0)
-    out << formatv("  {0} failures of replicas, {1} executions started again\n", report.deviceFailures,
-                   report.interrupted);
+  for (const std::string &text : failureTexts(report))
+    out << "  " << text << '\n';
   for (const std::string &text : brokenTexts(problem, checks))
     out << "  " << text << '\n';
 }
@@ -213,7 +252,7 @@ static void printConfidence(raw_ostream &out, const PlacementProblem &problem, c
   for (const std::string &round : checks.confidenceRounds)
     out << "  " << round << '\n';
   for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents)) {
-    out << formatv("  @{0} holds with {1:f3} ± {2:f3}", agent.name, of.holds.probability, of.holds.standardError);
+    out << "  @" << agent.name << " holds with " << textOf(of.holds, checks.required);
     if (std::string broken = brokenShares(of); !broken.empty())
       out << "; broken: " << broken;
     out << '\n';
@@ -269,12 +308,18 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                     {"simulated_ms", promise.simulated}});
     // Of too few requests there is no rate.
     auto known = [&](double value) { return report.requestsPerSecond > 0 ? json::Value(value) : json::Value(nullptr); };
+    auto optional = [](std::optional<double> value) { return value ? json::Value(*value) : json::Value(nullptr); };
+    std::optional<double> requestsForFailures;
+    if (report.requestsForFailures > 0)
+      requestsForFailures = std::ceil(report.requestsForFailures);
     root["simulation"] = json::Object{{"seconds", report.simulatedSeconds},
                                       {"requests_per_second", known(report.requestsPerSecond)},
                                       {"dollars_per_hour", report.dollarsPerHour},
                                       {"dollars_per_request", known(report.dollarsPerRequest)},
                                       {"failures", report.deviceFailures},
                                       {"interrupted", report.interrupted},
+                                      {"expected_failures", optional(report.expectedFailures)},
+                                      {"requests_for_failures", optional(requestsForFailures)},
                                       {"pieces", std::move(pieces)},
                                       {"links", std::move(links)},
                                       {"broken", std::move(broken)},
@@ -297,6 +342,7 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                       {"standard_error", confidence.holds.standardError},
                                       {"required", checks.required},
                                       {"holds", checks.sure},
+                                      {"settled", checks.settled},
                                       {"trials", confidence.trials},
                                       {"agents", std::move(agents)},
                                       {"rounds", asJson(checks.confidenceRounds)},

@@ -39,6 +39,7 @@ struct Checks {
   std::optional<Confidence> confidence;
   double required = 0; ///< probability; 0: none
   bool sure = true;
+  bool settled = true; ///< see ConfidentPlan
   std::vector<std::string> confidenceRounds;
   std::vector<Conflict> limits; ///< why no plan is surer
   /// Whether what was required of a plan beyond the planner's own figures holds.
@@ -57,6 +58,8 @@ llvm::Error check(const PlannerOptions &options, const ErrorModel &errors,
                   PlacementProblem &problem, SolveResult &result, Checks &checks);
 /// "@chat breaks its promise: …", one for each.
 std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks);
+/// How many replicas failed, and whether that is enough to tell what failures do; empty: devices do not fail.
+std::vector<std::string> failureTexts(const SimulationReport &report);
 /// What is broken in how many of the trials: "first token 0.8%, more requests than it sustains 7.2%".
 std::string brokenShares(const Confidence::OfAgent &of);
 /// "all together hold with 0.920 ± 0.014, at least the 0.9 that was asked for".
@@ -142,6 +145,8 @@ struct SensitivityRow {
   std::string figure, given, below, above;
 };
 std::vector<SensitivityRow> sensitivityRows(const PlanReport &report);
+/// What is not among the sensitivities, and why; empty: nothing.
+std::string notAskedText(const PlanReport &report);
 
 /// A piece that is not where, or not in as many replicas as, it was before. Choices by their labels.
 struct PieceChange {

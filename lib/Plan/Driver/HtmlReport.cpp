@@ -80,7 +80,8 @@ private:
     out << "<p class=\"status\">";
     switch (report.result.status) {
     case SolveResult::Status::Optimal:
-      out << "<span class=\"good\">Optimal:</span> no plan of these menus is better in " << escaped(made) << ".";
+      out << "<span class=\"good\">Optimal:</span> no plan of these menus is better in " << escaped(made)
+          << (report.hardened ? " for the stricter bounds or slower times it was made for." : ".");
       break;
     case SolveResult::Status::TimeLimit:
       out << "<span class=\"bad\">Time limit:</span> the best plan that was found; another may be better by up to "
@@ -361,6 +362,8 @@ private:
     begin(
         "sensitivity", "Sensitivity",
         "At which value of one figure, all others as they are, another plan would be better or this one would break.");
+    if (std::string text = notAskedText(report); !text.empty())
+      out << "<p>" << escaped(StringRef(text).take_front().upper() + text.substr(1)) << ".</p>\n";
     head({"figure", "#given", "below", "above"});
     for (const SensitivityRow &row : sensitivityRows(report)) {
       out << "<tr>";
@@ -383,18 +386,18 @@ private:
       std::vector<std::string> broken = brokenTexts(*report.problem, checks);
       out << "<p>Simulated for " << duration(checks.simulation->arrivalSeconds * 1000) << " of arrivals: "
           << (broken.empty() ? "all promises hold." : "<span class=\"bad\">not all promises hold.</span>") << "</p>\n";
+      list("Failures", failureTexts(*checks.simulation));
       list("Broken in the simulation", broken);
       list("Planned and simulated, round by round", checks.simulationRounds);
     }
     if (checks.confidence) {
       out << "<p>If times are as wrong as the cost model was where it had not seen the system ("
           << checks.confidence->trials << " trials), " << escaped(togetherText(checks)) << ".</p>\n";
-      head({"agent", "#holds with", "#±", "broken in"});
+      head({"agent", "#holds with", "broken in"});
       for (auto [agent, of] : zip(report.problem->agents, checks.confidence->agents)) {
         out << "<tr>";
         cell("@" + agent.name);
-        figure(formatv("{0:f3}", of.holds.probability).str());
-        figure(formatv("{0:f3}", of.holds.standardError).str());
+        figure(textOf(of.holds, checks.required));
         cell(brokenShares(of), "long");
         out << "</tr>\n";
       }

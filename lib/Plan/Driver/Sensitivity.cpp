@@ -52,7 +52,7 @@ static SensitivityRow rowOf(const PlanReport &report, const Sensitivity &of) {
     if (of.below)
       row.below = "below " + duration(*of.below) + ": this plan breaks it";
     // Whether a looser bound saves something is asked of dollars alone.
-    if (problem.objective == Objective::DollarsPerHour || problem.objective == Objective::DollarsPerRequest)
+    if (dependsOnPrices(problem))
       row.above = aboveOf(report, of, of.above ? duration(*of.above) : "", "");
     return row;
   }
@@ -73,8 +73,16 @@ std::vector<SensitivityRow> sensitivityRows(const PlanReport &report) {
   return rows;
 }
 
+std::string notAskedText(const PlanReport &report) {
+  if (report.problem->objective != Objective::DollarsPerRequest || dependsOnPrices(*report.problem))
+    return "";
+  return "prices are not asked for: no agent has requests per second, so what an hour costs is in no request";
+}
+
 void printSensitivity(raw_ostream &out, const PlanReport &report) {
   out << "\nwhat would change the plan:\n";
+  if (std::string text = notAskedText(report); !text.empty())
+    out << "  " << text << '\n';
   for (const SensitivityRow &row : sensitivityRows(report)) {
     out << "  " << row.figure << ", " << row.given << ": " << row.below;
     out << (row.below.empty() || row.above.empty() ? "" : "; ") << row.above << '\n';

@@ -7,6 +7,7 @@
 #include "intarsia/Confidence.h"
 #include "Random.h"
 #include "lib/Plan/Solver/Evaluate.h"
+#include "lib/Plan/Solver/Slowness.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -31,25 +32,11 @@ double TimeErrors::factorAt(double level) const {
   return std::exp(quantiles[below] * (1 - share) + quantiles[below + 1] * share);
 }
 
-static void slow(Choice &choice, double factor) {
-  choice.milliseconds *= factor;
-  if (choice.millisecondsAlone)
-    *choice.millisecondsAlone *= factor;
-  if (choice.executionsPerSecond)
-    *choice.executionsPerSecond /= factor;
-  if (choice.firstOutputMs)
-    *choice.firstOutputMs *= factor;
-  choice.tokenMs *= factor;
-  choice.turnMs *= factor, choice.turnWaitMs *= factor;
-}
-
 PlacementProblem slowedTo(const PlacementProblem &problem, const ErrorModel &errors, double level) {
-  PlacementProblem slowed = problem;
-  for (auto [piece, of] : llvm::zip(slowed.pieces, errors.pieces))
-    if (of.kind >= 0)
-      for (Choice &choice : piece.menu)
-        slow(choice, errors.kinds[of.kind].factorAt(level));
-  return slowed;
+  std::vector<double> factors;
+  for (const ErrorModel::OfPiece &of : errors.pieces)
+    factors.push_back(of.kind >= 0 ? errors.kinds[of.kind].factorAt(level) : 1);
+  return slowed(problem, factors);
 }
 
 namespace {
@@ -65,8 +52,7 @@ public:
       : errors(errors), placed(problem) {
     for (size_t index = 0; index < placed.pieces.size(); ++index) {
       Piece &piece = placed.pieces[index];
-      predicted.push_back(piece.menu[placements[index].choice]);
-      piece.menu = {predicted.back()};
+      piece.menu = {Choice(piece.menu[placements[index].choice])};
       piece.pinnedLabel.reset();
       plan.push_back({0, placements[index].replicas});
     }
@@ -87,10 +73,9 @@ public:
     for (size_t index = 0; index < placed.pieces.size(); ++index) {
       size_t first = 0;
       while (errors.pieces[first].kind != errors.pieces[index].kind ||
-             errors.pieces[first].subject != errors.pieces[index].subject ||
-             predicted[first].pool != predicted[index].pool)
+             errors.pieces[first].subject != errors.pieces[index].subject || poolOf(first) != poolOf(index))
         ++first;
-      drawer.push_back(first);
+      drawers.push_back(first);
     }
     figures.emplace(placed); // follow from rates, bytes and pools, not from times
   }
@@ -102,15 +87,15 @@ public:
   /// Draws all errors and says which promises of which agent they break.
   std::vector<Broken> run(uint64_t seed) {
     Random random(seed);
-    std::vector<double> levels;
+    std::vector<double> levels, factors;
     for (size_t index = 0; index < placed.pieces.size(); ++index)
       levels.push_back(random.unit());
+    for (auto [of, drawer] : llvm::zip(errors.pieces, drawers))
+      factors.push_back(of.kind >= 0 ? errors.kinds[of.kind].factorAt(levels[drawer]) : 1);
+    std::vector<Choice> choices = slowed(placed, plan, factors);
     std::vector<Stage> stages;
     std::vector<bool> saturated;
-    for (auto [index, piece] : llvm::enumerate(placed.pieces)) {
-      Choice choice = predicted[index];
-      if (int kind = errors.pieces[index].kind; kind >= 0)
-        slow(choice, errors.kinds[kind].factorAt(levels[drawer[index]]));
+    for (auto [index, choice] : llvm::enumerate(choices)) {
       const Load &load = figures->loads[index];
       saturated.push_back(plan[index].replicas < smallestReplicas(choice, load));
       // A queue without an end has no percentiles.
@@ -123,12 +108,21 @@ public:
   }
 
 private:
+  int poolOf(size_t piece) const { return placed.pieces[piece].menu.front().pool; }
+
+  /// Also of what it calls.
+  bool isSaturated(int piece, const std::vector<bool> &saturated) const {
+    return saturated[piece] || llvm::any_of(llvm::enumerate(placed.pieces), [&](auto of) {
+             return of.value().calledBy == piece && saturated[of.index()];
+           });
+  }
+
   Broken brokenOf(int index, const std::vector<Stage> &stages, const std::vector<bool> &saturated) const {
     const Agent &agent = placed.agents[index];
     Broken broken;
     for (const Region &region : agent.regions)
       if (region.kind == Region::Kind::Leaf) {
-        broken.saturated |= saturated[region.piece];
+        broken.saturated |= isSaturated(region.piece, saturated);
         broken.token |= exceeds(stages[region.piece].tokenMs, agent.level.tokenMs);
       }
     if (broken.saturated)
@@ -155,8 +149,7 @@ private:
   const ErrorModel &errors;
   PlacementProblem placed;
   std::optional<Figures> figures;
-  std::vector<Choice> predicted;
-  std::vector<size_t> drawer;
+  std::vector<size_t> drawers; ///< by piece: whose draw it has
   Placements plan;
 };
 } // namespace

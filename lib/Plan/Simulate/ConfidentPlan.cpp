@@ -8,7 +8,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Confidence.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 #include <cmath>
 
 using namespace llvm;
@@ -21,8 +23,17 @@ constexpr int mostRounds = 7;
 constexpr double leastStep = 0.1;
 constexpr double highestLevel = 0.999;
 
-static std::string textOf(const Confidence::Estimate &estimate) {
-  return formatv("{0:f3} ± {1:f3}", estimate.probability, estimate.standardError);
+std::string textOf(const Confidence::Estimate &estimate, double asked) {
+  int digits = 3;
+  for (double scaled = asked * 1000; digits < 9 && std::abs(scaled - std::round(scaled)) > 1e-6; scaled *= 10)
+    ++digits;
+  std::string text;
+  raw_string_ostream(text) << format("%.*f ± %.*f", digits, estimate.probability, digits, estimate.standardError);
+  return text;
+}
+
+int trialsFor(double probability) {
+  return std::max(ConfidenceOptions().trials, int(std::ceil(3 / (1 - probability) * (1 - 1e-9))));
 }
 
 static std::string factorsAt(const ErrorModel &errors, double level) {
@@ -35,12 +46,19 @@ static std::string factorsAt(const ErrorModel &errors, double level) {
 Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, const SolveResult &first,
                                            const ErrorModel &errors, double probability,
                                            const SolveOptions &solveOptions, const ConfidenceOptions &options) {
+  if (!(probability < 1) || options.trials < trialsFor(probability)) {
+    std::string asked;
+    raw_string_ostream(asked) << format("%.12g", probability);
+    return createStringError(formatv("{0} trials do not show a probability of {1}: what breaks too often may break in "
+                                     "none of them; take {2} or ask for less",
+                                     options.trials, asked, trialsFor(std::min(probability, 1 - 1e-8))));
+  }
   Expected<Confidence> confidence = confidenceOf(problem, first.placements, errors, options);
   if (!confidence)
     return confidence.takeError();
   ConfidentPlan plan{first, problem, *confidence};
   plan.holds = confidence->holds.probability >= probability;
-  plan.rounds.push_back("times as predicted: holds with " + textOf(confidence->holds));
+  plan.rounds.push_back("times as predicted: holds with " + textOf(confidence->holds, probability));
   if (plan.holds)
     return plan;
   std::vector<std::pair<Placements, Confidence>> known{{first.placements, *confidence}};
@@ -48,10 +66,26 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
   auto standard = [](double level) { return normalQuantile(level); };
   double low = standard(0.5), high = standard(highestLevel), next = standard(probability);
   std::optional<double> infeasible;
+  // Each round and the explanation at the end have an equal part of what time is left.
+  auto begin = std::chrono::steady_clock::now();
+  auto left = [&] {
+    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    return solveOptions.timeLimitSeconds - spent.count();
+  };
+  SolveOptions own = solveOptions;
   for (int round = 0; round < mostRounds && high - low > leastStep; ++round) {
+    own.timeLimitSeconds = left() / (mostRounds - round + 1);
+    if (own.timeLimitSeconds <= 0) {
+      plan.settled = false;
+      plan.rounds.push_back(formatv("out of time after {0} of {1} rounds: whether {2} is not settled; give more with "
+                                    "--time-limit",
+                                    round, mostRounds,
+                                    plan.holds ? "a cheaper plan is as sure" : "a plan is sure enough"));
+      break;
+    }
     double level = std::erfc(-next / std::sqrt(2.0)) / 2;
     PlacementProblem slowed = slowedTo(problem, errors, level);
-    Expected<SolveResult> result = solve(slowed, solveOptions);
+    Expected<SolveResult> result = solve(slowed, own);
     if (!result)
       return result.takeError();
     std::string text = formatv("times exceeded in {0:P1} of cases ({1}): ", 1 - level, factorsAt(errors, level));
@@ -59,6 +93,8 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
       plan.rounds.push_back(text + (result->status == SolveResult::Status::Infeasible ? "no plan" : "none in time"));
       if (result->status == SolveResult::Status::Infeasible)
         infeasible = level;
+      else
+        plan.settled = false;
       high = next;
     } else {
       auto same = llvm::find_if(known, [&](auto &entry) { return entry.first == result->placements; });
@@ -71,9 +107,13 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
       }
       const Confidence &of = same->second;
       double cost = evaluate(problem, result->placements).objective;
-      plan.rounds.push_back(text + formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost),
-                                           nameOf(problem.objective), textOf(of.holds))
-                                       .str());
+      plan.rounds.push_back(
+          text +
+          formatv("{0} {1}, holds with {2}", formatv("{0:e3}", cost), nameOf(problem.objective),
+                  textOf(of.holds, probability))
+              .str() +
+          (result->status == SolveResult::Status::TimeLimit ? "; cheaper ones were not ruled out in time" : ""));
+      plan.settled &= result->status != SolveResult::Status::TimeLimit;
       bool holds = of.holds.probability >= probability;
       bool better = holds ? !plan.holds || cost < objective
                           : !plan.holds && of.holds.probability > plan.confidence.holds.probability;
@@ -87,7 +127,8 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
   }
   if (plan.holds || !infeasible)
     return plan;
-  Expected<std::vector<Conflict>> limits = explainInfeasibility(slowedTo(problem, errors, *infeasible), solveOptions);
+  own.timeLimitSeconds = std::max(0.0, left());
+  Expected<std::vector<Conflict>> limits = explainInfeasibility(slowedTo(problem, errors, *infeasible), own);
   if (!limits)
     return limits.takeError();
   plan.limits = std::move(*limits);

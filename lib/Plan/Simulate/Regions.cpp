@@ -52,6 +52,7 @@ double Simulator::after(int list) {
   double last = now;
   for (int edge : lists[list]) {
     const Transfer &transfer = transfers[edge];
+    dollars += transfer.dollars;
     // What flows all through an execution fills its link and waits for no other.
     if (problem.edges[edge].duringExecution) {
       if (transfer.link >= 0)
@@ -128,7 +129,7 @@ void Simulator::start(int request, int index) {
   NodeState &own = state(request, index);
   switch (node.kind) {
   case Region::Kind::Leaf: {
-    own.firstAt = -1;
+    own.gaveFirst = 0; // also of a request whose place this one has
     double at = after(node.entry);
     if (at > now)
       events.push(at, What::Enter, request, index);
@@ -178,7 +179,7 @@ void Simulator::start(int request, int index) {
 
 void Simulator::firstOutput(int request, int index) {
   const Node &node = nodeOf(request, index);
-  state(request, index).firstAt = unlimited;
+  state(request, index).gaveFirst = 1;
   recordFirst(request, index);
   if (node.streamsOut)
     for (auto &out : node.outs)

@@ -41,14 +41,12 @@ void Simulator::dispatch(const Event &event) {
   case What::Enter:
     return enter(event.request, event.node);
   case What::First:
-    if (state(event.request, event.node).firstAt == event.time)
-      firstOutput(event.request, event.node);
-    return;
+    return firstOutput(event.request, event.node);
   case What::Done:
     return done(event.request, event.node);
   case What::Replica:
     if (replicas[event.request].version == event.node)
-      completeIn(event.request);
+      nextIn(event.request);
     return;
   case What::Start:
     if (--pending(event.request, event.node) == 0)
@@ -114,6 +112,17 @@ void Simulator::tellOf(SimulationReport &report) {
   report.requestsPerSecond = measured > 0 ? (target - warmup - 1) / measured * 1000 : 0;
   report.deviceFailures = deviceFailures;
   report.interrupted = interrupted;
+  if (!options.deviceFailures.empty()) {
+    double perHour = 0;
+    for (const Station &station : stations)
+      if (const Choice &choice = *station.choice; choice.devicesPerReplica > 0) {
+        DeviceFailures of = options.deviceFailures[choice.pool];
+        perHour += double(station.replicas) / (of.hoursBetween / choice.devicesPerReplica + of.hoursToRepair);
+      }
+    report.expectedFailures = perHour * report.simulatedSeconds / 3600;
+    if (report.hasTooFewFailures() && perHour > 0 && options.arrivals.empty())
+      report.requestsForFailures = fewestFailures / perHour * 3600 * figures.requestsPerSecond;
+  }
   for (auto [index, agent] : llvm::enumerate(problem.agents)) {
     SimulationReport::OfAgent of;
     double level = agent.level.percentile.value_or(0);
@@ -136,10 +145,20 @@ void Simulator::tellOf(SimulationReport &report) {
   }
   for (double busy : linkBusy)
     report.linkUtilization.push_back(busy / now);
-  Evaluation evaluation = evaluate(figures, placements);
-  report.dollarsPerHour = evaluation.dollarsPerHour;
-  report.dollarsPerRequest =
-      report.requestsPerSecond > 0 ? evaluation.dollarsPerHour / 3600 / report.requestsPerSecond : 0;
+  if (now <= 0)
+    return;
+  report.dollarsPerHour = devicesPerHour() + dollars / now * millisecondsPerHour;
+  report.dollarsPerRequest = report.dollarsPerHour * (now / millisecondsPerHour) / double(target);
+}
+
+/// What the plan pays without any request.
+double Simulator::devicesPerHour() const {
+  double perHour = evaluate(figures, placements).dollarsPerHour;
+  for (auto [station, load] : llvm::zip(stations, figures.loads))
+    perHour -= load.perSecond * load.meanScale * 3600 * station.choice->dollarsPerExecution;
+  for (auto [transfer, perSecond] : llvm::zip(transfers, figures.transfersPerSecond))
+    perHour -= perSecond * 3600 * transfer.dollars;
+  return perHour;
 }
 
 } // namespace intarsia::plan

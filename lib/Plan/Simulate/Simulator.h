@@ -17,6 +17,8 @@
 
 namespace intarsia::plan {
 
+constexpr double millisecondsPerHour = 3.6e6;
+
 struct ArcOut {
   int to;    ///< node
   int edges; ///< list of edges, an index
@@ -46,19 +48,22 @@ struct Program {
 
 /// An execution in a replica.
 struct Job {
-  double remaining; ///< milliseconds at the menu's pace
+  double due; ///< its first output, or its end: when its replica's `served` is that
   double work;
   double started;
   double drawn;
+  double afterFirst; ///< what remains then, of one whose first output is to be given; below zero: none is
   int32_t request, node;
   int32_t starts; ///< with this one
 };
 
 struct Replica {
   int piece;
-  int version = 0; ///< of the event that ends the next job; older ones are void
+  int version = 0; ///< of the event that is next for one of its jobs; older ones are void
   bool down = false;
+  size_t next = 0; ///< the job that this event is of
   double touched = 0;
+  double served = 0; ///< of each job that was there all the time: milliseconds at the menu's pace
   double heldTokens = 0;
   std::vector<Job> jobs;
 };
@@ -97,9 +102,8 @@ private:
   };
   /// Of a node in a request.
   struct NodeState {
-    double firstAt; ///< when its first output is due; an event of another time is void
     int32_t pending, tokens, turns;
-    uint8_t later, output;
+    uint8_t later, output, gaveFirst;
   };
 
   // Regions.cpp
@@ -128,13 +132,14 @@ private:
   double pace(const Replica &replica) const { return stations[replica.piece].pace[replica.jobs.size()]; }
   void advance(Replica &replica);
   void reschedule(int index);
-  void completeIn(int index);
+  void nextIn(int index);
   void done(int request, int index);
   void scheduleFailure(int replica);
   void fail(int replica);
   void repair(int replica);
 
   void tellOf(SimulationReport &report);
+  double devicesPerHour() const;
   void dispatch(const Event &event);
   NodeState &state(int request, int node) { return states[size_t(request) * largest + node]; }
   int32_t &pending(int request, int node) { return state(request, node).pending; }
@@ -165,6 +170,7 @@ private:
   std::vector<std::vector<float>> endToEnd, firstOutputs, tokens; ///< by agent
   int64_t arrived = 0, target = 0, warmup = 0, active = 0;
   int64_t deviceFailures = 0, interrupted = 0;
+  double dollars = 0;  ///< of executions and transfers
   std::string endless; ///< what has no end, if something has none
 };
 

@@ -12,7 +12,6 @@
 
 namespace intarsia::plan {
 
-constexpr double millisecondsPerHour = 3.6e6;
 /// Of one execution. Its chance to end is hardly better the next time, so that a simulation would go on without end.
 constexpr int mostStarts = 1000;
 
@@ -109,26 +108,24 @@ void Simulator::serveWaiting(Station &station) {
 void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
   const Node &node = nodeOf(entry.request, entry.node);
   Station &station = stations[node.piece];
-  NodeState &own = state(entry.request, entry.node);
+  const NodeState &own = state(entry.request, entry.node);
   double scale = scaleOf(entry.request, entry.node);
   double first = station.first * scale, rest = station.rest * scale * entry.drawn;
   if (station.rest <= 0)
     first *= entry.drawn;
-  bool asks = own.firstAt != unlimited && (node.streamsOut || (own.output && !requests[entry.request].sawFirst));
+  bool asks = !own.gaveFirst && (node.streamsOut || (own.output && !requests[entry.request].sawFirst));
   ++station.executions;
   station.waitSum += now - entry.since;
+  dollars += station.choice->dollarsPerExecution * scale;
   if (station.calls >= 0) {
     Station &called = stations[station.calls];
     double busy = called.choice->milliseconds * scale * entry.drawn;
     ++called.executions;
+    dollars += called.choice->dollarsPerExecution * scale;
     called.serviceSum += busy, called.busySum += busy;
   }
   if (!station.outside)
     --station.freeSlots;
-  auto giveFirst = [&](double after) {
-    own.firstAt = now + after;
-    events.push(own.firstAt, What::First, entry.request, entry.node);
-  };
   if (!station.byReplica) {
     double pace = station.pace.back(), service = (first + rest) * pace;
     station.serviceSum += service;
@@ -140,25 +137,22 @@ void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
     if (station.choice->tokenMs > 0 && request.counted)
       tokens[request.agent].push_back(float(station.choice->tokenMs * pace));
     if (asks)
-      giveFirst(first * pace);
+      events.push(now + first * pace, What::First, entry.request, entry.node);
     events.push(now + service, What::Done, entry.request, entry.node);
     return;
   }
   Replica &replica = replicas[replicaIndex];
   advance(replica);
-  replica.jobs.push_back({first + rest, first + rest, now, entry.drawn, entry.request, entry.node, entry.starts + 1});
+  replica.jobs.push_back({replica.served + (asks ? first : first + rest), first + rest, now, entry.drawn,
+                          asks ? rest : -1, entry.request, entry.node, entry.starts + 1});
   if (station.limited)
     replica.heldTokens += tokensOf(station, entry);
-  if (asks)
-    giveFirst(first * pace(replica));
   reschedule(replicaIndex);
 }
 
 void Simulator::advance(Replica &replica) {
   if (!replica.jobs.empty()) {
-    double passed = (now - replica.touched) / pace(replica);
-    for (Job &job : replica.jobs)
-      job.remaining -= passed;
+    replica.served += (now - replica.touched) / pace(replica);
     stations[replica.piece].busySum += (now - replica.touched) * replica.jobs.size();
   }
   replica.touched = now;
@@ -167,23 +161,32 @@ void Simulator::advance(Replica &replica) {
 void Simulator::reschedule(int index) {
   Replica &replica = replicas[index];
   ++replica.version;
-  if (replica.jobs.empty())
+  if (replica.jobs.empty()) {
+    replica.served = 0;
     return;
-  double least = replica.jobs[0].remaining;
-  for (Job &job : replica.jobs)
-    least = std::min(least, job.remaining);
-  events.push(now + std::max(0.0, least) * pace(replica), What::Replica, index, replica.version);
+  }
+  replica.next = 0;
+  for (size_t i = 1; i < replica.jobs.size(); ++i)
+    if (replica.jobs[i].due < replica.jobs[replica.next].due)
+      replica.next = i;
+  double left = std::max(0.0, replica.jobs[replica.next].due - replica.served);
+  events.push(now + left * pace(replica), What::Replica, index, replica.version);
 }
 
-void Simulator::completeIn(int index) {
+/// As a replica slows down and speeds up, the first output comes when the work before it is done.
+void Simulator::nextIn(int index) {
   Replica &replica = replicas[index];
   advance(replica);
-  size_t ended = 0;
-  for (size_t i = 1; i < replica.jobs.size(); ++i)
-    if (replica.jobs[i].remaining < replica.jobs[ended].remaining)
-      ended = i;
-  Job job = replica.jobs[ended];
-  replica.jobs[ended] = replica.jobs.back();
+  Job &next = replica.jobs[replica.next];
+  if (next.afterFirst > 0) {
+    next.due += next.afterFirst;
+    next.afterFirst = -1;
+    int request = next.request, node = next.node;
+    reschedule(index);
+    return firstOutput(request, node);
+  }
+  Job job = next;
+  next = replica.jobs.back();
   replica.jobs.pop_back();
   Station &station = stations[replica.piece];
   station.serviceSum += now - job.started;
@@ -193,6 +196,8 @@ void Simulator::completeIn(int index) {
   if (station.choice->tokenMs > 0 && job.work > 0 && request.counted)
     tokens[request.agent].push_back(float(station.choice->tokenMs * (now - job.started) / job.work));
   reschedule(index);
+  if (job.afterFirst == 0)
+    firstOutput(job.request, job.node);
   done(job.request, job.node);
 }
 
@@ -232,9 +237,6 @@ void Simulator::fail(int index) {
   for (const Job &job : lost) {
     ++interrupted;
     station.serviceSum += now - job.started;
-    double &firstAt = state(job.request, job.node).firstAt;
-    if (firstAt != unlimited)
-      firstAt = -1;
     if (job.starts >= mostStarts)
       endless = llvm::formatv("piece '{0}': an execution of {1:f1} s was started {2} times and failures of devices "
                               "ended it each time; let them fail less often",

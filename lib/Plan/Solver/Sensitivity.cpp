@@ -7,6 +7,7 @@
 // The figures at which another plan would be better than the one that was found, or this one would break.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Evaluate.h"
+#include "Slowness.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -26,7 +27,7 @@ public:
   }
 
   std::vector<Sensitivity> ask() {
-    bool dollars = problem.objective == Objective::DollarsPerHour || problem.objective == Objective::DollarsPerRequest;
+    bool dollars = dependsOnPrices(problem);
     std::vector<Sensitivity> all;
     if (dollars)
       for (auto [index, pool] : enumerate(problem.pools))
@@ -150,6 +151,28 @@ private:
     return found;
   }
 
+  /// Makes what moves cost a price of executions by the choices that are moves, so that it counts in dollars an hour.
+  /// Returns what the moves of this plan cost; none where a piece without load would move for nothing.
+  std::optional<double> payForMoves(PlacementProblem &changed) const {
+    Figures figures(problem);
+    double perHour = problem.moveCost;
+    if (problem.objective == Objective::DollarsPerRequest)
+      perHour *= figures.requestsPerSecond * 3600;
+    for (auto [index, piece] : enumerate(changed.pieces)) {
+      double perSecond = figures.loads[index].perSecond * figures.loads[index].meanScale;
+      if (problem.previous[index].choice < 0 || piece.menu.size() == 1)
+        continue;
+      if (perSecond <= 0)
+        return std::nullopt;
+      for (auto [position, choice] : enumerate(piece.menu))
+        if (int(position) != problem.previous[index].choice)
+          choice.dollarsPerExecution += perHour / 3600 / perSecond;
+    }
+    changed.previous.clear();
+    changed.moveCost = 0;
+    return perHour * result.evaluation.moves;
+  }
+
   void askBound(Sensitivity &of, bool dollars) {
     of.below = result.evaluation.agents[of.index].endToEndMs;
     double seconds = share();
@@ -159,9 +182,15 @@ private:
     // The fastest of the plans that cost less: their latency is the bound from which this plan is not the best.
     PlacementProblem cheaper = problem;
     cheaper.agents[of.index].level.endToEndMs = unlimited;
-    cheaper.dollarsPerHourCap = std::min(cheaper.dollarsPerHourCap, result.evaluation.dollarsPerHour * (1 - 1e-5));
     cheaper.objective = Objective::Latency, cheaper.latencyAgent = of.index;
-    cheaper.previous.clear();
+    double most = result.evaluation.dollarsPerHour;
+    if (!problem.previous.empty() && problem.moveCost > 0) {
+      std::optional<double> moves = payForMoves(cheaper);
+      if (!moves)
+        return;
+      most += *moves;
+    }
+    cheaper.dollarsPerHourCap = std::min(cheaper.dollarsPerHourCap, most * (1 - 1e-5));
     SolveOptions own = options;
     own.timeLimitSeconds = seconds;
     if (seconds <= 0)
@@ -257,18 +286,13 @@ private:
     Sensitivity of{formatv("times on pool '{0}' over the given ones", problem.pools[pool].name), 1};
     of.kind = Sensitivity::Kind::Slowness, of.index = pool;
     findBreak(of, [&](double factor) {
+      std::vector<double> factors;
+      for (auto [piece, placed] : zip(problem.pieces, result.placements))
+        factors.push_back(piece.menu[placed.choice].pool == pool ? factor : 1);
       PlacementProblem slower = problem;
-      for (auto [piece, placed] : zip(slower.pieces, result.placements)) {
-        Choice &choice = piece.menu[placed.choice];
-        if (choice.pool != pool)
-          continue;
-        choice.milliseconds *= factor, choice.tokenMs *= factor;
-        for (std::optional<double> *time : {&choice.millisecondsAlone, &choice.firstOutputMs})
-          if (*time)
-            **time *= factor;
-        if (choice.executionsPerSecond)
-          *choice.executionsPerSecond /= factor;
-      }
+      for (auto [piece, placed, choice] :
+           zip(slower.pieces, result.placements, slowed(problem, result.placements, factors)))
+        piece.menu[placed.choice] = choice;
       return slower;
     });
     return of;
@@ -287,6 +311,12 @@ private:
   }
 };
 } // namespace
+
+bool dependsOnPrices(const PlacementProblem &problem) {
+  if (problem.objective == Objective::DollarsPerRequest)
+    return any_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
+  return problem.objective == Objective::DollarsPerHour;
+}
 
 Expected<std::vector<Sensitivity>> explainSensitivity(const PlacementProblem &problem, const SolveResult &result,
                                                       const SolveOptions &options) {

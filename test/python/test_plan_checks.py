@@ -1,0 +1,100 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is printed of simulations and of drawn errors is what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import typing
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+AGENTS = ROOT / "examples" / "agents"
+FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
+
+
+def run(agent: pathlib.Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Plan an agent on the fleet of the examples."""
+    command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def checked(directory: pathlib.Path, agent: pathlib.Path, *flags: str) -> tuple[str, dict[str, typing.Any]]:
+    """Return what is printed of a plan, and the same as JSON."""
+    file = directory / "plan.json"
+    result = run(agent, f"--json={file}", *flags)
+    assert result.returncode in (0, 2), result.stderr
+    return result.stdout, json.loads(file.read_text())
+
+
+def test_failures_are_counted_and_enough_of_them_asked_for(tmp_path: pathlib.Path) -> None:
+    """Without any nothing is said of what they do; with as many requests as are named there are enough."""
+    chat = AGENTS / "rag_chat.mlir"
+    text, plan = checked(tmp_path, chat, "--failures=20:0.1", "--tighten", "--simulate=2000")
+    few = plan["simulation"]
+    assert few["expected_failures"] < 5
+    assert f"{few['failures']} failures of replicas in" in text
+    assert "the simulation, in which too few replicas fail, holds all promises" in text
+    (requests,) = re.findall(r"too short to tell what failures do: --simulate=(\d+) would be long enough", text)
+    assert few["requests_for_failures"] <= int(requests) < 1.2 * few["requests_for_failures"]
+    report = tmp_path / "plan.html"
+    text, plan = checked(tmp_path, chat, "--failures=20:0.1", f"--simulate={requests}", f"--report={report}")
+    many = plan["simulation"]
+    assert many["expected_failures"] >= 5
+    assert many["failures"] > 0
+    assert many["requests_for_failures"] is None
+    assert "too short" not in text
+    assert f"{many['failures']} failures of replicas in" in report.read_text()
+    text, plan = checked(tmp_path, chat, "--simulate=2000")
+    assert "failures" not in text
+    assert plan["simulation"]["expected_failures"] is None
+
+
+def test_prices_are_asked_for_at_rates(tmp_path: pathlib.Path) -> None:
+    """Without a rate no price is part of what a request costs, which is said."""
+    agent = tmp_path / "agent.mlir"
+    router = (AGENTS / "router.mlir").read_text()
+    for rate in (True, False):
+        agent.write_text(router if rate else router.replace(", requests_per_second = 40", ""))
+        text, plan = checked(tmp_path, agent, "--sensitivity")
+        assert any(of["figure"] == "price" for of in plan["sensitivity"]) == rate
+        assert ("prices are not asked for: no agent has requests per second" in text) != rate
+        assert ("end-to-end bound of @route, 15 s: below" in text) == (not rate or "; above" in text)
+
+
+def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
+    """A burst costs what the devices do until it is answered, by its requests."""
+    burst = tmp_path / "burst.csv"
+    burst.write_text("agent,milliseconds\n" + "".join(f"chat,{0.01 * i:.2f}\n" for i in range(20000)))
+    text, plan = checked(tmp_path, AGENTS / "rag_chat.mlir", f"--arrivals={burst}")
+    of = plan["simulation"]
+    devices = plan["totals"]["dollars_per_hour"]  # nothing else costs here
+    assert abs(of["dollars_per_request"] / (devices / 3600 * of["seconds"] / 20000) - 1) < 1e-6
+    assert f"the last answer after {of['seconds']:.0f} s, " in text
+
+
+def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path) -> None:
+    """A plan for slower times is not the cheapest of all, and the page does not say so."""
+    report = tmp_path / "plan.html"
+    made = "no plan of these menus is better in dollars per request"
+    for flags, expected in (
+        ((), f"{made}."),
+        (("--confidence=0.9",), f"{made} for the stricter bounds or slower times"),
+    ):
+        assert run(AGENTS / "rag_chat.mlir", f"--report={report}", "--sensitivity=false", *flags).returncode == 0
+        assert expected in report.read_text()
+
+
+def test_a_probability_is_shown_as_it_was_asked_for(tmp_path: pathlib.Path) -> None:
+    """More trials for higher ones, all digits of what was asked for, and none that no trials show."""
+    chat = AGENTS / "rag_chat.mlir"
+    text, plan = checked(tmp_path, chat, "--confidence=0.9955")
+    assert plan["confidence"]["trials"] == 667
+    assert re.search(r"all together hold with 0\.\d{4} ± 0\.\d{4}, .* the 0\.9955 that was asked for", text)
+    refused = run(chat, "--confidence=0.9999")
+    assert refused.returncode == 1
+    assert "--confidence=0.9999: 0.999 at most: " in refused.stderr
