@@ -25,8 +25,9 @@ def Agent_ModelOp : Agent_Op<"model", [Symbol, DeclareOpInterfaceMethods<SymbolU
     `flops_per_output` for each unit of output. What stands here comes before what the catalogue says.
 
     `context_tokens` bounds prompt and answer of a language model together; `kv_bytes_per_token` is what its cache takes;
-    `precisions` are the element types that its weights may have. `encoders` says which model makes tokens of what is no
-    text; an encoder's `tokens_per_unit` is how many of a pixel or a second.
+    `precisions` are the element types that its weights may have, of `f32`, `f16`, `bf16`, `fp8`, `int8`, `fp4` and `int4`.
+    `encoders` says which model makes tokens of what is no text; an encoder's `tokens_per_unit` is how many of a pixel or
+    a second.
 
     ```mlir
     agent.model @vit {parameters = 6.75e8, tokens_per_unit = 1.2755e-3}
