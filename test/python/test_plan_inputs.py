@@ -65,3 +65,68 @@ def test_precisions_by_the_names_of_the_catalogue(model: str, precision: str, tm
     assert placed.count(f'precision = "{precision}"') == 2
     again = plan(tmp_path, placed)["pieces"]
     assert again == pieces
+
+
+SHARED = """agent.model @small {{parameters = 1.0e8}}
+agent.graph @ask(%q: !agent.text {{agent.size = #agent.amount<100 tokens>}}) -> !agent.text
+    attributes {{sla = #agent.sla<p95_ms = 60000, requests_per_second = 1>}} {{
+{body}
+  agent.return %a : !agent.text
+}}
+fleet.system @dc {{
+  fleet.device @h100 {{catalogue = "nvidia/h100-sxm"}}
+  fleet.pool @here of @h100 count 8 per_node 8
+  fleet.pool @there of @h100 count 8 per_node 8
+  fleet.link @here to @there {{gigabytes_per_second = 0.01, microseconds = 10.0}}
+}}
+"""
+MAKE = """agent.infer @small(%q) produces <100000 tokens> {label = "make", place = #fleet.placement<@dc::@here>}
+    : (!agent.text) -> !agent.text"""
+READ = """agent.infer @small({}) produces <10 tokens> {{label = "read", place = #fleet.placement<@dc::@there>}}
+    : (!agent.text) -> !agent.text"""
+BODIES = {
+    "one after the other": (1, f"%made = {MAKE}\n%a = {READ.format('%made')}"),
+    "into a rare case": (
+        1,
+        f"""%made = {MAKE}
+%a = agent.branch : () -> !agent.text
+  case 0.06 "rarely" {{
+    %r = {READ.format("%made")}
+    agent.yield %r : !agent.text
+  }}
+  case 0.94 "mostly" {{
+    agent.yield %q : !agent.text
+  }}""",
+    ),
+    "out of a map": (
+        5,
+        f"""%made = agent.map(%part = %q) width <5> each <100 tokens> : (!agent.text) -> !agent.text {{
+  %m = {MAKE.replace("%q", "%part")}
+  agent.yield %m : !agent.text
+}}
+%a = {READ.format("%made")}""",
+    ),
+    "out of a map into a rare case": (
+        5,
+        f"""%made = agent.map(%part = %q) width <5> each <100 tokens> : (!agent.text) -> !agent.text {{
+  %m = {MAKE.replace("%q", "%part")}
+  agent.yield %m : !agent.text
+}}
+%a = agent.branch : () -> !agent.text
+  case 0.06 "rarely" {{
+    %r = {READ.format("%made")}
+    agent.yield %r : !agent.text
+  }}
+  case 0.94 "mostly" {{
+    agent.yield %q : !agent.text
+  }}""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "body"), BODIES.values(), ids=BODIES)
+def test_bytes_between_pieces(values: int, body: str, tmp_path: pathlib.Path) -> None:
+    """Texts of 100,000 tokens are 400 kB each; all of a map flow, and however rarely they are read, each flows once."""
+    constraints = plan(tmp_path, SHARED.format(body=body))["constraints"]
+    (used,) = (entry["used"] for entry in constraints if entry["what"] == "link here to there")
+    assert used == pytest.approx(values * 400e3 / 1e9, rel=1e-9)  # in GB/s, at a request a second

@@ -112,6 +112,9 @@ private:
   void addLinks();
   double bytesOf(const wf::Graph &graph, const wf::Edge &edge);
   static constexpr double bytesOf16 = 2;
+  /// How many values of `from` flow at once: of all its executions in loops and maps that `to` is not in. What goes
+  /// into a loop, a map or a case goes there once, however often, or rarely, it is read.
+  static double valuesTogether(const wf::Graph &graph, const wf::Edge &edge);
 
   /// A cache is read by the weights that wrote it (those of another precision are another model), and by the decode
   /// that shares its replicas.
