@@ -48,9 +48,12 @@ def plan(directory: pathlib.Path, agent: str, *flags: str) -> dict[str, typing.A
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((directory / "plan.json").read_text())
     result["pieces"] = {piece["name"]: piece for piece in result["pieces"]}
-    for piece in result["pieces"].values():
-        del piece["tasks"]  # with their places in the file
     return result
+
+
+def pools_of_tasks(planned: dict[str, typing.Any]) -> dict[str, str]:
+    """Where each task is."""
+    return {task["task"]: piece["pool"] for piece in planned["pieces"].values() for task in piece["tasks"]}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,8 @@ def test_precisions_by_the_names_of_the_catalogue(model: str, precision: str, tm
     placed = (tmp_path / "placed.mlir").read_text()
     assert placed.count(f'precision = "{precision}"') == 2
     again = plan(tmp_path, placed)["pieces"]
+    for piece in (*pieces.values(), *again.values()):
+        del piece["tasks"]  # with their lines in the file
     assert again == pieces
 
 
@@ -130,3 +135,26 @@ def test_bytes_between_pieces(values: int, body: str, tmp_path: pathlib.Path) ->
     constraints = plan(tmp_path, SHARED.format(body=body))["constraints"]
     (used,) = (entry["used"] for entry in constraints if entry["what"] == "link here to there")
     assert used == pytest.approx(values * 400e3 / 1e9, rel=1e-9)  # in GB/s, at a request a second
+
+
+EXAMPLES = ROOT / "examples" / "agents"
+FLEET = (ROOT / "examples" / "fleets" / "dc.mlir").read_text()
+
+
+@pytest.mark.parametrize(
+    ("example", "label", "parts"),
+    [
+        ("rag_chat", "find", {"find.embed", "find.search"}),
+        ("multimodal", "describe", {"describe.encode", "describe.prefill", "describe.decode"}),
+    ],
+)
+@pytest.mark.parametrize("pool", ["fast", "cheap"])
+def test_a_pool_holds_for_all_parts(
+    example: str, label: str, parts: set[str], pool: str, tmp_path: pathlib.Path
+) -> None:
+    """A retrieval's embedder and an image's encoder are parts of what the user placed."""
+    text = (EXAMPLES / f"{example}.mlir").read_text()
+    assert text.count(f'label = "{label}"') == 1
+    placed = text.replace(f'label = "{label}"', f'label = "{label}", place = #fleet.placement<@dc::@{pool}>')
+    where = pools_of_tasks(plan(tmp_path, FLEET + placed, "--time-limit=2"))
+    assert {task: where[task] for task in parts} == dict.fromkeys(parts, pool)
