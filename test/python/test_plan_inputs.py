@@ -158,3 +158,38 @@ def test_a_pool_holds_for_all_parts(
     placed = text.replace(f'label = "{label}"', f'label = "{label}", place = #fleet.placement<@dc::@{pool}>')
     where = pools_of_tasks(plan(tmp_path, FLEET + placed, "--time-limit=2"))
     assert {task: where[task] for task in parts} == dict.fromkeys(parts, pool)
+
+
+OUTSIDE = """agent.tool @web takes <350 ms>
+agent.memory @notes reads <3 ms> writes <5 ms>
+agent.index @hosted takes <40 ms> {vectors = 1000, dimension = 384, chunk_tokens = 100}
+agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<100 tokens>}) -> !agent.text {
+  %a = TASK : (!agent.text) -> !agent.text
+  agent.return %a : !agent.text
+}
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @here of @h100 count 8 per_node 8
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "runs", "name"),
+    [
+        ("agent.invoke @web(%q) produces <9 tokens> {SAID}", "tool 'web'", "web"),
+        ('agent.compute "sort"(%q) takes <4 ms> produces <9 tokens> {SAID}', "function 'sort'", "sort"),
+        ("agent.read @notes(%q) produces <9 tokens> {SAID}", "memory 'notes'", "notes.read"),
+        ("agent.retrieve @hosted(%q) {top_k = 8 : i64, SAID}", "index 'hosted'", "hosted.search"),
+    ],
+)
+@pytest.mark.parametrize("said", ["place = #fleet.placement<@dc::@here>", 'together = "us"'])
+def test_what_runs_outside_has_no_place(task: str, runs: str, name: str, said: str, tmp_path: pathlib.Path) -> None:
+    """A pool is asked of something that is on no device: it would be ignored."""
+    done = run(tmp_path, OUTSIDE.replace("TASK", task.replace("SAID", said)))
+    assert done.returncode == 1
+    word = said.split()[0]
+    assert (
+        f"agent.mlir:5:8: task '{name}' has '{word}', but {runs} runs outside the fleet, for as long as is said of it; "
+        f"leave out '{word}'" in done.stderr
+    )

@@ -78,8 +78,26 @@ Error ProblemBuilder::addPiece(Group &group) {
   return Error::success();
 }
 
+Error ProblemBuilder::refusePlace(const wf::Task &task, const wf::Graph &graph) {
+  const char *said = task.place ? "place" : !task.together.empty() ? "together" : nullptr;
+  if (!said)
+    return Error::success();
+  std::string what = task.tool >= 0     ? "tool '" + graph.tools[task.tool].name + "'"
+                     : task.memory >= 0 ? "memory '" + graph.memories[task.memory].name + "'"
+                     : task.index >= 0  ? "index '" + graph.indexes[task.index].name + "'"
+                                        : "function '" + task.function + "'";
+  return createStringError(
+      (task.location.empty() ? "" : task.location + ": ") +
+      formatv("task '{0}' has '{1}', but {2} runs outside the fleet, for as long as is said of it; "
+              "leave out '{1}'",
+              task.name, said, what)
+          .str());
+}
+
 Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph) {
-  if (!task.place || isOutside(task))
+  if (isOutside(task))
+    return refusePlace(task, graph);
+  if (!task.place)
     return Error::success();
   const wf::Place &place = *task.place;
   auto pool = llvm::find_if(fleet.pools, [&](const FleetPool &candidate) { return candidate.name == place.pool; });

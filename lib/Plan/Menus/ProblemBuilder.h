@@ -81,6 +81,8 @@ private:
   llvm::Error addPiece(Group &group);
   /// Leaves on the menu what a placement by hand allows.
   llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph);
+  /// What runs outside the fleet has no place in it, by hand or with others.
+  static llvm::Error refusePlace(const wf::Task &task, const wf::Graph &graph);
   llvm::Expected<Menu> outsideMenu(Group &group);
   llvm::Expected<Menu> deviceMenu(Group &group);
   llvm::Expected<Menu> languageModelMenu(Group &group);
