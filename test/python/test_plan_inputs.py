@@ -193,3 +193,47 @@ def test_what_runs_outside_has_no_place(task: str, runs: str, name: str, said: s
         f"agent.mlir:5:8: task '{name}' has '{word}', but {runs} runs outside the fleet, for as long as is said of it; "
         f"leave out '{word}'" in done.stderr
     )
+
+
+def test_apart_from_the_same_model(tmp_path: pathlib.Path) -> None:
+    """Two answers of one model that are to be apart have replicas in two pools; a prefill may be with its decode."""
+    text = """agent.model @l8 {shape = "llama-3.1-8b"}
+agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<600 tokens>}) -> (!agent.text, !agent.text)
+    attributes {sla = #agent.sla<p95_ms = 20000, tbt_ms = 50, requests_per_second = 5>} {
+  %a = agent.llm @l8(%q) produces <100 tokens> {label = "one", apart = "x"} : (!agent.text) -> !agent.text
+  %b = agent.llm @l8(%q) produces <100 tokens> {label = "two", apart = "x"} : (!agent.text) -> !agent.text
+  agent.return %a, %b : !agent.text, !agent.text
+}
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @here of @h100 count 8 per_node 8
+  fleet.pool @there of @h100 count 8 per_node 8
+}
+"""
+    # No link joins the pools, so a prefill is where its decode is.
+    where = pools_of_tasks(plan(tmp_path, text))
+    assert where["one.prefill"] == where["one.decode"]
+    assert where["two.prefill"] == where["two.decode"]
+    assert {where["one.decode"], where["two.decode"]} == {"here", "there"}
+
+
+def test_an_encoder_is_not_apart_from_its_model(tmp_path: pathlib.Path) -> None:
+    """Both are of one task; another task is apart from both."""
+    text = """agent.model @vit {parameters = 6.75e8, flops_per_unit = 6.9e6, tokens_per_unit = 1.0e-3}
+agent.model @l8 {shape = "llama-3.1-8b", encoders = {image = @vit}}
+agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<600 tokens>},
+                 %p: !agent.image {agent.size = #agent.amount<1000000 pixels>}) -> (!agent.text, !agent.text)
+    attributes {sla = #agent.sla<p95_ms = 20000, tbt_ms = 50, requests_per_second = 5>} {
+  %a = agent.llm @l8(%q, %p) produces <100 tokens> {label = "one", apart = "x"}
+      : (!agent.text, !agent.image) -> !agent.text
+  %b = agent.llm @l8(%q) produces <100 tokens> {label = "two", apart = "x"} : (!agent.text) -> !agent.text
+  agent.return %a, %b : !agent.text, !agent.text
+}
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @here of @h100 count 8 per_node 8
+  fleet.pool @there of @h100 count 8 per_node 8
+}
+"""
+    where = pools_of_tasks(plan(tmp_path, text))
+    assert where["one.encode"] == where["one.prefill"] == where["one.decode"] != where["two.decode"]

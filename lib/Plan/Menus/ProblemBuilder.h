@@ -63,6 +63,9 @@ private:
 
   static bool isOutside(const wf::Task &task) { return task.latencyMs.has_value(); }
 
+  /// The tasks that the user wrote which a task is a piece of, each by its first piece: experts belong to their decode,
+  /// that to its prefill, an encoder to all that read it.
+  static std::set<int> usersTasks(const wf::Graph &graph, int task);
   std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
   void groupTasks();
   /// Mean over the executions of all members.
