@@ -237,3 +237,14 @@ fleet.system @dc {
 """
     where = pools_of_tasks(plan(tmp_path, text))
     assert where["one.encode"] == where["one.prefill"] == where["one.decode"] != where["two.decode"]
+
+
+@pytest.mark.parametrize("figure", ["parameters", "flops_per_unit", "flops_per_output", "kv_bytes_per_token"])
+def test_a_shape_and_figures_beside_it(figure: str, tmp_path: pathlib.Path) -> None:
+    """A language model is figured from its shape: other figures would not count."""
+    done = run(tmp_path, chat(f", {figure} = 100000.0"))
+    assert done.returncode == 1
+    assert (
+        f"task 'answer.prefill': model 'l8' has '{figure}' beside the shape llama-3.1-8b, from which that of a language "
+        f"model follows; leave out '{figure}'" in done.stderr
+    )

@@ -197,6 +197,17 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
     return createStringError("model '" + model.name +
                              "' has no shape, which the time of its layers and caches follows "
                              "from; name one of the catalogue with 'shape'");
+  std::pair<const char *, std::optional<double>> figures[] = {{"parameters", model.parameters},
+                                                              {"flops_per_unit", model.flopsPerUnit},
+                                                              {"flops_per_output", model.flopsPerOutput},
+                                                              {"kv_bytes_per_token", model.kvBytesPerToken}};
+  for (auto [name, figure] : figures)
+    if (figure)
+      return createStringError(
+          formatv("model '{0}' has '{1}' beside the shape {2}, from which that of a language model "
+                  "follows; leave out '{1}'",
+                  model.name, name, model.shape)
+              .str());
   Expected<const ModelShape *> shape = findShape(model.shape);
   if (!shape)
     return createStringError("model '" + model.name + "': " + toString(shape.takeError()));
