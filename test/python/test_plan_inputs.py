@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import typing
 
@@ -248,3 +249,58 @@ def test_a_shape_and_figures_beside_it(figure: str, tmp_path: pathlib.Path) -> N
         f"task 'answer.prefill': model 'l8' has '{figure}' beside the shape llama-3.1-8b, from which that of a language "
         f"model follows; leave out '{figure}'" in done.stderr
     )
+
+
+def edited(directory: pathlib.Path, agent: str, before: str, after: str) -> subprocess.CompletedProcess[str]:
+    """Plan again after a change by hand, of what a pattern matches, to the prefill of the file with placements."""
+    plan(directory, agent)
+    placed = (directory / "placed.mlir").read_text()
+    assert plan(directory, placed)["status"]  # as it was written it plans
+    lines = [re.sub(before, after, line) if "agent.prefill" in line else line for line in placed.splitlines()]
+    assert lines != placed.splitlines(), placed
+    return run(directory, "\n".join(lines))
+
+
+def test_another_batch_of_a_prefill(tmp_path: pathlib.Path) -> None:
+    """It is said that there is none, not ignored; of a model that is placed as a whole the batch is the decode's."""
+    done = edited(tmp_path, chat(), r"(batch = \d+, )?precision", "batch = 777, precision")
+    assert done.returncode == 1
+    assert "task 'answer.prefill' is placed on @p with" in done.stderr
+    assert "batch 777" in done.stderr
+    assert "which does not fit there or is not offered" in done.stderr
+    place = 'place = #fleet.placement<@dc::@p, batch = 16, precision = "bf16">'
+    pieces = plan(tmp_path, chat(task=f", {place}"))["pieces"]
+    assert pieces["answer.decode"]["batch"] == 16
+
+
+def test_other_replicas_of_an_aggregated_prefill(tmp_path: pathlib.Path) -> None:
+    """They are those of its decode."""
+    task = ', place = #fleet.placement<@dc::@p, replicas = 2, batch = 32, precision = "int8", aggregated = true>'
+    done = edited(tmp_path, chat(task=task), "replicas = 2", "replicas = 3")
+    assert done.returncode == 1
+    assert (
+        "task 'answer.prefill' is placed on @p, aggregated: its replicas are 3, those of 'answer.decode' are 2, and they "
+        "are the same replicas; say the same number in both" in done.stderr
+    )
+
+
+def test_availability_that_leaves_no_device(tmp_path: pathlib.Path) -> None:
+    """It is what empties the pool; beside pools that have devices it is a note."""
+    half = chat().replace("count 16 per_node 8", "count 1 per_node 1 {availability = 0.99}")
+    done = run(tmp_path, half)
+    assert done.returncode == 1
+    why = (
+        "pool @p: 'availability' 0.990 of 'count' 1 is no whole device; leave 'availability' out, or count more devices"
+    )
+    assert f"fleet.system @dc has no device to plan with\n  {why}" in done.stderr
+    both = half.replace("fleet.pool @p", "fleet.pool @q of @a count 16 per_node 8\n  fleet.pool @p")
+    assert why in plan(tmp_path, both)["not_offered"]
+
+
+def test_a_prompt_of_no_tokens(tmp_path: pathlib.Path) -> None:
+    """No language model reads it."""
+    empty = chat().replace("600 tokens, p95 = 1800", "0 tokens")
+    done = run(tmp_path, empty)
+    assert done.returncode == 1
+    assert "the prompt is empty: its inputs have 0 tokens, and there are no instruction_tokens" in done.stderr
+    plan(tmp_path, empty.replace('label = "answer"', 'label = "answer", instruction_tokens = 50 : i64'))

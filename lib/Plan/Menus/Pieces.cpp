@@ -114,6 +114,17 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
   if (place.pinsPoolOnly)
     return Error::success();
   piece.pinnedReplicas = place.replicas;
+  const wf::Place *ofDecode = nullptr;
+  if (task.kind == Kind::Prefill && task.pair >= 0 && graph.tasks[task.pair].place)
+    ofDecode = &*graph.tasks[task.pair].place;
+  if (place.aggregated && ofDecode && ofDecode->aggregated && place.replicas != ofDecode->replicas) {
+    auto said = [](const wf::Place &of) { return of.replicas ? std::to_string(*of.replicas) : "not said"; };
+    return createStringError(where + ", aggregated: its replicas are " + said(place) + ", those of '" +
+                             graph.tasks[task.pair].name + "' are " + said(*ofDecode) +
+                             ", and they are the same replicas; say the same number in both");
+  }
+  // A language model that is placed as a whole has the batch of its decode, and a prefill what comes of it.
+  bool anyBatch = task.kind == Kind::Prefill && (place.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(place)));
   const std::optional<wf::Place> &ofExperts = task.experts < 0 ? task.place : graph.tasks[task.experts].place;
   bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
   std::vector<Choice> choices;
@@ -121,7 +132,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
   for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
     if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor &&
         meaning.pipeline == place.pipeline && meaning.expert == place.expert && meaning.data == place.data &&
-        meaning.parts == place.parts && (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
+        meaning.parts == place.parts && (anyBatch || meaning.batch == place.batch) &&
         (place.precision.empty() || meaning.precision == place.precision) &&
         place.aggregated == (meaning.aggregate > 0)) {
       choices.push_back(choice);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -60,10 +61,16 @@ Error ProblemBuilder::addPools() {
         " has no 'grams_per_kilowatt_hour', without which no plan is better in carbon dioxide than "
         "another: write fleet.system @" +
         fleet.name + " attributes {grams_per_kilowatt_hour = …}, or ask for --objective=energy");
+  std::vector<std::string> rounded; // pools of which availability leaves nothing
   for (const FleetPool &from : fleet.pools) {
     Pool pool;
     pool.name = from.name;
     pool.devices = int64_t(std::floor(from.count * from.availability + 1e-9));
+    if (pool.devices == 0)
+      rounded.push_back(
+          formatv("pool @{0}: 'availability' {1:F3} of 'count' {2} is no whole device; leave 'availability' "
+                  "out, or count more devices",
+                  from.name, from.availability, from.count));
     pool.devicesPerNode = from.perNode;
     pool.wholeNodes = from.wholeNodes;
     pool.gramsPerKilowattHour = fleet.gramsPerKilowattHour.value_or(0);
@@ -78,6 +85,10 @@ Error ProblemBuilder::addPools() {
       unsure.insert(from.device.name + ": " + figure);
     result.problem.pools.push_back(std::move(pool));
   }
+  if (rounded.size() == fleet.pools.size())
+    return createStringError("fleet.system @" + fleet.name + " has no device to plan with\n  " +
+                             llvm::join(rounded, "\n  "));
+  notes.insert(rounded.begin(), rounded.end());
   unsure.insert(formatv("idle power: taken as {0:P0} of the watts of each device", idleShareOfWatts).str());
   result.fleetPools = fleet.pools.size();
   return Error::success();
@@ -128,7 +139,7 @@ int ProblemBuilder::addOutsidePool(const std::string &name, int64_t devices) {
 // Groups
 //===----------------------------------------------------------------------------------------------------------===//
 
-static std::string textOf(const std::optional<wf::Place> &place) {
+std::string ProblemBuilder::textOf(const std::optional<wf::Place> &place) {
   if (!place)
     return "";
   return formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", place->pool, place->tensor, place->pipeline,

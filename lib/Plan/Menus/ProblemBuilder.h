@@ -66,6 +66,7 @@ private:
   /// The tasks that the user wrote which a task is a piece of, each by its first piece: experts belong to their decode,
   /// that to its prefill, an encoder to all that read it.
   static std::set<int> usersTasks(const wf::Graph &graph, int task);
+  static std::string textOf(const std::optional<wf::Place> &place);
   std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
   void groupTasks();
   /// Mean over the executions of all members.
