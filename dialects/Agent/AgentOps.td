@@ -85,6 +85,9 @@ def Agent_ToolOp : Agent_Op<"tool", [Symbol]> {
 def Agent_MemoryOp : Agent_Op<"memory", [Symbol]> {
   let summary = "A store of what was observed, kept between tasks and requests";
   let description = [{
+    `concurrency` is how many reads and writes may be under way at once, of all requests and all tasks that name this
+    memory; the planner does not count writes that nothing waits for.
+
     ```mlir
     agent.memory @notes reads <3 ms, p95 = 8> writes <5 ms>
     ```

@@ -72,7 +72,7 @@ struct Tool {
 struct Memory {
   std::string name;
   Amount readMs, writeMs;
-  std::optional<int64_t> concurrency;
+  std::optional<int64_t> concurrency; ///< reads and writes under way at once, of all tasks and requests
 };
 
 //===-- Tasks -------------------------------------------------------------------------------------------------===//

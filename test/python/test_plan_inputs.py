@@ -304,3 +304,33 @@ def test_a_prompt_of_no_tokens(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 1
     assert "the prompt is empty: its inputs have 0 tokens, and there are no instruction_tokens" in done.stderr
     plan(tmp_path, empty.replace('label = "answer"', 'label = "answer", instruction_tokens = 50 : i64'))
+
+
+MEMORY = """agent.memory @notes reads <100 ms> writes <300 ms> {concurrency = 1 : i64}
+agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<100 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 60000, requests_per_second = RATE>} {
+  %a = agent.read @notes(%q) produces <9 tokens> : (!agent.text) -> !agent.text
+  agent.write @notes(%a) : !agent.text
+  %b = agent.read @notes(%a) produces <9 tokens> {apart = "x"} : (!agent.text) -> !agent.text
+  agent.return %b : !agent.text
+}
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @here of @h100 count 8 per_node 8
+}
+"""
+
+
+def test_one_bound_for_reads_and_writes(tmp_path: pathlib.Path) -> None:
+    """A request takes two reads and a write, 500 ms; of these one memory does 2 a second."""
+    (piece,) = plan(tmp_path, MEMORY.replace("RATE", "1"))["pieces"].values()
+    assert piece["utilization"] == pytest.approx(0.5, rel=1e-6)
+    assert run(tmp_path, MEMORY.replace("RATE", "1.9")).returncode == 0
+    assert run(tmp_path, MEMORY.replace("RATE", "2.1")).returncode == 2
+
+
+def test_writes_in_the_background_are_said_not_to_count(tmp_path: pathlib.Path) -> None:
+    """Nothing waits for the last write, and none of its load is in the plan."""
+    last = "  agent.write @notes(%b) : !agent.text\n  agent.return"
+    planned = plan(tmp_path, MEMORY.replace("RATE", "1").replace("  agent.return", last))
+    assert "memory 'notes': writes that nothing waits for are not counted in its 'concurrency'" in planned["unsure"]

@@ -166,7 +166,11 @@ Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
     name = tool.name;
   } else if (first.memory >= 0) {
     concurrency = graph.memories[first.memory].concurrency;
-    name = graph.memories[first.memory].name + "." + wf::nameOf(first.kind);
+    name = graph.memories[first.memory].name;
+    if (concurrency && first.background) {
+      concurrency.reset();
+      unsure.insert("memory '" + name + "': writes that nothing waits for are not counted in its 'concurrency'");
+    }
   }
   double ms = first.background ? 0 : mean(group, [&](const Member &m) { return taskOf(m).latencyMs->mean(); }) * calls;
   for (Member &member : group.members)
@@ -177,7 +181,7 @@ Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
   choice.dollarsPerExecution = dollars;
   ChoiceMeaning meaning;
   meaning.outside = true;
-  if (concurrency && !first.background) {
+  if (concurrency) {
     choice.pool = addOutsidePool("outside:" + name, 1);
     choice.devicesPerReplica = 1;
     choice.slots = int(std::clamp<int64_t>(*concurrency, 1, 1000000));

@@ -180,10 +180,13 @@ std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, 
   else
     what = "#" + std::to_string(unique); // functions of the user take their own time each
   // What is apart from others that ask the same has replicas of its own.
-  std::string apart = task.apart;
+  std::string apart = isOutside(task) ? "" : task.apart;
   if (!apart.empty())
     apart += formatv(" {0} {1}", graph.name, *usersTasks(graph, int(&task - graph.tasks.data())).begin());
-  return formatv("{0} {1} {2} {3} {4} {5}", nameOf(task.kind), what, place, task.together, apart, task.background);
+  // Reads and writes of a memory are under way together where their number is limited.
+  bool isLimited = task.memory >= 0 && graph.memories[task.memory].concurrency && !task.background;
+  return formatv("{0} {1} {2} {3} {4} {5}", isLimited ? "memory" : nameOf(task.kind), what, place, task.together, apart,
+                 task.background);
 }
 
 void ProblemBuilder::groupTasks() {
