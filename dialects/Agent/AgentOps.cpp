@@ -51,11 +51,10 @@ LogicalResult ModelOp::verify() {
       failed(verifyFigure(errors, "kv_bytes_per_token", getKvBytesPerTokenAttr(), {16, 1e8, "is it in bytes?"})) ||
       failed(verifyCount(*this, "context_tokens", getContextTokens(), 100'000'000)))
     return failure();
-  StringRef known[] = {"f32", "tf32", "bf16", "f16", "fp8", "fp6", "fp4", "i8", "i4"};
   if (ArrayAttr precisions = getPrecisionsAttr())
     for (StringRef precision : precisions.getAsValueRange<StringAttr>())
-      if (!llvm::is_contained(known, precision))
-        return emitOpError() << "precision '" << precision << "' is unknown" << nearestNames(precision, known);
+      if (failed(fleet::verifyPrecision(errors, precision)))
+        return failure();
   if (DictionaryAttr encoders = getEncodersAttr())
     for (NamedAttribute encoder : encoders) {
       if (!llvm::is_contained({"image", "audio", "video"}, encoder.getName().getValue()))
@@ -231,5 +230,8 @@ void JoinOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContex
 }
 
 LogicalResult StreamOp::verify() {
+  if (getEveryAttr() && getEveryAttr().getMeanValue() <= 0)
+    return emitOpError() << "streams every 0 " << stringifyUnit(getEveryAttr().getUnit())
+                         << ", must be more: a reader starts when so much is there";
   return verifyUnit(*this, "streams every", getEveryAttr(), unitOf(getValue().getType()));
 }

@@ -22,11 +22,14 @@ def Agent_ModelOp : Agent_Op<"model", [Symbol, DeclareOpInterfaceMethods<SymbolU
   let description = [{
     `shape` names it among the published shapes of the catalogue; `module` is a compiled one; otherwise its figures are
     given: `parameters` (a number), `flops_per_unit` of input (2 for each parameter, if it is not said) and
-    `flops_per_output` for each unit of output. What stands here comes before what the catalogue says.
+    `flops_per_output` for each unit of output. What stands here comes before what the catalogue says of the parameters of
+    a shape.
 
-    `context_tokens` bounds prompt and answer of a language model together; `kv_bytes_per_token` is what its cache takes;
-    `precisions` are the element types that its weights may have. `encoders` says which model makes tokens of what is no
-    text; an encoder's `tokens_per_unit` is how many of a pixel or a second.
+    `context_tokens` bounds prompt and answer of a language model together; `kv_bytes_per_token` is what its cache takes.
+    The planner has a language model's parameters, flops and cache from its `shape`, and refuses to be told them beside
+    it. `precisions` are the element types that its weights may have, of `f32`, `f16`, `bf16`, `fp8`, `int8`, `fp4` and `int4`.
+    `encoders` says which model makes tokens of what is no text; an encoder's `tokens_per_unit` is how many of a pixel or
+    a second.
 
     ```mlir
     agent.model @vit {parameters = 6.75e8, tokens_per_unit = 1.2755e-3}
@@ -82,6 +85,9 @@ def Agent_ToolOp : Agent_Op<"tool", [Symbol]> {
 def Agent_MemoryOp : Agent_Op<"memory", [Symbol]> {
   let summary = "A store of what was observed, kept between tasks and requests";
   let description = [{
+    `concurrency` is how many reads and writes may be under way at once, of all requests and all tasks that name this
+    memory; the planner does not count writes that nothing waits for.
+
     ```mlir
     agent.memory @notes reads <3 ms, p95 = 8> writes <5 ms>
     ```

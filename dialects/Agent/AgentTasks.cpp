@@ -44,6 +44,17 @@ static LogicalResult verifySize(Operation *op, AmountAttr size, Type type, bool 
   return success();
 }
 
+/// A language model writes a token, or it would not be asked.
+static LogicalResult verifyWritten(Operation *op, AmountAttr size, Type type) {
+  if (failed(verifySize(op, size, type)))
+    return failure();
+  if (size.getMeanValue() > 0)
+    return success();
+  return op->emitOpError()
+         << "produces no tokens, must produce more than 0; a task that may not be needed belongs into a "
+            "case of an agent.branch";
+}
+
 static LogicalResult verifyInstructions(Operation *op, std::optional<int64_t> tokens, bool shared) {
   if (tokens && (*tokens < 1 || *tokens > 100'000'000))
     return op->emitOpError() << "instruction_tokens is " << *tokens << ", must be between 1 and 100000000";
@@ -68,7 +79,7 @@ LogicalResult LlmOp::verify() {
                            << ", which no encoder makes tokens of; turn it into text first, by agent.compute";
   if (failed(verifyInstructions(*this, getInstructionTokens(), getSharedInstructions())))
     return failure();
-  return verifySize(*this, getSizeAttr(), getText().getType());
+  return verifyWritten(*this, getSizeAttr(), getText().getType());
 }
 
 LogicalResult LlmOp::verifySymbolUses(SymbolTableCollection &tables) {
@@ -190,7 +201,7 @@ LogicalResult DecodeOp::verify() {
       return emitOpError() << "calls the experts of " << experts.getModelAttr() << " with " << getModelAttr()
                            << ", must be the same model";
   }
-  return verifySize(*this, getSizeAttr(), getText().getType());
+  return verifyWritten(*this, getSizeAttr(), getText().getType());
 }
 
 LogicalResult DecodeOp::verifySymbolUses(SymbolTableCollection &tables) {

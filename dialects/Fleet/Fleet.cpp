@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Fleet/Fleet.h"
 
-#include "dialects/Fleet/Figures.h"
+#include "intarsia/ElementTypes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -125,11 +125,13 @@ LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int
                        << " devices";
   if (parts > 1 && aggregated)
     return emitError() << "prefill and decode in the same replicas take whole devices, and parts is " << parts;
-  StringRef known[] = {"f32", "tf32", "bf16", "f16", "fp8", "fp6", "fp4", "i8", "i4"};
-  if (precision && !llvm::is_contained(known, precision.getValue()))
-    return emitError() << "precision '" << precision.getValue() << "' is unknown"
-                       << nearestNames(precision.getValue(), known);
-  return success();
+  return precision ? verifyPrecision(emitError, precision.getValue()) : success();
+}
+
+LogicalResult fleet::verifyPrecision(EmitError emitError, StringRef precision) {
+  if (llvm::is_contained(elementTypes, precision))
+    return success();
+  return emitError() << "precision '" << precision << "' is unknown" << nearestNames(precision, elementTypes);
 }
 
 LogicalResult fleet::verifyKnownAttributes(Operation *op) {

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_DIALECTS_FLEET_H
 #define INTARSIA_DIALECTS_FLEET_H
 
+#include "dialects/Fleet/Figures.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
@@ -18,6 +19,9 @@
 #include "dialects/Fleet/FleetAttrs.h.inc"
 
 namespace intarsia::fleet {
+/// A number format is one of elementTypes; else the nearest names are said.
+mlir::LogicalResult verifyPrecision(EmitError emitError, llvm::StringRef precision);
+
 /// A misspelt attribute would be kept and never read: what has no dialect's prefix (`note.author`) must be one that the
 /// op has; else the nearest names are said.
 mlir::LogicalResult verifyKnownAttributes(mlir::Operation *op);

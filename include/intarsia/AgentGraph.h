@@ -72,7 +72,7 @@ struct Tool {
 struct Memory {
   std::string name;
   Amount readMs, writeMs;
-  std::optional<int64_t> concurrency;
+  std::optional<int64_t> concurrency; ///< reads and writes under way at once, of all tasks and requests
 };
 
 //===-- Tasks -------------------------------------------------------------------------------------------------===//
@@ -140,8 +140,8 @@ struct Edge {
   int from = -1; ///< a task, or -1: the request
   int to = -1;   ///< a task, or -1: the answer
   Flow flow = Flow::Text;
-  /// What one execution of `from` gives; of a cache the tokens of the prompt. Behind a loop or a map the values of all
-  /// its executions flow: from.executions / to.executions of them for one execution of `to`.
+  /// What one execution of `from` gives; of a cache the tokens of the prompt. Out of loops and
+  /// maps that `to` is not in flow the values of all executions.
   Quantity amount;
   /// Mean bytes of that; unset of caches whose model has no `kvBytesPerToken` and of features, which a shape's hidden
   /// size decides. Text is 4 bytes a token, an image 3 a pixel, sound 32,000 a second (16 bits at 16 kHz), video

@@ -10,6 +10,7 @@
 #ifndef INTARSIA_CATALOGUE_H
 #define INTARSIA_CATALOGUE_H
 
+#include "intarsia/ElementTypes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -28,9 +29,6 @@ struct Figure {
   bool unsure = false; ///< from memory, rounded, or worked out from another figure: to be shown as such
 };
 
-/// Element types that peaks are listed by: f32, f16, bf16, fp8, int8, fp4, int4.
-llvm::ArrayRef<const char *> elementTypes();
-
 struct OwnershipTerms {
   double years = 4;
   double interestPerYear = 0.08; ///< compounded continuously over the years
@@ -45,7 +43,7 @@ struct CatalogueDevice {
   std::string file;                         ///< what messages name
   std::string generation;                   ///< hopper, blackwell, cdna3, …
   std::string efficiencyOf;                 ///< generation whose fitted efficiencies stand for it; empty: none does
-  std::map<std::string, Figure> peakTflops; ///< dense, by element type, 10^12 operations a second
+  std::map<std::string, Figure> peakTflops; ///< dense, by elementTypes, 10^12 operations a second
   std::optional<Figure> memoryGB;           ///< 10^9 bytes
   std::optional<Figure> memoryGBps;
   std::optional<Figure> linkGBps; ///< as the source states it

@@ -41,8 +41,6 @@ constexpr Range ranges[] = {
     {"operating_dollars_per_hour", 0.001, 2000, "did you give dollars a second?", "did you give dollars a month?"},
 };
 
-constexpr const char *elements[] = {"f32", "f16", "bf16", "fp8", "int8", "fp4", "int4"};
-
 /// One value of the files embedded in the program.
 struct EmbeddedFile {
   const char *path, *text;
@@ -129,8 +127,6 @@ private:
 
 } // namespace
 
-ArrayRef<const char *> intarsia::elementTypes() { return elements; }
-
 Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file) {
   Expected<YamlNode> root = parseYaml(text, file);
   if (!root)
@@ -163,9 +159,9 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
     return reader.at(peaks ? *peaks : *root,
                      "'peak_tflops' is missing or empty: a device computes in some element type");
   for (const auto &[element, node] : peaks->entries) {
-    if (!is_contained(elements, StringRef(element)))
+    if (!is_contained(elementTypes, StringRef(element)))
       return reader.at(node, "peak_tflops: unknown element type '" + element + "'; they are " +
-                                 join(ArrayRef(elements), ", "));
+                                 join(ArrayRef(elementTypes), ", "));
     Expected<Figure> peak = reader.figure(node, "peak_tflops " + element, "peak_tflops");
     if (!peak)
       return peak.takeError();
@@ -236,9 +232,9 @@ Expected<double> CatalogueDevice::peak(StringRef elementType) const {
   if (found != peakTflops.end())
     return found->second.value;
   std::vector<std::string> has;
-  for (const char *element : elements)
-    if (peakTflops.count(element))
-      has.push_back(element);
+  for (StringRef element : elementTypes)
+    if (peakTflops.count(element.str()))
+      has.push_back(element.str());
   return createStringError(inconvertibleErrorCode(),
                            formatv("{0}: the catalogue has no figure 'peak_tflops.{1}' for it ({2}), only {3}; choose "
                                    "a precision that computes in one of those, or add the figure with its source",

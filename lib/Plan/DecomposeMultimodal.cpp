@@ -31,10 +31,10 @@ struct PlanDecomposeMultimodal : plan::impl::PlanDecomposeMultimodalBase<PlanDec
           continue;
         // The verifier saw to it that the model has this encoder.
         auto model = tables.lookupNearestSymbolFrom<ModelOp>(llm, llm.getModelAttr());
-        auto encode =
-            EncodeOp::create(builder, llm.getLoc(), FeaturesType::get(&getContext()),
-                             cast<FlatSymbolRefAttr>(model.getEncodersAttr().get(kind)), input.get(),
-                             llm.getLabelAttr(), fleet::PlacementAttr(), StringAttr(), StringAttr(), WorkAttr());
+        auto encode = EncodeOp::create(builder, llm.getLoc(), FeaturesType::get(&getContext()),
+                                       cast<FlatSymbolRefAttr>(model.getEncodersAttr().get(kind)), input.get(),
+                                       llm.getLabelAttr(), plan::poolOf(llm.getPlaceAttr()), llm.getTogetherAttr(),
+                                       llm.getApartAttr(), WorkAttr());
         input.set(encode.getFeatures());
       }
     }

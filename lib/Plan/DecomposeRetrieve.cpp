@@ -23,14 +23,18 @@ struct PlanDecomposeRetrieve : plan::impl::PlanDecomposeRetrieveBase<PlanDecompo
       OpBuilder builder(retrieve);
       auto index = tables.lookupNearestSymbolFrom<IndexOp>(retrieve, retrieve.getIndexAttr());
       Value query = retrieve.getQuery();
-      if (FlatSymbolRefAttr embedder = index.getEmbedderAttr())
-        query =
-            EmbedOp::create(builder, retrieve.getLoc(), agent::VectorType::get(&getContext()), embedder, query,
-                            retrieve.getLabelAttr(), fleet::PlacementAttr(), StringAttr(), StringAttr(), WorkAttr());
-      auto search =
-          SearchOp::create(builder, retrieve.getLoc(), retrieve.getTexts().getType(), retrieve.getIndexAttr(), query,
-                           retrieve.getSizeAttr(), retrieve.getTopKAttr(), retrieve.getLabelAttr(),
-                           retrieve.getPlaceAttr(), retrieve.getTogetherAttr(), retrieve.getApartAttr(), WorkAttr());
+      fleet::PlacementAttr place = retrieve.getPlaceAttr();
+      StringAttr together = retrieve.getTogetherAttr(), apart = retrieve.getApartAttr();
+      if (FlatSymbolRefAttr embedder = index.getEmbedderAttr()) {
+        query = EmbedOp::create(builder, retrieve.getLoc(), agent::VectorType::get(&getContext()), embedder, query,
+                                retrieve.getLabelAttr(), plan::poolOf(place), together, apart, WorkAttr());
+        // What is said then is said of the embedder: the search is wherever somebody else runs it.
+        if (index.getLatency())
+          place = {}, together = apart = {};
+      }
+      auto search = SearchOp::create(builder, retrieve.getLoc(), retrieve.getTexts().getType(), retrieve.getIndexAttr(),
+                                     query, retrieve.getSizeAttr(), retrieve.getTopKAttr(), retrieve.getLabelAttr(),
+                                     place, together, apart, WorkAttr());
       search->setDiscardableAttrs(retrieve->getDiscardableAttrDictionary());
       retrieve.getTexts().replaceAllUsesWith(search.getTexts());
       retrieve.erase();

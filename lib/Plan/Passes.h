@@ -23,6 +23,14 @@ template <typename Op> llvm::SmallVector<Op> collect(mlir::ModuleOp module) {
   return ops;
 }
 
+/// Of a task that becomes several pieces, what holds for those that its degrees, replicas and precision do not fit: the
+/// pool.
+inline fleet::PlacementAttr poolOf(fleet::PlacementAttr place) {
+  return place ? fleet::PlacementAttr::get(place.getContext(), place.getPool(), 1, 1, 1, 1, 1, std::nullopt, 1,
+                                           mlir::StringAttr(), /*aggregated=*/false)
+               : place;
+}
+
 } // namespace intarsia::plan
 
 #endif

@@ -27,6 +27,8 @@ def PlanDecomposeMultimodal : PlanPass<"plan-decompose-multimodal"> {
   let description = [{
     Each image, audio or video that an `agent.llm` reads becomes `agent.encode` by the encoder that its model names, and
     the model reads the features. Text stays. What several models encode in the same way is encoded once by `cse`.
+    `together`, `apart` and the pool of a placement by hand hold for the encoder too, its degrees, replicas and precision
+    for the language model alone.
 
     ```mlir
     %f = agent.encode @vit(%photo) : (!agent.image) -> !agent.features
@@ -66,7 +68,8 @@ def PlanDecomposeRetrieve : PlanPass<"plan-decompose-retrieve"> {
   let summary = "Finding texts is embedding the query and searching the index";
   let description = [{
     `agent.retrieve` becomes `agent.embed` by the index's embedder and `agent.search`; of an index that somebody else
-    runs the search alone. A placement by hand holds for the search, not for the embedder.
+    runs the search alone. `together`, `apart` and the pool of a placement by hand hold for both; its degrees, replicas and
+    precision for the search. Of an index that somebody else runs they hold for the embedder.
   }];
 }
 

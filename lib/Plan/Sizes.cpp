@@ -282,6 +282,9 @@ private:
 
     History &history = histories[prefill];
     Spread whole = sumOf(prompt);
+    if (whole.mean <= 0)
+      return prefill.emitError() << "the prompt is empty: its inputs have 0 tokens, and there are no "
+                                    "instruction_tokens; a language model reads one token at least";
     double known = 0;
     ExpectedSizes::Tally cachedTally, freshTally, generatedTally;
     auto see = [&](double probability, size_t common) {

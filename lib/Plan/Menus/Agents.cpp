@@ -86,6 +86,33 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
   return 0;
 }
 
+double ProblemBuilder::valuesTogether(const wf::Graph &graph, const wf::Edge &edge) {
+  auto leafOf = [&](int task) {
+    auto isLeaf = [&](const wf::Region &region) {
+      return region.kind == wf::Region::Kind::Leaf && region.task == task;
+    };
+    return int(llvm::find_if(graph.regions, isLeaf) - graph.regions.begin());
+  };
+  std::set<int> aroundReader;
+  for (int region = leafOf(edge.to); region >= 0; region = graph.regions[region].parent)
+    aroundReader.insert(region);
+  double values = 1;
+  for (int inner = leafOf(edge.from); !aroundReader.count(graph.regions[inner].parent);) {
+    int outer = graph.regions[inner].parent;
+    const wf::Region &region = graph.regions[outer];
+    if (region.kind == wf::Region::Kind::Branch) {
+      values *= region.probabilities[llvm::find(region.children, inner) - region.children.begin()];
+    } else if (region.kind == wf::Region::Kind::Loop || region.kind == wf::Region::Kind::Map) {
+      double runs = 0;
+      for (auto [count, probability] : region.counts)
+        runs += double(count) * probability;
+      values *= runs;
+    }
+    inner = outer;
+  }
+  return std::max(1.0, values);
+}
+
 void ProblemBuilder::keepKinds(Edge &flow) const {
   std::map<std::pair<int, std::string>, int> known; // of aggregates each is a kind, of all others each precision
   auto kindsOf = [&](int piece) {
@@ -183,9 +210,7 @@ void ProblemBuilder::addAgent(size_t index) {
     flow.name = formatv("{0} from '{1}' to '{2}'", wf::nameOf(edge.flow), from.name, to.name);
     flow.from = result.pieceOfTask[index][edge.from];
     flow.to = result.pieceOfTask[index][edge.to];
-    // The values of all executions of a map or loop before it flow to one execution of what is behind.
-    double several = edge.loop < 0 ? std::max(1.0, from.executions / std::max(to.executions, 1e-12)) : 1;
-    flow.bytes = bytesOf(graph, edge) * several;
+    flow.bytes = bytesOf(graph, edge) * (edge.loop < 0 ? valuesTogether(graph, edge) : 1);
     if (edge.flow == wf::Flow::Cache)
       keepKinds(flow);
     edgeOf[position] = int(result.problem.edges.size());

@@ -78,8 +78,26 @@ Error ProblemBuilder::addPiece(Group &group) {
   return Error::success();
 }
 
+Error ProblemBuilder::refusePlace(const wf::Task &task, const wf::Graph &graph) {
+  const char *said = task.place ? "place" : !task.together.empty() ? "together" : nullptr;
+  if (!said)
+    return Error::success();
+  std::string what = task.tool >= 0     ? "tool '" + graph.tools[task.tool].name + "'"
+                     : task.memory >= 0 ? "memory '" + graph.memories[task.memory].name + "'"
+                     : task.index >= 0  ? "index '" + graph.indexes[task.index].name + "'"
+                                        : "function '" + task.function + "'";
+  return createStringError(
+      (task.location.empty() ? "" : task.location + ": ") +
+      formatv("task '{0}' has '{1}', but {2} runs outside the fleet, for as long as is said of it; "
+              "leave out '{1}'",
+              task.name, said, what)
+          .str());
+}
+
 Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph) {
-  if (!task.place || isOutside(task))
+  if (isOutside(task))
+    return refusePlace(task, graph);
+  if (!task.place)
     return Error::success();
   const wf::Place &place = *task.place;
   auto pool = llvm::find_if(fleet.pools, [&](const FleetPool &candidate) { return candidate.name == place.pool; });
@@ -96,6 +114,17 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
   if (place.pinsPoolOnly)
     return Error::success();
   piece.pinnedReplicas = place.replicas;
+  const wf::Place *ofDecode = nullptr;
+  if (task.kind == Kind::Prefill && task.pair >= 0 && graph.tasks[task.pair].place)
+    ofDecode = &*graph.tasks[task.pair].place;
+  if (place.aggregated && ofDecode && ofDecode->aggregated && place.replicas != ofDecode->replicas) {
+    auto said = [](const wf::Place &of) { return of.replicas ? std::to_string(*of.replicas) : "not said"; };
+    return createStringError(where + ", aggregated: its replicas are " + said(place) + ", those of '" +
+                             graph.tasks[task.pair].name + "' are " + said(*ofDecode) +
+                             ", and they are the same replicas; say the same number in both");
+  }
+  // A language model that is placed as a whole has the batch of its decode, and a prefill what comes of it.
+  bool anyBatch = task.kind == Kind::Prefill && (place.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(place)));
   const std::optional<wf::Place> &ofExperts = task.experts < 0 ? task.place : graph.tasks[task.experts].place;
   bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
   std::vector<Choice> choices;
@@ -103,7 +132,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
   for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
     if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor &&
         meaning.pipeline == place.pipeline && meaning.expert == place.expert && meaning.data == place.data &&
-        meaning.parts == place.parts && (meaning.batch == place.batch || task.kind == Kind::Prefill) &&
+        meaning.parts == place.parts && (anyBatch || meaning.batch == place.batch) &&
         (place.precision.empty() || meaning.precision == place.precision) &&
         place.aggregated == (meaning.aggregate > 0)) {
       choices.push_back(choice);
@@ -137,7 +166,11 @@ Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
     name = tool.name;
   } else if (first.memory >= 0) {
     concurrency = graph.memories[first.memory].concurrency;
-    name = graph.memories[first.memory].name + "." + wf::nameOf(first.kind);
+    name = graph.memories[first.memory].name;
+    if (concurrency && first.background) {
+      concurrency.reset();
+      unsure.insert("memory '" + name + "': writes that nothing waits for are not counted in its 'concurrency'");
+    }
   }
   double ms = first.background ? 0 : mean(group, [&](const Member &m) { return taskOf(m).latencyMs->mean(); }) * calls;
   for (Member &member : group.members)
@@ -148,7 +181,7 @@ Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
   choice.dollarsPerExecution = dollars;
   ChoiceMeaning meaning;
   meaning.outside = true;
-  if (concurrency && !first.background) {
+  if (concurrency) {
     choice.pool = addOutsidePool("outside:" + name, 1);
     choice.devicesPerReplica = 1;
     choice.slots = int(std::clamp<int64_t>(*concurrency, 1, 1000000));
@@ -179,6 +212,17 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
     return createStringError("model '" + model.name +
                              "' has no shape, which the time of its layers and caches follows "
                              "from; name one of the catalogue with 'shape'");
+  std::pair<const char *, std::optional<double>> figures[] = {{"parameters", model.parameters},
+                                                              {"flops_per_unit", model.flopsPerUnit},
+                                                              {"flops_per_output", model.flopsPerOutput},
+                                                              {"kv_bytes_per_token", model.kvBytesPerToken}};
+  for (auto [name, figure] : figures)
+    if (figure)
+      return createStringError(
+          formatv("model '{0}' has '{1}' beside the shape {2}, from which that of a language model "
+                  "follows; leave out '{1}'",
+                  model.name, name, model.shape)
+              .str());
   Expected<const ModelShape *> shape = findShape(model.shape);
   if (!shape)
     return createStringError("model '" + model.name + "': " + toString(shape.takeError()));

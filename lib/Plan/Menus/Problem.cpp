@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -60,10 +61,16 @@ Error ProblemBuilder::addPools() {
         " has no 'grams_per_kilowatt_hour', without which no plan is better in carbon dioxide than "
         "another: write fleet.system @" +
         fleet.name + " attributes {grams_per_kilowatt_hour = …}, or ask for --objective=energy");
+  std::vector<std::string> rounded; // pools of which availability leaves nothing
   for (const FleetPool &from : fleet.pools) {
     Pool pool;
     pool.name = from.name;
     pool.devices = int64_t(std::floor(from.count * from.availability + 1e-9));
+    if (pool.devices == 0)
+      rounded.push_back(
+          formatv("pool @{0}: 'availability' {1:F3} of 'count' {2} is no whole device; leave 'availability' "
+                  "out, or count more devices",
+                  from.name, from.availability, from.count));
     pool.devicesPerNode = from.perNode;
     pool.wholeNodes = from.wholeNodes;
     pool.gramsPerKilowattHour = fleet.gramsPerKilowattHour.value_or(0);
@@ -78,6 +85,10 @@ Error ProblemBuilder::addPools() {
       unsure.insert(from.device.name + ": " + figure);
     result.problem.pools.push_back(std::move(pool));
   }
+  if (rounded.size() == fleet.pools.size())
+    return createStringError("fleet.system @" + fleet.name + " has no device to plan with\n  " +
+                             llvm::join(rounded, "\n  "));
+  notes.insert(rounded.begin(), rounded.end());
   unsure.insert(formatv("idle power: taken as {0:P0} of the watts of each device", idleShareOfWatts).str());
   result.fleetPools = fleet.pools.size();
   return Error::success();
@@ -128,12 +139,26 @@ int ProblemBuilder::addOutsidePool(const std::string &name, int64_t devices) {
 // Groups
 //===----------------------------------------------------------------------------------------------------------===//
 
-static std::string textOf(const std::optional<wf::Place> &place) {
+std::string ProblemBuilder::textOf(const std::optional<wf::Place> &place) {
   if (!place)
     return "";
   return formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", place->pool, place->tensor, place->pipeline,
                  place->expert, place->data, place->replicas, place->batch, place->precision, place->pinsPoolOnly,
                  place->parts, place->aggregated);
+}
+
+std::set<int> ProblemBuilder::usersTasks(const wf::Graph &graph, int task) {
+  const wf::Task &of = graph.tasks[task];
+  std::set<int> users;
+  if (of.kind == Kind::Encode)
+    for (const wf::Edge &edge : graph.edges)
+      if (edge.from == task && edge.to >= 0 && graph.tasks[edge.to].kind == Kind::Prefill &&
+          graph.tasks[edge.to].apart == of.apart)
+        users.merge(usersTasks(graph, edge.to));
+  if (!users.empty())
+    return users;
+  int owner = of.kind == Kind::Experts ? of.pair : task, pair = graph.tasks[owner].pair;
+  return {pair >= 0 ? std::min(owner, pair) : owner};
 }
 
 std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const {
@@ -154,7 +179,14 @@ std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, 
     what = graph.indexes[task.index].name;
   else
     what = "#" + std::to_string(unique); // functions of the user take their own time each
-  return formatv("{0} {1} {2} {3} {4} {5}", nameOf(task.kind), what, place, task.together, task.apart, task.background);
+  // What is apart from others that ask the same has replicas of its own.
+  std::string apart = isOutside(task) ? "" : task.apart;
+  if (!apart.empty())
+    apart += formatv(" {0} {1}", graph.name, *usersTasks(graph, int(&task - graph.tasks.data())).begin());
+  // Reads and writes of a memory are under way together where their number is limited.
+  bool isLimited = task.memory >= 0 && graph.memories[task.memory].concurrency && !task.background;
+  return formatv("{0} {1} {2} {3} {4} {5}", isLimited ? "memory" : nameOf(task.kind), what, place, task.together, apart,
+                 task.background);
 }
 
 void ProblemBuilder::groupTasks() {
@@ -203,7 +235,7 @@ const ProblemBuilder::Group *ProblemBuilder::partnerOf(const Group &group) const
 
 void ProblemBuilder::addGroups() {
   std::map<std::string, std::set<int>> together;
-  std::map<std::string, std::vector<std::pair<int, int>>> apart; ///< (piece, user's task)
+  std::map<std::string, std::vector<std::pair<int, std::set<std::pair<int, int>>>>> apart; ///< (piece, user's tasks)
   for (auto [g, graph] : llvm::enumerate(graphs))
     for (auto [t, task] : llvm::enumerate(graph.tasks)) {
       if (isOutside(task))
@@ -211,19 +243,23 @@ void ProblemBuilder::addGroups() {
       int piece = result.pieceOfTask[g][t];
       if (!task.together.empty())
         together[task.together].insert(piece);
-      // Pieces of one task of the user: experts belong to their decode, and that to its prefill.
-      int owner = task.kind == Kind::Experts ? task.pair : int(t), pair = graph.tasks[owner].pair;
-      int user = pair >= 0 ? std::min(owner, pair) : owner;
-      if (!task.apart.empty())
-        apart[task.apart].push_back({piece, int(g) * 1000000 + user});
+      if (task.apart.empty())
+        continue;
+      std::set<std::pair<int, int>> users;
+      for (int user : usersTasks(graph, int(t)))
+        users.insert({int(g), user});
+      apart[task.apart].push_back({piece, std::move(users)});
     }
+  auto ofOneTask = [](auto &a, auto &b) {
+    return llvm::any_of(a.second, [&](auto &user) { return b.second.count(user) > 0; });
+  };
   for (auto &[name, pieces] : together)
     result.problem.together.emplace_back(pieces.begin(), pieces.end());
   std::set<std::pair<int, int>> known;
   for (auto &[name, entries] : apart)
     for (auto &a : entries)
       for (auto &b : entries)
-        if (a.first < b.first && a.second != b.second && known.insert({a.first, b.first}).second)
+        if (a.first < b.first && !ofOneTask(a, b) && known.insert({a.first, b.first}).second)
           result.problem.apart.push_back({a.first, b.first});
 }
 

@@ -63,6 +63,10 @@ private:
 
   static bool isOutside(const wf::Task &task) { return task.latencyMs.has_value(); }
 
+  /// The tasks that the user wrote which a task is a piece of, each by its first piece: experts belong to their decode,
+  /// that to its prefill, an encoder to all that read it.
+  static std::set<int> usersTasks(const wf::Graph &graph, int task);
+  static std::string textOf(const std::optional<wf::Place> &place);
   std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
   void groupTasks();
   /// Mean over the executions of all members.
@@ -81,6 +85,8 @@ private:
   llvm::Error addPiece(Group &group);
   /// Leaves on the menu what a placement by hand allows.
   llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph);
+  /// What runs outside the fleet has no place in it, by hand or with others.
+  static llvm::Error refusePlace(const wf::Task &task, const wf::Graph &graph);
   llvm::Expected<Menu> outsideMenu(Group &group);
   llvm::Expected<Menu> deviceMenu(Group &group);
   llvm::Expected<Menu> languageModelMenu(Group &group);
@@ -112,6 +118,9 @@ private:
   void addLinks();
   double bytesOf(const wf::Graph &graph, const wf::Edge &edge);
   static constexpr double bytesOf16 = 2;
+  /// How many values of `from` flow at once: of all its executions in loops and maps that `to` is not in. What goes
+  /// into a loop, a map or a case goes there once, however often, or rarely, it is read.
+  static double valuesTogether(const wf::Graph &graph, const wf::Edge &edge);
 
   /// A cache is read by the weights that wrote it (those of another precision are another model), and by the decode
   /// that shares its replicas.

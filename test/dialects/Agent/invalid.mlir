@@ -215,8 +215,13 @@ agent.model @m {shape = "s", context_tokens = 0}
 
 // -----
 
-// expected-error@+1 {{'agent.model' op precision 'fp16' is unknown; did you mean 'f16' or 'fp6' or 'bf16'?}}
+// expected-error@+1 {{'agent.model' op precision 'fp16' is unknown; did you mean 'f16' or 'bf16' or 'fp8'?}}
 agent.model @m {shape = "s", precisions = ["fp16"]}
+
+// -----
+
+// expected-error@+1 {{'agent.model' op precision 'i8' is unknown; known are 'f32', 'f16', 'bf16', 'fp8', 'int8', 'fp4', 'int4'}}
+agent.model @m {shape = "s", precisions = ["int8", "i8"]}
 
 // -----
 

@@ -516,3 +516,30 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
 
 // What has a dialect's prefix is somebody else's.
 agent.model @m {shape = "s", test.note = 1 : i64}
+
+// -----
+
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  // expected-error@+1 {{'agent.stream' op streams every 0 tokens, must be more: a reader starts when so much is there}}
+  %0 = agent.stream %a every <0 tokens> : !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "s"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  // expected-error@+1 {{'agent.llm' op produces no tokens, must produce more than 0; a task that may not be needed belongs into a case of an agent.branch}}
+  %0 = agent.llm @m(%a) produces <0 tokens> : (!agent.text) -> !agent.text
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "s"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %kv, %first = agent.prefill @m(%a) : (!agent.text) -> (!agent.kv, !agent.text)
+  // expected-error@+1 {{'agent.decode' op produces no tokens, must produce more than 0; a task that may not be needed belongs into a case of an agent.branch}}
+  %0 = agent.decode @m(%kv, %first) produces <0 tokens> : (!agent.kv, !agent.text) -> !agent.text
+  agent.return
+}
