@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """intarsia.agent: what it prints verifies, and what cannot be is an error that says what to try."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -105,6 +106,25 @@ def test_numbers_are_read_as_they_are(tools, figure):
     printed = verified(tools, text, "--mlir-print-op-generic")
     assert float(printed.split("test.a = ")[1].split(" ")[0]) == figure
     assert float(shortest(figure)) == figure
+
+
+def test_names_of_any_script(tools):
+    """Names of values are ASCII in IR; labels are the user's, byte for byte."""
+    labels = ["été", "ete", "質問", "回答", "²", "٣", "3 à 4", "", "v", "ete_2", "🙂", "a\nb", "%x#0", "ﬁn"]
+
+    @agent.graph(agent.text(9), name="requête")
+    def asked(été):
+        return [llama.answer(été, tokens=5, label=label or None) for label in labels]
+
+    text = str(asked)
+    names = [line.split(" = ")[0].strip() for line in text.splitlines() if "agent.llm" in line]
+    assert names[:3] == ["%ete_2", "%ete_3", "%v"]
+    assert len(set(names)) == len(labels)
+    printed = verified(tools, text)
+    found = [re.search(r'label = "((?:[^"\\]|\\.)*)"', line) for line in printed.splitlines() if "agent.llm" in line]
+    found = [match and re.sub(r"\\([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), match[1]) for match in found]
+    assert [each and each.encode("latin-1").decode() for each in found] == [label or None for label in labels]
+    assert verified(tools, printed) == printed
 
 
 def graph_of(body, *inputs):

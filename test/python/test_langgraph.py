@@ -323,6 +323,18 @@ def test_commands_are_refused():
         agent.from_langgraph(builder, inputs={"log": agent.text(5)})
 
 
+def test_nodes_of_any_script(intarsia_opt):
+    builder = StateGraph(State)
+    before = START
+    for name in ("été", "質問", "3", "ete"):
+        builder.add_node(name, langgraph.llm(small, tokens=9)(lambda state: {}))
+        builder.add_edge(before, name)
+        before = name
+    found, _ = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))
+    escaped = {"".join(chr(b) if b < 128 else f"\\{b:02X}" for b in name.encode()) for name in builder.nodes}
+    assert found == dict.fromkeys(escaped, (1, 1))
+
+
 def test_metadata_and_compiled(intarsia_opt):
     builder = StateGraph(State)
     note = langgraph.llm(small, tokens=100, reads=["question"], writes=["answer"])
