@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,7 +160,15 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
             # A path map may have other keys than texts, such as True and False.
             ends = {str(key): target for key, target in branch.ends.items()}
             function = getattr(branch.path, "func", None) or getattr(branch.path, "afunc", None) or branch.path
-            given, max_runs = getattr(function, "__intarsia__", (None, None))
+            while isinstance(function, functools.partial):
+                function = function.func
+            note = getattr(function, "__intarsia__", (None, None))
+            if not isinstance(note, tuple):
+                raise AgentError(
+                    f"the conditional edge from {node!r} is annotated with {note!r}, must be with "
+                    "langgraph.probabilities"
+                )
+            given, max_runs = note
             if given is None:
                 share = 1 / len(ends)
                 missing.append(f"conditional edge from {node!r}: each of {', '.join(ends)} with {share:.3g}")
@@ -179,6 +188,19 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
             )
         if node not in edges and node not in choices and node not in sources_of_waits:
             edges[node] = [END]
+    ways = _Flow(
+        {
+            **edges,
+            **{node: [t for b in each.values() for t in b.ends.values()] for node, each in builder.branches.items()},
+        },
+        waits=waits,
+    )
+    if lost := [node for node in builder.nodes if node not in ways.reachable(START)]:
+        raise AgentError(
+            f"no way leads from START to {', '.join(f'node {node!r}' for node in lost)}; add the edges, or leave the "
+            "nodes out. Where a Command goes there, make a conditional edge of it, whose function has "
+            "langgraph.probabilities"
+        )
     deferred = {node for node, spec in builder.nodes.items() if getattr(spec, "defer", False)}
     return _Flow(edges, choices, waits, deferred)
 
@@ -193,14 +215,22 @@ class _Bound:
     exit: str
 
 
-def _bound(flow: _Flow, header: str, nodes: set[str], missing: list[str]) -> _Bound:
+def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: list[str]) -> _Bound:
+    nodes = loops[header]
     exits = sorted({following for each in nodes for following in flow.after(each)} - nodes)
     if len(exits) != 1:
         raise AgentError(
             f"the loop from node {header!r} is left to {', '.join(map(repr, exits)) or 'nowhere'}, "
             "must be left to one node"
         )
-    given = [flow.choices[each].max_runs for each in nodes if each in flow.choices and flow.choices[each].max_runs]
+    # A choice bounds the innermost loop around it, and those that it may leave.
+    deeper = {each for inner, inside in loops.items() if inside < nodes and inner != header for each in inside}
+    choices = [
+        flow.choices[each]
+        for each in nodes
+        if each in flow.choices and (each not in deeper or not nodes.issuperset(flow.choices[each].targets))
+    ]
+    given = [choice.max_runs for choice in choices if choice.max_runs]
     if not given:
         missing.append(f"loop from node {header!r}: at most {ASSUMED_RUNS} runs (max_runs)")
     end = {header: NEXT, exits[0]: NEXT}

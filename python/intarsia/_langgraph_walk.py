@@ -10,8 +10,10 @@ it gives only what it adds, because theirs is added beside it; otherwise it give
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from . import agent
@@ -30,10 +32,26 @@ class Annotation:
     reads: Sequence[str] | None = None
     writes: Sequence[str] | None = None
 
+    def __post_init__(self) -> None:
+        for name, keys in (("reads", self.reads), ("writes", self.writes)):
+            if isinstance(keys, str):
+                raise AgentError(f"{name} is {keys!r}, must be a list of keys of the state, such as [{keys!r}]")
+
     def __call__(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """Annotate a function."""
-        body.__intarsia__ = self  # type: ignore[attr-defined]
-        return body
+        return annotated(body, self)
+
+
+def annotated(body: Callable[..., Any], note: Any) -> Callable[..., Any]:
+    """Give a function with a note: a copy, since several nodes may run the same function under different notes."""
+    if isinstance(body, FunctionType):
+        copy = FunctionType(body.__code__, body.__globals__, body.__name__, body.__defaults__, body.__closure__)
+        copy.__kwdefaults__ = body.__kwdefaults__
+        functools.update_wrapper(copy, body)
+        del copy.__wrapped__  # type: ignore[attr-defined]
+        body = copy
+    body.__intarsia__ = note  # type: ignore[attr-defined]
+    return body
 
 
 class _Visit(NamedTuple):
@@ -239,9 +257,10 @@ class _Walk:
         names = tuple(part.name for part in parts)
         known = self.wholes.get(names)
         if known is None or not known._block.holds(agent._trace("a graph").block):
-            if len(kinds := sorted({part.kind for part in parts})) > 1:
+            if several := kinds(parts):
                 raise AgentError(
-                    f"key {key!r} of the state holds {' and '.join(kinds)}, which cannot be joined; give each a key"
+                    f"key {key!r} of the state holds {' and '.join(several)} where a loop or a conditional edge needs "
+                    "one text; give each a key of its own"
                 )
             known = self.wholes[names] = agent.join(*parts)
         return known
@@ -293,10 +312,16 @@ class _Walk:
                 raise AgentError(
                     f"node {node!r} reads {key!r}, which nothing before it writes; there are {', '.join(state)}"
                 )
-        inputs = [self.whole(key, state[key]) for key in reads]
+        # Of several kinds, such as an image and texts, each part is an input of its own.
+        inputs = [
+            value for key in reads for value in (state[key] if kinds(state[key]) else [self.whole(key, state[key])])
+        ]
         if annotation.reads is None:  # what one node wrote to several keys is read once
             inputs = list({id(value): value for value in inputs}.values())
-        result = annotation.run(node, inputs)
+        try:
+            result = annotation.run(node, inputs)
+        except AgentError as error:
+            raise AgentError(f"node {node!r}: {error.args[0]}") from None
         self.results[node] = result
         writes = self.writes(node)
         self.written = writes[-1]
@@ -352,6 +377,12 @@ class _Walk:
             self.written = changed[-1]
         writes = [_Write(*each) for each in zip(changed, [None] * len(changed), _tuple(results), strict=True)]
         return _Written(writes, ends[0].steps, bound.again == 0)
+
+
+def kinds(parts: Sequence[Value]) -> list[str]:
+    """Give the kinds of parts, if they are of several kinds."""
+    found = sorted({part.kind for part in parts})
+    return found if len(found) > 1 else []
 
 
 def _tuple(results: Any) -> tuple[Value, ...]:

@@ -24,6 +24,7 @@ are those of the LangGraph graph, probabilities that a node runs at all may diff
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from . import agent
 from ._agent_figures import RANGES, AgentError, check, check_all, check_probabilities
 from ._agent_values import Figure, Size, Sla, Value, _amount
 from ._langgraph_flow import END, START, _bound, _flow
-from ._langgraph_walk import Annotation, _Walk
+from ._langgraph_walk import Annotation, _Walk, annotated, kinds
 
 __all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "tool"]
 
@@ -50,6 +51,7 @@ def llm(
     writes: Sequence[str] | None = None,
 ) -> Annotation:
     """Say that a node asks a language model; see :meth:`intarsia.agent.Model.answer`."""
+    _check_is(model, agent.Model, "langgraph.llm")
     _amount("tokens", "langgraph.llm", tokens, "tokens")
     check_all("langgraph.llm", {"instruction_tokens": instruction_tokens})
 
@@ -69,6 +71,7 @@ def tool(
     what: agent.Tool, *, tokens: Figure, reads: Sequence[str] | None = None, writes: Sequence[str] | None = None
 ) -> Annotation:
     """Say that a node calls a tool."""
+    _check_is(what, agent.Tool, "langgraph.tool")
     _amount("tokens", "langgraph.tool", tokens, "tokens")
     return Annotation(lambda name, inputs: what(*inputs, tokens=tokens, label=name), reads, writes)
 
@@ -77,8 +80,16 @@ def retrieve(
     index: agent.Index, *, top_k: int, reads: Sequence[str], writes: Sequence[str] | None = None
 ) -> Annotation:
     """Say that a node searches an index, by the first key that it reads."""
+    _check_is(index, agent.Index, "langgraph.retrieve")
     check_all("langgraph.retrieve", {"top_k": top_k})
+    if not reads:
+        raise AgentError(f"reads of langgraph.retrieve is {reads!r}, must begin with the key of the query")
     return Annotation(lambda name, inputs: index.retrieve(inputs[0], top_k=top_k, label=name), reads, writes)
+
+
+def _check_is(thing: Any, kind: type, what: str) -> None:
+    if not isinstance(thing, kind):
+        raise AgentError(f"{what} has {thing!r} as its first argument, must be an agent.{kind.__name__}")
 
 
 def compute(
@@ -95,17 +106,13 @@ def probabilities(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Annotate the function of a conditional edge: how often it gives each key of its path map.
 
-    `max_runs` bounds the loop that one of its targets goes back into.
+    `max_runs` bounds the innermost loop around it, and others that one of its targets leaves.
     """
     check_probabilities("the probability of", "langgraph.probabilities", targets)
     if max_runs is not None:
         check("max_runs", "langgraph.probabilities", max_runs, RANGES["runs"])
 
-    def decorate(path: Callable[..., Any]) -> Callable[..., Any]:
-        path.__intarsia__ = dict(targets), max_runs  # type: ignore[attr-defined]
-        return path
-
-    return decorate
+    return lambda path: annotated(path, (dict(targets), max_runs))
 
 
 def convert(
@@ -148,7 +155,9 @@ def convert(
     for key, size in (inputs or {}).items():
         if not isinstance(size, Size):
             raise AgentError(f"input {key!r} is {size!r}, must be a size such as agent.text(400)")
-    annotations = {node: _annotation(spec) for node, spec in builder.nodes.items()}
+    if sla is not None and not isinstance(sla, Sla):
+        raise AgentError(f"sla is {sla!r}, must be such as agent.Sla(p95_ms=3000)")
+    annotations = {node: _annotation(node, spec) for node, spec in builder.nodes.items()}
     bare = [node for node, annotation in annotations.items() if annotation is None]
     missing = [f"node {node!r}: would be a language model that writes {ASSUMED_TOKENS} tokens" for node in bare]
     flow = _flow(builder, missing)
@@ -157,7 +166,7 @@ def convert(
         missing.append(f"inputs of the graph: {keys[0]!r} would be {ASSUMED_INPUT_TOKENS} tokens")
         inputs = {keys[0]: agent.text(ASSUMED_INPUT_TOKENS)}
     loops = flow.loops()
-    bounds = {header: _bound(flow, header, nodes, missing) for header, nodes in loops.items()}
+    bounds = {header: _bound(flow, header, loops, missing) for header in loops}
     if missing and not assume:
         listed = "\n".join(f"  {each}" for each in missing)
         model = f", assume_model={ASSUMED_MODEL}" if bare else ""
@@ -181,21 +190,26 @@ def convert(
     walk = _Walk(flow, loops, bounds, annotations, keys, grows, keeps_prefix)
     given = list(inputs)
 
-    def body(*values: Value) -> Value:
+    def body(*values: Value) -> Sequence[Value]:
         state = walk.run([START], END, {key: (value,) for key, value in zip(given, values, strict=True)}).state
         answer = output or walk.written
         if answer not in state:
             raise AgentError(f"no node writes {answer!r}; written are {', '.join(state)}")
-        return walk.whole(answer, state[answer])
+        return state[answer] if kinds(state[answer]) else [walk.whole(answer, state[answer])]
 
     result = agent.Graph(name, dict(inputs), sla, private=False)
     result._write(body)
     return result
 
 
-def _annotation(spec: Any) -> Annotation | None:
+def _annotation(node: str, spec: Any) -> Annotation | None:
     found = (spec.metadata or {}).get("intarsia")
-    runnable = spec.runnable
-    for function in (getattr(runnable, "func", None), getattr(runnable, "afunc", None), runnable):
+    for function in (getattr(spec.runnable, "func", None), getattr(spec.runnable, "afunc", None), spec.runnable):
+        while isinstance(function, functools.partial):
+            function = function.func
         found = found or getattr(function, "__intarsia__", None)
-    return found if isinstance(found, Annotation) else None
+    if found is not None and not isinstance(found, Annotation):
+        raise AgentError(
+            f"node {node!r} is annotated with {found!r}, must be what langgraph.llm, tool, retrieve or compute gives"
+        )
+    return found
