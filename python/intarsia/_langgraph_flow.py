@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._agent_figures import AgentError
+from ._agent_values import Figure
 
 START, END = "__start__", "__end__"
 NEXT = "__next__"  # where a run of a loop ends, whatever comes then
@@ -34,18 +35,27 @@ def _choice(name: str, ways: Sequence[tuple[str, str, float]], max_runs: int | N
     return _Choice(name, targets, keys, max_runs)
 
 
+@dataclass(frozen=True)
+class Sends:
+    """How many a Send makes of a node, and the tokens that each gets. Made by :func:`intarsia.langgraph.sends`."""
+
+    width: Figure
+    tokens: Figure
+
+
 @dataclass
 class _Flow:
     """Nodes and the edges between them; a node has either edges or one choice.
 
     `waits` are edges of several sources, which lead to their target when all sources have run. A node that is
-    `deferred` runs when nothing else is left to run.
+    `deferred` runs when nothing else is left to run. `sends` says of a node with one edge how often its target runs.
     """
 
     edges: dict[str, list[str]] = field(default_factory=dict)
     choices: dict[str, _Choice] = field(default_factory=dict)
     waits: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
     deferred: set[str] = field(default_factory=set)
+    sends: dict[str, Sends] = field(default_factory=dict)
 
     def after(self, node: str) -> list[str]:
         if node in self.choices:
@@ -146,6 +156,7 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
     waits = sorted(getattr(builder, "waiting_edges", ()))
     sources_of_waits = {source for sources, _ in waits for source in sources}
     choices: dict[str, _Choice] = {}
+    sends: dict[str, Sends] = {}
     for node, branches in builder.branches.items():
         if len(branches) > 1 or node in edges or node in sources_of_waits:
             raise AgentError(
@@ -163,10 +174,18 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
             while isinstance(function, functools.partial):
                 function = function.func
             note = getattr(function, "__intarsia__", (None, None))
+            if isinstance(note, Sends):
+                if len(targets := sorted(set(branch.ends.values()))) > 1 or targets == [END]:
+                    raise AgentError(
+                        f"the conditional edge from {node!r} sends to {', '.join(targets)}, must send to one node; "
+                        "let the node before it lead to several, of which each sends to one"
+                    )
+                edges[node], sends[node] = targets, note
+                continue
             if not isinstance(note, tuple):
                 raise AgentError(
                     f"the conditional edge from {node!r} is annotated with {note!r}, must be with "
-                    "langgraph.probabilities"
+                    "langgraph.probabilities or langgraph.sends"
                 )
             given, max_runs = note
             if given is None:
@@ -202,7 +221,7 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
             "langgraph.probabilities"
         )
     deferred = {node for node, spec in builder.nodes.items() if getattr(spec, "defer", False)}
-    return _Flow(edges, choices, waits, deferred)
+    return _Flow(edges, choices, waits, deferred, sends)
 
 
 @dataclass(frozen=True)
@@ -235,7 +254,7 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
         missing.append(f"loop from node {header!r}: at most {ASSUMED_RUNS} runs (max_runs)")
     end = {header: NEXT, exits[0]: NEXT}
     waits = [(sources, end.get(target, target)) for sources, target in flow.waits if nodes.intersection(sources)]
-    run = _Flow(waits=waits, deferred=flow.deferred)
+    run = _Flow(waits=waits, deferred=flow.deferred, sends=flow.sends)
     # The header again, or the exit, is the end of a run.
     for each in nodes:
         if each in flow.choices:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from . import agent
 from ._agent_figures import AgentError
 from ._agent_values import Amount, Value
-from ._langgraph_flow import END, NEXT, START, _Bound, _Flow
+from ._langgraph_flow import END, NEXT, START, Sends, _Bound, _Flow
 
 State = dict[str, tuple[Value, ...]]
 
@@ -163,12 +163,16 @@ class _Walk:
                 self.end(section, step, visit)
                 continue
             other = visits.setdefault((visit.node, visit.decides), visit)
+            if other is not visit and {other.source, visit.source} & self.flow.sends.keys():
+                raise _sent(visit.node)
             if other is not visit and not (other.sure and visit.sure) and visit.node not in self.flow.deferred:
                 raise _unsure(visit.node)
         alone = len(visits) == 1 and not section.due and not section.writes
         for key in sorted(visits):
             visit = visits[key]._replace(sure=visits[key].sure or alone)
             if visit.decides or (visit.node in self.loops and visit.node not in self.inside):
+                if visit.source in self.flow.sends:
+                    raise _sent(visit.node)
                 others = [other.node for other in visits.values() if other.node != visit.node]
                 others += [other.node for later in section.due.values() for other in later]
                 self.region(section, step, visit, alone, others + [other.node for other in section.deferred])
@@ -177,7 +181,9 @@ class _Walk:
                 raise _unsure(visit.node)
             section.ran[visit.node] = visits[key].sure
             if visit.node != START:
-                section.writes.setdefault(step + 1, []).extend(self.task(visit.node, section.state))
+                sends = self.flow.sends.get(visit.source)
+                writes = self.sent(visit, sends, section.state) if sends else self.task(visit.node, section.state)
+                section.writes.setdefault(step + 1, []).extend(writes)
             edges = self.flow.edges.get(visit.node, [])
             if visit.node in self.flow.choices:
                 edges = list(self.flow.choices[visit.node].targets)
@@ -202,6 +208,8 @@ class _Walk:
                 "LangGraph runs what comes then once for each; let them come together in a node that waits: "
                 "add_edge([…], node), or add_node(node, …, defer=True)"
             )
+        if visit.source in self.flow.sends:
+            raise _sent(visit.node)
         section.ended.append(visit)
         section.steps = max(section.steps, step)
         section.sure = section.sure and visit.sure
@@ -303,9 +311,38 @@ class _Walk:
 
     #  Nodes and regions
 
-    def task(self, node: str, state: State) -> list[_Write]:
+    def sent(self, visit: _Visit, sends: Sends, state: State) -> list[_Write]:
+        """Write down a node that runs once for each Send, which gives it all that it reads."""
+        writes: list[_Write] = []
+
+        def body(item: Value) -> Value:
+            writes.extend(self.task(visit.node, state, [item]))
+            return self.results[visit.node]
+
+        over = (
+            self.results[visit.source]
+            if visit.source in self.results
+            else next(part for parts in state.values() for part in parts)
+        )
+        result = agent.map(body, over, width=sends.width, each=sends.tokens, label=visit.node)
+        self.results[visit.node] = result
+        return [write._replace(part=result) for write in writes]
+
+    def task(self, node: str, state: State, inputs: Sequence[Value] | None = None) -> list[_Write]:
         annotation = self.annotations[node]
         assert annotation is not None
+        if inputs is None:
+            inputs = self.inputs(node, annotation, state)
+        try:
+            result = annotation.run(node, inputs)
+        except AgentError as error:
+            raise AgentError(f"node {node!r}: {error.args[0]}") from None
+        self.results[node] = result
+        writes = self.writes(node)
+        self.written = writes[-1]
+        return [_Write(key, None if key in self.grows else 0, result) for key in writes]
+
+    def inputs(self, node: str, annotation: Annotation, state: State) -> list[Value]:
         reads = annotation.reads if annotation.reads is not None else [key for key in self.keys if key in state]
         for key in reads:
             if key not in state:
@@ -318,14 +355,7 @@ class _Walk:
         ]
         if annotation.reads is None:  # what one node wrote to several keys is read once
             inputs = list({id(value): value for value in inputs}.values())
-        try:
-            result = annotation.run(node, inputs)
-        except AgentError as error:
-            raise AgentError(f"node {node!r}: {error.args[0]}") from None
-        self.results[node] = result
-        writes = self.writes(node)
-        self.written = writes[-1]
-        return [_Write(key, None if key in self.grows else 0, result) for key in writes]
+        return inputs
 
     def choose(self, node: str, meeting: str, state: State) -> _Written:
         choice = self.flow.choices[node]
@@ -395,6 +425,14 @@ def _listed(nodes: Sequence[str]) -> str:
 
 def _called(node: str) -> str:
     return {START: "START", END: "END", NEXT: "the next run of the loop"}.get(node, repr(node))
+
+
+def _sent(node: str) -> AgentError:
+    what = f"node {node!r}" if node != NEXT else _called(node)
+    return AgentError(
+        f"{what} runs once for each Send, and begins a loop, or is where other ways come together; let the Sends "
+        "lead to a node of their own, and an edge from there to it"
+    )
 
 
 def _unsure(node: str) -> AgentError:

@@ -31,10 +31,10 @@ from typing import Any
 from . import agent
 from ._agent_figures import RANGES, AgentError, check, check_all, check_probabilities
 from ._agent_values import Figure, Size, Sla, Value, _amount
-from ._langgraph_flow import END, START, _bound, _flow
+from ._langgraph_flow import END, START, Sends, _bound, _flow
 from ._langgraph_walk import Annotation, _Walk, annotated, kinds
 
-__all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "tool"]
+__all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "sends", "tool"]
 
 ASSUMED_TOKENS = 300  # what `assume` takes for a node without sizes: a language model's answer…
 ASSUMED_INPUT_TOKENS = 200  # …a key of the state that the caller gives
@@ -115,6 +115,16 @@ def probabilities(
     return lambda path: annotated(path, (dict(targets), max_runs))
 
 
+def sends(*, width: Figure, tokens: Figure) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Annotate the function of a conditional edge that gives Sends: how many, and how much text is in each.
+
+    They lead to one node, which reads what it is sent, and nothing else of the state.
+    """
+    _amount("width", "langgraph.sends", width, "")
+    _amount("tokens", "langgraph.sends", tokens, "tokens")
+    return lambda path: annotated(path, Sends(width, tokens))
+
+
 def convert(
     source: Any,
     *,
@@ -172,7 +182,7 @@ def convert(
         model = f", assume_model={ASSUMED_MODEL}" if bare else ""
         raise AgentError(
             f"the graph does not say:\n{listed}\nannotate them (see intarsia.langgraph: llm, tool, retrieve, compute, "
-            f"probabilities), or take these defaults with assume=True{model}"
+            f"probabilities, sends), or take these defaults with assume=True{model}"
         )
     if bare and assume_model is None:
         raise AgentError(

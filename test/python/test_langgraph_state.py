@@ -14,6 +14,7 @@ from intarsia import agent, langgraph
 
 pytest.importorskip("langgraph.graph", reason="langgraph is not installed (pip install 'intarsia[langgraph]')")
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
 
 small = agent.Model("small", shape="llama-3.1-8b")
 QUESTION, ANSWER = 25, 80  # tokens
@@ -227,6 +228,58 @@ def test_what_comes_after_reads_it_once(tools, shape):
         assert found[node][0] == pytest.approx(expected[node][0], rel=1e-5), node
     for node in ("d", "e"):
         assert found[node] == pytest.approx(expected[node], rel=1e-5), node
+
+
+def sending(sends, run=lambda name: lambda state: {}, workers=("w",)):
+    builder = StateGraph(State)
+    for name in ("plan", "w", "sum"):
+        builder.add_node(name, run(name), metadata={"intarsia": langgraph.llm(small, tokens=ANSWER)})
+    builder.add_edge(START, "plan")
+    builder.add_conditional_edges("plan", sends, list(workers))
+    builder.add_edge("w", "sum")
+    return builder
+
+
+def test_sends(tools):
+    reads = []
+
+    def run(name):
+        def node(state):
+            reads.append((name, sum(state["messages"])))
+            return {"messages": [ANSWER]}
+
+        return node
+
+    @langgraph.sends(width=3, tokens=40)
+    def sends(state):
+        return [Send("w", {"messages": [40]}) for _ in range(3)]
+
+    sending(sends, run).compile().invoke({"messages": [QUESTION]})
+    expected = collections.defaultdict(lambda: (0, 0))
+    for name, tokens in reads:
+        expected[name] = expected[name][0] + 1, expected[name][1] + tokens
+    inputs = {"messages": agent.text(QUESTION)}
+    assert planned(tools, agent.from_langgraph(sending(sends), inputs=inputs)) == expected
+    assert expected["w"] == (3, 120)
+
+    with pytest.raises(agent.AgentError, match="the conditional edge from 'plan' sends to sum, w, must send to one"):
+        agent.from_langgraph(sending(sends, workers=("w", "sum")), inputs=inputs)
+    builder = sending(sends)
+    builder.add_conditional_edges(
+        "w", langgraph.probabilities(w=0.5, sum=0.5, max_runs=2)(lambda state: None), ["w", "sum"]
+    )
+    builder.edges.discard(("w", "sum"))
+    with pytest.raises(agent.AgentError, match="node 'w' runs once for each Send, and begins a loop, or is where"):
+        agent.from_langgraph(builder, inputs=inputs)
+    builder = sending(sends)
+    builder.add_node("all", lambda state: {}, metadata={"intarsia": langgraph.llm(small, tokens=1)})
+    builder.edges.discard((START, "plan"))
+    builder.add_edge(START, "all")
+    builder.add_conditional_edges("all", langgraph.probabilities(w=0.5, plan=0.5)(lambda state: None), ["w", "plan"])
+    with pytest.raises(agent.AgentError, match="node 'w' runs once for each Send"):
+        agent.from_langgraph(builder, inputs=inputs)
+    with pytest.raises(agent.AgentError, match=r"width of langgraph.sends is 0"):
+        langgraph.sends(width=0, tokens=40)
 
 
 REFUSED = {
