@@ -80,6 +80,40 @@ def test_everything_verifies(tools):
     assert 'label = "ask/inner"' in plan
 
 
+def test_inputs_by_name(tools):
+    """Of functions and of graphs; the order is that of their parameters."""
+
+    @agent.function(ms=1, tokens=1)
+    def weigh(text): ...
+
+    @agent.graph(agent.text(1), agent.image(100))
+    def inner(one, two):
+        return weigh(text=one)
+
+    @agent.graph(agent.image(100), agent.text(1))
+    def outer(two, one):
+        return inner(two=two, one=one), inner(one, two=two)
+
+    text = verified(tools, str(outer))
+    assert text.count("agent.call @inner(%arg1, %arg0) : (!agent.text, !agent.image)") == 2
+
+
+def test_tasks_without_inputs(tools):
+    clock = agent.Memory("clock", read_ms=1, write_ms=1)
+
+    @agent.graph()
+    def nothing():
+        return [
+            web(tokens=1),
+            clock.read(tokens=1),
+            agent.compute("now", ms=1, tokens=1),
+            llama.infer(tokens=1),
+            llama.answer(tokens=1, instruction_tokens=5),
+        ]
+
+    verified(tools, str(nothing))
+
+
 def test_places_are_the_users(tools):
     text = str(everything())
     printed = verified(tools, text, "--mlir-print-debuginfo", "--mlir-print-local-scope")
@@ -95,6 +129,7 @@ def test_functions_stay_functions():
         return 2 * number
 
     assert double(4) == 8
+    assert double(number=4) == 8
     assert double.__doc__ == "Twice."
 
 
@@ -180,6 +215,18 @@ other = graph_of(lambda x: x)
         (
             lambda: graph_of(lambda a: agent.loop(lambda c: (c, c), a, runs=agent.Amount(3, max=4))),
             r"carries \['text'\], its body returns \['text', 'text'\]",
+        ),
+        (
+            lambda: graph_of(lambda a: agent.branch([("x", 0.5, lambda: a)])),
+            r"branch has \[.*\] as cases, must be such as \{\"easy\": \(0.6, lambda",
+        ),
+        (lambda: graph_of(lambda a: other(y=a)), "call of '<lambda>' gives 0 inputs and y, the graph takes x"),
+        (lambda: graph_of(lambda a: other(a, x=a)), "call of '<lambda>' gives 1 inputs and x, the graph takes x"),
+        (lambda: graph_of(lambda *, a: a), r"parameter a of graph '<lambda>' takes no single input by its place"),
+        (lambda: graph_of(lambda *a: a), r"parameter \*a of graph '<lambda>' takes no single input by its place"),
+        (
+            lambda: graph_of(lambda a: agent.Memory("m", 1, 1).write()),
+            "write of 'm' has no input, must have what is written",
         ),
         (lambda: graph_of(lambda a: other()), r"gives \[\], the graph takes \['text'\]"),
     ],
