@@ -230,6 +230,39 @@ def test_what_comes_after_reads_it_once(tools, shape):
         assert found[node] == pytest.approx(expected[node], rel=1e-5), node
 
 
+class Plain(TypedDict):
+    question: str
+    notes: str
+    answer: str
+
+
+class Two(TypedDict):
+    question: str
+    log: Annotated[list, operator.add]
+    notes: Annotated[list, operator.add]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reads", "tokens"),
+    [
+        (Plain, None, ANSWER),  # the question and all else is what the first node gave: read once
+        (Plain, ["notes"], ANSWER),
+        (Two, None, QUESTION + ANSWER),
+        (Two, ["log"], ANSWER),
+        (Two, ["notes"], ANSWER),
+        (Two, ["log", "notes"], 2 * ANSWER),  # said to be read twice
+    ],
+)
+def test_what_is_written_to_several_keys(tools, schema, reads, tokens):
+    builder = StateGraph(schema)
+    builder.add_node("one", lambda state: {}, metadata={"intarsia": langgraph.llm(small, tokens=ANSWER)})
+    builder.add_node("two", lambda state: {}, metadata={"intarsia": langgraph.llm(small, tokens=1, reads=reads)})
+    builder.add_edge(START, "one")
+    builder.add_edge("one", "two")
+    graph = agent.from_langgraph(builder, inputs={"question": agent.text(QUESTION)})
+    assert planned(tools, graph)["two"] == (1, tokens)
+
+
 def sending(sends, run=lambda name: lambda state: {}, workers=("w",)):
     builder = StateGraph(State)
     for name in ("plan", "w", "sum"):
