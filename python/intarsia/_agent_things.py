@@ -296,6 +296,8 @@ class Memory(_Declared):
         """Write; nothing waits for it but reads of this memory."""
         what = f"write of {self.name!r}"
         values = _operands(what, inputs)
+        if not values:
+            raise AgentError(f"{what} has no input, must have what is written")
         trace = _trace(what)
         names = ", ".join(value.name for value in values)
         given = attributes(_task_options(what, options))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -248,7 +249,9 @@ class _Trace:
     names: set[str] = field(default_factory=set)
 
     def fresh(self, hint: str) -> str:
-        base = "".join(c if c.isalnum() else "_" for c in hint).strip("_") or "v"
+        # Names of values are ASCII in IR: "été" becomes ete, what has no such letters v.
+        letters = unicodedata.normalize("NFKD", hint).encode("ascii", "ignore").decode()
+        base = "".join(c if c.isalnum() else "_" for c in letters).strip("_") or "v"
         base = f"v{base}" if base[0].isdigit() else base
         name, count = base, 1
         while name in self.names:

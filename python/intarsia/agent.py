@@ -117,8 +117,8 @@ def function(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(body)
-        def call(*inputs: Any) -> Any:
-            return compute(body.__name__, *inputs, **options) if _traces else body(*inputs)
+        def call(*inputs: Any, **named: Any) -> Any:
+            return compute(body.__name__, *inputs, *named.values(), **options) if _traces else body(*inputs, **named)
 
         return call
 
@@ -215,6 +215,10 @@ def branch(
     trace = _trace(what)
     if not cases:
         raise AgentError(f"{what} has no case")
+    if not isinstance(cases, Mapping):
+        raise AgentError(
+            f'{what} has {cases!r} as cases, must be such as {{"easy": (0.6, lambda: …), "hard": (0.4, …)}}'
+        )
     for name, case in cases.items():
         check_text("the name of a case", what, name)
         if not (isinstance(case, tuple) and len(case) == 2 and callable(case[1])):
@@ -417,10 +421,15 @@ class Graph:
         names = _Trace(self.name, _Block(""))
         return [names.fresh(name) for name in self.inputs]
 
-    def __call__(self, *inputs: Value, label: str | None = None) -> Any:
-        """Make this graph a task of another one."""
+    def __call__(self, *inputs: Value, label: str | None = None, **named: Value) -> Any:
+        """Make this graph a task of another one, with inputs in order or by their names."""
         what = f"call of {self.name!r}"
-        values = _operands(what, inputs)
+        names = list(self.inputs)[len(inputs) :]
+        if named and sorted(named) != sorted(names):
+            raise AgentError(
+                f"{what} gives {len(inputs)} inputs and {', '.join(named)}, the graph takes {', '.join(self.inputs)}"
+            )
+        values = _operands(what, [*inputs, *(named[name] for name in names if named)])
         wanted = [size.kind for size in self.inputs.values()]
         if [value.kind for value in values] != wanted:
             raise AgentError(f"{what} gives {[value.kind for value in values]}, the graph takes {wanted}")
@@ -429,9 +438,9 @@ class Graph:
             raise AgentError(f"graph {self.name!r} calls itself: what repeats belongs into agent.loop, with a bound")
         check_text("label", what, label)
         trace.called[self.name] = self
-        names = ", ".join(value.name for value in values)
+        operands = ", ".join(value.name for value in values)
         op = (
-            f"agent.call {symbol(self.name)}({names}){attributes({'label': label})} : "
+            f"agent.call {symbol(self.name)}({operands}){attributes({'label': label})} : "
             f"({_types(values)}) -> {_results(self.results)}{_here()}"
         )
         return _close(trace, op, self.results, [], label or self.name)
@@ -474,6 +483,9 @@ def graph(
                 raise AgentError(
                     f"input {position} of graph {title!r} is {size!r}, must be a size such as agent.text(400)"
                 )
+        for parameter in inspect.signature(body).parameters.values():
+            if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                raise AgentError(f"parameter {parameter} of graph {title!r} takes no single input by its place")
         result = Graph(title, dict(zip(parameters, inputs, strict=True)), sla, private)
         result._write(body)
         return result

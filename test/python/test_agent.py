@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """intarsia.agent: what it prints verifies, and what cannot be is an error that says what to try."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -79,6 +80,40 @@ def test_everything_verifies(tools):
     assert 'label = "ask/inner"' in plan
 
 
+def test_inputs_by_name(tools):
+    """Of functions and of graphs; the order is that of their parameters."""
+
+    @agent.function(ms=1, tokens=1)
+    def weigh(text): ...
+
+    @agent.graph(agent.text(1), agent.image(100))
+    def inner(one, two):
+        return weigh(text=one)
+
+    @agent.graph(agent.image(100), agent.text(1))
+    def outer(two, one):
+        return inner(two=two, one=one), inner(one, two=two)
+
+    text = verified(tools, str(outer))
+    assert text.count("agent.call @inner(%arg1, %arg0) : (!agent.text, !agent.image)") == 2
+
+
+def test_tasks_without_inputs(tools):
+    clock = agent.Memory("clock", read_ms=1, write_ms=1)
+
+    @agent.graph()
+    def nothing():
+        return [
+            web(tokens=1),
+            clock.read(tokens=1),
+            agent.compute("now", ms=1, tokens=1),
+            llama.infer(tokens=1),
+            llama.answer(tokens=1, instruction_tokens=5),
+        ]
+
+    verified(tools, str(nothing))
+
+
 def test_places_are_the_users(tools):
     text = str(everything())
     printed = verified(tools, text, "--mlir-print-debuginfo", "--mlir-print-local-scope")
@@ -94,6 +129,7 @@ def test_functions_stay_functions():
         return 2 * number
 
     assert double(4) == 8
+    assert double(number=4) == 8
     assert double.__doc__ == "Twice."
 
 
@@ -105,6 +141,25 @@ def test_numbers_are_read_as_they_are(tools, figure):
     printed = verified(tools, text, "--mlir-print-op-generic")
     assert float(printed.split("test.a = ")[1].split(" ")[0]) == figure
     assert float(shortest(figure)) == figure
+
+
+def test_names_of_any_script(tools):
+    """Names of values are ASCII in IR; labels are the user's, byte for byte."""
+    labels = ["été", "ete", "質問", "回答", "²", "٣", "3 à 4", "", "v", "ete_2", "🙂", "a\nb", "%x#0", "ﬁn"]
+
+    @agent.graph(agent.text(9), name="requête")
+    def asked(été):
+        return [llama.answer(été, tokens=5, label=label or None) for label in labels]
+
+    text = str(asked)
+    names = [line.split(" = ")[0].strip() for line in text.splitlines() if "agent.llm" in line]
+    assert names[:3] == ["%ete_2", "%ete_3", "%v"]
+    assert len(set(names)) == len(labels)
+    printed = verified(tools, text)
+    found = [re.search(r'label = "((?:[^"\\]|\\.)*)"', line) for line in printed.splitlines() if "agent.llm" in line]
+    found = [match and re.sub(r"\\([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), match[1]) for match in found]
+    assert [each and each.encode("latin-1").decode() for each in found] == [label or None for label in labels]
+    assert verified(tools, printed) == printed
 
 
 def graph_of(body, *inputs):
@@ -160,6 +215,18 @@ other = graph_of(lambda x: x)
         (
             lambda: graph_of(lambda a: agent.loop(lambda c: (c, c), a, runs=agent.Amount(3, max=4))),
             r"carries \['text'\], its body returns \['text', 'text'\]",
+        ),
+        (
+            lambda: graph_of(lambda a: agent.branch([("x", 0.5, lambda: a)])),
+            r"branch has \[.*\] as cases, must be such as \{\"easy\": \(0.6, lambda",
+        ),
+        (lambda: graph_of(lambda a: other(y=a)), "call of '<lambda>' gives 0 inputs and y, the graph takes x"),
+        (lambda: graph_of(lambda a: other(a, x=a)), "call of '<lambda>' gives 1 inputs and x, the graph takes x"),
+        (lambda: graph_of(lambda *, a: a), r"parameter a of graph '<lambda>' takes no single input by its place"),
+        (lambda: graph_of(lambda *a: a), r"parameter \*a of graph '<lambda>' takes no single input by its place"),
+        (
+            lambda: graph_of(lambda a: agent.Memory("m", 1, 1).write()),
+            "write of 'm' has no input, must have what is written",
         ),
         (lambda: graph_of(lambda a: other()), r"gives \[\], the graph takes \['text'\]"),
     ],

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graphs of LangGraph as agents. How often nodes run is compared with LangGraph running them."""
 
+import functools
+import inspect
 import operator
 import random
 import re
@@ -281,6 +283,13 @@ def test_assumed_probabilities_need_no_model(intarsia_opt):
     assert work(intarsia_opt, graph)[0]["finish"] == (1, 1)
 
 
+def imported(decorate, **options):
+    builder = StateGraph(State)
+    builder.add_node("a", decorate(lambda state: {}))
+    builder.add_edge(START, "a")
+    return agent.from_langgraph(builder, inputs={"log": agent.text(5)}, **options)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -294,6 +303,30 @@ def test_assumed_probabilities_need_no_model(intarsia_opt):
         (lambda: langgraph.probabilities(a=1.6, b=-0.6), "the probability of 'a' of langgraph.probabilities is 1.6"),
         (lambda: langgraph.probabilities(a=0.5), "probabilities of langgraph.probabilities sum to 0.5, must sum to 1"),
         (lambda: langgraph.probabilities(a=1, max_runs=0), "max_runs of langgraph.probabilities is 0"),
+        (
+            lambda: langgraph.llm("small", tokens=5),
+            "langgraph.llm has 'small' as its first argument, must be an agent.Model",
+        ),
+        (lambda: langgraph.tool(small, tokens=5), "langgraph.tool has Model.* must be an agent.Tool"),
+        (
+            lambda: langgraph.retrieve(search, top_k=5, reads=["log"]),
+            "langgraph.retrieve has Tool.* must be an agent.Index",
+        ),
+        (lambda: langgraph.retrieve(index, top_k=5, reads=[]), r"reads of langgraph.retrieve is \[\], must begin with"),
+        (lambda: langgraph.llm(small, tokens=5, reads="log"), r"reads is 'log', must be a list .* such as \['log'\]"),
+        (lambda: langgraph.compute(ms=1, tokens=5, writes="log"), "writes is 'log', must be a list of keys"),
+        (
+            lambda: imported(langgraph.llm(small, tokens=5, reads=[])),
+            "node 'a': answer of 'small' has no input, but no",
+        ),
+        (
+            lambda: imported(langgraph.probabilities(a=1)),
+            "node 'a' is annotated with .*, must be what langgraph.llm, tool",
+        ),
+        (
+            lambda: imported(langgraph.llm(small, tokens=5), sla=5),
+            r"sla is 5, must be such as agent.Sla\(p95_ms=3000\)",
+        ),
         (lambda: agent.from_langgraph(StateGraph(State), inputs={"log": 5}), "input 'log' is 5, must be a size"),
     ],
 )
@@ -321,6 +354,120 @@ def test_commands_are_refused():
     builder.add_edge(START, "ask")
     with pytest.raises(agent.AgentError, match=r"node 'ask' goes where a Command says: act, __end__; nothing says"):
         agent.from_langgraph(builder, inputs={"log": agent.text(5)})
+
+
+def test_nodes_of_any_script(intarsia_opt):
+    builder = StateGraph(State)
+    before = START
+    for name in ("été", "質問", "3", "ete"):
+        builder.add_node(name, langgraph.llm(small, tokens=9)(lambda state: {}))
+        builder.add_edge(before, name)
+        before = name
+    found, _ = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))
+    escaped = {"".join(chr(b) if b < 128 else f"\\{b:02X}" for b in name.encode()) for name in builder.nodes}
+    assert found == dict.fromkeys(escaped, (1, 1))
+
+
+def chain(*names, **notes):
+    builder = StateGraph(State)
+    before = START
+    for name in names:
+        builder.add_node(name, notes[name])
+        builder.add_edge(before, name)
+        before = name
+    return builder
+
+
+def test_one_function_with_several_annotations(intarsia_opt):
+    def run(state): ...
+
+    def decide(state): ...
+
+    def build(again):
+        builder = chain(
+            "first", "last", first=langgraph.llm(small, tokens=7)(run), last=langgraph.llm(large, tokens=9)(run)
+        )
+        path = langgraph.probabilities(first=again, __end__=1 - again, max_runs=2)(decide)
+        builder.add_conditional_edges("last", path, ["first", END])
+        return builder
+
+    builders = [build(0.25), build(0.5)]
+    for builder, runs in zip(builders, (1.25, 1.5), strict=True):
+        found, text = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))
+        assert found["first"][0] == pytest.approx(runs)
+        assert re.search(r"agent.prefill @small.*label = .first.*", text)
+        assert re.search(r"agent.prefill @large.*label = .last.*", text)
+    # The function itself, used somewhere else, says nothing.
+    with pytest.raises(agent.AgentError, match="node 'bare': would be a language model"):
+        agent.from_langgraph(chain("bare", bare=run), inputs={"log": agent.text(5)})
+
+
+def test_partial_and_asynchronous_functions(intarsia_opt):
+    @langgraph.llm(small, tokens=9)
+    def run(state, how): ...
+
+    @langgraph.llm(small, tokens=9)
+    async def wait(state): ...
+
+    builder = chain("partial", "async", **{"partial": functools.partial(run, how=1), "async": wait})
+    assert inspect.iscoroutinefunction(wait)
+    assert work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))[0].keys() == {
+        "partial",
+        "async",
+    }
+
+
+def test_each_loop_has_its_bound(intarsia_opt):
+    builder = chain("outer", "inner", "check", **dict.fromkeys(("outer", "inner", "check"), lambda state: {}))
+    builder.edges.discard(("inner", "check"))
+    for name in builder.nodes:
+        builder.nodes[name].metadata = {"intarsia": langgraph.llm(small, tokens=1)}
+    inner = langgraph.probabilities(inner=0.5, check=0.5, max_runs=2)(lambda state: None)
+    builder.add_conditional_edges("inner", inner, ["inner", "check"])
+    check = langgraph.probabilities(outer=0.5, __end__=0.5, max_runs=5)(lambda state: None)
+    builder.add_conditional_edges("check", check, ["outer", END])
+    found, _ = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.text(5)}))
+    outer = sum(0.5**run for run in range(5))
+    assert found["outer"][0] == pytest.approx(outer, rel=1e-5)
+    assert found["inner"][0] == pytest.approx(outer * 1.5, rel=1e-5)
+
+
+def test_keys_that_a_loop_or_a_case_writes_first(intarsia_opt):
+    """Both are read: 200 tokens by one who reads an answer, 50 or none by one who reads documents."""
+    notes = {
+        "write": langgraph.llm(small, tokens=200, reads=["question"], writes=["answer"]),
+        "find": langgraph.llm(small, tokens=100, reads=["question"], writes=["documents"]),
+        "report": langgraph.llm(small, tokens=9, reads=["answer", "documents"], writes=["log"]),
+    }
+    builder = StateGraph(State)
+    for name, note in notes.items():
+        builder.add_node(name, note(lambda state: {}))
+    builder.add_edge(START, "write")
+    path = langgraph.probabilities(write=0.5, find=0.25, report=0.25, max_runs=3)(lambda state: None)
+    builder.add_conditional_edges("write", path, ["write", "find", "report"])
+    builder.add_edge("find", "report")
+    with pytest.raises(agent.AgentError, match="the loop from node 'write' is left to 'find', 'report'"):
+        agent.from_langgraph(builder, inputs={"question": agent.text(5)})
+
+    builder.branches.clear()
+    builder.add_node("check", langgraph.compute(ms=1, tokens=1, reads=["answer"], writes=["log"])(lambda state: {}))
+    again = langgraph.probabilities(write=0.5, check=0.5, max_runs=3)(lambda state: None)
+    builder.add_conditional_edges("write", again, ["write", "check"])
+    path = langgraph.probabilities(find=0.5, report=0.5)(lambda state: None)
+    builder.add_conditional_edges("check", path, ["find", "report"])
+    _, text = work(intarsia_opt, agent.from_langgraph(builder, inputs={"question": agent.text(5)}))
+    report = next(line for line in text.splitlines() if "agent.prefill" in line and 'label = "report"' in line)
+    assert "new_tokens = #agent.amount<250 tokens" in report
+
+
+def test_pictures_in_the_messages(intarsia_opt):
+    eye = agent.Model("eye", parameters=3e8, tokens_per_unit=1e-3)
+    seeing = agent.Model("seeing", shape="llama-3.1-8b", encoders={"image": eye})
+    note = langgraph.llm(seeing, tokens=80)
+    builder = chain("look", "tell", look=note(lambda state: {}), tell=note(lambda state: {}))
+    _, text = work(intarsia_opt, agent.from_langgraph(builder, inputs={"log": agent.image(1_000_000)}))
+    tell = [line for line in text.splitlines() if "agent.prefill" in line and 'label = "tell"' in line]
+    assert "new_tokens = #agent.amount<1080 tokens>" in tell[0]
 
 
 def test_metadata_and_compiled(intarsia_opt):
@@ -370,6 +517,22 @@ def test_what_cannot_be():
 
     with pytest.raises(agent.AgentError, match="int is no StateGraph"):
         agent.from_langgraph(5)
+
+    def goes(state): ...  # by a Command, which nothing says
+
+    builder = StateGraph(State)
+    builder.add_node("a", note(goes))
+    builder.add_node("b", note(lambda state: {}))
+    builder.add_edge(START, "a")
+    with pytest.raises(
+        agent.AgentError, match=r"no way leads from START to node 'b'; add the edges, .* a Command goes"
+    ):
+        agent.from_langgraph(builder, inputs=inputs)
+    builder.add_conditional_edges("a", note(lambda state: "b"), ["b", END])
+    with pytest.raises(
+        agent.AgentError, match=r"the conditional edge from 'a' is annotated with Annotation.*, must be with"
+    ):
+        agent.from_langgraph(builder, inputs=inputs)
 
     builder = StateGraph(State)
     builder.add_node("a", langgraph.llm(small, tokens=100, reads=["documents"], writes=["answer"])(lambda state: {}))

@@ -1,0 +1,285 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Nodes and edges of a LangGraph graph: where ways meet, what its loops are, how often they run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._agent_figures import AgentError
+from ._agent_values import Figure
+
+START, END = "__start__", "__end__"
+NEXT = "__next__"  # where a run of a loop ends, whatever comes then
+ASSUMED_RUNS = 10  # what `assume` takes for the bound of a loop; cases are equally probable
+
+
+@dataclass(frozen=True)
+class _Choice:
+    name: str
+    targets: Mapping[str, float]
+    keys: Mapping[str, str]  # what the user's function gives for each target
+    max_runs: int | None
+
+
+def _choice(name: str, ways: Sequence[tuple[str, str, float]], max_runs: int | None) -> _Choice:
+    """Make a choice of ways (target, key, probability); those to one target are one."""
+    targets: dict[str, float] = {}
+    keys: dict[str, str] = {}
+    for target, key, probability in ways:
+        targets[target] = targets.get(target, 0) + probability
+        keys[target] = f"{keys[target]} or {key}" if target in keys else key
+    return _Choice(name, targets, keys, max_runs)
+
+
+@dataclass(frozen=True)
+class Sends:
+    """How many a Send makes of a node, and the tokens that each gets. Made by :func:`intarsia.langgraph.sends`."""
+
+    width: Figure
+    tokens: Figure
+
+
+@dataclass
+class _Flow:
+    """Nodes and the edges between them; a node has either edges or one choice.
+
+    `waits` are edges of several sources, which lead to their target when all sources have run. A node that is
+    `deferred` runs when nothing else is left to run. `sends` says of a node with one edge how often its target runs.
+    """
+
+    edges: dict[str, list[str]] = field(default_factory=dict)
+    choices: dict[str, _Choice] = field(default_factory=dict)
+    waits: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+    deferred: set[str] = field(default_factory=set)
+    sends: dict[str, Sends] = field(default_factory=dict)
+
+    def after(self, node: str) -> list[str]:
+        if node in self.choices:
+            return list(self.choices[node].targets)
+        waiting = [target for sources, target in self.waits if node in sources]
+        return list(dict.fromkeys([*self.edges.get(node, []), *waiting]))
+
+    def between(self, starts: Sequence[str], stop: str) -> set[str]:
+        """Give the nodes on ways from any of some nodes to one that is not counted."""
+        seen, queue = set(starts) - {stop}, [start for start in starts if start != stop]
+        while queue:
+            for following in self.after(queue.pop()):
+                if following not in seen and following != stop:
+                    seen.add(following)
+                    queue.append(following)
+        return seen
+
+    def reachable(self, start: str) -> set[str]:
+        seen, queue = {start}, [start]
+        while queue:
+            for following in self.after(queue.pop()):
+                if following not in seen:
+                    seen.add(following)
+                    queue.append(following)
+        return seen
+
+    def meets(self, node: str, end: str) -> str:
+        """Give the node where all ways from a node to the end come together first."""
+        inside = self.reachable(node)
+        later = {each: ({each} if each == end else set(inside)) for each in inside}
+        changed = True
+        while changed:
+            changed = False
+            for each in inside - {end}:
+                following = [later[one] for one in self.after(each) if one in later]
+                together = {each} | (set.intersection(*following) if following else set())
+                changed |= together != later[each]
+                later[each] = together
+        candidates = later[node] - {node}
+        if not candidates:
+            raise AgentError(f"ways from node {node!r} do not come together before {end!r}")
+        # The first of them is the one that all others come after.
+        return max(candidates, key=lambda each: len(later[each]))
+
+    def loops(self) -> dict[str, set[str]]:
+        """Give the loops: by header the nodes inside.
+
+        An edge goes back if it leads to a node that is always passed before.
+        """
+        everything = self.reachable(START)
+        before = {each: ({START} if each == START else set(everything)) for each in everything}
+        sources: dict[str, list[str]] = {each: [] for each in everything}
+        for each in everything:
+            for following in self.after(each):
+                sources[following].append(each)
+        changed = True
+        while changed:
+            changed = False
+            for each in everything - {START}:
+                passed = {each} | set.intersection(*(before[one] for one in sources[each]))
+                changed |= passed != before[each]
+                before[each] = passed
+        found: dict[str, set[str]] = {}
+        for each in everything:
+            for header in self.after(each):
+                if header in before[each]:
+                    nodes, queue = found.setdefault(header, {header}), [each]
+                    while queue:
+                        one = queue.pop()
+                        if one not in nodes:
+                            nodes.add(one)
+                            queue += sources[one]
+        # What is left without these edges must be free of cycles.
+        state: dict[str, int] = {}
+
+        def visit(each: str) -> None:
+            state[each] = 1
+            for following in self.after(each):
+                if following in before[each]:
+                    continue
+                if state.get(following) == 1:
+                    raise AgentError(
+                        f"nodes {each!r} and {following!r} are in a cycle that is entered in more than one place; "
+                        "let all ways into it lead to one node"
+                    )
+                if following not in state:
+                    visit(following)
+            state[each] = 2
+
+        visit(START)
+        return found
+
+
+def _flow(builder: Any, missing: list[str]) -> _Flow:
+    edges: dict[str, list[str]] = {}
+    for source, target in sorted(builder.edges):
+        edges.setdefault(source, []).append(target)
+    waits = sorted(getattr(builder, "waiting_edges", ()))
+    sources_of_waits = {source for sources, _ in waits for source in sources}
+    choices: dict[str, _Choice] = {}
+    sends: dict[str, Sends] = {}
+    for node, branches in builder.branches.items():
+        if len(branches) > 1 or node in edges or node in sources_of_waits:
+            raise AgentError(
+                f"node {node!r} has conditional edges beside other edges; make one conditional edge of them"
+            )
+        for name, branch in branches.items():
+            if not branch.ends:
+                raise AgentError(
+                    f"the conditional edge from {node!r} says not where it may lead; "
+                    "give add_conditional_edges a path map"
+                )
+            # A path map may have other keys than texts, such as True and False.
+            ends = {str(key): target for key, target in branch.ends.items()}
+            function = getattr(branch.path, "func", None) or getattr(branch.path, "afunc", None) or branch.path
+            while isinstance(function, functools.partial):
+                function = function.func
+            note = getattr(function, "__intarsia__", (None, None))
+            if isinstance(note, Sends):
+                if len(targets := sorted(set(branch.ends.values()))) > 1 or targets == [END]:
+                    raise AgentError(
+                        f"the conditional edge from {node!r} sends to {', '.join(targets)}, must send to one node; "
+                        "let the node before it lead to several, of which each sends to one"
+                    )
+                edges[node], sends[node] = targets, note
+                continue
+            if not isinstance(note, tuple):
+                raise AgentError(
+                    f"the conditional edge from {node!r} is annotated with {note!r}, must be with "
+                    "langgraph.probabilities or langgraph.sends"
+                )
+            given, max_runs = note
+            if given is None:
+                share = 1 / len(ends)
+                missing.append(f"conditional edge from {node!r}: each of {', '.join(ends)} with {share:.3g}")
+                given = dict.fromkeys(ends, share)
+            if any(key not in ends for key in given):
+                raise AgentError(
+                    f"the conditional edge from {node!r} leads to {', '.join(ends)}, its probabilities are {given}; "
+                    "give one for each, with the sum 1"
+                )
+            ways = [(ends[key], key, probability) for key, probability in given.items()]
+            choices[node] = _choice(name, ways, max_runs)
+    for node, spec in builder.nodes.items():
+        if getattr(spec, "ends", ()):
+            raise AgentError(
+                f"node {node!r} goes where a Command says: {', '.join(map(str, spec.ends))}; nothing says how often; "
+                "make a conditional edge of it, whose function has langgraph.probabilities"
+            )
+        if node not in edges and node not in choices and node not in sources_of_waits:
+            edges[node] = [END]
+    ways = _Flow(
+        {
+            **edges,
+            **{node: [t for b in each.values() for t in b.ends.values()] for node, each in builder.branches.items()},
+        },
+        waits=waits,
+    )
+    if lost := [node for node in builder.nodes if node not in ways.reachable(START)]:
+        raise AgentError(
+            f"no way leads from START to {', '.join(f'node {node!r}' for node in lost)}; add the edges, or leave the "
+            "nodes out. Where a Command goes there, make a conditional edge of it, whose function has "
+            "langgraph.probabilities"
+        )
+    deferred = {node for node, spec in builder.nodes.items() if getattr(spec, "defer", False)}
+    return _Flow(edges, choices, waits, deferred, sends)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """How a loop goes on: the flow of one run, the probability of another one, the bound, where it leads in the end."""
+
+    run: _Flow
+    again: float
+    most: int
+    exit: str
+
+
+def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: list[str]) -> _Bound:
+    nodes = loops[header]
+    exits = sorted({following for each in nodes for following in flow.after(each)} - nodes)
+    if len(exits) != 1:
+        raise AgentError(
+            f"the loop from node {header!r} is left to {', '.join(map(repr, exits)) or 'nowhere'}, "
+            "must be left to one node"
+        )
+    # A choice bounds the innermost loop around it, and those that it may leave.
+    deeper = {each for inner, inside in loops.items() if inside < nodes and inner != header for each in inside}
+    choices = [
+        flow.choices[each]
+        for each in nodes
+        if each in flow.choices and (each not in deeper or not nodes.issuperset(flow.choices[each].targets))
+    ]
+    given = [choice.max_runs for choice in choices if choice.max_runs]
+    if not given:
+        missing.append(f"loop from node {header!r}: at most {ASSUMED_RUNS} runs (max_runs)")
+    end = {header: NEXT, exits[0]: NEXT}
+    waits = [(sources, end.get(target, target)) for sources, target in flow.waits if nodes.intersection(sources)]
+    run = _Flow(waits=waits, deferred=flow.deferred, sends=flow.sends)
+    # The header again, or the exit, is the end of a run.
+    for each in nodes:
+        if each in flow.choices:
+            choice = flow.choices[each]
+            ways = [(end.get(target, target), choice.keys[target], p) for target, p in choice.targets.items()]
+            run.choices[each] = _choice(choice.name, ways, choice.max_runs)
+        else:
+            run.edges[each] = [end.get(target, target) for target in flow.edges.get(each, [])]
+    return _Bound(run, _again(flow, header, nodes), min(given, default=ASSUMED_RUNS), exits[0])
+
+
+def _again(flow: _Flow, header: str, nodes: set[str]) -> float:
+    """Give the probability that a run is followed by another one: that a walk from the header comes back to it.
+
+    Inner loops come to an end for certain. Solved by iteration; a walk stays inside with a probability below 1.
+    """
+    back = dict.fromkeys(nodes, 0.0)
+    for _ in range(100_000):
+        change = 0.0
+        for each in nodes:
+            # Edges to several nodes are all taken, and meet again: any of them tells.
+            ways = flow.choices[each].targets if each in flow.choices else {flow.after(each)[0]: 1.0}
+            probability = sum(p * (1.0 if target == header else back.get(target, 0.0)) for target, p in ways.items())
+            change = max(change, abs(probability - back[each]))
+            back[each] = probability
+        if change < 1e-15:
+            break
+    return back[header]
