@@ -113,7 +113,8 @@ RANGES: Mapping[str, Range] = {
     "probability": Range(0, 1),
 }
 
-PRECISIONS = ("f32", "tf32", "bf16", "f16", "fp8", "fp6", "fp4", "i8", "i4")
+# By the names of the catalogue.
+PRECISIONS = ("f32", "f16", "bf16", "fp8", "int8", "fp4", "int4")
 
 
 def check(argument: str, what: str, figure: Any, within: Range) -> None:

@@ -46,7 +46,8 @@ class Model(_Declared):
     tokens_per_unit
         Of encoders: how many tokens a pixel or a second makes.
     kv_bytes_per_token, context_tokens, precisions
-        Of language models: bytes of cache for a token, the longest prompt and answer, element types of weights.
+        Of language models: bytes of cache for a token (of one without shape), the longest prompt and answer, element
+        types of weights.
     encoders
         Of language models: models by "image", "audio" or "video" that make tokens of what is no text.
 

@@ -13,7 +13,7 @@
 // What -o writes is planned again as it stands; more replicas by hand are more replicas, too few are a conflict.
 // RUN: intarsia-plan %s --why=false -o %t.placed.mlir
 // RUN: FileCheck %s --check-prefix=PLACED --input-file=%t.placed.mlir
-// RUN: sed '/agent.decode/s/replicas = 1/replicas = 3/' %t.placed.mlir > %t.more.mlir
+// RUN: sed 's/replicas = 1/replicas = 3/' %t.placed.mlir > %t.more.mlir
 // RUN: intarsia-plan %t.more.mlir --why=false | FileCheck %s --check-prefix=MORE
 // RUN: sed '/agent.decode/s/batch = [0-9]*/batch = 1/' %t.placed.mlir > %t.few.mlir
 // RUN: not intarsia-plan %t.few.mlir --why=false | FileCheck %s --check-prefix=FEW

@@ -23,7 +23,9 @@ def verified(tools, text, *options):
 
 def everything():
     ear = agent.Model("ear", parameters=6.4e8, tokens_per_unit=25)
-    omni = agent.Model("omni", shape="s", encoders={"audio": ear}, precisions=("bf16", "fp8"), kv_bytes_per_token=1e5)
+    omni = agent.Model(
+        "omni", shape="s", encoders={"audio": ear}, precisions=("int8", "int4", "fp8"), kv_bytes_per_token=1e5
+    )
     draw = agent.Model("draw", module="draw.itx", flops_per_output=1e16)
     here = agent.Index("here", vectors=1000, dimension=8, chunk_tokens=50, embedder=llama, visited=1e-6)
     there = agent.Index("over there", vectors=1000, dimension=8, chunk_tokens=50, ms=agent.Amount(p50=20, p95=70))

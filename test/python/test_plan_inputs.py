@@ -59,7 +59,7 @@ def pools_of_tasks(planned: dict[str, typing.Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("model", "precision"),
-    [("", "int8"), *((f', precisions = ["{name}"]', name) for name in ("int8", "int4", "bf16"))],
+    [("", "int8"), *((f', precisions = ["{name}"]', name) for name in ("int8", "int4", "bf16", "f16"))],
 )
 def test_precisions_by_the_names_of_the_catalogue(model: str, precision: str, tmp_path: pathlib.Path) -> None:
     """What a plan chooses is what a placement may say: the file with placements plans again, to the same plan."""

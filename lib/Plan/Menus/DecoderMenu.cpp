@@ -166,7 +166,7 @@ static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &po
 
 Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
                                   const Choice &choice, const ChoiceMeaning &meaning) {
-  Expected<NumberFormat> format = parseNumberFormat(meaning.precision);
+  Expected<NumberFormat> format = formatOf(meaning.precision);
   if (!format)
     return format.takeError();
   return costOf(work, fleet.pools[choice.pool], options, *format,

@@ -18,6 +18,9 @@ using namespace llvm;
 namespace intarsia::plan {
 
 constexpr double largestScaledCost = 1000;
+/// Far below what solvers hold rows to, 1e-7: waits of hardly used replicas are that small, and CLP aborts on such
+/// factors.
+constexpr double leastScaledFactor = 1e-11;
 
 /// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.
 static std::string lpOf(const MixedIntegerProgram &program) {
@@ -76,15 +79,18 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
   double costScale = largestCost > 0 ? largestScaledCost / largestCost : 1;
   Scaled scaled;
   std::vector<double> rowScales;
+  auto counts = [](const MixedIntegerProgram::Entry &entry, double scale) {
+    return std::abs(entry.factor) * scale >= leastScaledFactor;
+  };
   std::vector<int> &starts = scaled.starts;
   starts.resize(program.columns.size() + 1);
   for (auto &row : program.rows) {
     double largest = 0;
-    for (auto &entry : row.entries) {
+    for (auto &entry : row.entries)
       largest = std::max(largest, std::abs(entry.factor));
-      ++starts[entry.column + 1];
-    }
     rowScales.push_back(largest > 0 ? 1 / largest : 1);
+    for (auto &entry : row.entries)
+      starts[entry.column + 1] += counts(entry, rowScales.back());
   }
   for (size_t column = 0; column < program.columns.size(); ++column)
     starts[column + 1] += starts[column];
@@ -93,6 +99,8 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
   scaled.factors.resize(starts.back());
   for (size_t row = 0; row < program.rows.size(); ++row) {
     for (auto &entry : program.rows[row].entries) {
+      if (!counts(entry, rowScales[row]))
+        continue;
       int at = next[entry.column]++;
       scaled.rows[at] = int(row);
       scaled.factors[at] = entry.factor * rowScales[row];
