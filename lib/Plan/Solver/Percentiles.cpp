@@ -65,12 +65,16 @@ void Solver::boundMeans(double share) {
     Evaluation evaluation = evaluate(figures, result.placements);
     if (evaluation.feasible() && round >= roundsThatLoosen)
       break;
-    for (auto [agent, of, factor] : zip(problem.agents, evaluation.agents, factors))
+    for (auto [agent, of, mean, factor] : zip(problem.agents, evaluation.agents, result.evaluation.agents, factors))
       if (agent.level.percentile) {
-        double excess = std::max(of.endToEndMs / agent.level.endToEndMs, of.firstOutputMs / agent.level.firstOutputMs);
+        double end = of.endToEndMs / agent.level.endToEndMs, first = of.firstOutputMs / agent.level.firstOutputMs;
+        double excess = std::max(end, first);
+        // The mean may be far below its bound, which then has to go below the mean to change anything.
+        double share =
+            end >= first ? mean.endToEndMs / agent.level.endToEndMs : mean.firstOutputMs / agent.level.firstOutputMs;
         // Later rounds only tighten: plans jump, and bounds that follow them never hold for all agents.
         if (excess > 1 && excess < unlimited)
-          factor /= excess + 2e-3;
+          factor = std::min(factor, share) / (excess + 2e-3);
         else if (excess > 0 && excess <= 1 && round < roundsThatLoosen)
           factor /= 1 - (1 - excess) * 0.5;
       }
