@@ -72,11 +72,9 @@ std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
   std::unique_ptr<SafetensorsFile> file;
   if (!SafetensorsFile::open(path, file).ok())
     return std::nullopt;
-  const auto &metadata = file->metadata();
-  auto producer = metadata.find(producerKey.str()), owner = metadata.find(ownerKey.str());
-  if (producer == metadata.end() || producer->second != producerValue)
+  if (file->metadata(producerKey) != producerValue)
     return std::nullopt;
-  return owner == metadata.end() ? "" : owner->second;
+  return file->metadata(ownerKey).value_or("");
 }
 
 namespace {

@@ -14,12 +14,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   std::unique_ptr<SafetensorsFile> file;
   if (!SafetensorsFile::parse(data, bytes, "fuzz", file).ok())
     return 0;
-  // What it accepted must be readable, and not overlap.
-  uint64_t end = 0;
+  // What it accepted must be readable, and cover the data exactly.
+  uint64_t end = file->headerBytes();
   for (const SafetensorsEntry &entry : file->tensors()) {
     if (entry.bytes() == 0)
       continue;
-    if (entry.begin < end || entry.end > bytes)
+    if (entry.begin != end || entry.end > bytes)
       std::abort();
     end = entry.end;
     volatile uint8_t last = static_cast<const uint8_t *>(entry.data)[entry.bytes() - 1];
@@ -27,5 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (file->find(entry.name) == nullptr)
       std::abort();
   }
+  if (end != bytes)
+    std::abort();
+  (void)file->metadata("format");
   return 0;
 }

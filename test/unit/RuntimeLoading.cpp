@@ -241,8 +241,13 @@ TEST_F(Loading, MissingWeights) {
 
 TEST_F(Loading, WeightsOfAnotherModel) {
   std::string path = writeSample(folder), weights = sampleWeights();
+  std::string longer =
+      safetensorsBytes(R"({"table":{"dtype":"F32","shape":[101,4],"data_offsets":[0,1616]}})", std::string(1616, 'x'));
+  writeFile(folder / "m.safetensors", longer);
+  EXPECT_THAT(loadFailure(path, ITX_CORRUPT),
+              AllOf(HasSubstr(std::to_string(weights.size())), HasSubstr(std::to_string(longer.size()))));
   writeFile(folder / "m.safetensors", weights + std::string(4, 'x'));
-  EXPECT_THAT(loadFailure(path, ITX_CORRUPT), HasSubstr(std::to_string(weights.size() + 4)));
+  EXPECT_THAT(loadFailure(path, ITX_CORRUPT), HasSubstr("the last 4 of 1604 bytes"));
   writeFile(folder / "m.safetensors", replaced(weights, "\"table\"", "\"tablx\""));
   EXPECT_THAT(loadFailure(path, ITX_CORRUPT), HasSubstr("another model or compilation"));
 }

@@ -6,6 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeTesting.h"
 
+#include "lib/Runtime/Core/Json.h"
+
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 using ::testing::AllOf;
@@ -40,7 +42,8 @@ TEST(Safetensors, ReadsEntriesInFileOrder) {
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(file->tensors().size(), 3u);
   EXPECT_EQ(file->tensors()[0].name, "a");
-  EXPECT_EQ(file->metadata().at("format"), "pt");
+  EXPECT_EQ(file->metadata("format"), "pt");
+  EXPECT_EQ(file->metadata("b"), std::nullopt);
   const SafetensorsEntry *b = file->find("b");
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(b->shape, (std::vector<int64_t>{2, 3}));
@@ -105,6 +108,109 @@ TEST(Safetensors, Overlap) {
                             "b":{"dtype":"U8","shape":[10],"data_offsets":[9,19]}})",
                         19),
               AllOf(HasSubstr("'a' and 'b' overlap"), HasSubstr("10"), HasSubstr("9")));
+}
+
+TEST(Safetensors, HolesAreRefused) {
+  const char *first = R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[8,12]},
+                          "a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})";
+  EXPECT_THAT(refusalOf(first, 12), AllOf(HasSubstr("bytes 0 to 4"), HasSubstr("before tensor 'a'")));
+  const char *inside = R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[5,9]},
+                           "none":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},
+                           "a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
+  EXPECT_THAT(refusalOf(inside, 9), AllOf(HasSubstr("bytes 4 to 5"), HasSubstr("before tensor 'b'")));
+  EXPECT_THAT(refusalOf("{}", 1), HasSubstr("the last 1 of 1 bytes"));
+}
+
+TEST(Safetensors, BytesAfterTheLastTensorAreRefused) {
+  std::string bytes = sampleWeights();
+  EXPECT_THAT(refusal(bytes + std::string(1 << 20, 'x')), HasSubstr("the last 1048576 of 1050176 bytes"));
+  // Eight bytes before the data, and a header that begins earlier: what is read would be shifted.
+  size_t header = bytes.size() - 1600;
+  EXPECT_THAT(refusal(bytes.substr(0, header) + std::string(8, 'x') + bytes.substr(header)),
+              HasSubstr("the last 8 of 1608 bytes"));
+  uint64_t length = header - 8 - 4;
+  std::memcpy(bytes.data(), &length, 8);
+  ASSERT_EQ(bytes[header - 1], ' ');
+  EXPECT_THAT(refusal(bytes), HasSubstr("the last 4 of 1604 bytes"));
+}
+
+TEST(Safetensors, OnlyTheFormatsHeaderIsRead) {
+  EXPECT_THAT(refusalOf(R"( {"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1), HasSubstr("begin with '{'"));
+  EXPECT_THAT(refusalOf(R"({"__metadata__":1})", 0), HasSubstr("__metadata__ is not an object"));
+  EXPECT_THAT(refusalOf(R"({"__metadata__":{"a":1}})", 0), HasSubstr("not a string"));
+  EXPECT_THAT(refusalOf(R"({"__metadata__":{"a":{}}})", 0), HasSubstr("not a string"));
+  EXPECT_THAT(refusalOf(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("key '__metadata__' twice"));
+  EXPECT_THAT(refusalOf(R"({"t":{"dtype":"U8","dtype":"I8","shape":[],"data_offsets":[0,1]}})", 1),
+              HasSubstr("key 'dtype' twice"));
+  EXPECT_THAT(refusalOf(R"({"t":{"dtype":"U8","shape":[],"data_offsets":[0,1,1]}})", 1), HasSubstr("'t'"));
+  EXPECT_THAT(refusalOf(R"({"t":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1), HasSubstr("'t'"));
+  // What the format does not know is passed over.
+  std::unique_ptr<SafetensorsFile> file;
+  Status status = parse(safetensorsBytes(R"({"t":{"note":{"dtype":["x",{"shape":[[1]]}]},"dtype":"U8","shape":[1],
+                                                  "data_offsets":[0,1],"more":2}})",
+                                         "x"),
+                        file);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(file->find("t")->shape, std::vector<int64_t>{1});
+}
+
+TEST(Safetensors, HeaderOverTheLimit) {
+  TemporaryFolder folder;
+  std::string path = folder / "large.safetensors";
+  uint64_t length = largestJson + 1;
+  writeFile(path, std::string(reinterpret_cast<const char *>(&length), 8));
+  std::filesystem::resize_file(path, 8 + length); // a sparse file
+  std::unique_ptr<SafetensorsFile> file;
+  EXPECT_THAT(SafetensorsFile::open(path, file).message(), AllOf(HasSubstr("100000001 bytes"), HasSubstr("100000000")));
+}
+
+/// A header of many tensors of one byte.
+static std::string manyTensors(size_t count) {
+  std::string header = "{";
+  for (size_t i = 0; i < count; ++i)
+    header += (i ? ",\"model.layers." : "\"model.layers.") + std::to_string(i) +
+              R"(.weight":{"dtype":"U8","shape":[1],"data_offsets":[)" + std::to_string(i) + "," +
+              std::to_string(i + 1) + "]}";
+  return header + "}";
+}
+
+// Where the time grows with the square of the number, these take hours.
+TEST(Safetensors, ManyTensorsTakeLinearTime) {
+  size_t count = 300'000;
+  std::unique_ptr<SafetensorsFile> file;
+  Status status = parse(safetensorsBytes(manyTensors(count), std::string(count, 'x')), file);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(file->tensors().size(), count);
+  EXPECT_NE(file->find("model.layers.299999.weight"), nullptr);
+}
+
+TEST(Json, ManyKeysTakeLinearTime) {
+  std::string text = manyTensors(300'000);
+  Json value;
+  Status status = parseJson(text, "many.json", value);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(value.size(), 300'000u);
+  // One key more, which is there already.
+  text.back() = ',';
+  text += R"("model.layers.7.weight":1})";
+  EXPECT_THAT(parseJson(text, "many.json", value).message(), HasSubstr("key 'model.layers.7.weight' twice"));
+}
+
+TEST(Json, EqualKeysOfDifferentObjectsAreNoDuplicates) {
+  Json value;
+  EXPECT_TRUE(parseJson(R"([{"a":{"a":1}},{"a":2},{"b":[{"a":3}]}])", "x", value).ok());
+  EXPECT_THAT(parseJson(R"([{"a":{"b":1,"c":{},"b":2}}])", "x", value).message(), HasSubstr("key 'b' twice"));
+}
+
+TEST(Json, TextsThatWouldTakeMuchMoreMemoryAreRefused) {
+  std::string text = "[";
+  for (int i = 0; i < 1'000'000; ++i)
+    text += "[],";
+  Json value;
+  EXPECT_THAT(parseJson(text + "[]]", "x.json", value).message(),
+              AllOf(HasSubstr("x.json"), HasSubstr("1000002 values")));
+  // A header ends at its first wrong entry.
+  EXPECT_THAT(refusalOf("{\"t\":{\"dtype\":\"U8\",\"shape\":" + text + "[]]}}", 1), HasSubstr("'t'"));
 }
 
 TEST(Safetensors, OutOfBounds) {

@@ -6,40 +6,90 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Json.h"
 
+#include "lib/Support/Nesting.h"
+
 #include <set>
 
 namespace intarsia::runtime {
 
-Status parseJson(std::string_view text, const std::string &name, Json &value) {
-  constexpr int maximumDepth = 64;
-  std::string problem;
-  try {
-    std::vector<std::set<std::string>> keys;
-    auto watch = [&](int depth, Json::parse_event_t event, Json &parsed) {
-      if (!problem.empty())
-        return false;
-      if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-        if (depth >= maximumDepth)
-          problem = "is nested too deeply";
-        keys.emplace_back();
-      } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
-        if (!keys.empty())
-          keys.pop_back();
-      } else if (event == Json::parse_event_t::key && !keys.empty()) {
-        const std::string &key = parsed.get_ref<const std::string &>();
-        if (!keys.back().insert(key).second)
-          problem = "has the key '" + key + "' twice in one object";
-      }
-      return problem.empty();
-    };
-    value = Json::parse(text.begin(), text.end(), watch);
-  } catch (const std::exception &exception) {
-    if (problem.empty())
-      return {ITX_CORRUPT, name + ": not valid JSON: " + exception.what()};
+namespace {
+
+class Counter : public JsonEvents {
+public:
+  uint64_t values = 0, keys = 0;
+
+  bool scalar() override { return ++values != 0; }
+  bool start_object(std::size_t) override { return ++values != 0; }
+  bool start_array(std::size_t) override { return ++values != 0; }
+  bool key(string_t &) override { return ++keys != 0; }
+};
+
+/// Finds a key that an object has twice. This takes memory for each key, so it runs only where there is one.
+class DuplicateKey : public JsonEvents {
+public:
+  std::string found;
+
+  bool start_object(std::size_t) override {
+    open_.emplace_back();
+    return true;
   }
-  if (!problem.empty())
-    return {ITX_CORRUPT, name + ": JSON " + problem};
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool key(string_t &key) override {
+    bool isNew = open_.back().insert(key).second;
+    if (!isNew)
+      found = key;
+    return isNew;
+  }
+
+private:
+  std::vector<std::set<std::string>> open_;
+};
+
+/// Returns the number of keys of all objects in a value; its depth is limited.
+uint64_t keysOf(const Json &value) {
+  uint64_t keys = value.is_object() ? value.size() : 0;
+  if (value.is_structured())
+    for (const Json &part : value)
+      keys += keysOf(part);
+  return keys;
+}
+
+} // namespace
+
+Status parseJson(std::string_view text, const std::string &name, JsonEvents &events) {
+  if (text.size() > largestJson)
+    return error(ITX_CORRUPT, "%s: has %zu bytes of JSON, at most %llu are read", name.c_str(), text.size(),
+                 (unsigned long long)largestJson);
+  if (deeperJson(text))
+    return error(ITX_CORRUPT, "%s: JSON is nested too deeply: more than %zu levels", name.c_str(), deepestJson);
+  Json::sax_parse(text.begin(), text.end(), &events);
+  if (!events.problem().empty())
+    return {ITX_CORRUPT, name + ": not valid JSON: " + events.problem()};
   return Status::success();
+}
+
+Status parseJson(std::string_view text, const std::string &name, Json &value) {
+  Counter counter;
+  ITX_RETURN_IF_ERROR(parseJson(text, name, counter));
+  // A value takes up to 80 bytes of memory, with what its array or object keeps of it.
+  constexpr uint64_t smallText = 1 << 20, bytesOfValue = 8;
+  if (text.size() > smallText && counter.values > text.size() / bytesOfValue)
+    return error(ITX_CORRUPT, "%s: JSON has %llu values in %zu bytes, at most one in %llu bytes is read", name.c_str(),
+                 (unsigned long long)counter.values, text.size(), (unsigned long long)bytesOfValue);
+  try {
+    value = Json::parse(text.begin(), text.end());
+  } catch (const Json::exception &exception) {
+    return {ITX_CORRUPT, name + ": not valid JSON: " + exception.what()};
+  }
+  // An object keeps one of two equal keys.
+  if (keysOf(value) == counter.keys)
+    return Status::success();
+  DuplicateKey duplicate;
+  Json::sax_parse(text.begin(), text.end(), &duplicate);
+  return {ITX_CORRUPT, name + ": JSON has the key '" + duplicate.found + "' twice in one object"};
 }
 
 std::string jsonText(const Json &value, int indent) {

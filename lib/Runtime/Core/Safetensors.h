@@ -12,8 +12,8 @@
 #include "lib/Runtime/Core/Status.h"
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +34,8 @@ struct SafetensorsEntry {
   uint64_t bytes() const { return end - begin; }
 };
 
-/// A checked archive: entries do not overlap, lie inside the file, and have as many bytes as shape and dtype imply.
+/// A checked archive: entries have as many bytes as shape and dtype imply, and cover the data of the file exactly, as
+/// the format demands: they neither overlap nor leave a byte out.
 class SafetensorsFile {
 public:
   /// Maps the file. Errors name the file, the tensor and the numbers that disagree.
@@ -54,11 +55,13 @@ public:
   const std::vector<SafetensorsEntry> &tensors() const { return tensors_; }
   /// A null pointer when there is none of this name.
   const SafetensorsEntry *find(std::string_view name) const;
-  /// The header's "__metadata__".
-  const std::map<std::string, std::string> &metadata() const { return metadata_; }
+  /// The text of a key in the header's "__metadata__".
+  std::optional<std::string> metadata(std::string_view key) const;
 
   const uint8_t *data() const { return data_; }
   uint64_t size() const { return size_; }
+  /// Refuses a mapped file that has another size than when it was opened, before its memory is read.
+  Status checkSize() const;
   /// Bytes before the first tensor's data: the length field (8) and the JSON header.
   uint64_t headerBytes() const { return headerBytes_; }
   /// XXH3-128 over headerBytes() bytes from the start of the file: the manifest's "weights"."header_hash".
@@ -67,6 +70,11 @@ public:
 private:
   SafetensorsFile() = default;
   Status parse();
+  std::string_view headerText() const;
+  /// Fills byName_; refuses a name that two tensors have.
+  Status indexNames();
+  /// Refuses overlaps, holes and bytes after the last tensor.
+  Status checkCoverage() const;
 
   std::string name_;
   std::unique_ptr<MappedFile> mapping_;
@@ -74,8 +82,7 @@ private:
   uint64_t size_ = 0;
   uint64_t headerBytes_ = 0;
   std::vector<SafetensorsEntry> tensors_;
-  std::map<std::string_view, size_t> index_;
-  std::map<std::string, std::string> metadata_;
+  std::vector<uint32_t> byName_; // numbers of tensors
 };
 
 /// Bits of one element of a safetensors dtype ("F32" → 32, "F4" → 4); 0 for a name that the format does not know.
