@@ -44,6 +44,10 @@ void registerCompilerDialects(mlir::DialectRegistry &registry);
 /// Compiles. Errors are printed to standard error; false then, and no file is left half written.
 bool compile(const CompileOptions &options);
 
+/// Makes the end of a process that reads a mapped file, which another process shortens, a message with the file's path,
+/// exit status 1 and no incomplete files. For `main`, after LLVM's handlers are installed.
+void explainTruncatedFiles();
+
 } // namespace intarsia
 
 #endif

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import intarsia
 import numpy as np
 import pytest
 from refusals import (
@@ -375,6 +376,24 @@ def test_weights_file_is_truncated(tools, artifact):
     path = artifact.with_name("m.safetensors")
     path.write_bytes(path.read_bytes()[:-4])
     load_refused(tools, artifact, "m.safetensors")
+
+
+def test_weights_file_that_is_written_to_after_it_was_loaded(tools, artifact):
+    """A call returns an error where the file has another size; a file that has got the name is not looked at."""
+    weights = artifact.with_suffix(".safetensors")
+    whole = weights.read_bytes()
+    module = intarsia.load(artifact)
+    inputs = {"input_ids": np.ones((1, 3), np.int64)}
+    expected = module.main(**inputs)
+    os.truncate(weights, 4096)
+    with pytest.raises(intarsia.CorruptError, match=r"m\.safetensors: has 4096 bytes, it had \d+.*load again"):
+        module.main(**inputs)
+    weights.write_bytes(whole)  # the same file again
+    np.testing.assert_array_equal(module.main(**inputs), expected)
+    other = weights.with_name("other")
+    other.write_bytes(bytes(64))
+    other.rename(weights)
+    np.testing.assert_array_equal(module.main(**inputs), expected)
 
 
 def test_weights_file_of_another_model(tools, artifact):

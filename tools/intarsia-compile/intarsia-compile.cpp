@@ -10,5 +10,6 @@
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  intarsia::explainTruncatedFiles();
   return intarsia::compile(intarsia::parseCompileOptions(argc, argv)) ? 0 : 1;
 }

@@ -383,6 +383,7 @@ Status runCall(::itx_call &call) {
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
   const Module &module = *call.module;
+  ITX_RETURN_IF_ERROR(module.checkWeights());
   int32_t result =
       module.function(call.functionIndex)(&hostApi, &call, call.symbols.data(), call.inputs.data(), module.weights());
   for (std::shared_ptr<void> &owner : call.inputOwners)

@@ -23,38 +23,28 @@ static Status osError(const std::string &path, const char *what) {
 }
 
 Status MappedFile::open(const std::string &path, std::unique_ptr<MappedFile> &file, uint64_t offset, uint64_t bytes) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
+  std::unique_ptr<MappedFile> result(new MappedFile);
+  result->path_ = path;
+  result->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (result->descriptor_ < 0)
     return osError(path, "cannot open");
   struct stat info;
-  if (fstat(descriptor, &info) != 0) {
-    Status status = osError(path, "cannot stat");
-    close(descriptor);
-    return status;
-  }
-  if (!S_ISREG(info.st_mode)) {
-    close(descriptor);
+  if (fstat(result->descriptor_, &info) != 0)
+    return osError(path, "cannot stat");
+  if (!S_ISREG(info.st_mode))
     return error(ITX_IO_ERROR, "%s: is %s, not a file", path.c_str(), S_ISDIR(info.st_mode) ? "a folder" : "special");
-  }
-  uint64_t total = info.st_size;
-  if (offset > total || (bytes != toTheEnd && bytes > total - offset)) {
-    close(descriptor);
+  uint64_t total = result->fileBytes_ = info.st_size;
+  if (offset > total || (bytes != toTheEnd && bytes > total - offset))
     return error(ITX_CORRUPT, "%s: has %llu bytes, %llu from %llu on were expected: is it truncated?", path.c_str(),
                  (unsigned long long)total, (unsigned long long)bytes, (unsigned long long)offset);
-  }
-  std::unique_ptr<MappedFile> result(new MappedFile);
-  result->size_ = bytes == toTheEnd ? total - offset : bytes;
-  if (result->size_ != 0) {
-    void *address = mmap(nullptr, result->size_, PROT_READ, MAP_SHARED, descriptor, offset);
-    if (address == MAP_FAILED) {
-      result->size_ = 0;
-      Status status = osError(path, "cannot map");
-      close(descriptor);
-      return status;
-    }
+  uint64_t size = bytes == toTheEnd ? total - offset : bytes;
+  if (size != 0) {
+    void *address = mmap(nullptr, size, PROT_READ, MAP_SHARED, result->descriptor_, offset);
+    if (address == MAP_FAILED)
+      return osError(path, "cannot map");
     result->data_ = static_cast<const uint8_t *>(address);
+    result->size_ = size;
   }
-  close(descriptor);
   file = std::move(result);
   return Status::success();
 }
@@ -62,6 +52,20 @@ Status MappedFile::open(const std::string &path, std::unique_ptr<MappedFile> &fi
 MappedFile::~MappedFile() {
   if (data_)
     munmap(const_cast<uint8_t *>(data_), size_);
+  if (descriptor_ >= 0)
+    close(descriptor_);
+}
+
+Status MappedFile::checkSize() const {
+  struct stat info;
+  if (fstat(descriptor_, &info) != 0)
+    return osError(path_, "cannot stat");
+  if (uint64_t(info.st_size) == fileBytes_)
+    return Status::success();
+  return error(ITX_CORRUPT,
+               "%s: has %llu bytes, it had %llu when it was opened: it was written to while it is in use; give a new "
+               "version its name by renaming it, and load again",
+               path_.c_str(), (unsigned long long)info.st_size, (unsigned long long)fileBytes_);
 }
 
 std::string folderOf(const std::string &path) {

@@ -15,7 +15,8 @@
 
 namespace intarsia::runtime {
 
-/// A part of a file, mapped read-only.
+/// A part of a file, mapped read-only. Where another process shortens the file, reading the memory behind its new end
+/// raises SIGBUS.
 class MappedFile {
 public:
   static constexpr uint64_t toTheEnd = ~uint64_t(0);
@@ -29,11 +30,18 @@ public:
 
   const uint8_t *data() const { return data_; }
   uint64_t size() const { return size_; }
+  /// Refuses a file that has another size than when it was mapped. A file that another has replaced by its name is
+  /// still the one that was mapped.
+  Status checkSize() const;
 
 private:
   MappedFile() = default;
+
+  std::string path_;
+  int descriptor_ = -1;
   const uint8_t *data_ = nullptr;
   uint64_t size_ = 0;
+  uint64_t fileBytes_ = 0; // of the whole file, when it was opened
 };
 
 /// Says why a file cannot be made at `path` before any work is done for it: folder missing, not writable, is a folder.

@@ -230,6 +230,7 @@ Status Module::file(const std::string &name, const void *&data, uint64_t &bytes)
     names.push_back(file.name);
     if (file.name != name)
       continue;
+    ITX_RETURN_IF_ERROR(checkWeights());
     const SafetensorsEntry *entry = archive_->find(file.tensor);
     if (!entry)
       return error(ITX_CORRUPT, "%s: has no tensor '%s', in which '%s' keeps its file '%s'", archive_->name().c_str(),

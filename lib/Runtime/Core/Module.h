@@ -54,6 +54,8 @@ public:
   const itx_kernel_entry *kernels() const { return kernels_; }
   itx_host_fn function(size_t index) const { return descriptor_->functions[index]; }
   void *const *weights() const { return weightPointers_.data(); }
+  /// Refuses weights whose file has another size than when it was loaded: reading them could end the process.
+  Status checkWeights() const { return archive_ ? archive_->checkSize() : Status::success(); }
   Driver &driver() const { return *driver_; }
   /// A file of the model that the artifact carries, checked against its hash; it lives as long as the module.
   Status file(const std::string &name, const void *&data, uint64_t &bytes) const;
