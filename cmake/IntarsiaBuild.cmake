@@ -33,6 +33,12 @@ endif()
 if(INTARSIA_SANITIZE)
   add_compile_options(-fsanitize=${INTARSIA_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${INTARSIA_SANITIZE})
+  if(INTARSIA_PYTHON) # an extension module shares the sanitizer of the process that loads it
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
+                    OUTPUT_VARIABLE sanitizer OUTPUT_STRIP_TRAILING_WHITESPACE)
+    get_filename_component(folder "${sanitizer}" DIRECTORY)
+    add_link_options(-shared-libasan -Wl,-rpath,${folder})
+  endif()
 endif()
 
 # intarsia/Version.h is written again when a commit is made or another one is checked out, which git notes in its log.

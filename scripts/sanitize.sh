@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# sanitize.sh asan|asan-compiler|tsan: builds with sanitizers and runs what they can find something in.
+# sanitize.sh asan|guard|asan-compiler|tsan|tsan-compiler [all]: builds with sanitizers and runs what they can find
+# something in.
 #   asan           the runtime: unit tests, and the end-to-end tests of intarsia-run on artifacts of build/dev's compiler
+#   guard          the runtime and its Python module, generated code between pages that fault: models end to end, one of
+#                  each kind; with `all` every end-to-end test
 #   asan-compiler  the compiler too: unit tests, lit, ops, programs and architectures end to end (a long build)
-#   tsan           the runtime: unit tests
+#   tsan           the runtime: unit tests, eight callers of compiled models
+#   tsan-compiler  the compiler: packing beside code generation (a long build)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-preset=${1:?usage: sanitize.sh asan|asan-compiler|tsan}
+preset=${1:?usage: sanitize.sh asan|guard|asan-compiler|tsan|tsan-compiler [all]}
+extent=${2:-}
 build=$PWD/build/$preset
 reports=$build/reports
 jobs=${JOBS:-$(nproc)}

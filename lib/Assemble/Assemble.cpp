@@ -84,7 +84,7 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   std::string weightsName;
   if (hasWeightsBeside(options) && !weightsFile.empty())
     weightsName = llvm::sys::path::filename(weightsPath(options)).str();
-  auto manifest = makeManifest(tables, target, options.flags, weights, weightsName);
+  auto manifest = makeManifest(module, tables, target, options.flags, weights, weightsName);
   if (!manifest)
     return manifest.takeError();
   std::unique_ptr<llvm::TargetMachine> machine = target.hostMachine();

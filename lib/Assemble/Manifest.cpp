@@ -50,6 +50,67 @@ StringRef dtypeName(Type type) {
       .Default([](Type) { return ""; });
 }
 
+/// Appends the numbers of the symbols whose product an expression is, and multiplies `bytes` by its constants. False for
+/// an expression that is no product.
+bool appendFactors(AffineExpr size, int64_t &bytes, std::vector<unsigned> &symbols) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(size)) {
+    bytes *= constant.getValue();
+    return true;
+  }
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(size)) {
+    symbols.push_back(symbol.getPosition());
+    return true;
+  }
+  auto product = dyn_cast<AffineBinaryOpExpr>(size);
+  return product && product.getKind() == AffineExprKind::Mul && appendFactors(product.getLHS(), bytes, symbols) &&
+         appendFactors(product.getRHS(), bytes, symbols);
+}
+
+/// Writes how many bytes an operand of a kernel has: a number and the positions of the sizes to multiply it by, or null
+/// where a size is no product.
+void writeOperand(llvm::json::OStream &json, rt::KernelOp kernel, Type type, DictionaryAttr attributes) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t bytes = llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  std::vector<unsigned> symbols;
+  auto names = attributes ? attributes.getAs<ArrayAttr>("nn.sizes") : ArrayAttr();
+  for (auto [dimension, size] : llvm::enumerate(tensor.getShape())) {
+    if (!ShapedType::isDynamic(size))
+      bytes *= size;
+    else if (!names || !appendFactors(kernel.parseSize(cast<StringAttr>(names[dimension]).getValue()), bytes, symbols))
+      return json.value(nullptr);
+  }
+  json.array([&] {
+    json.value(bytes);
+    for (unsigned symbol : symbols)
+      json.value(symbol);
+  });
+}
+
+/// Writes a pair of lists for each kernel: inputs and outputs. A weight has the bytes that it was packed into.
+void writeOperands(llvm::json::OStream &json, ModuleOp module, const ModuleTables &tables,
+                   const PackedWeights &weights) {
+  llvm::StringMap<rt::DispatchOp> dispatches;
+  module.walk([&](rt::DispatchOp dispatch) { dispatches.try_emplace(dispatch.getKernel(), dispatch); });
+  for (auto kernel : module.getOps<rt::KernelOp>()) {
+    rt::DispatchOp dispatch = dispatches.lookup(kernel.getSymName());
+    json.arrayBegin();
+    json.array([&] {
+      for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+        auto constant = dispatch ? dispatch.getInputs()[number].getDefiningOp<rt::ConstantDataOp>() : nullptr;
+        if (constant)
+          json.array([&] { json.value(weights.tensorBytes[tables.constantNumbers.lookup(constant.getConstant())]); });
+        else
+          writeOperand(json, kernel, type, kernel.getArgAttrDict(number));
+      }
+    });
+    json.array([&] {
+      for (auto [number, type] : llvm::enumerate(kernel.getResultTypes()))
+        writeOperand(json, kernel, type, kernel.getResultAttrDict(number));
+    });
+    json.arrayEnd();
+  }
+}
+
 /// Metadata of the model: dictionaries, lists, strings, numbers, booleans.
 llvm::json::Value jsonOf(Attribute attribute) {
   return llvm::TypeSwitch<Attribute, llvm::json::Value>(attribute)
@@ -191,7 +252,7 @@ private:
 
 } // namespace
 
-llvm::Expected<std::string> makeManifest(const ModuleTables &tables, const target::Target &target,
+llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables, const target::Target &target,
                                          ArrayRef<std::string> flags, const PackedWeights &weights,
                                          StringRef weightsFile) {
   std::string text;
@@ -221,6 +282,7 @@ llvm::Expected<std::string> makeManifest(const ModuleTables &tables, const targe
       });
     });
     strings("kernels", tables.kernels);
+    json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
     strings("labels", tables.labels);
     json.attributeObject("weights", [&] {
       if (weightsFile.empty())

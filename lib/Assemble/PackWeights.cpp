@@ -353,8 +353,10 @@ llvm::Expected<WeightPacker> WeightPacker::create(ModuleOp module, StringRef arc
 
 llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm::StringRef owner, unsigned threads) {
   PackedWeights result;
-  for (const Item &item : llvm::ArrayRef(state->items).drop_back(state->files.size()))
+  for (const Item &item : llvm::ArrayRef(state->items).drop_back(state->files.size())) {
     result.tensors.push_back(item.name);
+    result.tensorBytes.push_back(item.bytes);
+  }
   result.files = state->files;
   std::vector<Item> padding;
   std::string header = state->header(owner, padding);

@@ -86,6 +86,49 @@ def elf(machine: int, manifest: bytes, weights: bytes = b"") -> bytes:
     return body.ljust(weights_at, b"\0") + weights if weights else body
 
 
+def tokenizer(model: dict, **parts: object) -> bytes:
+    """Write a tokenizer.json with the token 0 for what is unknown."""
+    special = {"id": 0, "content": "<unk>", "special": True}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [special | flags]}
+    whole |= {"normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None}
+    return json.dumps(whole | parts | {"model": model}).encode()
+
+
+def write_tokenizers() -> None:
+    tokens = ["<unk>", *"Anocei rk", "an", "oc"]
+    vocab = {token: number for number, token in enumerate(tokens)}
+    template = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{% endfor %}"
+    bpe = {"type": "BPE", "unk_token": "<unk>", "vocab": vocab, "merges": [["a", "n"], "o c"]}
+    bpe["vocab"] |= {"a": len(vocab)}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    split = {"type": "Split", "pattern": {"Regex": "\\s+|\\p{L}+"}, "behavior": "Isolated", "invert": False}
+    write("tokenizer/bpe", "tokenizer.json", tokenizer(bpe, pre_tokenizer=byte_level, decoder=byte_level))
+    config = {"bos_token": {"content": "<s>"}, "add_bos_token": True, "chat_template": template}
+    write("tokenizer/bpe", "tokenizer_config.json", json.dumps(config).encode())
+    pieces = {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##", "vocab": vocab}
+    pieces["max_input_chars_per_word"] = 100
+    lower = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
+    write("tokenizer/wordpiece", "tokenizer.json", tokenizer(pieces, normalizer=lower, pre_tokenizer=split))
+    write("tokenizer/wordpiece", "special_tokens_map.json", b'{"bos_token": "<s>", "eos_token": "</s>"}')
+    write("tokenizer/wordpiece", "chat_template.jinja", template.encode())
+    unigram = {"type": "Unigram", "unk_id": 0, "vocab": [[token, -float(i)] for i, token in enumerate(tokens)]}
+    write("tokenizer/unigram", "tokenizer.json", tokenizer(unigram, pre_tokenizer={"type": "Metaspace"}))
+    named = [{"name": "default", "template": template}, {"name": "tool_use", "template": "{{ tools }}"}]
+    write("tokenizer/unigram", "tokenizer_config.json", json.dumps({"chat_template": named}).encode())
+    gguf = {"model": "llama", "tokens": [*tokens, "<0x41>"], "unknown_token_id": 0}
+    gguf |= {"token_type": [2] + [1] * (len(tokens) - 1) + [6], "bos_token_id": 1, "add_bos_token": True}
+    write("tokenizer/gguf-llama", "tokenizer.gguf.json", ggml(gguf | {"scores": [0.0] * (len(tokens) + 1)}, template))
+    gguf = {"model": "gpt2", "pre": "llama-bpe", "tokens": [*tokens, "a"], "merges": ["a n", "o c"], "eos_token_id": 0}
+    write("tokenizer/gguf-gpt2", "tokenizer.gguf.json", ggml(gguf | {"token_type": [3] + [1] * len(tokens)}, template))
+
+
+def ggml(keys: dict, template: str) -> bytes:
+    """Write a tokenizer's metadata as an artifact carries them."""
+    named = {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
+    return json.dumps(named | {"tokenizer.chat_template": template}).encode()
+
+
 def write(folder: str, name: str, data: bytes) -> None:
     path = ROOT / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +136,7 @@ def write(folder: str, name: str, data: bytes) -> None:
 
 
 def main() -> None:
+    write_tokenizers()
     two = {
         "__metadata__": {"format": "pt"},
         "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
@@ -136,6 +180,10 @@ def main() -> None:
     for model in ("llama-3.1-8b", "deepseek-v3", "qwen3.5-397b-a17b", "gemma-4-26b-a4b"):
         write("shape", model, (repository / f"catalogue/models/{model}.json").read_bytes())
 
+    ids = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1, 3), }\n", struct.pack("<3q", 1, 2, 3))
+    mask = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1, 3), }\n", struct.pack("<3q", 1, 1, 0))
+    write("call", "ids", b"\xff" + ids)
+    write("call", "both", b"\x80" + ids + mask)
     write("npy", "c", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", bytes(24)))
     write("npy", "fortran", npy("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2), }\n", bytes(32), 2))
     write("npy", "scalar", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", b"\1", 3))

@@ -6,6 +6,7 @@
 // Launches run at once on the process's thread pool: every event has happened when dispatch returns.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuFeatures.h"
+#include "lib/Runtime/CPU/GuardedDriver.h"
 #include "lib/Runtime/CPU/ThreadPool.h"
 #include "lib/Runtime/Core/Driver.h"
 #include "lib/Runtime/Core/Json.h"
@@ -111,7 +112,11 @@ Status CpuDriver::copy(uint32_t, void *destination, const void *source, int64_t 
 
 Driver &cpuDriver() {
   static CpuDriver *driver = new CpuDriver;
+#ifdef INTARSIA_GUARD
+  return guardedDriver(*driver);
+#else
   return *driver;
+#endif
 }
 
 } // namespace intarsia::runtime

@@ -359,6 +359,7 @@ static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel,
     launch.label = label < manifest.labels.size() ? manifest.labels[label].c_str() : "";
     launch.buffers = buffers;
     launch.sizes = sizes;
+    launch.operands = manifest.operands.empty() ? nullptr : &manifest.operands[kernel];
     launch.shared = &call->shared;
     return module.driver().dispatch(queue, launch, after, afterCount, event);
   });

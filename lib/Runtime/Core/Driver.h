@@ -17,6 +17,8 @@
 
 namespace intarsia::runtime {
 
+struct OperandInfo;
+
 /// One kernel launch.
 struct Launch {
   const itx_kernel_entry *kernel = nullptr;
@@ -24,6 +26,7 @@ struct Launch {
   const char *label = "";
   void *const *buffers = nullptr;
   const int64_t *sizes = nullptr;
+  const std::vector<OperandInfo> *operands = nullptr; // one for each buffer; null where the manifest has none
   ScratchBuffer *shared = nullptr; // the call's; lives until the event of the launch has happened
 };
 

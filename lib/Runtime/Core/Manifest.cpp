@@ -196,6 +196,37 @@ static void readFunction(Reader &reader, const Json &json, FunctionInfo &functio
     function.metadata = jsonText(*metadata);
 }
 
+/// One operand of a kernel: [bytes, positions of sizes…], or null.
+static OperandInfo readOperand(Reader &reader, const Json &json) {
+  OperandInfo operand;
+  operand.isKnown = json.is_array() && !json.empty();
+  for (size_t i = 0; operand.isKnown && i < json.size(); ++i) {
+    int64_t number = 0;
+    if (reader.integer(json[i], "a number of 'operands'", number) && (number < 0 || (i > 0 && number > INT32_MAX)))
+      reader.fail("a number of 'operands' is out of range");
+    if (i == 0)
+      operand.bytes = number;
+    else
+      operand.sizes.push_back(uint32_t(number));
+  }
+  return operand;
+}
+
+static void readOperands(Reader &reader, const Json &json, Manifest &manifest) {
+  for (const Json &kernel : reader.array(json, "operands", false)) {
+    manifest.operands.emplace_back();
+    if (!kernel.is_array() || kernel.size() != 2 || !kernel[0].is_array() || !kernel[1].is_array())
+      return reader.fail("'operands' holds something that is not a pair of inputs and outputs");
+    for (bool isOutput : {false, true})
+      for (const Json &item : kernel[isOutput]) {
+        manifest.operands.back().push_back(readOperand(reader, item));
+        manifest.operands.back().back().isOutput = isOutput;
+      }
+  }
+  if (!manifest.operands.empty() && manifest.operands.size() != manifest.kernels.size())
+    reader.fail("'operands' are of another number of kernels");
+}
+
 Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest) {
   // A C compiler may end the section with a zero byte.
   while (!text.empty() && text.back() == '\0')
@@ -220,6 +251,7 @@ Status parseManifest(std::string_view text, const std::string &name, Manifest &m
       reader.fail("there is no target variant");
   }
   result.kernels = reader.texts(json, "kernels");
+  readOperands(reader, json, result);
   result.labels = reader.texts(json, "labels", false);
   for (const Json &file : reader.array(json, "files", false))
     result.files.push_back({reader.text(file, "name"), reader.text(file, "tensor"), reader.text(file, "hash")});

@@ -61,6 +61,14 @@ struct VariantInfo {
   std::vector<std::string> features;
 };
 
+/// How many bytes an operand of a kernel has: a number, times those of the launch's sizes.
+struct OperandInfo {
+  uint64_t bytes = 0;
+  std::vector<uint32_t> sizes;
+  bool isOutput = false;
+  bool isKnown = true; // false for a size that is no product
+};
+
 struct WeightsInfo {
   bool present = false;
   std::string file; // beside the artifact; empty: embedded
@@ -83,6 +91,7 @@ struct Manifest {
   std::string triple;
   std::vector<VariantInfo> variants; // best first
   std::vector<std::string> kernels;
+  std::vector<std::vector<OperandInfo>> operands; // of each kernel, outputs last; empty where no compiler wrote the manifest
   std::vector<std::string> labels;
   WeightsInfo weights;
   std::vector<FileInfo> files;

@@ -19,6 +19,7 @@ static uint64_t roundUp(uint64_t bytes) {
   return bytes > UINT64_MAX - unit ? 0 : (bytes + unit - 1) / unit * unit;
 }
 
+#ifndef INTARSIA_GUARD // GuardedMemory.cpp has others
 void *allocateAligned(uint64_t bytes) {
   uint64_t rounded = roundUp(bytes ? bytes : 1);
   if (rounded == 0 || rounded > uint64_t(PTRDIFF_MAX))
@@ -31,10 +32,11 @@ void *allocateAligned(uint64_t bytes) {
 }
 
 void freeAligned(void *data) { std::free(data); }
+#endif
 
 void *ScratchBuffer::grow(uint64_t bytes) {
   freeAligned(data_);
-  uint64_t wanted = bytes < 4096 ? 4096 : bytes;
+  uint64_t wanted = bytes < 4096 && !isMemoryGuarded ? 4096 : bytes;
   data_ = allocateAligned(wanted);
   size_ = data_ ? wanted : 0;
   return data_;
@@ -96,6 +98,8 @@ std::shared_ptr<void> allocateShared(uint64_t bytes) {
   uint64_t rounded = roundUp(bytes ? bytes : 1);
   if (rounded == 0)
     return nullptr;
+  if (isMemoryGuarded)
+    return std::shared_ptr<void>(allocateAligned(bytes), freeAligned);
   void *data = blockCache().take(rounded);
   if (!data)
     data = allocateAligned(rounded);

@@ -20,6 +20,13 @@ namespace intarsia::runtime {
 void *allocateAligned(uint64_t bytes);
 void freeAligned(void *data);
 
+/// True in builds that end each block of memory at a page which faults: none is larger than what was asked for.
+#ifdef INTARSIA_GUARD
+inline constexpr bool isMemoryGuarded = true;
+#else
+inline constexpr bool isMemoryGuarded = false;
+#endif
+
 /// A buffer that grows and is kept; contents are lost when it grows.
 class ScratchBuffer {
 public:
@@ -30,7 +37,7 @@ public:
 
   /// At least `bytes`; valid for 0 too. Null when memory is lacking.
   void *reserve(uint64_t bytes) {
-    if (bytes <= size_ && data_)
+    if (data_ && (isMemoryGuarded ? bytes == size_ : bytes <= size_))
       return data_;
     return grow(bytes);
   }

@@ -1,0 +1,47 @@
+//===- GuardedMemory.h - Memory between pages that fault ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For builds with INTARSIA_GUARD, which run generated code under test: no sanitizer knows what it may touch.
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CPU_GUARDEDMEMORY_H
+#define INTARSIA_RUNTIME_CPU_GUARDEDMEMORY_H
+
+#include <cstdint>
+
+namespace intarsia::runtime {
+
+/// Which end of the memory lies at a page that may not be touched. At the other there are up to a page of bytes of a
+/// pattern that checkEdges() compares; at the end up to 63 of them remain, since memory is aligned to
+/// ITX_BUFFER_ALIGNMENT.
+enum class GuardSide { Begin, End };
+
+class GuardedMemory {
+public:
+  GuardedMemory() = default;
+  /// Fills the memory with a byte. data() is null when there is too little memory.
+  GuardedMemory(uint64_t bytes, GuardSide side, uint8_t fill);
+  GuardedMemory(GuardedMemory &&other) noexcept;
+  GuardedMemory &operator=(GuardedMemory &&other) noexcept;
+  ~GuardedMemory();
+
+  uint8_t *data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  /// Makes writing fault.
+  void makeReadOnly();
+  /// False if a byte between the memory and its guard pages was written.
+  bool checkEdges() const;
+  /// True if an address is in the memory, beside it or in its guard pages.
+  bool isNear(const void *address) const;
+
+private:
+  uint8_t *mapping_ = nullptr;
+  uint64_t mappingBytes_ = 0;
+  uint8_t *data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+} // namespace intarsia::runtime
+
+#endif
