@@ -15,6 +15,7 @@ import numpy as np
 from . import _runtime
 from ._cache import Cache
 from ._chat import ChatTemplate
+from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
 from ._errors import CacheFullError, InvalidArgumentError
 from ._module import Module, load
@@ -77,7 +78,7 @@ class Generator:
         self._document_end = sorted(self._ends)[:1]
         self._given_template = chat_template
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
-        self._cache_bytes = cache
+        self._cache_bytes = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
         self._cache: Cache | None = None
         self._kept: list[_runtime.Sequence] = []  # what prompts may begin with
         self._grammars: Grammars | None = None
@@ -126,7 +127,7 @@ class Generator:
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
         if not isinstance(prompt, str):
-            ids = [int(token) for token in prompt]
+            ids = token_ids(prompt).tolist()
         else:
             tokenizer = self._need_tokenizer("a text")
             ids = tokenizer.encode(prompt).ids
@@ -350,10 +351,9 @@ class Generator:
         **sampling: Any,
     ) -> tuple[list[Writer], Iterator[None]]:
         """Check everything that is asked for; nothing is computed before the first step."""
-        if max_tokens < 1:
-            raise InvalidArgumentError(f"max_tokens is {max_tokens}, must be at least 1", "invalid argument")
-        if draft_tokens < 1:
-            raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
+        max_tokens = whole_number("max_tokens", max_tokens, 1)
+        draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
+        seed = None if seed is None else whole_number("seed", seed, 0)
         stops = [stop] if isinstance(stop, str) else list(stop)
         if stops:
             self._need_tokenizer("a stop string")

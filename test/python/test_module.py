@@ -167,8 +167,9 @@ def test_set_threads(minilm):
         one = minilm.embed(IDS)
         intarsia.set_threads(2)
         np.testing.assert_array_equal(minilm.embed(IDS), one)
-        with pytest.raises(intarsia.InvalidArgumentError):
-            intarsia.set_threads(-1)
+        for threads in (-1, 1025, 2**40, 1.5):
+            with pytest.raises(intarsia.InvalidArgumentError, match=f"threads is {threads}, must be"):
+                intarsia.set_threads(threads)
     finally:
         intarsia.set_threads(0)
     assert intarsia.threads() == before
