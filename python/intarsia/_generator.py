@@ -18,7 +18,7 @@ from ._chat import ChatTemplate
 from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
 from ._errors import CacheFullError, InvalidArgumentError
-from ._module import Module, load
+from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
 from ._tokenizer import Text, open_tokenizer, open_tokenizer_of
@@ -71,8 +71,8 @@ class Generator:
         signature = self.module["step"].signature
         inputs = {value.name: value for value in signature.inputs}
         metadata = signature.metadata
-        self.vocabulary: int = inputs["input_ids"].value_range[1]
-        self.context: int = inputs["positions"].value_range[1]
+        self.vocabulary = self._limit(inputs, "input_ids")
+        self.context = self._limit(inputs, "positions")
         self._ends = set(metadata.get("eos_token_ids", []))
         self._bos = metadata.get("bos_token_id")
         self._document_end = sorted(self._ends)[:1]
@@ -92,6 +92,15 @@ class Generator:
         if self._opened is None:
             self._opened = self._checked(open_tokenizer_of(self.module))
         return self._opened
+
+    def _limit(self, inputs: Mapping[str, TensorType], name: str) -> int:
+        """Return the end of an input's values, which the step function of a language model says."""
+        if name not in inputs or inputs[name].value_range is None:
+            raise InvalidArgumentError(
+                f"{self.module.path}: its function 'step' says no range for an input '{name}': it is no language model",
+                "invalid argument",
+            )
+        return inputs[name].value_range[1]
 
     def _checked(self, text: Text) -> Text:
         """Return what text is made with, and the template that was given in the place of its own."""

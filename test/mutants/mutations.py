@@ -31,7 +31,7 @@ def some_number(dice: random.Random, old: float) -> Any:
 def mutate_text(dice: random.Random, text: str) -> str:
     """Return IR with a number, a word or a line changed, left out, doubled or in another place."""
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
-        text = dice.choice((_change_number, _change_number, _change_token, _change_token, _change_line))(dice, text)
+        text = dice.choice((*[_change_number] * 4, _change_token, _change_token, _change_line))(dice, text)
     return text
 
 

@@ -308,6 +308,21 @@ func.func @f16(%x: tensor<f16> {nn.name = "x"}) -> (tensor<f16> {nn.name = "y"})
         module.f16(1e10)
 
 
+def test_steps_that_are_no_language_models(tmp_path):
+    module = compiled(
+        tmp_path,
+        """
+func.func @step(%ids: tensor<?xi64> {nn.name = "input_ids", nn.range = array<i64: 0, 9>, nn.sizes = ["n"]})
+    -> (tensor<?xi64> {nn.name = "y", nn.sizes = ["n"]}) {
+  %0 = arith.addi %ids, %ids : tensor<?xi64>
+  return %0 : tensor<?xi64>
+}
+""",
+    )
+    with pytest.raises(intarsia.InvalidArgumentError, match="no range for an input 'positions': it is no language"):
+        intarsia.Generator(module)
+
+
 def test_numbers_of_lists_are_checked(tmp_path):
     module = compiled(
         tmp_path,
