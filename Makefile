@@ -29,7 +29,7 @@ demo: build ## compile a sentence encoder and a small language model, compare se
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
 
-test-slow: build ## the long tests: every f32 argument of the vector math (20 minutes), 2^24 numbers of each block format
+test-slow: build ## the long tests: every f32 argument of the vector math (20 minutes), 2^24 numbers of each block format, damaged inputs
 	@ctest --test-dir $(BUILD) -L slow --output-on-failure
 
 bench: setup ## measure against other runtimes (they get an environment of their own)

@@ -19,6 +19,9 @@
  * Threads: every function may be called from any thread; a module and a tensor may be used by several threads at once
  * as long as none frees it. Fork: a child may go on using what its parent made; a call that the parent started and that
  * was not done at the fork is the parent's alone.
+ *
+ * Null pointers: where a pointer is needed, a null one is ITX_INVALID_ARGUMENT; functions that return no status give a
+ * null pointer or 0 for a null handle (itx_tensor_dtype: a value that is not in the enumeration).
  *===------------------------------------------------------------------------------------------------------===*/
 #ifndef INTARSIA_RUNTIME_H
 #define INTARSIA_RUNTIME_H
@@ -163,7 +166,7 @@ ITX_API itx_status itx_module_load_memory(const void *data, size_t bytes, const 
 ITX_API itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module);
 /* Frees the handle and with it the functions; a null pointer is allowed. It waits for nothing: a call that has begun
  * (an itx_pending, an itx_invoke that is computing on another thread) keeps the code and the weights until it is done,
- * and tensors live on. No call may begin at the same time or afterwards. */
+ * and tensors live on. A call that begins afterwards is ITX_INVALID_ARGUMENT. */
 ITX_API void itx_module_free(itx_module *module);
 
 /* The artifact's manifest, JSON in UTF-8. */
@@ -182,7 +185,9 @@ ITX_API itx_status itx_module_file(const itx_module *module, const char *name, c
 
 /* ---- Functions and their signatures ----------------------------------------------------------------------- */
 
-typedef struct itx_function itx_function; /* lives as long as its module */
+/* A function of a module. What is asked about it lives as long as the module; of a freed module, the answers are those
+ * for a null handle. */
+typedef struct itx_function itx_function;
 
 typedef struct itx_value_info {
   const char *name;
@@ -231,7 +236,7 @@ typedef struct itx_pending itx_pending;
  * memory must not change before the call is done. */
 ITX_API itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                                     itx_pending **pending);
-/* Not 0 once itx_pending_wait will not block. */
+/* Not 0 once itx_pending_wait will not block; so of a null pointer. */
 ITX_API int32_t itx_pending_done(const itx_pending *pending);
 /* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null: results are
  * dropped. ITX_INVALID_ARGUMENT in a child of a fork when the call was not done at the fork. */

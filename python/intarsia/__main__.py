@@ -114,7 +114,7 @@ def _chat(options: argparse.Namespace) -> int:
         name, _, value = setting.partition("=")
         try:
             variables[name] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             variables[name] = value
     drafts = {"draft": options.draft, "draft_tokens": options.draft_tokens}
     conversation = Conversation(
@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
         add("--top-p", type=float, default=1.0, help="sample among the likeliest of this total probability")
         add("--min-p", type=float, default=0.0, help="drop tokens less likely than this times the likeliest")
         add("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
-        add("--seed", type=int, help="makes sampling repeatable")
+        add("--seed", type=_at_least(0), help="makes sampling repeatable")
         add("--draft", type=Path, metavar="ARTIFACT", help="a smaller model that proposes tokens, for speed")
         add("--draft-tokens", type=_at_least(1), default=4, help="tokens proposed at once (default: %(default)s)")
 

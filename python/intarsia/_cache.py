@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from . import _runtime
+from ._checks import INT64_MAX, token_ids, whole_number
 from ._module import Module
 
 
@@ -39,14 +40,14 @@ class Cache(_runtime.Cache):
     def __init__(
         self, module: Module, function: str = "step", *, sequences: int = 1, pages: int = 0, memory: int = 0
     ) -> None:
-        super().__init__(module._runtime, function, sequences, pages, memory)
+        super().__init__(module._runtime, function, *_checked(sequences, pages, memory))
 
     @staticmethod
     def bytes_needed(
         module: Module, function: str = "step", *, sequences: int = 1, pages: int = 0, memory: int = 0
     ) -> int:
         """Return the bytes that a cache takes, without making it."""
-        return _runtime.cache_bytes_needed(module._runtime, function, sequences, pages, memory)
+        return _runtime.cache_bytes_needed(module._runtime, function, *_checked(sequences, pages, memory))
 
     def step(self, chunks: Iterable[tuple[_runtime.Sequence, Sequence[int], int]]) -> np.ndarray:
         """Append tokens to sequences in one call.
@@ -68,5 +69,14 @@ class Cache(_runtime.Cache):
         CacheFullError
             No page is left. The sequences are what they were before.
         """
-        logits = super().step([(sequence, np.asarray(ids, np.int64), outputs) for sequence, ids, outputs in chunks])
+        logits = super().step([(sequence, token_ids(ids), outputs) for sequence, ids, outputs in chunks])
         return np.empty((0, self.info["vocabulary"]), np.float32) if logits is None else logits
+
+
+def _checked(sequences: int, pages: int, memory: int) -> tuple[int, int, int]:
+    """Return what a cache is asked for, within what the runtime can be told."""
+    return (
+        whole_number("sequences", sequences, 0, INT64_MAX),
+        whole_number("pages", pages, 0, INT64_MAX),
+        whole_number("memory", memory, 0, INT64_MAX),
+    )

@@ -87,8 +87,8 @@ class ChatTemplate:
                 )
         compiled = _compile(self._text(template, tools is not None))
         values: dict[str, Any] = {**self.special_tokens, **variables, "tools": tools, "documents": documents}
-        values = {name: _plain(value) for name, value in values.items()}
         try:
+            values = {name: _plain(value) for name, value in values.items()}
             return compiled.render(
                 messages=[_message(message) for message in messages],
                 add_generation_prompt=add_generation_prompt,
@@ -262,4 +262,8 @@ def _compile(text: str) -> Any:
     except jinja2.TemplateSyntaxError as error:
         raise InvalidArgumentError(
             f"the chat template is wrong at line {error.lineno}: {error.message}", "invalid argument"
+        ) from error
+    except Exception as error:  # Jinja2 and Python's compiler end deep nesting in several ways
+        raise InvalidArgumentError(
+            f"the chat template cannot be compiled: {error or type(error).__name__}", "invalid argument"
         ) from error

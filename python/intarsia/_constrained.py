@@ -92,10 +92,10 @@ class Grammars:
         if len(names) != 1:
             raise _error(f"{' and '.join(names)} are given, a text follows one of them")
         if json_schema is not None:
-            text = json_schema if isinstance(json_schema, str) else json.dumps(json_schema)
             try:
+                text = json_schema if isinstance(json_schema, str) else json.dumps(json_schema)
                 rules = self._matcher.grammar_from_json_schema(text, {"whitespace_pattern": _JSON_WHITE_SPACE})
-            except ValueError as error:
+            except (TypeError, ValueError, RecursionError) as error:
                 raise _error(f"json_schema: {error}") from error
         elif regex is not None:
             rules = self._matcher.grammar_from_regex(regex)

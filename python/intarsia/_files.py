@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._checks import parse_json
 from ._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -53,14 +53,4 @@ class Files:
     def json(self, name: str) -> dict[str, Any]:
         """Return the object that a file holds, empty where there is no file."""
         text = self.text(name)
-        if text is None:
-            return {}
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidArgumentError(f"{self.place(name)}: {error}", "invalid argument") from error
-        if not isinstance(value, dict):
-            raise InvalidArgumentError(
-                f"{self.place(name)}: is a {type(value).__name__}, must be an object", "invalid argument"
-            )
-        return value
+        return {} if text is None else parse_json(self.place(name), text)

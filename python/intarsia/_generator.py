@@ -15,9 +15,10 @@ import numpy as np
 from . import _runtime
 from ._cache import Cache
 from ._chat import ChatTemplate
+from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
 from ._errors import CacheFullError, InvalidArgumentError
-from ._module import Module, load
+from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
 from ._tokenizer import Text, open_tokenizer, open_tokenizer_of
@@ -70,14 +71,14 @@ class Generator:
         signature = self.module["step"].signature
         inputs = {value.name: value for value in signature.inputs}
         metadata = signature.metadata
-        self.vocabulary: int = inputs["input_ids"].value_range[1]
-        self.context: int = inputs["positions"].value_range[1]
+        self.vocabulary = self._limit(inputs, "input_ids")
+        self.context = self._limit(inputs, "positions")
         self._ends = set(metadata.get("eos_token_ids", []))
         self._bos = metadata.get("bos_token_id")
         self._document_end = sorted(self._ends)[:1]
         self._given_template = chat_template
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
-        self._cache_bytes = cache
+        self._cache_bytes = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
         self._cache: Cache | None = None
         self._kept: list[_runtime.Sequence] = []  # what prompts may begin with
         self._grammars: Grammars | None = None
@@ -91,6 +92,15 @@ class Generator:
         if self._opened is None:
             self._opened = self._checked(open_tokenizer_of(self.module))
         return self._opened
+
+    def _limit(self, inputs: Mapping[str, TensorType], name: str) -> int:
+        """Return the end of an input's values, which the step function of a language model says."""
+        if name not in inputs or inputs[name].value_range is None:
+            raise InvalidArgumentError(
+                f"{self.module.path}: its function 'step' says no range for an input '{name}': it is no language model",
+                "invalid argument",
+            )
+        return inputs[name].value_range[1]
 
     def _checked(self, text: Text) -> Text:
         """Return what text is made with, and the template that was given in the place of its own."""
@@ -126,7 +136,7 @@ class Generator:
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
         if not isinstance(prompt, str):
-            ids = [int(token) for token in prompt]
+            ids = token_ids(prompt).tolist()
         else:
             tokenizer = self._need_tokenizer("a text")
             ids = tokenizer.encode(prompt).ids
@@ -350,10 +360,9 @@ class Generator:
         **sampling: Any,
     ) -> tuple[list[Writer], Iterator[None]]:
         """Check everything that is asked for; nothing is computed before the first step."""
-        if max_tokens < 1:
-            raise InvalidArgumentError(f"max_tokens is {max_tokens}, must be at least 1", "invalid argument")
-        if draft_tokens < 1:
-            raise InvalidArgumentError(f"draft_tokens is {draft_tokens}, must be at least 1", "invalid argument")
+        max_tokens = whole_number("max_tokens", max_tokens, 1)
+        draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
+        seed = None if seed is None else whole_number("seed", seed, 0)
         stops = [stop] if isinstance(stop, str) else list(stop)
         if stops:
             self._need_tokenizer("a stop string")

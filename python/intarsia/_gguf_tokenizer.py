@@ -7,14 +7,17 @@ The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ._chat import ChatTemplate
+from ._checks import parse_json
 from ._errors import CorruptError, Error, InvalidArgumentError, NotFoundError
+
+#: Characters of the longest token that SentencePiece trains (max_sentencepiece_length in its trainer_interface.cc).
+_LONGEST_PIECE = 512
 
 #: Values of tokenizer.ggml.token_type.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
@@ -95,7 +98,7 @@ def read_gguf_text(path: Path) -> GgufText:
 
 def read_gguf_json(place: str, text: str) -> GgufText:
     """Return the same from the metadata that an artifact carries as JSON; `place` is what messages call it."""
-    return _text_of(_Metadata(place, json.loads(text)))
+    return _text_of(_Metadata(place, parse_json(place, text)))
 
 
 def _text_of(metadata: _Metadata) -> GgufText:
@@ -119,11 +122,12 @@ def _text_of(metadata: _Metadata) -> GgufText:
     _add_special_tokens(tokenizer, tokens, types)
     special = {}
     for name in ("bos", "eos", "unknown", "padding"):
-        token = metadata.get(f"tokenizer.ggml.{name}_token_id", int, -1)
-        if token >= len(tokens):
+        if not metadata.has(f"tokenizer.ggml.{name}_token_id"):
+            continue
+        token = metadata.get(f"tokenizer.ggml.{name}_token_id", int)
+        if not 0 <= token < len(tokens):
             raise metadata.corrupt(f"tokenizer.ggml.{name}_token_id is {token}, there are {len(tokens)} tokens")
-        if token >= 0:
-            special[{"unknown": "unk", "padding": "pad"}.get(name, name) + "_token"] = tokens[token]
+        special[{"unknown": "unk", "padding": "pad"}.get(name, name) + "_token"] = tokens[token]
     add_bos = metadata.get("tokenizer.ggml.add_bos_token", bool, add_bos) and "bos_token" in special
     if add_bos:
         _begin_with(tokenizer, special["bos_token"])
@@ -159,9 +163,13 @@ class _Metadata:
     def __init__(self, place: str, values: Mapping[str, Any]) -> None:
         self.place, self._values = place, values
 
+    def has(self, key: str) -> bool:
+        """Say whether there is such a key."""
+        return key in self._values
+
     def get(self, key: str, kind: type, default: Any = None) -> Any:
         """Return a value; without a default, it must be there."""
-        if key not in self._values:
+        if not self.has(key):
             if default is None:
                 raise InvalidArgumentError(
                     f"{self.place}: has no {key}; give the tokenizer.json of the model", "invalid argument"
@@ -223,12 +231,22 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
             "invalid argument",
         )
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    mergeable = {token for token, kind in zip(tokens, types, strict=True) if kind in (_NORMAL, _UNUSED)}
+    # Each is its own value, so that all merges share the texts of tokens.
+    mergeable = {token: token for token, kind in zip(tokens, types, strict=True) if kind in (_NORMAL, _UNUSED)}
     merges = []
     for number, token in enumerate(tokens):
-        if token in mergeable and vocabulary[token] == number:
-            pairs = ((token[:at], token[at:]) for at in range(1, len(token)))
-            merges += [(-scores[number], pair) for pair in pairs if pair[0] in mergeable and pair[1] in mergeable]
+        if token not in mergeable or vocabulary[token] != number:
+            continue
+        # All cuts are tried, which takes the square of a length.
+        if len(token) > _LONGEST_PIECE:
+            raise metadata.corrupt(
+                f"token {number} has {len(token)} characters, those of SentencePiece have at most {_LONGEST_PIECE}; "
+                "give the tokenizer.json of the model"
+            )
+        for at in range(1, len(token)):
+            left, right = mergeable.get(token[:at]), mergeable.get(token[at:])
+            if left is not None and right is not None:
+                merges.append((-scores[number], (left, right)))
     merges.sort(key=lambda merge: merge[0])  # stable: what is equal goes by number
     unknown = next((token for token, kind in zip(tokens, types, strict=True) if kind == _UNKNOWN), None)
     tokenizer = Tokenizer(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _runtime
+from ._checks import whole_number
 from ._errors import InvalidArgumentError
 
 #: NumPy's type for each element type; bf16 needs ml_dtypes and is handled apart.
@@ -357,7 +358,7 @@ def set_threads(threads: int) -> None:
 
     The default is the environment variable ``ITX_THREADS``, or else what the affinity mask and the cgroup allow.
     """
-    _runtime.set_threads(threads)
+    _runtime.set_threads(whole_number("threads", threads, 0, 1024))
 
 
 def threads() -> int:

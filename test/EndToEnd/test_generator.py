@@ -183,6 +183,12 @@ def test_a_tokenizer_is_a_path_or_an_object(generator):
         ({"min_p": 2.0}, "min_p is 2.0, must be from 0 to 1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0, must be above 0"),
         ({"max_tokens": 0}, "max_tokens is 0, must be at least 1"),
+        ({"max_tokens": 1.5}, "max_tokens is 1.5, must be a whole number"),
+        ({"draft_tokens": -1}, "draft_tokens is -1, must be at least 1"),
+        ({"seed": -1}, "seed is -1, must be at least 0"),
+        ({"seed": "one"}, "seed is 'one', must be a whole number"),
+        ({"seed": -(10**5000)}, "seed is a number of 16610 bits, must be at least 0"),
+        ({"json_schema": {"const": {1, 2}}}, "json_schema: Object of type set is not JSON serializable"),
     ],
 )
 def test_values_without_a_meaning(generator, arguments, message):
@@ -193,6 +199,9 @@ def test_values_without_a_meaning(generator, arguments, message):
 def test_tokens_outside_of_the_vocabulary(generator):
     with pytest.raises(intarsia.InvalidArgumentError, match=r"'input_ids' is 4096 at \[1\]"):
         generator.generate([0, 4096])
+    for ids in ([0, 2**63], [0, 2**70], [0, 1.5], [[0, 1]], [0, "1"], [True]):
+        with pytest.raises(intarsia.InvalidArgumentError, match="token ids are not a sequence of whole numbers"):
+            generator.encode(ids)
 
 
 def test_other_tokenizers_and_models(tools, scratch, generator):

@@ -289,6 +289,10 @@ def set_key(key: str, value: object, kind: gguf.GGUFValueType = gguf.GGUFValueTy
         (set_key("llama.rope.dimension_count", 17), "key 'llama.rope.dimension_count' is 17, heads have 16 features"),
         (set_key("llama.rope.freq_base", 0.0, gguf.GGUFValueType.FLOAT32), "llama.rope.freq_base is 0"),
         (set_key("tokenizer.ggml.eos_token_id", "x", gguf.GGUFValueType.STRING), "eos_token_id' is no token id"),
+        (
+            set_key("tokenizer.ggml.eos_token_id", -5, gguf.GGUFValueType.INT32),
+            "key 'tokenizer.ggml.eos_token_id' is -5, token ids are not negative",
+        ),
         (lambda w: w.add_tensor("blk.0.attn_q.scale", np.ones(1, "f4")), "has tensor 'blk.0.attn_q.scale', which"),
         (lambda w: w.add_tensor("rope_freqs.weight", np.ones(3, "f4")), "factors has 3 numbers, a head has 8 pairs of features to rotate"),
         (lambda w: w.add_tensor("rope_freqs.weight", np.zeros(8, "f4")), "has an element that is not a positive number"),

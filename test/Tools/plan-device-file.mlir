@@ -3,12 +3,15 @@
 // RUN: not intarsia-plan %s --why=false --objective=energy 2>&1 | FileCheck %s --check-prefix=WATTS
 // RUN: sed 's#Inputs/small#Inputs/smaller#' %s > %t.mlir
 // RUN: not intarsia-plan %t.mlir 2>&1 | FileCheck %s --check-prefix=FILE
+// RUN: rm -rf %t.d && mkdir -p %t.d/Inputs && cp %s %t.d/plan.mlir && mkfifo %t.d/Inputs/small-processor.yaml
+// RUN: not timeout 10 intarsia-plan %t.d/plan.mlir 2>&1 | FileCheck %s --check-prefix=PIPE
 
 // 22.7 million parameters of 4 bytes at 4.5 GB/s and 84 % are 24 ms.
 // CHECK: embed {{ *}}@all {{ *}}f32 {{.*}} 2{{[4-9]\.[0-9]}} {{ *}}0.0
 // CHECK: here/small-processor: no figure of its watts, so power and energy are without it
 // WATTS: here/small-processor: the catalogue has no figure 'watts' for it (Inputs/small-processor.yaml)
 // FILE: device @here: cannot read '{{.*}}Inputs/smaller-processor.yaml'
+// PIPE: device @here: '{{.*}}Inputs/small-processor.yaml' is not a regular file
 
 fleet.system @mine {
   fleet.device @here {file = "Inputs/small-processor.yaml"}

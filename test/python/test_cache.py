@@ -140,6 +140,25 @@ def test_memory(module):
     assert caught.value.status == "out of memory"
 
 
+@pytest.mark.parametrize("name", ["sequences", "pages", "memory"])
+def test_sizes_without_a_meaning(module, name):
+    for value, message in ((-1, "at least 0"), (2**63, "at most"), (1.5, "a whole number"), (10**5000, "at most")):
+        for make in (intarsia.Cache, intarsia.Cache.bytes_needed):
+            with pytest.raises(intarsia.InvalidArgumentError, match=f"{name} is .*, must be {message}"):
+                make(module, **{name: value})
+    with pytest.raises(intarsia.InvalidArgumentError, match="cache is -1, must be at least 0"):
+        intarsia.Generator(module, cache=-1)
+
+
+def test_tokens_that_are_no_whole_numbers(module):
+    cache = intarsia.Cache(module)
+    sequence = cache.sequence()
+    for ids in ([2**63], [1.5], [[1]], ["1"]):
+        with pytest.raises(intarsia.InvalidArgumentError, match="token ids are not a sequence of whole numbers"):
+            cache.step([(sequence, ids, 1)])
+    assert sequence.length == 0
+
+
 def test_generators_go_on_after_saved_prompts(module, scratch):
     generator = intarsia.Generator(module)
     (expected,) = generator.generate(PREFIX + REST, max_tokens=8)

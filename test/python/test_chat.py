@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from pathlib import Path
@@ -96,6 +97,32 @@ def test_wrong_templates_and_messages():
         template.render(HELLO, tools=[print])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ " + "(" * 10000 + "1" + ")" * 10000 + " }}",
+        "{% if x %}" * 2000 + "{% endif %}" * 2000,
+        "{% for x in y %}" * 25 + "{% endfor %}" * 25,
+        "{{ " + "-" * 20000 + "1 }}",
+        "{{ 'a'" + " ~ 'a'" * 20000 + " }}",
+    ],
+    ids=["parentheses", "conditions", "loops", "signs", "concatenations"],
+)
+def test_deep_templates_end_or_are_refused(text):
+    with contextlib.suppress(intarsia.InvalidArgumentError):
+        intarsia.ChatTemplate({"default": text}).render(HELLO)
+
+
+def test_deep_messages_are_refused():
+    content: list[object] = []
+    for _ in range(100000):
+        content = [content]
+    with pytest.raises(intarsia.InvalidArgumentError, match="refuses these messages: maximum recursion depth"):
+        intarsia.ChatTemplate({"default": "x"}).render(HELLO, documents=content)
+    while content:  # a list of lists is freed by recursion
+        content = content[0]
+
+
 def write(folder: Path, **files: object) -> None:
     for name, value in files.items():
         path = folder / name.replace("__", "/").replace("_jinja", ".jinja").replace("_json", ".json")
@@ -128,6 +155,8 @@ def test_files_of_a_model(tmp_path):
     [
         ("{", "tokenizer_config.json: Expecting"),
         ("[]", "tokenizer_config.json: is a list, must be an object"),
+        ("[" * 100000, "tokenizer_config.json: is nested too deep"),
+        ("[" + "9" * 5000 + "]", "tokenizer_config.json: Exceeds the limit"),
         ('{"chat_template": 5}', "chat_template is neither a text nor a list of names"),
         ('{"chat_template": [{"name": "default"}]}', "chat_template is neither a text nor a list of names"),
     ],

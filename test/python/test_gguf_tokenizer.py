@@ -13,7 +13,7 @@ import intarsia
 import pytest
 import tokenizers
 from gguf import GGUFWriter
-from intarsia._gguf_tokenizer import read_gguf_text
+from intarsia._gguf_tokenizer import read_gguf_json, read_gguf_text
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "examples" / "glossary"
@@ -28,7 +28,7 @@ def write(path: Path, **values: object) -> Path:
         if isinstance(value, bool):
             writer.add_bool(key, value)
         elif isinstance(value, int):
-            writer.add_uint32(key, value)
+            (writer.add_int32 if value < 0 else writer.add_uint32)(key, value)
         elif isinstance(value, str):
             writer.add_string(key, value)
         elif value is not None:
@@ -93,6 +93,40 @@ def random_texts(count: int) -> list[str]:
     ]
 
 
+def test_merges_of_sentence_piece_are_all_cuts_by_score(monkeypatch):
+    """Also for tokens as long as SentencePiece's may be, each of which begins and ends with all shorter ones."""
+    made = []
+    bpe = tokenizers.models.BPE
+
+    def remember(vocabulary, merges, **options):
+        made[:] = merges
+        return bpe(vocabulary, merges, **options)
+
+    monkeypatch.setattr(tokenizers.models, "BPE", remember)
+    longest = [letter * length for letter in "ab" for length in range(1, 513)]
+    for tokens, types, scores in (
+        (GOLDEN["spm"]["tokens"], GOLDEN["spm"]["types"], GOLDEN["spm"]["scores"]),
+        (longest, [1] * 1024, [-float(number % 7) for number in range(1024)]),
+    ):
+        values = {"model": "llama", "tokens": tokens, "token_type": types, "scores": scores}
+        metadata = {f"tokenizer.ggml.{name}": value for name, value in values.items()}
+        read_gguf_json("m.gguf", json.dumps(metadata))
+        mergeable = {token for token, kind in zip(tokens, types, strict=True) if kind in (1, 5)}
+        cuts = [
+            (-scores[number], number, at)
+            for number, token in enumerate(tokens)
+            for at in range(1, len(token))
+            if token in mergeable and token[:at] in mergeable and token[at:] in mergeable
+        ]
+        assert made == [(tokens[number][:at], tokens[number][at:]) for _, number, at in sorted(cuts)]
+
+
+def test_metadata_that_are_no_json():
+    for text, message in (("[" * 100000, "nested too deep"), ("{", "Expecting"), ("[]", "must be an object")):
+        with pytest.raises(intarsia.InvalidArgumentError, match=f"m.gguf: .*{message}"):
+            read_gguf_json("m.gguf", text)
+
+
 def test_as_the_original_tokenizer(glossary_artifact, tmp_path):
     path = write(tmp_path / "glossary.gguf", **glossary_values())
     text = read_gguf_text(path)
@@ -146,6 +180,16 @@ def test_chat_template(tmp_path):
         ({"merges": ["zzz yyy"]}, intarsia.CorruptError, "its tokenizer cannot be made"),
         ({"tokens": "none"}, intarsia.CorruptError, r"tokenizer\.ggml\.tokens is of type str, must be list"),
         ({"bos_token_id": 5000}, intarsia.CorruptError, "bos_token_id is 5000, there are 4096 tokens"),
+        (
+            {"merges": ["a b"] * 3, "eos_token_id": -1},
+            intarsia.CorruptError,
+            "eos_token_id is -1, there are 4096 tokens",
+        ),
+        (
+            {"model": "llama", "tokens": ["a", "a" * 513], "token_type": [1, 1], "scores": [0.0, -1.0]},
+            intarsia.CorruptError,
+            "token 1 has 513 characters, those of SentencePiece have at most 512; give the tokenizer.json",
+        ),
         ({"model": "llama", "scores": [0.0]}, intarsia.CorruptError, "4096 tokens, 1 scores"),
         (
             {"model": "llama", "scores": [0.0] * 4096, "remove_extra_whitespaces": True},

@@ -167,8 +167,9 @@ def test_set_threads(minilm):
         one = minilm.embed(IDS)
         intarsia.set_threads(2)
         np.testing.assert_array_equal(minilm.embed(IDS), one)
-        with pytest.raises(intarsia.InvalidArgumentError):
-            intarsia.set_threads(-1)
+        for threads in (-1, 1025, 2**40, 1.5):
+            with pytest.raises(intarsia.InvalidArgumentError, match=f"threads is {threads}, must be"):
+                intarsia.set_threads(threads)
     finally:
         intarsia.set_threads(0)
     assert intarsia.threads() == before
@@ -305,6 +306,21 @@ func.func @f16(%x: tensor<f16> {nn.name = "x"}) -> (tensor<f16> {nn.name = "y"})
     assert module.f16(2) == 4
     with pytest.raises(intarsia.InvalidArgumentError, match=r"'x' takes f16.*overflow"):
         module.f16(1e10)
+
+
+def test_steps_that_are_no_language_models(tmp_path):
+    module = compiled(
+        tmp_path,
+        """
+func.func @step(%ids: tensor<?xi64> {nn.name = "input_ids", nn.range = array<i64: 0, 9>, nn.sizes = ["n"]})
+    -> (tensor<?xi64> {nn.name = "y", nn.sizes = ["n"]}) {
+  %0 = arith.addi %ids, %ids : tensor<?xi64>
+  return %0 : tensor<?xi64>
+}
+""",
+    )
+    with pytest.raises(intarsia.InvalidArgumentError, match="no range for an input 'positions': it is no language"):
+        intarsia.Generator(module)
 
 
 def test_numbers_of_lists_are_checked(tmp_path):

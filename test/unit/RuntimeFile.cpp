@@ -94,6 +94,16 @@ TEST_F(FileTest, DevicesAreWrittenAsTheyAre) {
   EXPECT_THAT(file->write("x", 1).message(), HasSubstr("/dev/full: cannot be written"));
 }
 
+TEST_F(FileTest, PipesAreRefusedAndNotWaitedFor) {
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  alarm(10); // ends the test where it would wait
+  std::unique_ptr<MappedFile> file;
+  Status status = MappedFile::open(folder / "pipe", file);
+  alarm(0);
+  EXPECT_EQ(status.code(), ITX_IO_ERROR);
+  EXPECT_THAT(status.message(), HasSubstr("pipe: is special, not a file"));
+}
+
 TEST_F(FileTest, SameFile) {
   writeFile(folder / "a", "");
   writeFile(folder / "b", "");

@@ -8,6 +8,8 @@
 
 #include "lib/Runtime/Core/DLPack.h"
 
+#include <limits>
+
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 using ::testing::AllOf;
@@ -124,6 +126,42 @@ TEST(DLPack, RefusedTensorsStayTheCallers) {
   EXPECT_EQ(itx_tensor_from_dlpack(&negative.managed, &tensor), ITX_INVALID_ARGUMENT);
   EXPECT_EQ(device.deleted + type.deleted + negative.deleted, 0);
   EXPECT_EQ(tensor, nullptr);
+}
+
+TEST(DLPack, MalformedTensorsAreRefused) {
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  auto messageOf = [](Foreign &foreign) {
+    itx_tensor *tensor = nullptr;
+    EXPECT_EQ(itx_tensor_from_dlpack(&foreign.managed, &tensor), ITX_INVALID_ARGUMENT);
+    EXPECT_EQ(tensor, nullptr);
+    EXPECT_EQ(foreign.deleted, 0);
+    return std::string(itx_last_error());
+  };
+  Foreign shapeless({2, 3}, {}), far({6}, {}), farther({6}, {});
+  shapeless.managed.dl_tensor.shape = nullptr;
+  EXPECT_EQ(messageOf(shapeless), "the DLPack tensor has rank 2, its shape is null");
+  far.managed.dl_tensor.byte_offset = std::numeric_limits<uint64_t>::max();
+  EXPECT_THAT(messageOf(far), HasSubstr("byte_offset of 18446744073709551615"));
+  farther.managed.dl_tensor.byte_offset = std::numeric_limits<uint64_t>::max() / 2 + 1;
+  farther.managed.dl_tensor.data = reinterpret_cast<void *>(std::numeric_limits<uintptr_t>::max() / 2 + 1);
+  EXPECT_THAT(messageOf(farther), HasSubstr("byte_offset"));
+  for (std::vector<int64_t> strides :
+       {std::vector{huge, int64_t(1)}, {huge / 4 + 1, 1}, {-huge - 1, 1}, {huge, huge}}) {
+    Foreign foreign({2, 3}, strides);
+    EXPECT_THAT(messageOf(foreign), HasSubstr("a stride")) << strides[0];
+  }
+}
+
+TEST(DLPack, StridesThatNoElementNeedsAreIgnored) {
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{1, 3}, {0, 3}}) {
+    Foreign foreign(shape, {huge, 2});
+    itx_tensor *tensor = nullptr;
+    ASSERT_EQ(itx_tensor_from_dlpack(&foreign.managed, &tensor), ITX_OK) << itx_last_error();
+    for (int64_t i = 0; i < itx_tensor_elements(tensor); ++i)
+      EXPECT_EQ(static_cast<int32_t *>(itx_tensor_data(tensor))[i], foreign.values[2 * i]);
+    itx_tensor_free(tensor);
+  }
 }
 
 TEST(Tensor, BadArguments) {

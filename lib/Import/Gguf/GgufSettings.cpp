@@ -420,6 +420,8 @@ GgufTokens readGgufTokens(const GgufArchive &archive, Errors &errors) {
     std::optional<int64_t> id = value ? value->integer() : std::nullopt;
     if (value && !id)
       errors.report(archive.name() + ": key '" + key + "' is no token id");
+    else if (id && *id < 0)
+      errors.report(archive.name() + ": key '" + key + "' is " + std::to_string(*id) + ", token ids are not negative");
     return id;
   };
   for (llvm::StringRef name : {"eos", "eot", "eom"}) // the ends of a text, of a turn and of a message

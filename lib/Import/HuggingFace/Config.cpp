@@ -8,6 +8,7 @@
 
 #include "lib/Support/Nesting.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -17,6 +18,11 @@ namespace intarsia::importer {
 std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef file, Errors &errors) {
   llvm::SmallString<256> path(directory);
   llvm::sys::path::append(path, file);
+  // A pipe among the files of a model would be waited for without end.
+  if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path)) {
+    errors.report(path + ": is not a regular file");
+    return std::nullopt;
+  }
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer) {
     errors.report(path + ": cannot be read: " + buffer.getError().message());

@@ -191,10 +191,14 @@ void HuggingFaceImport::addTokenMetadata(OpBuilder &builder, llvm::SmallVectorIm
       one.push_back(*value);
       const llvm::json::Array *list = value->getAsArray();
       for (const llvm::json::Value &id : list ? *list : one) {
-        if (std::optional<int64_t> number = id.getAsInteger())
-          ids.push_back(*number);
-        else
+        std::optional<int64_t> number = id.getAsInteger();
+        if (!number)
           source.report(setting + " is neither a token id nor a list of token ids");
+        else if (*number < 0)
+          source.report(setting + " is " + llvm::Twine(*number) + ", token ids are not negative: leave it out or " +
+                        "null where there is no such token");
+        else
+          ids.push_back(*number);
       }
     }
     return ids;

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "dialects/Agent/Agent.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
@@ -30,6 +31,9 @@ static FailureOr<CatalogueDevice> deviceOf(fleet::DeviceOp op, StringRef directo
   };
   if (op.getFile()) {
     std::string path = pathOfDeviceFile(*op.getFile(), directory);
+    // A pipe that IR names would be waited for without end.
+    if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
+      return op.emitError() << "device @" << op.getSymName() << ": '" << path << "' is not a regular file";
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
       return op.emitError() << "device @" << op.getSymName() << ": cannot read '" << path

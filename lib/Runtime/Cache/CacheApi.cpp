@@ -96,10 +96,12 @@ void itx_sequence_free(itx_sequence *sequence) {
   delete sequence;
 }
 
-int64_t itx_sequence_length(const itx_sequence *sequence) { return sequence->cache->length(*sequence->sequence); }
+int64_t itx_sequence_length(const itx_sequence *sequence) {
+  return sequence ? sequence->cache->length(*sequence->sequence) : 0;
+}
 
 int32_t itx_sequence_is_evicted(const itx_sequence *sequence) {
-  return sequence->cache->isEvicted(*sequence->sequence);
+  return sequence && sequence->cache->isEvicted(*sequence->sequence);
 }
 
 itx_status itx_sequence_tokens(const itx_sequence *sequence, int64_t *tokens, size_t capacity, size_t *count) {

@@ -89,18 +89,31 @@ struct ValueView {
 };
 } // namespace
 
-struct itx_function {
-  Module *module = nullptr; // of the itx_module that holds this
-  std::weak_ptr<Module> owner;
-  size_t index = 0;
+namespace {
+/// A function as the C interface shows it.
+struct FunctionView {
+  const FunctionInfo *info = nullptr;
   std::vector<ValueView> inputs, outputs;
+};
 
-  const FunctionInfo &info() const { return module->manifest().functions[index]; }
+/// What a module's handle owns, and the handles of its functions refer to.
+struct Loaded {
+  std::shared_ptr<Module> module;
+  std::vector<FunctionView> functions;
+};
+} // namespace
+
+/// Is never freed, so that a call after itx_module_free is refused: it takes about 100 bytes with what the weak pointer
+/// keeps. A registry of valid handles would need a lock at each call, which a child of a fork may find held for ever.
+struct itx_function {
+  std::weak_ptr<const Loaded> loaded;
+  size_t index = 0;
+  const itx_function *earlier = nullptr; // the first function of the module that was loaded before
 };
 
 struct itx_module {
-  std::shared_ptr<Module> module;
-  std::vector<itx_function> functions;
+  std::shared_ptr<const Loaded> loaded;
+  const itx_function *functions = nullptr;
 };
 
 static std::vector<ValueView> viewsOf(const FunctionInfo &function, const std::vector<ValueInfo> &values) {
@@ -137,19 +150,33 @@ static Status readOptions(const itx_load_options *given, LoadOptions &result) {
   return Status::success();
 }
 
+/// Makes the handles of a module's functions, and links them to those of all modules before: leak checkers see that
+/// they are kept on purpose.
+static const itx_function *functionsOf(const std::shared_ptr<const Loaded> &loaded) {
+  static std::atomic<const itx_function *> latest{nullptr};
+  size_t count = loaded->functions.size();
+  if (count == 0)
+    return nullptr;
+  auto *functions = new itx_function[count];
+  for (size_t i = 0; i < count; ++i) {
+    functions[i].loaded = loaded;
+    functions[i].index = i;
+  }
+  functions->earlier = latest;
+  while (!latest.compare_exchange_weak(functions->earlier, functions))
+    ;
+  return functions;
+}
+
 static itx_module *handleOf(std::shared_ptr<Module> module) {
   auto handle = std::make_unique<itx_module>();
-  const std::vector<FunctionInfo> &functions = module->manifest().functions;
-  handle->functions.resize(functions.size());
-  for (size_t i = 0; i < functions.size(); ++i) {
-    itx_function &function = handle->functions[i];
-    function.module = module.get();
-    function.owner = module;
-    function.index = i;
-    function.inputs = viewsOf(functions[i], functions[i].inputs);
-    function.outputs = viewsOf(functions[i], functions[i].outputs);
-  }
-  handle->module = std::move(module);
+  // Not make_shared: the functions' weak pointers would keep the memory of the whole.
+  std::shared_ptr<Loaded> loaded(new Loaded);
+  for (const FunctionInfo &function : module->manifest().functions)
+    loaded->functions.push_back({&function, viewsOf(function, function.inputs), viewsOf(function, function.outputs)});
+  loaded->module = std::move(module);
+  handle->functions = functionsOf(loaded);
+  handle->loaded = std::move(loaded);
   return handle.release();
 }
 
@@ -199,14 +226,21 @@ itx_status itx_module_load_embedded(const char *path, const itx_load_options *op
 }
 
 void itx_module_free(itx_module *module) { delete module; }
-const char *itx_module_manifest(const itx_module *module) { return module->module->manifest().text.c_str(); }
-const char *itx_module_variant(const itx_module *module) { return module->module->variant().name.c_str(); }
 
-size_t itx_module_file_count(const itx_module *module) { return module->module->manifest().files.size(); }
+const char *itx_module_manifest(const itx_module *module) {
+  return module ? module->loaded->module->manifest().text.c_str() : nullptr;
+}
+
+const char *itx_module_variant(const itx_module *module) {
+  return module ? module->loaded->module->variant().name.c_str() : nullptr;
+}
+
+size_t itx_module_file_count(const itx_module *module) {
+  return module ? module->loaded->module->manifest().files.size() : 0;
+}
 
 const char *itx_module_file_name(const itx_module *module, size_t index) {
-  const std::vector<FileInfo> &files = module->module->manifest().files;
-  return index < files.size() ? files[index].name.c_str() : nullptr;
+  return index < itx_module_file_count(module) ? module->loaded->module->manifest().files[index].name.c_str() : nullptr;
 }
 
 itx_status itx_module_file(const itx_module *module, const char *name, const void **data, size_t *bytes) {
@@ -216,7 +250,7 @@ itx_status itx_module_file(const itx_module *module, const char *name, const voi
     ITX_REQUIRE(data);
     ITX_REQUIRE(bytes);
     uint64_t size = 0;
-    ITX_RETURN_IF_ERROR(module->module->file(name, *data, size));
+    ITX_RETURN_IF_ERROR(module->loaded->module->file(name, *data, size));
     *bytes = size;
     return Status::success();
   });
@@ -224,7 +258,7 @@ itx_status itx_module_file(const itx_module *module, const char *name, const voi
 
 // ---- Functions --------------------------------------------------------------------------------------------
 
-std::shared_ptr<Module> intarsia::runtime::moduleOf(const itx_module *module) { return module->module; }
+std::shared_ptr<Module> intarsia::runtime::moduleOf(const itx_module *module) { return module->loaded->module; }
 
 Status intarsia::runtime::findFunction(const Module &module, const std::string &name, size_t &index) {
   const std::vector<FunctionInfo> &functions = module.manifest().functions;
@@ -238,10 +272,10 @@ Status intarsia::runtime::findFunction(const Module &module, const std::string &
                join(names).c_str());
 }
 
-size_t itx_module_function_count(const itx_module *module) { return module->functions.size(); }
+size_t itx_module_function_count(const itx_module *module) { return module ? module->loaded->functions.size() : 0; }
 
 const itx_function *itx_module_function_at(const itx_module *module, size_t index) {
-  return index < module->functions.size() ? &module->functions[index] : nullptr;
+  return index < itx_module_function_count(module) ? &module->functions[index] : nullptr;
 }
 
 itx_status itx_module_function(const itx_module *module, const char *name, const itx_function **function) {
@@ -249,62 +283,87 @@ itx_status itx_module_function(const itx_module *module, const char *name, const
     ITX_REQUIRE(module);
     ITX_REQUIRE(function);
     size_t index = 0;
-    ITX_RETURN_IF_ERROR(findFunction(*module->module, name ? name : "main", index));
+    ITX_RETURN_IF_ERROR(findFunction(*module->loaded->module, name ? name : "main", index));
     *function = &module->functions[index];
     return Status::success();
   });
 }
 
-const char *itx_function_name(const itx_function *function) { return function->info().name.c_str(); }
-const char *itx_function_metadata(const itx_function *function) { return function->info().metadata.c_str(); }
-size_t itx_function_input_count(const itx_function *function) { return function->inputs.size(); }
-size_t itx_function_output_count(const itx_function *function) { return function->outputs.size(); }
+static Status lockLoaded(const itx_function *function, std::shared_ptr<const Loaded> &loaded) {
+  ITX_REQUIRE(function);
+  loaded = function->loaded.lock();
+  if (!loaded)
+    return error(ITX_INVALID_ARGUMENT, "the module of the function is freed");
+  return Status::success();
+}
+
+/// Answers a question about a function; a null handle, and one whose module is freed, get a null pointer or 0.
+template <typename Answer> static auto ask(const itx_function *function, Answer answer) {
+  std::shared_ptr<const Loaded> loaded = function ? function->loaded.lock() : nullptr;
+  using Result = decltype(answer(loaded->functions[0]));
+  return loaded ? answer(loaded->functions[function->index]) : Result{};
+}
+
+static const itx_value_info *infoAt(const std::vector<ValueView> &values, size_t index) {
+  return index < values.size() ? &values[index].info : nullptr;
+}
+
+const char *itx_function_name(const itx_function *function) {
+  return ask(function, [](const FunctionView &view) { return view.info->name.c_str(); });
+}
+
+const char *itx_function_metadata(const itx_function *function) {
+  return ask(function, [](const FunctionView &view) { return view.info->metadata.c_str(); });
+}
+
+size_t itx_function_input_count(const itx_function *function) {
+  return ask(function, [](const FunctionView &view) { return view.inputs.size(); });
+}
+
+size_t itx_function_output_count(const itx_function *function) {
+  return ask(function, [](const FunctionView &view) { return view.outputs.size(); });
+}
 
 const itx_value_info *itx_function_input(const itx_function *function, size_t index) {
-  return index < function->inputs.size() ? &function->inputs[index].info : nullptr;
+  return ask(function, [index](const FunctionView &view) { return infoAt(view.inputs, index); });
 }
 
 const itx_value_info *itx_function_output(const itx_function *function, size_t index) {
-  return index < function->outputs.size() ? &function->outputs[index].info : nullptr;
+  return ask(function, [index](const FunctionView &view) { return infoAt(view.outputs, index); });
 }
 
-static Status findValue(const itx_function *function, const std::vector<ValueView> &values, const char *kind,
+static Status findValue(const itx_function *function, std::vector<ValueView> FunctionView::*values, const char *kind,
                         const char *name, size_t *index) {
+  std::shared_ptr<const Loaded> loaded;
+  ITX_RETURN_IF_ERROR(lockLoaded(function, loaded));
+  ITX_REQUIRE(name);
+  ITX_REQUIRE(index);
+  const FunctionView &view = loaded->functions[function->index];
   std::vector<std::string> names;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (std::strcmp(values[i].info.name, name) == 0) {
+  for (size_t i = 0; i < (view.*values).size(); ++i) {
+    names.push_back((view.*values)[i].info.name);
+    if (names.back() == name) {
       *index = i;
       return Status::success();
     }
-    names.push_back(values[i].info.name);
   }
-  return error(ITX_NOT_FOUND, "function '%s' has no %s '%s'; it has: %s", function->info().name.c_str(), kind, name,
+  return error(ITX_NOT_FOUND, "function '%s' has no %s '%s'; it has: %s", view.info->name.c_str(), kind, name,
                join(names).c_str());
 }
 
 itx_status itx_function_input_index(const itx_function *function, const char *name, size_t *index) {
-  return guarded([&]() -> Status {
-    ITX_REQUIRE(function);
-    ITX_REQUIRE(name);
-    ITX_REQUIRE(index);
-    return findValue(function, function->inputs, "input", name, index);
-  });
+  return guarded([&] { return findValue(function, &FunctionView::inputs, "input", name, index); });
 }
 
 itx_status itx_function_output_index(const itx_function *function, const char *name, size_t *index) {
-  return guarded([&]() -> Status {
-    ITX_REQUIRE(function);
-    ITX_REQUIRE(name);
-    ITX_REQUIRE(index);
-    return findValue(function, function->outputs, "output", name, index);
-  });
+  return guarded([&] { return findValue(function, &FunctionView::outputs, "output", name, index); });
 }
 
 // ---- Calls ------------------------------------------------------------------------------------------------
 
 namespace {
-/// What a call needs of its function. Copied before anything else is done: from then on the module's handle, to which
-/// the function belongs, may be freed by another thread.
+/// What a call needs of its function. Copied before anything else is done: from then on the module's handle may be
+/// freed by another thread.
 struct Callee {
   std::shared_ptr<Module> module;
   size_t index = 0;
@@ -314,10 +373,9 @@ struct Callee {
 } // namespace
 
 static Status calleeOf(const itx_function *function, Callee &callee) {
-  ITX_REQUIRE(function);
-  callee = {function->owner.lock(), function->index};
-  if (!callee.module)
-    return error(ITX_INVALID_ARGUMENT, "the module of the function is freed");
+  std::shared_ptr<const Loaded> loaded;
+  ITX_RETURN_IF_ERROR(lockLoaded(function, loaded));
+  callee = {loaded->module, function->index};
   return Status::success();
 }
 
@@ -402,7 +460,7 @@ itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inp
   });
 }
 
-int32_t itx_pending_done(const itx_pending *pending) { return pending->done || pending->isForeign(); }
+int32_t itx_pending_done(const itx_pending *pending) { return !pending || pending->done || pending->isForeign(); }
 
 itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count) {
   return guarded([&]() -> Status {

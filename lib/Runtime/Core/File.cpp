@@ -25,7 +25,8 @@ static Status osError(const std::string &path, const char *what) {
 Status MappedFile::open(const std::string &path, std::unique_ptr<MappedFile> &file, uint64_t offset, uint64_t bytes) {
   std::unique_ptr<MappedFile> result(new MappedFile);
   result->path_ = path;
-  result->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: the open of a pipe without a writer would never return. Files are read as ever.
+  result->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (result->descriptor_ < 0)
     return osError(path, "cannot open");
   struct stat info;

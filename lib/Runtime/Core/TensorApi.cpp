@@ -75,13 +75,13 @@ itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, con
 }
 
 void itx_tensor_free(itx_tensor *tensor) { delete tensor; }
-itx_dtype itx_tensor_dtype(const itx_tensor *tensor) { return tensor->dtype; }
-uint32_t itx_tensor_rank(const itx_tensor *tensor) { return uint32_t(tensor->shape.size()); }
-const int64_t *itx_tensor_shape(const itx_tensor *tensor) { return tensor->shape.data(); }
-size_t itx_tensor_bytes(const itx_tensor *tensor) { return tensor->bytes; }
-void *itx_tensor_data(const itx_tensor *tensor) { return tensor->data.get(); }
+itx_dtype itx_tensor_dtype(const itx_tensor *tensor) { return tensor ? tensor->dtype : itx_dtype(-1); }
+uint32_t itx_tensor_rank(const itx_tensor *tensor) { return tensor ? uint32_t(tensor->shape.size()) : 0; }
+const int64_t *itx_tensor_shape(const itx_tensor *tensor) { return tensor ? tensor->shape.data() : nullptr; }
+size_t itx_tensor_bytes(const itx_tensor *tensor) { return tensor ? tensor->bytes : 0; }
+void *itx_tensor_data(const itx_tensor *tensor) { return tensor ? tensor->data.get() : nullptr; }
 int64_t itx_tensor_elements(const itx_tensor *tensor) {
-  return int64_t(tensor->bytes / dtypeInfo(tensor->dtype)->bytes);
+  return tensor ? int64_t(tensor->bytes / dtypeInfo(tensor->dtype)->bytes) : 0;
 }
 
 // ---- DLPack -----------------------------------------------------------------------------------------------
@@ -91,6 +91,27 @@ static std::string typeName(const DLDataType &type) {
   static const char *const names[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
   std::string name = type.code < std::size(names) ? names[type.code] : "type code " + std::to_string(type.code) + ", ";
   return name + std::to_string(type.bits) + (type.lanes == 1 ? "" : "x" + std::to_string(type.lanes));
+}
+
+/// Returns false where the offset of an element, in elements or in bytes, or its address overflows. No size is 0.
+static bool isInAddressSpace(const DLTensor &source, size_t elementBytes) {
+  int64_t lowest = 0, highest = 0;
+  for (int32_t i = 0; source.strides && i < source.ndim; ++i) {
+    int64_t reach = 0;
+    int64_t &end = source.strides[i] < 0 ? lowest : highest;
+    if (__builtin_mul_overflow(source.strides[i], source.shape[i] - 1, &reach) ||
+        __builtin_add_overflow(end, reach, &end))
+      return false;
+  }
+  auto address = reinterpret_cast<uintptr_t>(source.data);
+  for (int64_t offset : {lowest, highest}) {
+    int64_t bytes = 0;
+    uintptr_t place = 0;
+    if (__builtin_mul_overflow(offset, int64_t(elementBytes), &bytes) ||
+        __builtin_add_overflow(address, source.byte_offset, &place) || __builtin_add_overflow(place, bytes, &place))
+      return false;
+  }
+  return true;
 }
 
 static Status checkDlpack(const DLTensor &source, Tensor &result) {
@@ -104,10 +125,16 @@ static Status checkDlpack(const DLTensor &source, Tensor &result) {
                  typeName(source.dtype).c_str());
   if (source.ndim < 0 || source.ndim > ITX_MAX_RANK)
     return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has rank %d; 0 to %d are taken", source.ndim, ITX_MAX_RANK);
+  if (source.ndim != 0 && !source.shape)
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has rank %d, its shape is null", source.ndim);
   result.dtype = info->dtype;
   ITX_RETURN_IF_ERROR(tensorBytes(result.dtype, source.shape, source.ndim, result.bytes));
   if (!source.data && result.bytes)
     return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has no data");
+  if (result.bytes && !isInAddressSpace(source, info->bytes))
+    return error(ITX_INVALID_ARGUMENT,
+                 "the DLPack tensor's byte_offset of %llu, or a stride, leads beyond what memory can be",
+                 (unsigned long long)source.byte_offset);
   result.shape.assign(source.shape, source.shape + source.ndim);
   return Status::success();
 }
@@ -134,10 +161,11 @@ static void copyStrided(const DLTensor &source, const char *from, size_t element
   for (int64_t i = 0; i < elements; ++i, to += element) {
     std::memcpy(to, from + offset * int64_t(element), element);
     for (int32_t d = source.ndim; d-- > 0;) {
-      offset += source.strides[d];
-      if (++position[d] < source.shape[d])
+      if (++position[d] < source.shape[d]) {
+        offset += source.strides[d];
         break;
-      offset -= source.strides[d] * source.shape[d];
+      }
+      offset -= source.strides[d] * (source.shape[d] - 1);
       position[d] = 0;
     }
   }

@@ -1,0 +1,61 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Read what callers and files give; what is wrong there is an `InvalidArgumentError`."""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import Any
+
+import numpy as np
+
+from ._errors import InvalidArgumentError
+
+#: The largest number of C's int64_t.
+INT64_MAX = 2**63 - 1
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return a whole number that is within its bounds."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _invalid(f"{name} is {value!r}, must be a whole number") from None
+    if number < least:
+        raise _invalid(f"{name} is {_shown(number)}, must be at least {least}")
+    if most is not None and number > most:
+        raise _invalid(f"{name} is {_shown(number)}, must be at most {most}")
+    return number
+
+
+def token_ids(ids: Any) -> np.ndarray:
+    """Return token ids as int64 [tokens]. Whether a model has them is the runtime's to say."""
+    array = np.asarray(ids)
+    if array.size == 0 and array.ndim == 1:
+        return array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.max() > INT64_MAX:
+        raise _invalid("token ids are not a sequence of whole numbers of 64 bits")
+    return array.astype(np.int64, copy=False)
+
+
+def parse_json(place: str, text: str) -> dict[str, Any]:
+    """Return the object that a JSON text holds; `place` is what messages call the text."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise _invalid(f"{place}: is nested too deep") from None
+    except ValueError as error:  # not JSON, or a number of more digits than Python reads
+        raise _invalid(f"{place}: {error}") from error
+    if not isinstance(value, dict):
+        raise _invalid(f"{place}: is a {type(value).__name__}, must be an object")
+    return value
+
+
+def _shown(number: int) -> str:
+    """Return a number as a text that is not too long for a message (nor for Python, which writes 4300 digits)."""
+    return str(number) if abs(number) < 10**20 else f"a number of {number.bit_length()} bits"
+
+
+def _invalid(message: str) -> InvalidArgumentError:
+    return InvalidArgumentError(message, "invalid argument")
