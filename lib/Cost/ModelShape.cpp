@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/ModelShape.h"
 #include "intarsia/Catalogue.h"
+#include "lib/Support/Nesting.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -337,13 +338,8 @@ Expected<ModelShape> ModelShape::parse(StringRef text, StringRef name) {
   auto refuse = [&](const Twine &message) {
     return createStringError(inconvertibleErrorCode(), name + ": config.json " + message);
   };
-  // llvm::json recurses without a limit.
-  int depth = 0;
-  for (char c : text) {
-    depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-    if (depth > 16)
-      return refuse("is nested deeper than 16 levels");
-  }
+  if (deeperJson(text))
+    return refuse("is nested deeper than " + Twine(deepestJson) + " levels");
   Expected<json::Value> value = json::parse(text);
   if (!value)
     return refuse("is not JSON: " + toString(value.takeError()));

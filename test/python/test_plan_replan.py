@@ -290,10 +290,11 @@ def test_a_pool_as_placements_name_it(tmp_path: pathlib.Path) -> None:
 def test_nested_without_end(tmp_path: pathlib.Path) -> None:
     """A reader that recurses must not be led into depths."""
     deep = tmp_path / "deep.json"
-    deep.write_text("[" * 200000)
-    done = execute(AGENT, FLEET, f"--previous={deep}")
-    assert done.returncode == 1
-    assert "nested deeper than 32 levels, so it is no plan" in done.stderr
+    for text in ("[" * 200000, '{"x": "' + "]" * 200000 + '", "y": ' + "[" * 200000):
+        deep.write_text(text)
+        done = execute(AGENT, FLEET, f"--previous={deep}")
+        assert done.returncode == 1
+        assert "nested deeper than 64 levels, so it is no plan" in done.stderr
 
 
 def test_missing_file(tmp_path: pathlib.Path) -> None:

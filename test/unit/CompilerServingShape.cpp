@@ -106,7 +106,9 @@ TEST(ServingShape, batchesTouchMoreExperts) {
 TEST(ServingShape, refusesWhatItCannotExpress) {
   EXPECT_EQ(refusal("{"), "m: config.json is not JSON: [1:1, byte=1]: Expected object key");
   EXPECT_EQ(refusal("[1]"), "m: config.json is not an object");
-  EXPECT_EQ(refusal(std::string(100, '[')), "m: config.json is nested deeper than 16 levels");
+  EXPECT_EQ(refusal(std::string(100, '[')), "m: config.json is nested deeper than 64 levels");
+  EXPECT_EQ(refusal(R"({"x": ")" + std::string(1000, ']') + R"(", "y": )" + std::string(1000, '[')),
+            "m: config.json is nested deeper than 64 levels");
   EXPECT_EQ(refusal("{}"), "m: config.json lacks 'hidden_size'");
   std::string common = R"("hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100, "num_attention_heads": 4,)";
   EXPECT_EQ(refusal("{" + common + R"("num_key_value_heads": 8, "intermediate_size": 96})"),

@@ -6,38 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Config.h"
 
+#include "lib/Support/Nesting.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 namespace intarsia::importer {
-
-/// llvm::json parses by recursion without a limit; a file of opening brackets would overflow the stack.
-static bool isNestedTooDeep(llvm::StringRef text) {
-  constexpr int deepest = 64;
-  int depth = 0;
-  bool inString = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (inString) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        inString = false;
-      continue;
-    }
-    if (c == '"')
-      inString = true;
-    else if (c == '{' || c == '[')
-      ++depth;
-    else if (c == '}' || c == ']')
-      --depth;
-    if (depth > deepest)
-      return true;
-  }
-  return false;
-}
 
 std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef file, Errors &errors) {
   llvm::SmallString<256> path(directory);
@@ -48,8 +23,8 @@ std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef fi
     return std::nullopt;
   }
   llvm::StringRef text = (*buffer)->getBuffer();
-  if (isNestedTooDeep(text)) {
-    errors.report(file + ": is not a settings file: nested deeper than 64 levels");
+  if (deeperJson(text)) {
+    errors.report(file + ": is not a settings file: nested deeper than " + llvm::Twine(deepestJson) + " levels");
     return std::nullopt;
   }
   llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text);

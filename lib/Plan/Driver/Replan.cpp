@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "Text.h"
+#include "lib/Support/Nesting.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -22,9 +23,6 @@ namespace intarsia::plan {
 //===-- Reading -----------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Levels of a plan that intarsia-plan wrote, and some; llvm::json recurses without a limit.
-constexpr int deepestNesting = 32;
-
 /// Graph and task, by their names.
 using Tasks = std::set<std::pair<std::string, std::string>>;
 
@@ -50,12 +48,8 @@ public:
     auto buffer = MemoryBuffer::getFile(file);
     if (!buffer)
       return refuse("cannot read '" + file + "': " + buffer.getError().message());
-    int depth = 0;
-    for (char c : (*buffer)->getBuffer()) {
-      depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-      if (depth > deepestNesting)
-        return refuse("'" + file + "' is nested deeper than " + Twine(deepestNesting) + " levels, so it is no plan");
-    }
+    if (deeperJson((*buffer)->getBuffer()))
+      return refuse("'" + file + "' is nested deeper than " + Twine(deepestJson) + " levels, so it is no plan");
     Expected<json::Value> value = json::parse((*buffer)->getBuffer());
     if (!value)
       return refuse("'" + file + "' is not JSON: " + toString(value.takeError()));
