@@ -54,6 +54,28 @@ def test_failures_are_counted_and_enough_of_them_asked_for(tmp_path: pathlib.Pat
     assert plan["simulation"]["expected_failures"] is None
 
 
+def test_simulations_end(tmp_path: pathlib.Path) -> None:
+    """Requests of very wide maps are refused with how much they ask for; of fewer the simulation is made."""
+    agent = tmp_path / "agent.mlir"
+    agent.write_text("""agent.tool @s takes <5 ms>
+agent.graph @c(%q: !agent.text {agent.size = #agent.amount<600 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 90000, requests_per_second = 1>} {
+  %all = agent.map(%item = %q) width <10000> each <6 tokens> {label = "parts"} : (!agent.text) -> !agent.text {
+    %a = agent.invoke @s(%item) produces <1 tokens> {label = "s"} : (!agent.text) -> !agent.text
+    agent.yield %a : !agent.text
+  }
+  agent.return %all : !agent.text
+}
+""")
+    refused = run(agent, "--simulate=200000")
+    assert refused.returncode == 1
+    assert (
+        "200000 requests have about 2e+09 executions, 1e+04 each, and a simulation is of 1e+09 at most; "
+        "simulate fewer requests" in refused.stderr
+    )
+    assert run(agent, "--simulate=50").returncode == 0
+
+
 def test_prices_are_asked_for_at_rates(tmp_path: pathlib.Path) -> None:
     """Without a rate no price is part of what a request costs, which is said."""
     agent = tmp_path / "agent.mlir"

@@ -29,6 +29,14 @@ fleet.system @dc {{
 """
 
 
+TWO_POOLS = """fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @here of @h100 count 8 per_node 8
+  fleet.pool @there of @h100 count 8 per_node 8
+}
+"""
+
+
 def chat(model: str = "", task: str = "") -> str:
     """One language model on A100s, which compute in int8 and not in fp8."""
     return CHAT.format(model=model, task=task)
@@ -205,14 +213,9 @@ agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<600 tokens>}) -> (!
   %b = agent.llm @l8(%q) produces <100 tokens> {label = "two", apart = "x"} : (!agent.text) -> !agent.text
   agent.return %a, %b : !agent.text, !agent.text
 }
-fleet.system @dc {
-  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
-  fleet.pool @here of @h100 count 8 per_node 8
-  fleet.pool @there of @h100 count 8 per_node 8
-}
 """
     # No link joins the pools, so a prefill is where its decode is.
-    where = pools_of_tasks(plan(tmp_path, text))
+    where = pools_of_tasks(plan(tmp_path, text + TWO_POOLS))
     assert where["one.prefill"] == where["one.decode"]
     assert where["two.prefill"] == where["two.decode"]
     assert {where["one.decode"], where["two.decode"]} == {"here", "there"}
@@ -230,13 +233,8 @@ agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<600 tokens>},
   %b = agent.llm @l8(%q) produces <100 tokens> {label = "two", apart = "x"} : (!agent.text) -> !agent.text
   agent.return %a, %b : !agent.text, !agent.text
 }
-fleet.system @dc {
-  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
-  fleet.pool @here of @h100 count 8 per_node 8
-  fleet.pool @there of @h100 count 8 per_node 8
-}
 """
-    where = pools_of_tasks(plan(tmp_path, text))
+    where = pools_of_tasks(plan(tmp_path, text + TWO_POOLS))
     assert where["one.encode"] == where["one.prefill"] == where["one.decode"] != where["two.decode"]
 
 

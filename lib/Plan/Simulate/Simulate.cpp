@@ -22,6 +22,8 @@ static std::string digits(double value) {
 
 /// So many take minutes, and no percentile is surer for more.
 constexpr double mostFailures = 1e8;
+/// So many take minutes, too; copies of maps are executions.
+constexpr double mostExecutions = 1e9;
 
 /// Refuses devices that fail so often, or are away so long, that the queues before them would have no end.
 static Error checkFailures(const Figures &figures, const Placements &placements, const SimulationOptions &options) {
@@ -68,6 +70,17 @@ static Error checkFailures(const Figures &figures, const Placements &placements,
                                      "{2} failures at most; simulate fewer requests, or let devices fail less often",
                                      digits(expected), digits(seconds), digits(mostFailures)));
   return Error::success();
+}
+
+/// Of the mean request of all agents.
+static double executionsPerRequest(const PlacementProblem &problem) {
+  double executions = 0, requests = 0;
+  for (const Agent &agent : problem.agents) {
+    requests += agent.requestsPerSecond;
+    for (const Work::OfPiece &of : expectedWork(problem, agent).pieces)
+      executions += agent.requestsPerSecond * of.executions;
+  }
+  return requests > 0 ? executions / requests : 0;
 }
 
 Expected<SimulationReport> simulate(const PlacementProblem &problem, const Placements &placements,
@@ -129,6 +142,11 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
                   piece.name, problem.pieces[piece.calledBy].name));
   if (Error error = checkFailures(figures, placements, options))
     return std::move(error);
+  double executions = executionsPerRequest(problem), all = executions * double(options.requests);
+  if (options.arrivals.empty() && all > mostExecutions)
+    return createStringError(formatv("{0} requests have about {1} executions, {2} each, and a simulation is of {3} at "
+                                     "most; simulate fewer requests",
+                                     options.requests, digits(all), digits(executions), digits(mostExecutions)));
   return Simulator(problem, placements, options).run();
 }
 

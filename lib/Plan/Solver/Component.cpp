@@ -18,32 +18,25 @@ namespace intarsia::plan {
 /// Entries that elimination of one piece looks at, at most; beyond, its bucket is split.
 constexpr size_t bucketLimit = 1 << 16;
 
+std::vector<std::vector<int>> classesOf(IntEqClasses &joined, size_t pieces) {
+  joined.compress();
+  std::vector<std::vector<int>> classes(joined.getNumClasses());
+  for (size_t piece = 0; piece < pieces; ++piece)
+    classes[joined[unsigned(piece)]].push_back(int(piece));
+  return classes;
+}
+
 std::vector<std::vector<int>> componentsOf(const Program &program) {
-  std::vector<int> leader(program.options.size());
-  for (size_t piece = 0; piece < leader.size(); ++piece)
-    leader[piece] = int(piece);
-  auto find = [&](int piece) {
-    while (leader[piece] != piece)
-      piece = leader[piece] = leader[leader[piece]];
-    return piece;
-  };
+  IntEqClasses joined(unsigned(program.options.size()));
   for (auto &pair : program.pairs)
-    leader[find(pair.from)] = find(pair.to);
+    joined.join(pair.from, pair.to);
   for (auto &check : program.checks) {
     int first = -1;
     for (auto &region : program.problem.agents[check.agent].regions)
-      if (region.kind == Region::Kind::Leaf) {
-        first = first < 0 ? region.piece : first;
-        leader[find(region.piece)] = find(first);
-      }
+      if (region.kind == Region::Kind::Leaf)
+        joined.join(region.piece, first = first < 0 ? region.piece : first);
   }
-  std::map<int, std::vector<int>> byLeader;
-  for (size_t piece = 0; piece < leader.size(); ++piece)
-    byLeader[find(int(piece))].push_back(int(piece));
-  std::vector<std::vector<int>> components;
-  for (auto &[piece, pieces] : byLeader)
-    components.push_back(std::move(pieces));
-  return components;
+  return classesOf(joined, program.options.size());
 }
 
 Component::Component(const Program &program, std::vector<int> pieces, Judge judge)

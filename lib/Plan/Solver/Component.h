@@ -13,10 +13,14 @@
 #define INTARSIA_PLAN_COMPONENT_H
 
 #include "Program.h"
+#include "llvm/ADT/IntEqClasses.h"
 #include <functional>
 #include <unordered_map>
 
 namespace intarsia::plan {
+
+/// What is joined of so many pieces, in their order; `joined` is compressed then.
+std::vector<std::vector<int>> classesOf(llvm::IntEqClasses &joined, size_t pieces);
 
 /// Pieces that a pair or an agent with bounds joins, by component.
 std::vector<std::vector<int>> componentsOf(const Program &program);

@@ -8,9 +8,9 @@
 // bound the whole from below; then, where they do not fit side by side, with what the others leave.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "EachAlone.h"
+#include "Component.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
-#include <map>
 #include <numeric>
 
 using namespace llvm;
@@ -18,36 +18,23 @@ using namespace llvm;
 namespace intarsia::plan {
 
 std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem) {
-  std::vector<int> leader(problem.pieces.size());
-  std::iota(leader.begin(), leader.end(), 0);
-  auto find = [&](int piece) {
-    while (leader[piece] != piece)
-      piece = leader[piece] = leader[leader[piece]];
-    return piece;
-  };
-  auto join = [&](int a, int b) { leader[find(a)] = find(b); };
+  IntEqClasses joined(unsigned(problem.pieces.size()));
   for (const Edge &edge : problem.edges)
-    join(edge.from, edge.to);
+    joined.join(edge.from, edge.to);
   for (const Agent &agent : problem.agents) {
     int first = -1;
     for (const Region &region : agent.regions)
       if (region.kind == Region::Kind::Leaf)
-        join(region.piece, first = first < 0 ? region.piece : first);
+        joined.join(region.piece, first = first < 0 ? region.piece : first);
   }
   for (auto *groups : {&problem.together, &problem.apart})
     for (auto &group : *groups)
       for (int piece : group)
-        join(piece, group[0]);
+        joined.join(piece, group[0]);
   for (auto [index, piece] : enumerate(problem.pieces))
     if (piece.calledBy >= 0)
-      join(int(index), piece.calledBy);
-  std::map<int, std::vector<int>> byLeader;
-  for (int piece = 0; piece < int(leader.size()); ++piece)
-    byLeader[find(piece)].push_back(piece);
-  std::vector<std::vector<int>> parts;
-  for (auto &[piece, pieces] : byLeader)
-    parts.push_back(std::move(pieces));
-  return parts;
+      joined.join(unsigned(index), piece.calledBy);
+  return classesOf(joined, problem.pieces.size());
 }
 
 PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces) : pieces(pieces) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Cuts from plans whose percentile is too high: something must be faster than in them.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "Dominance.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 

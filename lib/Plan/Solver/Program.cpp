@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Program.h"
+#include "Dominance.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <map>
-#include <numeric>
 
 using namespace llvm;
 
@@ -75,16 +75,6 @@ static double amountOf(const Bill &bill, Conflict::Kind kind) {
   }
 }
 
-bool noSlower(const Stage &a, const Stage &b, bool spreads) {
-  // A stage with nothing after its first output spreads that instead.
-  if (spreads && (a.restMs > 0) != (b.restMs > 0))
-    return false;
-  return a.waitProbability <= b.waitProbability &&
-         a.waitIfPositiveMs * a.waitProbability <= b.waitIfPositiveMs * b.waitProbability &&
-         (a.waitProbability == 0 || a.waitIfPositiveMs <= b.waitIfPositiveMs) && a.firstMs <= b.firstMs &&
-         a.restMs <= b.restMs;
-}
-
 /// Choices that no edge tells apart, by piece: those of one pool, of equal kinds, with equal exceptions to the same
 /// choices.
 static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &problem) {
@@ -114,53 +104,6 @@ static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &prob
     }
   }
   return kinds;
-}
-
-/// Leaves out options than which another is nowhere worse; of equal ones the first stays. `timed`: an agent's level
-/// depends on the piece.
-static void dropDominated(std::vector<Option> &all, const Piece &piece, bool timed, size_t resources) {
-  // What may stand in for each other at all: the group, the pool, and whether something follows the first output, as a
-  // stage without that spreads it instead.
-  using Class = std::tuple<int, int, bool>;
-  bool spreads = piece.shape.kind != Shape::Kind::Deterministic;
-  // An option is dominated where no figure of another is above its own; such a one is also before it in the order of
-  // the figures as words.
-  size_t width = 1 + resources + (timed ? 5 : 0);
-  std::vector<double> figures(all.size() * width, 0.0);
-  auto figuresOf = [&](size_t option) { return ArrayRef(figures).slice(option * width, width); };
-  for (auto [index, option] : enumerate(all)) {
-    double *of = figures.data() + index * width;
-    of[0] = option.cost;
-    for (auto [resource, amount] : option.uses)
-      of[1 + resource] = amount;
-    const Stage &stage = option.stage;
-    if (timed)
-      llvm::copy(std::initializer_list<double>{stage.waitProbability, stage.waitProbability * stage.waitIfPositiveMs,
-                                               stage.waitProbability > 0 ? stage.waitIfPositiveMs : 0.0, stage.firstMs,
-                                               stage.restMs},
-                 of + 1 + resources);
-  }
-  std::vector<size_t> order(all.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  llvm::sort(order, [&](size_t a, size_t b) {
-    ArrayRef<double> left = figuresOf(a), right = figuresOf(b);
-    auto [atLeft, atRight] = std::mismatch(left.begin(), left.end(), right.begin());
-    return atLeft == left.end() ? a < b : *atLeft < *atRight;
-  });
-  std::map<Class, std::vector<size_t>> kept;
-  std::vector<bool> dropped(all.size());
-  for (size_t index : order) {
-    const Option &option = all[index];
-    auto &better = kept[{option.group, piece.menu[option.choice].pool, timed && spreads && option.stage.restMs > 0}];
-    dropped[index] = llvm::any_of(better, [&](size_t other) {
-      return llvm::all_of(llvm::zip(figuresOf(other), figuresOf(index)),
-                          [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });
-    });
-    if (!dropped[index])
-      better.push_back(index);
-  }
-  size_t next = 0;
-  llvm::erase_if(all, [&](const Option &) { return dropped[next++]; });
 }
 
 void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenChoices) {

@@ -14,9 +14,6 @@
 
 namespace intarsia::plan {
 
-/// Whether times of `a` are nowhere above those of `b`; `spreads`: the piece's times are not deterministic.
-bool noSlower(const Stage &a, const Stage &b, bool spreads);
-
 struct Option {
   int choice;
   int64_t replicas;

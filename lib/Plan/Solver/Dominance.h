@@ -1,0 +1,26 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Options that no plan needs, as another of the piece is nowhere worse.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_DOMINANCE_H
+#define INTARSIA_PLAN_DOMINANCE_H
+
+#include "Program.h"
+
+namespace intarsia::plan {
+
+/// Whether times of `a` are nowhere above those of `b`; `spreads`: the piece's times are not deterministic.
+bool noSlower(const Stage &a, const Stage &b, bool spreads);
+
+/// Leaves out options than which another of the same group and pool is nowhere worse, in cost, in what it uses of
+/// `resources` many, and, if an agent's level depends on the piece (`timed`), in time. Of equal ones the first stays,
+/// and the others in their order.
+void dropDominated(std::vector<Option> &all, const Piece &piece, bool timed, size_t resources);
+
+} // namespace intarsia::plan
+
+#endif
