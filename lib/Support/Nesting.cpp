@@ -7,13 +7,10 @@
 #include "lib/Support/Nesting.h"
 
 #include <algorithm>
-<<<<<<< HEAD
-=======
 #include <cctype>
 #include <unordered_map>
 #include <utility>
 #include <vector>
->>>>>>> planner
 
 namespace intarsia {
 
@@ -48,8 +45,6 @@ std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest) {
   return std::nullopt;
 }
 
-<<<<<<< HEAD
-=======
 namespace {
 /// Reads MLIR text token by token. Where it cannot know what the parser takes a character for, it counts what opens and
 /// not what closes: its stack holds what the parser's does, and sometimes more, until an enclosing bracket closes.
@@ -210,5 +205,4 @@ private:
 
 std::optional<TextPlace> deeperMlir(std::string_view text, size_t deepest) { return MlirScan(text, deepest).run(); }
 
->>>>>>> planner
 } // namespace intarsia

@@ -19,15 +19,12 @@ namespace intarsia {
 /// The deepest JSON that is read. Settings of models, plans and manifests nest less than ten levels.
 inline constexpr size_t deepestJson = 64;
 
-<<<<<<< HEAD
-=======
 /// The deepest MLIR that is read. On a stack of 8 MB LLVM 22.1 survives 2,100 nested ops in their generic form, which
 /// have two brackets each, 4,000 modules, 6,100 `!llvm.struct<(`, 6,500 dictionaries, 7,000 arrays or affine
 /// parentheses and 15,000 of other types. What the phases of Intarsia print nests up to 18 levels, and 32 in generic
 /// form.
 inline constexpr size_t deepestMlir = 256;
 
->>>>>>> planner
 /// The line and the column of a byte, from 1.
 struct TextPlace {
   size_t line, column;
@@ -37,15 +34,12 @@ struct TextPlace {
 /// text that is not JSON is only measured up to where a parser stops.
 std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest = deepestJson);
 
-<<<<<<< HEAD
-=======
 /// Returns the first place of MLIR text that is nested deeper than `deepest`. Operators of affine expressions count as
 /// brackets do until a comma or the end of theirs, and a name that is defined as `#name` or `!name` as what it stands
 /// for: parsers and printers recurse for them too. Brackets in strings and comments are not counted, but for those that
 /// open in a comment within <>, which the parser may read as the body of an attribute.
 std::optional<TextPlace> deeperMlir(std::string_view text, size_t deepest = deepestMlir);
 
->>>>>>> planner
 } // namespace intarsia
 
 #endif

@@ -147,7 +147,7 @@ def _by_name(found: Any, place: str) -> dict[str, str]:
         return {"default": found}
     try:
         named = found if isinstance(found, dict) else {entry["name"]: entry["template"] for entry in found}
-        if all(isinstance(text, str) for text in named.values()):
+        if all(isinstance(text, str) for item in named.items() for text in item):
             return named
     except (KeyError, TypeError):
         pass

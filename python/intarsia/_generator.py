@@ -21,7 +21,7 @@ from ._errors import CacheFullError, InvalidArgumentError
 from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
-from ._tokenizer import Text, open_tokenizer, open_tokenizer_of
+from ._tokenizer import Text, encode, open_tokenizer, open_tokenizer_of
 from ._writer import Generation, Writer, log_probability
 
 #: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
@@ -139,7 +139,7 @@ class Generator:
             ids = token_ids(prompt).tolist()
         else:
             tokenizer = self._need_tokenizer("a text")
-            ids = tokenizer.encode(prompt).ids
+            ids = encode(tokenizer, prompt)
             if max(ids, default=0) >= self.vocabulary:
                 raise InvalidArgumentError(
                     f"a prompt has {tokenizer.id_to_token(max(ids))!r}, token {max(ids)}, which the model does not "
@@ -175,7 +175,7 @@ class Generator:
                 "invalid argument",
             )
         text = self.chat_template.render(messages, tools=tools, template=template, **variables)
-        return self.encode(tokenizer.encode(text, add_special_tokens=False).ids)
+        return self.encode(encode(tokenizer, text, add_special_tokens=False))
 
     def chat(
         self,
@@ -216,7 +216,7 @@ class Generator:
         """Return the token ids of a whole text, with the tokens that begin and end it where the model has them."""
         tokenizer = self._need_tokenizer("a text")
         begin = [self._bos] if self._bos is not None and self._text.add_bos else []
-        return begin + tokenizer.encode(text, add_special_tokens=False).ids + self._document_end
+        return begin + encode(tokenizer, text, add_special_tokens=False) + self._document_end
 
     def cross_entropy(self, window: Sequence[int]) -> float:
         """Return the mean of -log p of tokens 1 … of a window, each given those before it."""

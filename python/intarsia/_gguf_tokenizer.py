@@ -7,6 +7,7 @@ The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md,
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,17 +110,17 @@ def _text_of(metadata: _Metadata) -> GgufText:
             "(SentencePiece); give the tokenizer.json of the model",
             "invalid argument",
         )
-    tokens = metadata.get("tokenizer.ggml.tokens", list)
-    types = metadata.get("tokenizer.ggml.token_type", list, [_NORMAL] * len(tokens))
+    tokens = metadata.items("tokenizer.ggml.tokens", str)
+    types = metadata.items("tokenizer.ggml.token_type", int, [_NORMAL] * len(tokens))
     if len(types) != len(tokens):
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(types)} token types")
     try:
         tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
+        _add_special_tokens(tokenizer, tokens, types)
     except Error:
         raise
     except Exception as error:  # the package tokenizers raises plain Exception
         raise metadata.corrupt(f"its tokenizer cannot be made: {error}") from error
-    _add_special_tokens(tokenizer, tokens, types)
     special = {}
     for name in ("bos", "eos", "unknown", "padding"):
         if not metadata.has(f"tokenizer.ggml.{name}_token_id"):
@@ -184,6 +185,14 @@ class _Metadata:
             raise self.corrupt(f"{key} is of type {type(value).__name__}, must be {kind.__name__}")
         return value
 
+    def items(self, key: str, kind: type, default: list[Any] | None = None) -> list[Any]:
+        """Return a list whose items are all of a kind."""
+        values = self.get(key, list, default)
+        for number, value in enumerate(values):
+            if not isinstance(value, kind):
+                raise self.corrupt(f"item {number} of {key} is of type {type(value).__name__}, must be {kind.__name__}")
+        return values
+
     def corrupt(self, message: str) -> CorruptError:
         """Return the exception for metadata that do not fit together."""
         return CorruptError(f"{self.place}: {message}", "corrupt")
@@ -202,7 +211,7 @@ def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tup
         )
     split = _SPLITS[name]
     merges = []
-    for merge in metadata.get("tokenizer.ggml.merges", list):
+    for merge in metadata.items("tokenizer.ggml.merges", str):
         at = merge.find(" ", 1)
         if at < 0 or at + 1 == len(merge):
             raise metadata.corrupt(f"the merge {merge!r} is not two tokens with a space between them")
@@ -221,7 +230,7 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
     """Return a SentencePiece BPE: the pair whose token has the highest score is merged first."""
     from tokenizers import Tokenizer, decoders, models, normalizers
 
-    scores = metadata.get("tokenizer.ggml.scores", list)
+    scores = metadata.items("tokenizer.ggml.scores", numbers.Real)
     if len(scores) != len(tokens):
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(scores)} scores")
     if metadata.get("tokenizer.ggml.remove_extra_whitespaces", bool, False):
@@ -285,7 +294,7 @@ def _begin_with(tokenizer: Any, token: str) -> None:
 
 def _chat_template(metadata: _Metadata, special: dict[str, str]) -> ChatTemplate | None:
     templates = {}
-    for name in metadata.get("tokenizer.chat_templates", list, []):
+    for name in metadata.items("tokenizer.chat_templates", str, []):
         templates[name] = metadata.get(f"tokenizer.chat_template.{name}", str)
     default = metadata.get("tokenizer.chat_template", str, "")
     if default:

@@ -80,6 +80,20 @@ def open_tokenizer_of(module: Module) -> Text:
     )
 
 
+def encode(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> list[int]:
+    """Return the token ids of a text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The tokenizer has no token for a part of the text, nor one for what is unknown.
+    """
+    try:
+        return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+    except Exception as error:  # the package raises plain Exception
+        raise InvalidArgumentError(f"the tokenizer cannot encode the text: {error}", "invalid argument") from error
+
+
 def import_tokenizers() -> Any:
     """Return the package tokenizers."""
     try:

@@ -223,6 +223,16 @@ def test_other_tokenizers_and_models(tools, scratch, generator):
         intarsia.Generator(scratch / "bert.itx")
 
 
+def test_a_tokenizer_that_cannot_encode(generator):
+    """The package tokenizers raises plain exceptions."""
+    import tokenizers
+
+    words = tokenizers.models.WordPiece({"a": 0, "b": 1}, unk_token="[UNK]")
+    unable = intarsia.Generator(generator.module, tokenizer=tokenizers.Tokenizer(words))
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"the tokenizer cannot encode the text: .*UNK"):
+        unable.generate("c", max_tokens=1)
+
+
 def test_places_outside_of_the_cache_are_refused(generator):
     step = generator.module.step
     state = intarsia.make_state(step, pages=3)

@@ -99,7 +99,7 @@ def write_tokenizers() -> None:
     tokens = ["<unk>", *"Anocei rk", "an", "oc"]
     vocab = {token: number for number, token in enumerate(tokens)}
     template = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{% endfor %}"
-    bpe = {"type": "BPE", "unk_token": "<unk>", "vocab": vocab, "merges": [["a", "n"], "o c"]}
+    bpe = {"type": "BPE", "unk_token": "<unk>", "vocab": vocab, "merges": [["a", "n"], ["o", "c"]]}
     bpe["vocab"] |= {"a": len(vocab)}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     split = {"type": "Split", "pattern": {"Regex": "\\s+|\\p{L}+"}, "behavior": "Isolated", "invert": False}
@@ -113,7 +113,8 @@ def write_tokenizers() -> None:
     write("tokenizer/wordpiece", "special_tokens_map.json", b'{"bos_token": "<s>", "eos_token": "</s>"}')
     write("tokenizer/wordpiece", "chat_template.jinja", template.encode())
     unigram = {"type": "Unigram", "unk_id": 0, "vocab": [[token, -float(i)] for i, token in enumerate(tokens)]}
-    write("tokenizer/unigram", "tokenizer.json", tokenizer(unigram, pre_tokenizer={"type": "Metaspace"}))
+    space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    write("tokenizer/unigram", "tokenizer.json", tokenizer(unigram, pre_tokenizer=space, decoder=space))
     named = [{"name": "default", "template": template}, {"name": "tool_use", "template": "{{ tools }}"}]
     write("tokenizer/unigram", "tokenizer_config.json", json.dumps({"chat_template": named}).encode())
     gguf = {"model": "llama", "tokens": [*tokens, "<0x41>"], "unknown_token_id": 0}

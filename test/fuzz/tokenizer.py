@@ -21,7 +21,7 @@ from typing import Any
 
 import intarsia
 from intarsia._gguf_tokenizer import read_gguf_json
-from intarsia._tokenizer import Text, open_tokenizer
+from intarsia._tokenizer import Text, encode, open_tokenizer
 
 CORPUS = Path(__file__).parent / "corpus" / "tokenizer"
 #: Seconds of processor time that one input may take.
@@ -66,14 +66,16 @@ def damaged_text(text: str, draw: random.Random) -> str:
     """Return the text with a part removed, repeated or replaced."""
     begin = draw.randrange(len(text) + 1)
     end = min(len(text), begin + draw.choice((0, 1, 5, 100)))
-    middle = draw.choice(("", text[begin:end] * draw.choice((2, 50)), draw.choice('[{"}],\\') * draw.choice((1, 70, 100000))))
+    middle = draw.choice(
+        ("", text[begin:end] * draw.choice((2, 50)), draw.choice('[{"}],\\') * draw.choice((1, 70, 100000)))
+    )
     return text[:begin] + middle + text[end:]
 
 
 def use(text: Text) -> None:
     """Encode and decode, and show a conversation."""
     if text.tokenizer is not None:
-        ids = text.tokenizer.encode("An oceanic rock 12é \n").ids
+        ids = encode(text.tokenizer, "An oceanic rock 12é \n")
         text.tokenizer.decode([*ids, 0])
     if text.chat_template is not None:
         text.chat_template.render([{"role": "user", "content": "x"}])

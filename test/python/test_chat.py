@@ -159,6 +159,7 @@ def test_files_of_a_model(tmp_path):
         ("[" + "9" * 5000 + "]", "tokenizer_config.json: Exceeds the limit"),
         ('{"chat_template": 5}', "chat_template is neither a text nor a list of names"),
         ('{"chat_template": [{"name": "default"}]}', "chat_template is neither a text nor a list of names"),
+        ('{"chat_template": [{"name": 5, "template": "x"}]}', "chat_template is neither a text nor a list of names"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, text, message):

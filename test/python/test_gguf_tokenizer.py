@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -125,6 +126,21 @@ def test_metadata_that_are_no_json():
     for text, message in (("[" * 100000, "nested too deep"), ("{", "Expecting"), ("[]", "must be an object")):
         with pytest.raises(intarsia.InvalidArgumentError, match=f"m.gguf: .*{message}"):
             read_gguf_json("m.gguf", text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokens": ["a", 5]}, "item 1 of tokenizer.ggml.tokens is of type int, must be str"),
+        ({"token_type": [1, "x"]}, "item 1 of tokenizer.ggml.token_type is of type str, must be int"),
+        ({"merges": [["a", "b"]]}, "item 0 of tokenizer.ggml.merges is of type list, must be str"),
+    ],
+)
+def test_items_of_metadata(changes, message):
+    """JSON of an artifact can hold what lists of GGUF cannot."""
+    values = {"model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b"], "merges": [], **changes}
+    with pytest.raises(intarsia.CorruptError, match=re.escape(message)):
+        read_gguf_json("m.itx", json.dumps({f"tokenizer.ggml.{key}": value for key, value in values.items()}))
 
 
 def test_as_the_original_tokenizer(glossary_artifact, tmp_path):
