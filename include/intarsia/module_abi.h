@@ -91,20 +91,35 @@ typedef struct itx_host_api {
 
 /* One entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
  * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked.
- * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed or a
- * size was refused. */
+ * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed
+ * or a size was refused. */
 typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                                void *const *weights);
 
 /* ---- The module ------------------------------------------------------------------------------------------- */
+
+/* A host function, and how much of the manifest's function it relies on: a runtime takes a module only if the manifest
+ * lists as many of each. */
+typedef struct itx_function_entry {
+  itx_host_fn call;
+  uint32_t size_count;  /* symbolic sizes */
+  uint32_t check_count; /* what sizes are checked for */
+  uint32_t input_count;
+  uint32_t range_count; /* inputs whose values have a "range" */
+  uint32_t below_count; /* inputs whose values are "below" a size */
+  uint32_t output_count;
+  uint32_t output_size_count; /* dimensions of all results together */
+} itx_function_entry;
 
 typedef struct itx_module_descriptor {
   uint32_t abi_version; /* ITX_MODULE_ABI_VERSION */
   uint32_t variant_count;
   uint32_t kernel_count;
   uint32_t function_count;
-  const itx_kernel_entry *kernels; /* [variant_count][kernel_count]; manifest order of both */
-  const itx_host_fn *functions;    /* [function_count]; manifest order */
+  uint32_t weight_count;
+  uint32_t label_count;
+  const itx_kernel_entry *kernels;     /* [variant_count][kernel_count]; manifest order of both */
+  const itx_function_entry *functions; /* [function_count]; manifest order */
 } itx_module_descriptor;
 
 #endif

@@ -87,7 +87,8 @@ public:
   }
 
   llvm::Error build();
-  llvm::Function *get() const { return function; }
+  /// An itx_function_entry.
+  llvm::Constant *entry();
 
 private:
   llvm::Error translate(Operation &op);
@@ -168,6 +169,22 @@ llvm::Error HostFunction::build() {
     if (llvm::Error error = translate(op))
       return error;
   return llvm::Error::success();
+}
+
+llvm::Constant *HostFunction::entry() {
+  uint32_t ranges = 0, belows = 0, outputSizes = 0;
+  for (unsigned number = 0; number != source.getNumArguments(); ++number) {
+    ranges += bool(source.getArgAttr(number, "nn.range"));
+    belows += bool(source.getArgAttr(number, "nn.below"));
+  }
+  auto results = source->getAttrOfType<ArrayAttr>(hostResultsAttr);
+  for (auto result : results.getAsRange<DictionaryAttr>())
+    outputSizes += cast<ShapedType>(result.getAs<TypeAttr>("type").getValue()).getRank();
+  SmallVector<llvm::Constant *> fields = {function};
+  for (uint32_t count : {uint32_t(source->getAttrOfType<ArrayAttr>(hostSymbolsAttr).size()), uint32_t(checks),
+                         uint32_t(source.getNumArguments()), ranges, belows, uint32_t(results.size()), outputSizes})
+    fields.push_back(builder.getInt32(count));
+  return llvm::ConstantStruct::getAnon(fields);
 }
 
 /// Computes a sum, difference or product; `overflow` then tells whether this and what it is computed from fit.
@@ -486,14 +503,15 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
       for (StringRef part : {"plan", "run"})
         entries.push_back(external("itx_k" + Twine(kernel) + "_v" + Twine(variant) + "_" + part));
   auto table = [&](ArrayRef<llvm::Constant *> list, const char *name) {
-    auto *type = llvm::ArrayType::get(pointer, list.size());
+    auto *type = llvm::ArrayType::get(list.empty() ? pointer : list.front()->getType(), list.size());
     return new llvm::GlobalVariable(target, type, /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
                                     llvm::ConstantArray::get(type, list), name);
   };
   auto constant = [&](uint32_t value) { return llvm::ConstantInt::get(number, value); };
-  auto *descriptor = llvm::ConstantStruct::getAnon({constant(ITX_MODULE_ABI_VERSION), constant(variants),
-                                                    constant(tables.kernels.size()), constant(functions.size()),
-                                                    table(entries, "itx_kernels"), table(functions, "itx_functions")});
+  auto *descriptor = llvm::ConstantStruct::getAnon(
+      {constant(ITX_MODULE_ABI_VERSION), constant(variants), constant(tables.kernels.size()),
+       constant(functions.size()), constant(tables.constantNumbers.size()), constant(tables.labels.size()),
+       table(entries, "itx_kernels"), table(functions, "itx_functions")});
   new llvm::GlobalVariable(target, descriptor->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                            descriptor, ITX_MODULE_SYMBOL);
 }
@@ -512,7 +530,7 @@ llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleT
     HostFunction function(cast<func::FuncOp>(op), tables, target, number);
     if (llvm::Error error = function.build())
       return error;
-    functions.push_back(function.get());
+    functions.push_back(function.entry());
   }
   addDescriptor(target, tables, functions, variants);
   runtime::ArtifactHeader header = {}; // filled in when the file is complete
