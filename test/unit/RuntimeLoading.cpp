@@ -279,6 +279,22 @@ TEST_F(Loading, WeightsOfAnotherModel) {
   EXPECT_THAT(loadFailure(path, ITX_CORRUPT), HasSubstr("another model or compilation"));
 }
 
+TEST_F(Loading, WeightsThatWaitForTheirName) {
+  std::string path = writeSample(folder), weights = sampleWeights();
+  uint64_t length;
+  std::memcpy(&length, weights.data(), sizeof(length));
+  std::string hash = hashTextOf(weights.data(), sizeof(length) + length);
+  writeFile(folder / ("m." + hash + ".safetensors"), weights);
+  writeFile(folder / "m.safetensors", replaced(weights, "\"table\"", "\"tablx\""));
+  EXPECT_NE(load(path), nullptr) << "beside older weights";
+  std::filesystem::remove(folder / "m.safetensors");
+  EXPECT_NE(load(path), nullptr) << "beside none";
+  // Another hash is not asked for; the message is of the weights' own name.
+  std::filesystem::rename(folder / ("m." + hash + ".safetensors"),
+                          folder / ("m." + std::string(32, '0') + ".safetensors"));
+  EXPECT_THAT(loadFailure(path, ITX_NOT_FOUND), HasSubstr("/m.safetensors: the weights of"));
+}
+
 TEST_F(Loading, DamagedWeightsAreFoundByVerify) {
   std::string path = writeSample(folder), weights = sampleWeights();
   weights.back() ^= 1;

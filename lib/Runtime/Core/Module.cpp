@@ -213,10 +213,20 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
   if (embedded && offset == 0)
     return error(ITX_CORRUPT, "%s: its manifest says that weights are inside it, but there are none", name_.c_str());
   std::string path = options.weights;
-  if (path.empty() && !embedded)
+  std::vector<std::string> candidates = {path};
+  if (path.empty() && !embedded) {
+    // The compiler renames the artifact before the weights, which wait for that under another name. Where they are not
+    // there, they got their own meanwhile.
     path = folderOf(source.name) + "/" + info.file;
+    candidates = {path, waitingWeights(path, info.headerHash), path};
+  }
   if (!path.empty()) {
-    Status status = SafetensorsFile::open(path, archive_);
+    Status status;
+    for (const std::string &candidate : candidates) {
+      status = SafetensorsFile::open(candidate, archive_);
+      if (status.ok() && archive_->headerHash() == info.headerHash)
+        break;
+    }
     if (status.code() == ITX_NOT_FOUND)
       return error(ITX_NOT_FOUND, "%s: the weights of '%s' are missing: they belong beside it", path.c_str(),
                    name_.c_str());
