@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
 
+#include "dialects/Nn/FileNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -244,9 +245,14 @@ static LogicalResult verifyFiles(Operation *op, NamedAttribute attribute) {
   if (!list || !llvm::all_of(list, llvm::IsaPred<StringAttr>))
     return op->emitOpError() << "nn.files is " << attribute.getValue() << ", must be a list of names";
   llvm::SmallPtrSet<Attribute, 8> names;
-  for (Attribute file : list)
+  for (Attribute file : list) {
     if (cast<StringAttr>(file).empty() || !names.insert(file).second)
       return op->emitOpError() << "nn.files lists " << file << ", must list names, each once";
+    if (!nn::isBelowDirectory(cast<StringAttr>(file)))
+      return op->emitOpError() << "nn.files lists " << file
+                               << ", which is not below the directory of the model: name files from a directory that "
+                                  "holds them all, and give that with --archives";
+  }
   return success();
 }
 

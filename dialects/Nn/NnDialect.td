@@ -22,7 +22,8 @@ def Nn_Dialect : Dialect {
 
     Attributes on modules:
 
-    - `nn.files = ["tokenizer.json"]`: files beside the weights that the artifact carries, for programs that make text.
+    - `nn.files = ["tokenizer.json"]`: files beside the weights that the artifact carries, for programs that make text,
+      below the model's directory as those of `nn.archive` are.
       Of a GGUF file that is what its metadata say about the tokenizer, as the JSON file `tokenizer.gguf.json`.
 
     Attributes on functions:

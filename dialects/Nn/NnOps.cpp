@@ -8,6 +8,7 @@
 // Verifiers and inferred result types.
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/FileNames.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Verify.h"
 
@@ -46,6 +47,10 @@ static RankedTensorType withLastSize(RankedTensorType type, int64_t size) {
 LogicalResult ArchiveOp::verify() {
   if (getFile().empty())
     return emitOpError("file is empty, must name an archive");
+  if (!isBelowDirectory(getFile()))
+    return emitOpError() << "file is " << getFileAttr()
+                         << ", which is not below the directory of the model: name archives from a directory that "
+                            "holds them all, and give that with --archives";
   return success();
 }
 

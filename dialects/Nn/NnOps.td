@@ -64,8 +64,9 @@ class Nn_UnaryOp<string mnemonic, string formula> : Nn_SameTypeOp<mnemonic> {
 def Nn_ArchiveOp : Nn_Op<"archive", [Symbol]> {
   let summary = "A file of weights";
   let description = [{
-    Names a weights file; `file` is relative to the model's directory. The file is mapped when weights are packed,
-    never read into IR.
+    Names a weights file; `file` is relative to the model's directory (`--archives`) and stays below it: `..` and
+    absolute paths are rejected, so that IR from elsewhere cannot read the user's files. The file is mapped when
+    weights are packed, never read into IR.
 
     ```mlir
     nn.archive @weights {file = "model.safetensors"}

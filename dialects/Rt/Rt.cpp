@@ -43,10 +43,13 @@ void RtDialect::initialize() {
       >();
 }
 
+/// Numbers of 32 bits that the 32 registers of AVX-512 hold: no kernel keeps the sums of more columns in registers.
+static constexpr int64_t maximalPanelWidth = 512;
+
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width,
                                  Attribute format, int64_t slices) {
-  if (kind == LayoutKind::Panels && width <= 0)
-    return emitError() << "layout panels has width " << width << ", must be positive";
+  if (kind == LayoutKind::Panels && (width < 1 || width > maximalPanelWidth))
+    return emitError() << "layout panels has width " << width << ", must be from 1 to " << maximalPanelWidth;
   if (kind == LayoutKind::RowMajor && width != 0)
     return emitError() << "layout row_major has width " << width << ", takes none";
   if (format && kind != LayoutKind::Panels)
@@ -63,8 +66,8 @@ static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr 
   if (layout.getKind() == LayoutKind::Panels && shaped.getRank() < 2)
     return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
                              << " has rank " << shaped.getRank();
-  if (layout.getSlices() > 1 &&
-      (shaped.getRank() != 2 || shaped.getDimSize(0) % (layout.getSlices() * layout.getWidth()) != 0))
+  if (layout.getSlices() > 1 && (shaped.getRank() != 2 || shaped.getDimSize(0) % layout.getWidth() != 0 ||
+                                 shaped.getDimSize(0) / layout.getWidth() % layout.getSlices() != 0))
     return op->emitOpError() << "layout of " << where << " is in " << layout.getSlices()
                              << " slices of whole panels, which the rows of " << type << " are not";
   return success();

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 3u
+#define ITX_MODULE_ABI_VERSION 4u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -24,7 +24,8 @@
 /* What a kernel decides for one launch, from the sizes and the number of threads. */
 enum {
   ITX_PLAN_TILES = 0,           /* independent tiles; any thread may run any of them, in any order */
-  ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned */
+  ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned; negative if a
+                                   size in the kernel does not fit in 64 bits: the launch then fails */
   ITX_PLAN_SHARED_BYTES = 2,    /* scratch of the launch, seen by all its threads */
   ITX_PLAN_FINISH_TILES = 3,    /* tiles that start when all others are done; numbered on from them */
   ITX_PLAN_ZEROED_BYTES = 4,    /* the first ones of the shared scratch, zero at its start; the others are anything */
@@ -57,6 +58,15 @@ typedef struct itx_kernel_entry {
 typedef struct itx_call itx_call; /* one call in flight; opaque to the module */
 typedef uint64_t itx_event;       /* 0 is an event that has already happened */
 
+/* What a size belongs to that a call cannot have. */
+enum {
+  ITX_SIZE_OF_LEFT = 0,      /* left side of a check; index into the function's "checks" */
+  ITX_SIZE_OF_RIGHT = 1,     /* right side of one */
+  ITX_SIZE_OF_OUTPUT = 2,    /* a result; index into the function's "outputs" */
+  ITX_SIZE_OF_LAUNCH = 3,    /* a kernel or its buffers; index into the manifest's "labels" */
+  ITX_SIZE_OF_WORKSPACE = 4, /* the function's workspace; the index is 0 */
+};
+
 typedef struct itx_host_api {
   /* Compares two sizes as the manifest's "checks" of the function say, by index. Returns 0, or 1 when they do not meet
    * it: the host function then returns 1 at once. */
@@ -74,24 +84,42 @@ typedef struct itx_host_api {
                     const itx_event *after, uint32_t after_count);
   /* Blocks until the event has happened. */
   void (*wait)(itx_call *call, itx_event event);
+  /* Ends the call because of a size, before anything is made: it is negative, or INT64_MAX if it does not fit in 64
+   * bits. `owner` is one of ITX_SIZE_OF_*. The host function then returns 1 at once. */
+  void (*refuse)(itx_call *call, uint32_t owner, uint32_t index, int64_t size);
 } itx_host_api;
 
 /* One entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
  * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked.
- * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed.
- */
+ * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed
+ * or a size was refused. */
 typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                                void *const *weights);
 
 /* ---- The module ------------------------------------------------------------------------------------------- */
+
+/* A host function, and how much of the manifest's function it relies on: a runtime takes a module only if the manifest
+ * lists as many of each. */
+typedef struct itx_function_entry {
+  itx_host_fn call;
+  uint32_t size_count;  /* symbolic sizes */
+  uint32_t check_count; /* what sizes are checked for */
+  uint32_t input_count;
+  uint32_t range_count; /* inputs whose values have a "range" */
+  uint32_t below_count; /* inputs whose values are "below" a size */
+  uint32_t output_count;
+  uint32_t output_size_count; /* dimensions of all results together */
+} itx_function_entry;
 
 typedef struct itx_module_descriptor {
   uint32_t abi_version; /* ITX_MODULE_ABI_VERSION */
   uint32_t variant_count;
   uint32_t kernel_count;
   uint32_t function_count;
-  const itx_kernel_entry *kernels; /* [variant_count][kernel_count]; manifest order of both */
-  const itx_host_fn *functions;    /* [function_count]; manifest order */
+  uint32_t weight_count;
+  uint32_t label_count;
+  const itx_kernel_entry *kernels;     /* [variant_count][kernel_count]; manifest order of both */
+  const itx_function_entry *functions; /* [function_count]; manifest order */
 } itx_module_descriptor;
 
 #endif

@@ -12,10 +12,12 @@
 #include "lib/Assemble/Manifest.h"
 #include "lib/Assemble/PackWeights.h"
 #include "lib/Assemble/TemporaryFiles.h"
+#include "lib/Runtime/Core/ArtifactFormat.h"
 #include "lib/Runtime/Core/File.h"
+#include "lib/Runtime/Core/Hash.h"
 #include "lib/Target/Target.h"
 #include "llvm/Object/ObjectFile.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <future>
 
@@ -79,7 +81,7 @@ llvm::Error checkRunner(const AssembleOptions &options, const target::Target &ta
 /// Writes one artifact (or, for Emit::Obj, one object) to `path`.
 llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleOptions &options,
                         const std::vector<target::CompiledObject> &kernels, const PackedWeights &weights,
-                        const std::string &weightsFile, TemporaryFiles &files, const std::string &path) {
+                        const std::string &weightsFile, const std::string &path) {
   ModuleTables tables(module);
   std::string weightsName;
   if (hasWeightsBeside(options) && !weightsFile.empty())
@@ -93,19 +95,54 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
     return host.takeError();
   std::vector<target::CompiledObject> objects = {{"host", std::move(*host)}};
   objects.insert(objects.end(), kernels.begin(), kernels.end());
-  if (options.emit == Emit::Obj)
-    return link(objects, target.elfEmulation(), /*relocatable=*/true, path);
-
-  auto linked = files.make(options.output);
+  auto linked = link(objects, target.elfEmulation(), /*relocatable=*/options.emit == Emit::Obj);
   if (!linked)
     return linked.takeError();
-  if (llvm::Error error = link(objects, target.elfEmulation(), /*relocatable=*/false, *linked))
+  if (options.emit != Emit::Obj)
+    return errorOf(
+        writeArtifact(path, linked->data(), linked->size(), hasWeightsBeside(options) ? std::string() : weightsFile));
+  std::unique_ptr<runtime::OutputFile> file;
+  runtime::Status status = runtime::OutputFile::create(path, file);
+  if (status.ok())
+    status = file->write(linked->data(), linked->size());
+  return errorOf(status.ok() ? file->close() : status);
+}
+
+/// Removes weights of this artifact that still have the name with their hash: those of a compilation that ended between
+/// two renames.
+void removeWaitingWeights(const AssembleOptions &options) {
+  std::string weights = weightsPath(options);
+  std::error_code code;
+  for (llvm::sys::fs::directory_iterator file(runtime::folderOf(weights), code), end; !code && file != end;
+       file.increment(code)) {
+    StringRef name = llvm::sys::path::filename(file->path());
+    if (!name.consume_front(llvm::sys::path::stem(weights)) || !name.consume_front(".") ||
+        !name.consume_back(".safetensors") || name.size() != 2 * sizeof(runtime::Hash128) ||
+        !llvm::all_of(name, llvm::isHexDigit))
+      continue;
+    if (ownerOfPackedArchive(file->path()) == llvm::sys::path::filename(options.output).str())
+      llvm::sys::fs::remove(file->path());
+  }
+}
+
+/// Puts an artifact and its weights in the place of older ones. At each instant one of the two pairs can be loaded,
+/// wherever the process ends: new weights wait under a name with their hash, which the runtime tries too, until the
+/// artifact that reads them is there (docs/decisions/0016-a-pair-is-replaced-by-one-rename.md).
+llvm::Error replacePair(TemporaryFiles &files, const std::string &artifact, const std::string &weightsFile,
+                        const std::string &headerHash, const AssembleOptions &options) {
+  std::string weights = weightsPath(options), waiting = runtime::waitingWeights(weights, headerHash);
+  // What a killed compilation left under this name is complete and the same, and an artifact may be reading it.
+  if (!llvm::sys::fs::exists(waiting))
+    if (llvm::Error error = files.keep(weightsFile, waiting))
+      return error;
+  if (llvm::Error error = files.keep(artifact, options.output)) {
+    llvm::sys::fs::remove(waiting);
     return error;
-  auto elf = llvm::MemoryBuffer::getFile(*linked, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!elf)
-    return createStringError(*linked + ": " + elf.getError().message());
-  return errorOf(writeArtifact(path, (*elf)->getBufferStart(), (*elf)->getBufferSize(),
-                               hasWeightsBeside(options) ? std::string() : weightsFile));
+  }
+  if (std::error_code code = llvm::sys::fs::rename(waiting, weights))
+    return createStringError(weights + ": cannot be written: " + code.message());
+  removeWaitingWeights(options);
+  return llvm::Error::success();
 }
 
 } // namespace
@@ -190,7 +227,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     if (!path)
       return path.takeError();
     artifacts.push_back(*path);
-    if (llvm::Error failed = writeModule(module, *target, options, objects, *weights, weightsFile, files, *path))
+    if (llvm::Error failed = writeModule(module, *target, options, objects, *weights, weightsFile, *path))
       return failed;
   }
   std::string result = artifacts.front();
@@ -204,11 +241,9 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     if (!status.ok())
       return createStringError(status.message());
   }
-  // Nothing is replaced before everything is written. What an end between the two renames leaves is an old artifact
-  // beside new weights: the runtime compares their header, which has the hash of their data.
+  // Nothing is replaced before everything is written.
   if (hasWeightsBeside(options) && !weightsFile.empty())
-    if (llvm::Error failed = files.keep(weightsFile, weightsPath(options)))
-      return failed;
+    return replacePair(files, result, weightsFile, weights->headerHash, options);
   return files.keep(result, options.output);
 }
 

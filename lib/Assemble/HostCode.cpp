@@ -13,12 +13,15 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
+#include <set>
 
 using namespace mlir;
 using llvm::createStringError;
@@ -51,7 +54,7 @@ StringRef ModuleTables::labelOf(Operation *op) {
 namespace {
 
 /// Positions in itx_host_api.
-enum { checkFunction, prepareFunction, dispatchFunction, copyFunction, waitFunction };
+enum { checkFunction, prepareFunction, dispatchFunction, copyFunction, waitFunction, refuseFunction };
 
 /// An array on the stack that is filled before each call. The host interface copies what it keeps.
 class CallArray {
@@ -84,14 +87,21 @@ public:
   }
 
   llvm::Error build();
-  llvm::Function *get() const { return function; }
+  /// An itx_function_entry.
+  llvm::Constant *entry();
 
 private:
   llvm::Error translate(Operation &op);
   llvm::Error prepare();
+  llvm::Error testSizes();
   llvm::Value *arithmetic(Operation &op);
+  llvm::Value *exact(llvm::Intrinsic::ID operation, llvm::Value *left, llvm::Value *right);
+  llvm::Value *positive(llvm::Value *divisor);
   llvm::Value *floorDivide(llvm::Value *dividend, llvm::Value *divisor);
-  void returnIf(llvm::Value *failed);
+  void testSize(Value size, unsigned owner, unsigned index);
+  llvm::Error testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index);
+  void refuseIf(llvm::Value *failed, unsigned owner, unsigned index, llvm::Value *size);
+  void returnIf(llvm::Value *failed, llvm::function_ref<void()> before = [] {});
   llvm::Value *call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments);
   SmallVector<llvm::Value *> all(ValueRange list) {
     return llvm::map_to_vector(list, [&](Value value) { return values.lookup(value); });
@@ -113,6 +123,10 @@ private:
   llvm::Function *function;
   llvm::Value *api, *theCall, *symbols, *inputs, *weights;
   DenseMap<Value, llvm::Value *> values;
+  DenseMap<Value, llvm::Value *> overflows; // of numbers that may not fit in 64 bits: whether this one does not
+  llvm::Value *overflow = nullptr;          // of the number that is computed at the moment; null if it always fits
+  DenseSet<Value> testedSizes;
+  std::set<std::pair<int64_t, std::vector<void *>>> testedBytes; // by bytes of the static part and dynamic sizes
   std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
   bool isPrepared = false;
   unsigned checks = 0; // translated so far: their numbers in the manifest
@@ -157,32 +171,70 @@ llvm::Error HostFunction::build() {
   return llvm::Error::success();
 }
 
-/// The quotient rounded down: one less than what rounds to zero if there is a remainder of the other sign.
+llvm::Constant *HostFunction::entry() {
+  uint32_t ranges = 0, belows = 0, outputSizes = 0;
+  for (unsigned number = 0; number != source.getNumArguments(); ++number) {
+    ranges += bool(source.getArgAttr(number, "nn.range"));
+    belows += bool(source.getArgAttr(number, "nn.below"));
+  }
+  auto results = source->getAttrOfType<ArrayAttr>(hostResultsAttr);
+  for (auto result : results.getAsRange<DictionaryAttr>())
+    outputSizes += cast<ShapedType>(result.getAs<TypeAttr>("type").getValue()).getRank();
+  SmallVector<llvm::Constant *> fields = {function};
+  for (uint32_t count : {uint32_t(source->getAttrOfType<ArrayAttr>(hostSymbolsAttr).size()), uint32_t(checks),
+                         uint32_t(source.getNumArguments()), ranges, belows, uint32_t(results.size()), outputSizes})
+    fields.push_back(builder.getInt32(count));
+  return llvm::ConstantStruct::getAnon(fields);
+}
+
+/// Computes a sum, difference or product; `overflow` then tells whether this and what it is computed from fit.
+llvm::Value *HostFunction::exact(llvm::Intrinsic::ID operation, llvm::Value *left, llvm::Value *right) {
+  llvm::Value *result = builder.CreateBinaryIntrinsic(operation, left, right);
+  llvm::Value *own = builder.CreateExtractValue(result, 1);
+  overflow = overflow ? builder.CreateOr(overflow, own) : own;
+  return builder.CreateExtractValue(result, 0);
+}
+
+/// Returns a divisor that the processor can divide by. One that was computed and is not positive is no divisor of
+/// sizes: the quotient counts as one that does not fit.
+llvm::Value *HostFunction::positive(llvm::Value *divisor) {
+  if (auto *constant = dyn_cast<llvm::ConstantInt>(divisor); constant && constant->getSExtValue() > 0)
+    return divisor;
+  llvm::Value *isWrong = builder.CreateICmpSLE(divisor, builder.getInt64(0));
+  overflow = overflow ? builder.CreateOr(overflow, isWrong) : isWrong;
+  return builder.CreateSelect(isWrong, builder.getInt64(1), divisor);
+}
+
+/// The quotient rounded down: one less than what rounds to zero if a negative dividend leaves a remainder.
 llvm::Value *HostFunction::floorDivide(llvm::Value *dividend, llvm::Value *divisor) {
   llvm::Value *zero = builder.getInt64(0);
   llvm::Value *quotient = builder.CreateSDiv(dividend, divisor), *remainder = builder.CreateSRem(dividend, divisor);
-  llvm::Value *isBelow = builder.CreateAnd(builder.CreateICmpNE(remainder, zero),
-                                           builder.CreateICmpSLT(builder.CreateXor(remainder, divisor), zero));
-  return builder.CreateSub(quotient, builder.CreateZExt(isBelow, builder.getInt64Ty()));
+  return builder.CreateSub(quotient, builder.CreateZExt(builder.CreateICmpSLT(remainder, zero), builder.getInt64Ty()));
 }
 
+/// Computes a number from others, and sets `overflow`.
 llvm::Value *HostFunction::arithmetic(Operation &op) {
   SmallVector<llvm::Value *> operands = all(op.getOperands());
+  overflow = nullptr;
+  for (Value operand : op.getOperands())
+    if (llvm::Value *other = overflows.lookup(operand))
+      overflow = overflow ? builder.CreateOr(overflow, other) : other;
   return llvm::TypeSwitch<Operation *, llvm::Value *>(&op)
       .Case([&](arith::ConstantOp constant) {
         auto value = dyn_cast<IntegerAttr>(constant.getValue());
         return value ? builder.getInt64(value.getInt()) : nullptr;
       })
-      .Case([&](arith::AddIOp) { return builder.CreateAdd(operands[0], operands[1]); })
-      .Case([&](arith::SubIOp) { return builder.CreateSub(operands[0], operands[1]); })
-      .Case([&](arith::MulIOp) { return builder.CreateMul(operands[0], operands[1]); })
-      .Case([&](arith::DivUIOp) { return builder.CreateUDiv(operands[0], operands[1]); })
-      .Case([&](arith::DivSIOp) { return builder.CreateSDiv(operands[0], operands[1]); })
-      .Case([&](arith::RemUIOp) { return builder.CreateURem(operands[0], operands[1]); })
-      .Case([&](arith::RemSIOp) { return builder.CreateSRem(operands[0], operands[1]); })
-      .Case([&](arith::FloorDivSIOp) { return floorDivide(operands[0], operands[1]); })
+      .Case([&](arith::AddIOp) { return exact(llvm::Intrinsic::sadd_with_overflow, operands[0], operands[1]); })
+      .Case([&](arith::SubIOp) { return exact(llvm::Intrinsic::ssub_with_overflow, operands[0], operands[1]); })
+      .Case([&](arith::MulIOp) { return exact(llvm::Intrinsic::smul_with_overflow, operands[0], operands[1]); })
+      .Case([&](arith::DivUIOp) { return builder.CreateUDiv(operands[0], positive(operands[1])); })
+      .Case([&](arith::DivSIOp) { return builder.CreateSDiv(operands[0], positive(operands[1])); })
+      .Case([&](arith::RemUIOp) { return builder.CreateURem(operands[0], positive(operands[1])); })
+      .Case([&](arith::RemSIOp) { return builder.CreateSRem(operands[0], positive(operands[1])); })
+      .Case([&](arith::FloorDivSIOp) { return floorDivide(operands[0], positive(operands[1])); })
       .Case([&](arith::CeilDivSIOp) {
-        return builder.CreateNeg(floorDivide(builder.CreateNeg(operands[0]), operands[1]));
+        llvm::Value *negated = exact(llvm::Intrinsic::ssub_with_overflow, builder.getInt64(0), operands[0]);
+        return builder.CreateNeg(floorDivide(negated, positive(operands[1])));
       })
       .Case([&](arith::MaxSIOp) {
         return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smax, operands[0], operands[1]);
@@ -193,13 +245,114 @@ llvm::Value *HostFunction::arithmetic(Operation &op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-/// Ends the function with 1 if the condition holds.
-void HostFunction::returnIf(llvm::Value *failed) {
+/// Ends the function with 1 if the condition holds, after what `before` emits.
+void HostFunction::returnIf(llvm::Value *failed, llvm::function_ref<void()> before) {
   auto *end = llvm::BasicBlock::Create(context, "", function), *next = llvm::BasicBlock::Create(context, "", function);
   builder.CreateCondBr(failed, end, next);
   builder.SetInsertPoint(end);
+  before();
   builder.CreateRet(builder.getInt32(1));
   builder.SetInsertPoint(next);
+}
+
+/// Ends the function, and tells the runtime why, if `failed` holds. A size that is not negative then is too large.
+void HostFunction::refuseIf(llvm::Value *failed, unsigned owner, unsigned index, llvm::Value *size) {
+  returnIf(failed, [&] {
+    llvm::Value *told = overflow ? builder.CreateSelect(overflow, builder.getInt64(INT64_MAX), size) : size;
+    call(refuseFunction, builder.getVoidTy(), {theCall, builder.getInt32(owner), builder.getInt32(index), told});
+  });
+}
+
+/// Refuses a size that is negative or does not fit in 64 bits. Each is tested once.
+void HostFunction::testSize(Value size, unsigned owner, unsigned index) {
+  llvm::Value *value = values.lookup(size);
+  auto *constant = dyn_cast<llvm::ConstantInt>(value);
+  if ((constant && !constant->isNegative()) || !testedSizes.insert(size).second)
+    return;
+  overflow = overflows.lookup(size);
+  llvm::Value *failed = builder.CreateICmpSLT(value, builder.getInt64(0));
+  refuseIf(overflow ? builder.CreateOr(failed, overflow) : failed, owner, index, value);
+}
+
+/// Refuses a buffer whose bytes do not fit in 64 bits. Those of equal sizes are tested once.
+llvm::Error HostFunction::testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index) {
+  int64_t staticBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  for (int64_t size : type.getShape())
+    if (!ShapedType::isDynamic(size) && llvm::MulOverflow(staticBytes, size, staticBytes))
+      return createStringError("function '" + source.getName() + "': the bytes of a buffer do not fit in 64 bits");
+  auto key = llvm::map_to_vector<0>(dynamicSizes, [](Value size) { return size.getAsOpaquePointer(); });
+  if (dynamicSizes.empty() || !testedBytes.emplace(staticBytes, std::vector<void *>(key.begin(), key.end())).second)
+    return llvm::Error::success();
+  overflow = nullptr;
+  llvm::Value *bytes = builder.getInt64(staticBytes);
+  for (llvm::Value *size : all(dynamicSizes))
+    bytes = exact(llvm::Intrinsic::smul_with_overflow, bytes, size);
+  refuseIf(overflow, owner, index, bytes);
+  return llvm::Error::success();
+}
+
+/// The first launch that uses a buffer, through any views of it; null if none does.
+static Operation *firstLaunch(Value buffer) {
+  Operation *first = nullptr;
+  for (Operation *user : buffer.getUsers()) {
+    Operation *launch = isa<rt::DispatchOp>(user)        ? user
+                        : isa<ViewLikeOpInterface>(user) ? firstLaunch(user->getResult(0))
+                                                         : nullptr;
+    if (launch && (!first || launch->isBeforeInBlock(first)))
+      first = launch;
+  }
+  return first;
+}
+
+/// Tests the sizes of all that is made and started, before any of it is; the workspace last, since an error in one of
+/// its buffers says more.
+llvm::Error HostFunction::testSizes() {
+  SmallVector<Operation *> order;
+  Block &body = source.getBody().front();
+  for (Operation &op : body)
+    if (isa<rt::OutputOp, rt::DispatchOp, rt::CopyOp, memref::ViewOp>(op))
+      order.push_back(&op);
+  for (rt::WorkspaceOp workspace : body.getOps<rt::WorkspaceOp>())
+    order.push_back(workspace);
+  for (Operation *op : order) {
+    SmallVector<Value> sizes;
+    MemRefType buffer; // whose bytes are tested too; the runtime counts those of results
+    unsigned owner = ITX_SIZE_OF_WORKSPACE, index = 0;
+    auto belongsTo = [&](Operation *launch) {
+      owner = ITX_SIZE_OF_LAUNCH;
+      index = tables.labelNumbers.lookup(ModuleTables::labelOf(launch));
+    };
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](rt::OutputOp output) {
+          sizes = output.getSizes();
+          owner = ITX_SIZE_OF_OUTPUT;
+          index = output.getIndex();
+        })
+        .Case([&](rt::DispatchOp dispatch) {
+          sizes = dispatch.getSizes();
+          belongsTo(dispatch);
+        })
+        .Case([&](rt::CopyOp copy) {
+          sizes = copy.getSizes();
+          buffer = cast<MemRefType>(copy.getSource().getType());
+        })
+        .Case([&](memref::ViewOp view) {
+          sizes = view.getSizes();
+          buffer = view.getType();
+          if (Operation *launch = firstLaunch(view))
+            belongsTo(launch);
+        })
+        .Case([&](rt::WorkspaceOp workspace) { sizes = {workspace.getBytes()}; });
+    for (Value size : sizes)
+      if (!values.lookup(size))
+        return createStringError("function '" + source.getName() + "': a size is computed after the buffers are made");
+    for (Value size : sizes)
+      testSize(size, owner, index);
+    if (buffer)
+      if (llvm::Error error = testBytes(buffer, sizes, owner, index))
+        return error;
+  }
+  return llvm::Error::success();
 }
 
 /// Asks once for all results and the workspace, when everything that they need is known.
@@ -207,6 +360,8 @@ llvm::Error HostFunction::prepare() {
   if (isPrepared)
     return llvm::Error::success();
   isPrepared = true;
+  if (llvm::Error error = testSizes())
+    return error;
   Block &body = source.getBody().front();
   llvm::Value *bytes = builder.getInt64(0);
   SmallVector<rt::OutputOp> outputOps(body.getOps<rt::OutputOp>());
@@ -217,8 +372,6 @@ llvm::Error HostFunction::prepare() {
   auto workspaces = body.getOps<rt::WorkspaceOp>();
   if (!workspaces.empty())
     bytes = values.lookup((*workspaces.begin()).getBytes());
-  if (!bytes || llvm::is_contained(allSizes, nullptr))
-    return createStringError("function '" + source.getName() + "': a size is computed after the buffers are made");
   llvm::Value *sizesPointer = outputSizes->fill(allSizes), *outputsPointer = outputs->fill({});
   llvm::Value *workspace = call(prepareFunction, pointer, {theCall, bytes, sizesPointer, outputsPointer});
   returnIf(builder.CreateIsNull(workspace));
@@ -243,9 +396,15 @@ llvm::Error HostFunction::translate(Operation &op) {
         auto position = llvm::find(names, Attribute(symbol.getNameAttr())) - names.begin();
         values[symbol.getResult()] = builder.CreateLoad(
             builder.getInt64Ty(), builder.CreateConstInBoundsGEP1_32(builder.getInt64Ty(), symbols, position));
+        testedSizes.insert(symbol.getResult()); // by the runtime
         return llvm::Error::success();
       })
       .Case([&](rt::CheckOp check) {
+        std::pair<Value, unsigned> sides[] = {{check.getLeft(), ITX_SIZE_OF_LEFT},
+                                              {check.getRight(), ITX_SIZE_OF_RIGHT}};
+        for (auto [side, owner] : sides)
+          if ((overflow = overflows.lookup(side)))
+            refuseIf(overflow, owner, checks, values.lookup(side));
         llvm::Value *result = call(
             checkFunction, builder.getInt32Ty(),
             {theCall, builder.getInt32(checks++), values.lookup(check.getLeft()), values.lookup(check.getRight())});
@@ -310,6 +469,8 @@ llvm::Error HostFunction::translate(Operation &op) {
           return createStringError("function '" + source.getName() + "': no host code for '" +
                                    op.getName().getStringRef() + "'");
         values[op.getResult(0)] = value;
+        if (overflow)
+          overflows[op.getResult(0)] = overflow;
         return llvm::Error::success();
       });
 }
@@ -342,14 +503,15 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
       for (StringRef part : {"plan", "run"})
         entries.push_back(external("itx_k" + Twine(kernel) + "_v" + Twine(variant) + "_" + part));
   auto table = [&](ArrayRef<llvm::Constant *> list, const char *name) {
-    auto *type = llvm::ArrayType::get(pointer, list.size());
+    auto *type = llvm::ArrayType::get(list.empty() ? pointer : list.front()->getType(), list.size());
     return new llvm::GlobalVariable(target, type, /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
                                     llvm::ConstantArray::get(type, list), name);
   };
   auto constant = [&](uint32_t value) { return llvm::ConstantInt::get(number, value); };
-  auto *descriptor = llvm::ConstantStruct::getAnon({constant(ITX_MODULE_ABI_VERSION), constant(variants),
-                                                    constant(tables.kernels.size()), constant(functions.size()),
-                                                    table(entries, "itx_kernels"), table(functions, "itx_functions")});
+  auto *descriptor = llvm::ConstantStruct::getAnon(
+      {constant(ITX_MODULE_ABI_VERSION), constant(variants), constant(tables.kernels.size()),
+       constant(functions.size()), constant(tables.constantNumbers.size()), constant(tables.labels.size()),
+       table(entries, "itx_kernels"), table(functions, "itx_functions")});
   new llvm::GlobalVariable(target, descriptor->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                            descriptor, ITX_MODULE_SYMBOL);
 }
@@ -368,7 +530,7 @@ llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleT
     HostFunction function(cast<func::FuncOp>(op), tables, target, number);
     if (llvm::Error error = function.build())
       return error;
-    functions.push_back(function.get());
+    functions.push_back(function.entry());
   }
   addDescriptor(target, tables, functions, variants);
   runtime::ArtifactHeader header = {}; // filled in when the file is complete

@@ -11,8 +11,10 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Errno.h"
+#include <fcntl.h>
 #include <mutex>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
@@ -27,11 +29,11 @@ static bool isAllowedReference(StringRef name) {
   return name == "memcpy" || name == "memset" || name == "memmove" || name == "memcmp";
 }
 
-static Error checkReferences(const std::string &path, bool relocatable) {
-  auto file = object::ObjectFile::createObjectFile(path);
+static Error checkReferences(const std::vector<char> &linked, bool relocatable) {
+  auto file = object::ObjectFile::createObjectFile(MemoryBufferRef({linked.data(), linked.size()}, "linked module"));
   if (!file)
     return file.takeError();
-  auto *elf = dyn_cast<object::ELFObjectFileBase>(file->getBinary());
+  auto *elf = dyn_cast<object::ELFObjectFileBase>(file->get());
   if (!elf)
     return createStringError("the linker wrote no ELF file");
   auto symbols = relocatable ? elf->symbols() : elf->getDynamicSymbolIterators();
@@ -50,8 +52,46 @@ static Error checkReferences(const std::string &path, bool relocatable) {
   return Error::success();
 }
 
-Error link(ArrayRef<target::CompiledObject> objects, StringRef elfEmulation, bool relocatable,
-           const std::string &output) {
+namespace {
+/// A pipe, and a thread that keeps what is written into it. lld writes a regular file under a temporary name beside it,
+/// which a process that is killed leaves; a pipe it writes as it is.
+class Collector {
+public:
+  ~Collector() { finish(); }
+
+  Error start() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return createStringError("cannot make a pipe for the linker's output: " + sys::StrError(errno));
+    writeEnd = ends[1];
+    reader = std::thread([this, readEnd = ends[0]] {
+      char buffer[65536];
+      for (ssize_t count; (count = ::read(readEnd, buffer, sizeof(buffer))) != 0;)
+        if (count > 0)
+          bytes.insert(bytes.end(), buffer, buffer + count);
+        else if (errno != EINTR)
+          break;
+      ::close(readEnd);
+    });
+    return Error::success();
+  }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(writeEnd); }
+  std::vector<char> finish() {
+    if (writeEnd >= 0) {
+      ::close(std::exchange(writeEnd, -1));
+      reader.join();
+    }
+    return std::move(bytes);
+  }
+
+private:
+  int writeEnd = -1;
+  std::thread reader;
+  std::vector<char> bytes;
+};
+} // namespace
+
+Expected<std::vector<char>> link(ArrayRef<target::CompiledObject> objects, StringRef elfEmulation, bool relocatable) {
   static std::mutex mutex; // lld keeps its state in globals
   std::lock_guard lock(mutex);
   SmallVector<int> descriptors;
@@ -59,7 +99,10 @@ Error link(ArrayRef<target::CompiledObject> objects, StringRef elfEmulation, boo
     for (int descriptor : descriptors)
       ::close(descriptor);
   });
-  std::vector<std::string> arguments = {"ld.lld", "-m", elfEmulation.str(), "-o", output, "--build-id=none"};
+  Collector output;
+  if (Error error = output.start())
+    return error;
+  std::vector<std::string> arguments = {"ld.lld", "-m", elfEmulation.str(), "-o", output.path(), "--build-id=none"};
   if (relocatable)
     arguments.push_back("-r");
   else
@@ -88,7 +131,10 @@ Error link(ArrayRef<target::CompiledObject> objects, StringRef elfEmulation, boo
   lld::CommonLinkerContext::destroy();
   if (!linked)
     return createStringError("the linker failed: " + messages);
-  return checkReferences(output, relocatable);
+  std::vector<char> bytes = output.finish();
+  if (Error error = checkReferences(bytes, relocatable))
+    return error;
+  return bytes;
 }
 
 } // namespace intarsia::assemble

@@ -12,9 +12,9 @@
 namespace intarsia::assemble {
 
 /// Links objects to a shared object that exports the module descriptor alone, or (`relocatable`) to one object.
-/// `output` is written; its bytes depend on the objects and their order alone.
-llvm::Error link(llvm::ArrayRef<target::CompiledObject> objects, llvm::StringRef elfEmulation, bool relocatable,
-                 const std::string &output);
+/// The bytes depend on the objects and their order alone.
+llvm::Expected<std::vector<char>> link(llvm::ArrayRef<target::CompiledObject> objects, llvm::StringRef elfEmulation,
+                                       bool relocatable);
 
 } // namespace intarsia::assemble
 

@@ -88,6 +88,15 @@ bool isZero(StringRef bytes) {
   return bytes.empty() || (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
+/// The product of sizes, nothing if it does not fit in 64 bits.
+std::optional<int64_t> productOf(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    if (llvm::MulOverflow(product, size, product))
+      return std::nullopt;
+  return product;
+}
+
 std::vector<char> dataOf(DenseElementsAttr value) {
   std::vector<char> data;
   int64_t elements = value.getNumElements();
@@ -130,7 +139,13 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   item.transposed = constant.getTransposed();
   item.mxfp4 = constant.getMxfp4();
   item.format = dyn_cast_or_null<nn::BlockFormatAttr>(constant.getFormatAttr());
-  uint64_t wanted = type.getNumElements() * item.elementBytes;
+  SmallVector<int64_t> sizes(type.getShape());
+  sizes.push_back(item.elementBytes);
+  std::optional<int64_t> bytesOfType = productOf(sizes);
+  if (!bytesOfType)
+    return createStringError("constant '" + constant.getSymName() + "' is " + typeText(item.dtype, type.getShape()) +
+                             ", which has more bytes than 64 bits hold");
+  uint64_t wanted = *bytesOfType;
 
   if (constant.getValue()) {
     auto value = dyn_cast<DenseElementsAttr>(*constant.getValue());
@@ -221,7 +236,12 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     int64_t panels = llvm::divideCeil(item.matrixRows, item.panelWidth);
     item.fileShape.assign(leading.begin(), leading.end());
     llvm::append_values(item.fileShape, panels, item.columns, item.panelWidth);
-    item.bytes = uint64_t(matrices) * panels * item.columns * item.panelWidth * item.elementBytes;
+    std::optional<int64_t> bytes =
+        productOf({matrices, panels, item.columns, item.panelWidth, int64_t(item.elementBytes)});
+    if (!bytes)
+      return createStringError("constant '" + constant.getSymName() + "' is " + typeText(item.dtype, type.getShape()) +
+                               ", which has more bytes in panels of " + Twine(item.panelWidth) + " than 64 bits hold");
+    item.bytes = *bytes;
   }
   if (Attribute format = constant.getLayout().getFormat()) {
     item.coded = BlockPanels::of(format, item.columns);

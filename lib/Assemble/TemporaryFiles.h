@@ -7,51 +7,42 @@
 #ifndef INTARSIA_LIB_ASSEMBLE_TEMPORARYFILES_H
 #define INTARSIA_LIB_ASSEMBLE_TEMPORARYFILES_H
 
+#include "lib/Runtime/Core/File.h"
 #include "llvm/Support/Error.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
+#include <map>
+#include <memory>
 #include <string>
-#include <vector>
 
 namespace intarsia::assemble {
 
-/// Files beside the outputs, where a rename is atomic. What was not kept is removed at the end, also by signals.
+/// Files on the file system of the outputs, which go away with the process unless they are kept. They have no name
+/// until then; where the file system knows no such files, those that have one are removed by signals that can be
+/// handled.
 class TemporaryFiles {
 public:
-  TemporaryFiles() = default;
-  TemporaryFiles(const TemporaryFiles &) = delete;
-  TemporaryFiles &operator=(const TemporaryFiles &) = delete;
-  ~TemporaryFiles() {
-    for (const std::string &path : paths) {
-      llvm::sys::fs::remove(path);
-      llvm::sys::DontRemoveFileOnSignal(path);
-    }
+  /// Makes an empty file that can stand in for `finalPath`, and returns a path that opens it.
+  llvm::Expected<std::string> make(const std::string &finalPath) {
+    std::unique_ptr<runtime::AtomicFile> file;
+    if (runtime::Status status = runtime::AtomicFile::create(finalPath, file); !status.ok())
+      return llvm::createStringError(status.message());
+    std::string path = file->openPath();
+    if (!file->isNameless())
+      llvm::sys::RemoveFileOnSignal(path);
+    files[path] = std::move(file);
+    return path;
   }
 
-  /// Makes an empty file that will stand in for `finalPath`.
-  llvm::Expected<std::string> make(llvm::StringRef finalPath) {
-    llvm::SmallString<128> path;
-    int descriptor = -1;
-    if (std::error_code code = llvm::sys::fs::createUniqueFile(finalPath + ".%%%%%%.tmp", descriptor, path))
-      return llvm::createStringError(finalPath + ": cannot be written: " + code.message());
-    llvm::sys::Process::SafelyCloseFileDescriptor(descriptor);
-    llvm::sys::RemoveFileOnSignal(path);
-    paths.push_back(path.str().str());
-    return paths.back();
-  }
-
-  /// Gives the file that make() returned its name.
-  llvm::Error keep(const std::string &path, const std::string &finalPath) {
-    if (std::error_code code = llvm::sys::fs::rename(path, finalPath))
-      return llvm::createStringError(finalPath + ": cannot be written: " + code.message());
+  /// Gives the file that make() returned a name in the folder of its `finalPath`.
+  llvm::Error keep(const std::string &path, const std::string &name) {
+    runtime::Status status = files.at(path)->commitAs(name);
     llvm::sys::DontRemoveFileOnSignal(path);
-    llvm::erase(paths, path);
-    return llvm::Error::success();
+    files.erase(path);
+    return status.ok() ? llvm::Error::success() : llvm::createStringError(status.message());
   }
 
 private:
-  std::vector<std::string> paths;
+  std::map<std::string, std::unique_ptr<runtime::AtomicFile>> files; ///< by the path that opens each
 };
 
 } // namespace intarsia::assemble

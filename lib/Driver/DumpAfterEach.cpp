@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Driver/DumpAfterEach.h"
 
-#include "lib/Assemble/TemporaryFiles.h"
 #include "lib/Runtime/Core/File.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Pass/Pass.h"
@@ -27,10 +26,10 @@ static std::string textOf(ModuleOp module, StringRef path) {
 }
 
 static runtime::Status writeText(const std::string &path, StringRef text) {
-  std::unique_ptr<runtime::OutputFile> file;
-  ITX_RETURN_IF_ERROR(runtime::OutputFile::create(path, file));
+  std::unique_ptr<runtime::AtomicFile> file;
+  ITX_RETURN_IF_ERROR(runtime::AtomicFile::create(path, file));
   ITX_RETURN_IF_ERROR(file->write(text.data(), text.size()));
-  return file->close();
+  return file->commit();
 }
 
 bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
@@ -43,27 +42,9 @@ bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
     llvm::outs().clear_error();
     return problem.empty();
   }
-  // A device or a pipe is written in place: a rename would replace it.
-  if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path)) {
-    runtime::Status status = writeText(path, text);
-    problem = status.message();
-    return status.ok();
-  }
-  assemble::TemporaryFiles files;
-  auto temporary = files.make(path);
-  if (!temporary) {
-    problem = llvm::toString(temporary.takeError());
-    return false;
-  }
-  if (runtime::Status status = writeText(*temporary, text); !status.ok()) {
-    problem = status.message();
-    return false;
-  }
-  if (llvm::Error error = files.keep(*temporary, path)) {
-    problem = llvm::toString(std::move(error));
-    return false;
-  }
-  return true;
+  runtime::Status status = writeText(path, text);
+  problem = status.message();
+  return status.ok();
 }
 
 bool Dumper::isDump(StringRef path) {

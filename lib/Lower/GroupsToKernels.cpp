@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -114,7 +115,23 @@ LogicalResult HostProgram::checkSource() {
       if (isa<RankedTensorType>(type) && !hasBytes(type) && !isPartOfWeight(op))
         return op.emitError() << "elements of type " << getElementTypeOrSelf(type)
                               << " have no layout in memory; a group must hide them";
-  return success();
+  // Products of sizes are computed with 64 bits: those that a call decides are checked there.
+  auto isTooLarge = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    int64_t elements = 1;
+    return tensor && llvm::any_of(tensor.getShape(), [&](int64_t size) {
+             return size > 0 && llvm::MulOverflow(elements, size, elements);
+           });
+  };
+  WalkResult walked = source.walk([&](Operation *op) {
+    for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+      if (auto type = llvm::find_if(types, isTooLarge); type != types.end()) {
+        op->emitError() << "has a tensor of type " << *type << ", whose elements cannot be counted with 64 bits";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
 }
 
 /// Sizes that no call can have, or that cannot be checked, are refused here.

@@ -61,20 +61,21 @@ class Plan {
 public:
   explicit Plan(func::FuncOp function) : block(function.getBody().front()) {}
 
-  void make() {
-    collect();
+  LogicalResult make() {
+    if (failed(collect()))
+      return failure();
     if (buffers.empty())
-      return;
+      return success();
     choosePlaces();
     orderReuse();
-    write();
+    return write();
   }
 
 private:
-  void collect();
+  LogicalResult collect();
   void choosePlaces();
   void orderReuse();
-  void write();
+  LogicalResult write();
 
   Block &block;
   SizeFactors factors;
@@ -93,7 +94,7 @@ void collectUsers(Value buffer, SmallVectorImpl<Operation *> &users) {
   }
 }
 
-void Plan::collect() {
+LogicalResult Plan::collect() {
   DenseMap<Operation *, unsigned> positions;
   for (auto [position, op] : llvm::enumerate(block))
     positions[&op] = position;
@@ -110,12 +111,15 @@ void Plan::collect() {
     auto dynamicSize = alloc.getSizes().begin();
     for (int64_t size : type.getShape())
       buffer.bytes = buffer.bytes * (ShapedType::isDynamic(size) ? factors.of(*dynamicSize++) : SizePolynomial(size));
+    if (buffer.bytes.hasOverflow())
+      return alloc.emitOpError() << "of type " << type << " has more bytes than 64 bits hold";
     if (buffer.users.empty())
       alloc.erase();
     else
       buffers.push_back(std::move(buffer));
   }
   llvm::stable_sort(buffers, [](const Buffer &a, const Buffer &b) { return a.firstUse < b.firstUse; });
+  return success();
 }
 
 void Plan::choosePlaces() {
@@ -185,7 +189,7 @@ void Plan::orderReuse() {
   }
 }
 
-void Plan::write() {
+LogicalResult Plan::write() {
   // Sizes are computed and checked first; the workspace is made where that ends.
   Operation *headEnd = &*llvm::find_if(block, [](Operation &op) {
     return !isa<rt::SymbolOp, rt::CheckOp>(op) && !isa<arith::ArithDialect>(op.getDialect());
@@ -214,6 +218,8 @@ void Plan::write() {
     }
     offset = arith::AddIOp::create(builder, location, offsets.back(), bytes);
   }
+  if (knownOffset.hasOverflow())
+    return block.getParentOp()->emitOpError() << "has buffers of more bytes than 64 bits hold";
   Value total = offset ? offset : factors.materialize(knownOffset, builder, location);
   auto type = MemRefType::get({ShapedType::kDynamic}, builder.getI8Type());
   Value workspace = rt::WorkspaceOp::create(builder, location, type, total);
@@ -225,13 +231,14 @@ void Plan::write() {
     alloc.getResult().replaceAllUsesWith(view);
     alloc.erase();
   }
+  return success();
 }
 
 struct PlanBuffers : impl::LowerPlanBuffersBase<PlanBuffers> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (!function.isExternal() && function.getBody().hasOneBlock())
-      Plan(function).make();
+    if (!function.isExternal() && function.getBody().hasOneBlock() && failed(Plan(function).make()))
+      signalPassFailure();
   }
 };
 

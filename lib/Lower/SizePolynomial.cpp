@@ -9,28 +9,38 @@
 #include "dialects/Rt/Rt.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace intarsia::lower {
 
+void SizePolynomial::add(const std::vector<unsigned> &factors, int64_t coefficient) {
+  int64_t &sum = terms[factors];
+  overflows |= llvm::AddOverflow(sum, coefficient, sum);
+  if (sum == 0)
+    terms.erase(factors);
+}
+
 SizePolynomial SizePolynomial::operator+(const SizePolynomial &other) const {
   SizePolynomial result = *this;
+  result.overflows |= other.overflows;
   for (const auto &[factors, coefficient] : other.terms)
-    if ((result.terms[factors] += coefficient) == 0)
-      result.terms.erase(factors);
+    result.add(factors, coefficient);
   return result;
 }
 
 SizePolynomial SizePolynomial::operator*(const SizePolynomial &other) const {
   SizePolynomial result;
+  result.overflows = overflows || other.overflows;
   for (const auto &[leftFactors, left] : terms) {
     for (const auto &[rightFactors, right] : other.terms) {
       std::vector<unsigned> factors(leftFactors);
       factors.insert(factors.end(), rightFactors.begin(), rightFactors.end());
       llvm::sort(factors);
-      if ((result.terms[factors] += left * right) == 0)
-        result.terms.erase(factors);
+      int64_t product = 0;
+      result.overflows |= llvm::MulOverflow(left, right, product);
+      result.add(factors, product);
     }
   }
   return result;
@@ -73,7 +83,7 @@ SizePolynomial SizeFactors::of(Value value) {
 }
 
 bool SizeFactors::isNeverNegative(const SizePolynomial &size) const {
-  return llvm::all_of(size.getTerms(), [&](const auto &term) {
+  return !size.hasOverflow() && llvm::all_of(size.getTerms(), [&](const auto &term) {
     return term.second > 0 && llvm::all_of(term.first, [&](unsigned number) { return areNeverNegative[number]; });
   });
 }

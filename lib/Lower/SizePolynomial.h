@@ -17,7 +17,7 @@
 namespace intarsia::lower {
 
 /// A sum of products of factors. Terms are sorted, so equal sizes compare equal however they
-/// were written.
+/// were written. One whose coefficients do not fit in 64 bits has no terms to go by.
 class SizePolynomial {
 public:
   SizePolynomial() = default;
@@ -33,7 +33,8 @@ public:
 
   SizePolynomial operator+(const SizePolynomial &other) const;
   SizePolynomial operator*(const SizePolynomial &other) const;
-  bool operator==(const SizePolynomial &other) const { return terms == other.terms; }
+  bool operator==(const SizePolynomial &other) const { return terms == other.terms && overflows == other.overflows; }
+  bool hasOverflow() const { return overflows; }
   /// True if it is a multiple of `divisor` whatever the factors are.
   bool isMultipleOf(int64_t divisor) const;
   /// With every factor set to one value: for choices that do not need to be exact.
@@ -42,7 +43,9 @@ public:
   const std::map<std::vector<unsigned>, int64_t> &getTerms() const { return terms; }
 
 private:
+  void add(const std::vector<unsigned> &factors, int64_t coefficient);
   std::map<std::vector<unsigned>, int64_t> terms; // sorted factors → coefficient, never 0
+  bool overflows = false;
 };
 
 /// Translates between index values of a host function and polynomials. Factors are symbols of the function and values

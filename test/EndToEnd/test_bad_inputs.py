@@ -282,7 +282,7 @@ def test_interrupted_compilation_leaves_nothing(tools, scratch):
     for _ in range(5):  # the compiler may win the race to its end
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # The linked code is some kilobytes: more than a megabyte says that weights are being written behind it.
-        while process.poll() is None and not any(size > 1_000_000 for size in sizes_in(folder)):
+        while process.poll() is None and not any(size > 1_000_000 for size in sizes_written(process, folder)):
             time.sleep(0.001)
         process.send_signal(signal.SIGINT)
         if process.wait(timeout=60) != 0:
@@ -292,12 +292,14 @@ def test_interrupted_compilation_leaves_nothing(tools, scratch):
     assert list(folder.iterdir()) == []
 
 
-def sizes_in(folder: Path) -> list[int]:
-    """Sizes of the files of a folder, some of which may be renamed meanwhile."""
+def sizes_written(process: subprocess.Popen, folder: Path) -> list[int]:
+    """Sizes of the files of a folder that a process has open, whether they have a name yet or not."""
     sizes = []
-    for path in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            sizes.append(path.stat().st_size)
+    with contextlib.suppress(FileNotFoundError):
+        for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if Path(os.readlink(descriptor)).is_relative_to(folder):
+                    sizes.append(descriptor.stat().st_size)
     return sizes
 
 

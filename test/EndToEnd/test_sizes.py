@@ -170,6 +170,119 @@ def test_divisions_round_down(tools, tmp_path, n):
     assert (second == 2 * x[at : at + 1]).all()
 
 
+FOUR_VECTORS = """func.func @main(%w: tensor<?xf32> {nn.sizes = ["a"]}, %x: tensor<?xf32> {nn.sizes = ["b"]},
+                    %y: tensor<?xf32> {nn.sizes = ["c"]}, %z: tensor<?xf32> {nn.sizes = ["d"]}) -> RESULT {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %a = tensor.dim %w, %c0 : tensor<?xf32>
+  %b = tensor.dim %x, %c0 : tensor<?xf32>
+  %c = tensor.dim %y, %c0 : tensor<?xf32>
+  %d = tensor.dim %z, %c0 : tensor<?xf32>
+  BODY
+}
+"""
+PRODUCT = """%e = tensor.empty(%a, %b, %c, %d) : tensor<?x?x?x?xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j, k, l) -> (i)>, affine_map<(i, j, k, l) -> (j)>,
+                                        affine_map<(i, j, k, l) -> (k)>, affine_map<(i, j, k, l) -> (l)>,
+                                        affine_map<(i, j, k, l) -> (i, j, k, l)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%w, %x, %y, %z : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?x?x?x?xf32>) {
+    ^bb0(%i: f32, %j: f32, %k: f32, %l: f32, %o: f32):
+      %u = arith.mulf %i, %j : f32
+      %v = arith.mulf %k, %l : f32
+      %t = arith.mulf %u, %v : f32
+      linalg.yield %t : f32
+    } -> tensor<?x?x?x?xf32>
+  %f = tensor.collapse_shape %p [[0, 1, 2, 3]] : tensor<?x?x?x?xf32> into tensor<?xf32>
+  """
+# The matrix [a * b, c * d], which one kernel stores and another reads.
+MATRIX = """%w1 = tensor.expand_shape %w [[0, 1]] output_shape [%a, 1] : tensor<?xf32> into tensor<?x1xf32>
+  %x1 = tensor.expand_shape %x [[0, 1]] output_shape [1, %b] : tensor<?xf32> into tensor<1x?xf32>
+  %y1 = tensor.expand_shape %y [[0, 1]] output_shape [%c, 1] : tensor<?xf32> into tensor<?x1xf32>
+  %z1 = tensor.expand_shape %z [[0, 1]] output_shape [1, %d] : tensor<?xf32> into tensor<1x?xf32>
+  %wx = nn.matmul %w1, %x1 : (tensor<?x1xf32>, tensor<1x?xf32>) -> tensor<?x?xf32>
+  %yz = nn.matmul %y1, %z1 : (tensor<?x1xf32>, tensor<1x?xf32>) -> tensor<?x?xf32>
+  %left = tensor.collapse_shape %wx [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  %right = tensor.collapse_shape %yz [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  %ab = arith.muli %a, %b : index
+  %cd = arith.muli %c, %d : index
+  %left1 = tensor.expand_shape %left [[0, 1]] output_shape [%ab, 1] : tensor<?xf32> into tensor<?x1xf32>
+  %right1 = tensor.expand_shape %right [[0, 1]] output_shape [1, %cd] : tensor<?xf32> into tensor<1x?xf32>
+  %m = nn.matmul %left1, %right1 : (tensor<?x1xf32>, tensor<1x?xf32>) -> tensor<?x?xf32>
+  %f = tensor.collapse_shape %m [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  """
+SUM = """%h = tensor.empty() : tensor<f32>
+  %g = linalg.fill ins(%zero : f32) outs(%h : tensor<f32>) -> tensor<f32>
+  %r = linalg.reduce ins(%f : tensor<?xf32>) outs(%g : tensor<f32>) dimensions = [0] (%in: f32, %sum: f32) {
+    %t1 = arith.addf %in, %sum : f32
+    linalg.yield %t1 : f32
+  }
+  return %r : tensor<f32>"""
+WEIGHTED = """%q = nn.softmax %f : tensor<?xf32>
+  %f1 = arith.mulf %q, %f : tensor<?xf32>
+  """
+
+
+@pytest.mark.parametrize(
+    ("result", "body", "expected", "message"),
+    [
+        (
+            "tensor<?xf32>",
+            PRODUCT + "return %f : tensor<?xf32>",
+            lambda product: product,
+            "function 'main': a size of output 'result0' [a * b * c * d] is more than 64 bits hold: "
+            "a is 65536, b is 65536, c is 65536, d is 65536",
+        ),
+        (
+            "tensor<f32>",
+            MATRIX + SUM,
+            lambda product: product.sum(),
+            "function 'main': a size of 'matmul' is more than 64 bits hold: a is 65536, b",
+        ),
+        (
+            "tensor<f32>",
+            PRODUCT + WEIGHTED + SUM.replace("%f ", "%f1 "),
+            lambda product: (np.exp(product) / np.exp(product).sum() * product).sum(),
+            "is more than 64 bits hold: a is 65536, b is 65536, c is 65536, d is 65536",
+        ),
+    ],
+    ids=["output", "buffer", "scratch of a kernel"],
+)
+def test_more_than_64_bits_hold(tools, tmp_path, result, body, expected, message):
+    """The product of four sizes is 2^64, which 64 bits hold as 0."""
+    text = FOUR_VECTORS.replace("RESULT", result).replace("BODY", body)
+    module = build(tools, tmp_path, text)
+    vectors = [normal(n) for n in (2, 3, 4, 5)]
+    product = np.einsum("a,b,c,d->abcd", *(vector.astype(np.float64) for vector in vectors)).ravel()
+    close(np.asarray(module.main(*vectors)), np.asarray(expected(product)), 1e-4)
+    long = np.ones(65536, np.float32)
+    assert message in refused(module, long, long, long, long)
+    close(np.asarray(module.main(*vectors)), np.asarray(expected(product)), 1e-4)
+
+
+def test_checks_compare_numbers_that_fit(tools, tmp_path):
+    module = build(
+        tools,
+        tmp_path,
+        FOUR_VECTORS.replace("RESULT", "tensor<?xf32>").replace(
+            "BODY",
+            """%ab = arith.muli %a, %b : index
+  %abc = arith.muli %ab, %c : index
+  %abcc = arith.muli %abc, %c : index
+  %r = tensor.extract_slice %z[0] [%abcc] [1] : tensor<?xf32> to tensor<?xf32>
+  %s = nn.relu %r : tensor<?xf32>
+  return %s : tensor<?xf32>""",
+        ),
+    )
+    one, two, five = normal(1), normal(2), normal(5)
+    close(module.main(one, one, two, five), np.maximum(five[:4], 0), 0)
+    assert "a * b * c * c is 8, must be at most d, which is 5" in refused(module, two, one, two, five)
+    long = np.ones(65536, np.float32)
+    message = refused(module, long, long, long, five)
+    assert "function 'main': 'a * b * c * c' is more than 64 bits hold: a is 65536, b is 65536" in message
+    assert "'tensor.extract_slice' needs it" in message
+
+
 def test_indices_of_a_table(tools, tmp_path):
     module = build(
         tools,

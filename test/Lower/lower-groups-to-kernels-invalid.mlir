@@ -150,3 +150,11 @@ func.func @main(%i: tensor<3xi64> {nn.default = -1 : i64}, %t: tensor<9x4xf32>) 
   }
   return %0 : tensor<3x4xf32>
 }
+
+// -----
+
+// Elements that 64 bits cannot count.
+func.func @main(%x: tensor<4294967296x?xf32>, %y: tensor<4294967296x4294967296xf32>) -> tensor<4294967296x4294967296xf32> {
+  // expected-error@+1 {{has a tensor of type 'tensor<4294967296x4294967296xf32>', whose elements cannot be counted with 64 bits}}
+  return %y : tensor<4294967296x4294967296xf32>
+}

@@ -208,7 +208,7 @@ TEST_P(DriverConformance, BadPlansAreErrors) {
   itx_kernel_entry negativeFinish = {negativeFinishPlan, nothingToRun};
   itx_kernel_entry zeroesBeyond = {zeroesBeyondPlan, nothingToRun};
   itx_event event = 0;
-  EXPECT_EQ(launch(negative, {}, {1}, {}, event).code(), ITX_INTERNAL);
+  EXPECT_EQ(launch(negative, {}, {1}, {}, event).code(), ITX_INVALID_ARGUMENT) << "a size that does not fit";
   EXPECT_EQ(launch(negativeFinish, {}, {1}, {}, event).code(), ITX_INTERNAL);
   EXPECT_EQ(launch(zeroesBeyond, {}, {1}, {}, event).code(), ITX_INTERNAL);
   EXPECT_EQ(launch(greedy, {}, {1}, {}, event).code(), ITX_OUT_OF_MEMORY);

@@ -39,6 +39,16 @@ TEST_F(FileTest, AppearsWhenItIsComplete) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
+TEST_F(FileTest, IsReadBeforeItIsCompleteAndGetsAnotherName) {
+  std::unique_ptr<AtomicFile> file;
+  ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
+  ASSERT_TRUE(file->write("text", 4).ok());
+  EXPECT_EQ(readFile(file->openPath()), "text");
+  ASSERT_TRUE(file->commitAs(folder / "b").ok());
+  EXPECT_EQ(readFile(folder / "b"), "text");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
 TEST_F(FileTest, LeavesNothingWithoutCommit) {
   std::unique_ptr<AtomicFile> file;
   ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
@@ -67,6 +77,7 @@ TEST_F(FileTest, NameOfATemporaryFileThatIsTaken) {
   // A process that had this number before may have ended without removing its files.
   for (int i = 0; i < 1000; ++i)
     writeFile(folder / ("a." + std::to_string(getpid()) + "-" + std::to_string(i) + ".tmp"), "old");
+  writeFile(folder / "a", "replaced"); // what has no file to replace needs no name in between
   std::unique_ptr<AtomicFile> file;
   ASSERT_TRUE(AtomicFile::create(folder / "a", file).ok());
   ASSERT_TRUE(file->write("new", 3).ok() && file->commit().ok());

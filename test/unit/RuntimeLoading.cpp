@@ -205,8 +205,40 @@ TEST_F(Loading, OptionsWithoutTheirSize) {
 }
 
 TEST_F(Loading, ManifestAndCodeDisagree) {
-  std::string manifest = replaced(filledManifest(), R"("total_kernel")", R"("total_kernel","third")");
-  EXPECT_THAT(loadFailure(writeSample(folder, manifest), ITX_CORRUPT), HasSubstr("2 kernels"));
+  auto disagree = [&](const std::string &from, const std::string &to, const std::string &message) {
+    EXPECT_THAT(loadFailure(writeSample(folder, replaced(filledManifest(), from, to)), ITX_CORRUPT),
+                HasSubstr(message));
+  };
+  disagree(R"("total_kernel")", R"("total_kernel","third")",
+           "m.itx: its code was compiled for 2 kernels, its manifest lists 3");
+  disagree(R"(,"total_kernel")", "", "for 2 kernels, its manifest lists 1");
+  disagree(R"({"name":"marked","cpu":"x","features":["a-feature-of-tomorrow"]},)", "",
+           "for 2 target variants, its manifest lists 1");
+  disagree(R"(,"layer.total")", "", "for 2 labels, its manifest lists 1");
+  disagree(R"(["table"])", "[]", "for 1 weights, its manifest lists 0");
+  disagree(R"(,"range":[0,100])", "", "for 1 inputs with a range of function 'main', its manifest lists 0");
+  disagree(R"("range":[0,100])", R"("range":[0,100],"below":{"size":"batch","factor":100})",
+           "for 0 inputs below a size of function 'main', its manifest lists 1");
+  disagree(R"(,
+             {"name":"scale","dtype":"f32","shape":[4],"default":2}])",
+           "]", "for 3 inputs of function 'main', its manifest lists 2");
+  disagree(R"({"name":"rows","dtype":"f32","shape":["batch","sequence",4]})", "",
+           "for 1 outputs of function 'main', its manifest lists 0");
+  disagree(R"(["batch","sequence",4])", R"(["batch","sequence"])",
+           "for 3 dimensions of the outputs of function 'main', its manifest lists 2");
+  disagree(R"(,
+             {"relation":"equal","left":"sequence","right":"batch + sequence - batch"})",
+           "", "for 3 checks of function 'total', its manifest lists 2");
+  std::string manifest = replaced(filledManifest(), R"({"name":"batch"},)", "");
+  for (int i = 0; i < 2; ++i)
+    manifest = replaced(manifest, R"(["batch","sequence"],)", R"([1,"sequence"],)");
+  manifest = replaced(manifest, R"(["batch","sequence",4])", R"([1,"sequence",4])");
+  EXPECT_THAT(loadFailure(writeSample(folder, manifest), ITX_CORRUPT),
+              HasSubstr("for 2 symbolic sizes of function 'main', its manifest lists 1"));
+  size_t function = filledManifest().find(R"(,
+  {"name":"total")");
+  EXPECT_THAT(loadFailure(writeSample(folder, filledManifest().substr(0, function) + "]}"), ITX_CORRUPT),
+              HasSubstr("for 2 functions, its manifest lists 1"));
 }
 
 TEST_F(Loading, ReplacedFileIsLoadedAnew) {
@@ -250,6 +282,22 @@ TEST_F(Loading, WeightsOfAnotherModel) {
   EXPECT_THAT(loadFailure(path, ITX_CORRUPT), HasSubstr("the last 4 of 1604 bytes"));
   writeFile(folder / "m.safetensors", replaced(weights, "\"table\"", "\"tablx\""));
   EXPECT_THAT(loadFailure(path, ITX_CORRUPT), HasSubstr("another model or compilation"));
+}
+
+TEST_F(Loading, WeightsThatWaitForTheirName) {
+  std::string path = writeSample(folder), weights = sampleWeights();
+  uint64_t length;
+  std::memcpy(&length, weights.data(), sizeof(length));
+  std::string hash = hashTextOf(weights.data(), sizeof(length) + length);
+  writeFile(folder / ("m." + hash + ".safetensors"), weights);
+  writeFile(folder / "m.safetensors", replaced(weights, "\"table\"", "\"tablx\""));
+  EXPECT_NE(load(path), nullptr) << "beside older weights";
+  std::filesystem::remove(folder / "m.safetensors");
+  EXPECT_NE(load(path), nullptr) << "beside none";
+  // Another hash is not asked for; the message is of the weights' own name.
+  std::filesystem::rename(folder / ("m." + hash + ".safetensors"),
+                          folder / ("m." + std::string(32, '0') + ".safetensors"));
+  EXPECT_THAT(loadFailure(path, ITX_NOT_FOUND), HasSubstr("/m.safetensors: the weights of"));
 }
 
 TEST_F(Loading, DamagedWeightsAreFoundByVerify) {

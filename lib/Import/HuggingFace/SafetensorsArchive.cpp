@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/SafetensorsArchive.h"
 
+#include "dialects/Nn/FileNames.h"
 #include "lib/Runtime/Core/File.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -68,8 +69,7 @@ bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef fo
   std::map<std::string, std::set<std::string>> keysOfFile;
   for (const auto &[key, file] : *weightMap) {
     std::optional<llvm::StringRef> name = file.getAsString();
-    // Files of an index lie beside it: a path elsewhere would let a downloaded model read the user's files.
-    if (!name || name->empty() || name->contains('/') || name->contains('\\') || *name == "..") {
+    if (!name || name->empty() || !nn::isBelowDirectory(*name)) {
       index->report("weight_map names no proper file for tensor '" + llvm::StringRef(key) + "'");
       return false;
     }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/SentenceTransformers.h"
 
+#include "dialects/Nn/FileNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/FileSystem.h"
@@ -42,16 +43,6 @@ static std::string below(llvm::StringRef directory, llvm::StringRef file) {
 
 bool SentencePipeline::isIn(llvm::StringRef directory) {
   return llvm::sys::fs::exists(below(directory, "modules.json"));
-}
-
-/// A folder below the model's directory; anything else could make a downloaded model read the user's files.
-static bool isInside(llvm::StringRef folder) {
-  if (llvm::sys::path::is_absolute(folder))
-    return false;
-  for (llvm::StringRef part : llvm::make_range(llvm::sys::path::begin(folder), llvm::sys::path::end(folder)))
-    if (part == "..")
-      return false;
-  return true;
 }
 
 void SentencePipeline::readPooling(llvm::StringRef directory, Module &module, Errors &errors) {
@@ -140,7 +131,7 @@ std::unique_ptr<SentencePipeline> SentencePipeline::read(llvm::StringRef directo
     const llvm::json::Object *object = item.getAsObject();
     std::optional<llvm::StringRef> type = object ? object->getString("type") : std::nullopt;
     std::optional<llvm::StringRef> folder = object ? object->getString("path") : std::nullopt;
-    if (!type || !folder || !isInside(*folder)) {
+    if (!type || !folder || !nn::isBelowDirectory(*folder)) {
       file->report("module " + llvm::Twine(position) + " lacks a type, or a path below the model's directory");
       return nullptr;
     }

@@ -75,8 +75,9 @@ Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, ui
 
   Tiles tiles = {launch.kernel->run, {launch.buffers, launch.sizes, plan, nullptr}, plan[ITX_PLAN_WORKSPACE_BYTES], 0};
   int64_t sharedBytes = plan[ITX_PLAN_SHARED_BYTES], zeroedBytes = plan[ITX_PLAN_ZEROED_BYTES];
-  if (zeroedBytes < 0 || sharedBytes < zeroedBytes || tiles.workspaceBytes < 0 || plan[ITX_PLAN_TILES] < 0 ||
-      plan[ITX_PLAN_FINISH_TILES] < 0)
+  if (tiles.workspaceBytes < 0)
+    return error(ITX_INVALID_ARGUMENT, "a size in kernel '%s' is more than 64 bits hold", launch.name);
+  if (zeroedBytes < 0 || sharedBytes < zeroedBytes || plan[ITX_PLAN_TILES] < 0 || plan[ITX_PLAN_FINISH_TILES] < 0)
     return error(ITX_INTERNAL, "kernel '%s' made a plan with a number that cannot be", launch.name);
   if (sharedBytes != 0) {
     tiles.arguments.shared = launch.shared->reserve(sharedBytes);

@@ -11,6 +11,7 @@
 #define INTARSIA_RUNTIME_CORE_ARTIFACTFORMAT_H
 
 #include <cstdint>
+#include <string>
 
 namespace intarsia::runtime {
 
@@ -34,6 +35,14 @@ struct ArtifactHeader {
   uint64_t reserved; // 0
 };
 static_assert(sizeof(ArtifactHeader) == 64);
+
+/// The name that new weights have beside an artifact until they replace the old ones under their own:
+/// "m.safetensors" → "m.<hash of their header>.safetensors".
+inline std::string waitingWeights(const std::string &name, const std::string &headerHash) {
+  size_t stem = name.rfind('.');
+  return stem == std::string::npos ? name + "." + headerHash
+                                   : name.substr(0, stem) + "." + headerHash + name.substr(stem);
+}
 
 inline constexpr char bundleMagic[8] = {'I', 'T', 'X', 'B', 'N', 'D', 0, 1};
 

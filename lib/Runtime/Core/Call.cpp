@@ -19,7 +19,9 @@ namespace intarsia::runtime {
 static std::string sizeNames(const FunctionInfo &function, const ValueInfo &value) {
   std::vector<std::string> names;
   for (size_t i = 0; i < value.shape.size(); ++i)
-    names.push_back(value.symbols[i] >= 0 ? function.sizes[value.symbols[i]].name : std::to_string(value.shape[i]));
+    names.push_back(value.symbols[i] >= 0          ? function.sizes[value.symbols[i]].name
+                    : value.expressions[i].empty() ? std::to_string(value.shape[i])
+                                                   : value.expressions[i]);
   return "[" + join(names) + "]";
 }
 
@@ -287,11 +289,22 @@ static Status makeOutputs(::itx_call &call, const int64_t *sizes, void **outputs
   call.outputs.resize(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     size_t rank = infos[i].shape.size();
-    ITX_RETURN_IF_ERROR(makeTensor(infos[i].dtype, sizes, rank, call.outputs[i]));
+    if (Status status = makeTensor(infos[i].dtype, sizes, rank, call.outputs[i]); !status.ok())
+      return error(status.code(), "output '%s' of function '%s' would be %s: %s", infos[i].name.c_str(),
+                   call.function->name.c_str(), shapeText(std::vector<int64_t>(sizes, sizes + rank)).c_str(),
+                   status.message().c_str());
     outputs[i] = call.outputs[i].data.get();
     sizes += rank;
   }
   return Status::success();
+}
+
+/// The sizes that the call has: "batch is 2, sequence is 128".
+static std::string sizesText(const ::itx_call &call) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < call.symbols.size(); ++i)
+    texts.push_back(call.function->sizes[i].name + " is " + std::to_string(call.symbols[i]));
+  return join(texts);
 }
 
 /// Nothing may be thrown through a module's frames.
@@ -361,7 +374,11 @@ static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel,
     launch.sizes = sizes;
     launch.operands = manifest.operands.empty() ? nullptr : &manifest.operands[kernel];
     launch.shared = &call->shared;
-    return module.driver().dispatch(queue, launch, after, afterCount, event);
+    Status status = module.driver().dispatch(queue, launch, after, afterCount, event);
+    if (status.code() != ITX_INVALID_ARGUMENT)
+      return status;
+    return error(ITX_INVALID_ARGUMENT, "function '%s': %s: %s", call->function->name.c_str(), status.message().c_str(),
+                 sizesText(*call).c_str());
   });
   return event;
 }
@@ -378,7 +395,27 @@ static void hostWait(::itx_call *call, itx_event event) {
   attempt(*call, [&] { return call->module->driver().wait(event); });
 }
 
-static const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait};
+static void hostRefuse(itx_call *call, uint32_t owner, uint32_t index, int64_t size) {
+  attempt(*call, [&]() -> Status {
+    const FunctionInfo &function = *call->function;
+    const std::vector<std::string> &labels = call->module->manifest().labels;
+    std::string what = "the size of its workspace", why;
+    if (owner <= ITX_SIZE_OF_RIGHT && index < function.checks.size()) {
+      const CheckInfo &check = function.checks[index];
+      what = "'" + (owner == ITX_SIZE_OF_LEFT ? check.left : check.right) + "'";
+      why = "; " + check.why;
+    } else if (owner == ITX_SIZE_OF_OUTPUT && index < function.outputs.size()) {
+      what = "a size of output '" + function.outputs[index].name + "' " + sizeNames(function, function.outputs[index]);
+    } else if (owner == ITX_SIZE_OF_LAUNCH && index < labels.size()) {
+      what = "a size of '" + labels[index] + "'";
+    }
+    std::string amount = size < 0 ? "negative (" + std::to_string(size) + ")" : "more than 64 bits hold";
+    return error(ITX_INVALID_ARGUMENT, "function '%s': %s is %s: %s%s", function.name.c_str(), what.c_str(),
+                 amount.c_str(), sizesText(*call).c_str(), why.c_str());
+  });
+}
+
+static const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait, hostRefuse};
 
 Status runCall(::itx_call &call) {
   bool profiled = isProfiling();

@@ -116,11 +116,13 @@ bool isSameFile(const std::string &first, const std::string &second) {
 Status OutputFile::failed(const char *what) const { return osError(path_, what); }
 
 Status OutputFile::create(const std::string &path, std::unique_ptr<OutputFile> &file) {
-  ITX_RETURN_IF_ERROR(checkWritable(path));
   std::unique_ptr<OutputFile> result(new OutputFile(path));
   result->descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (result->descriptor_ < 0)
-    return result->failed("cannot be written");
+  if (result->descriptor_ < 0) {
+    Status status = result->failed("cannot be written");
+    ITX_RETURN_IF_ERROR(checkWritable(path)); // which may know more
+    return status;
+  }
   file = std::move(result);
   return Status::success();
 }
@@ -210,13 +212,25 @@ AtomicFile::~AtomicFile() {
     unlink(temporary_.c_str());
 }
 
+std::string AtomicFile::openPath() const {
+  return !temporary_.empty() ? temporary_ : isNameless_ ? format("/proc/self/fd/%d", descriptor_) : path_;
+}
+
+Status AtomicFile::commitAs(const std::string &path) {
+  path_ = path;
+  return commit();
+}
+
 Status AtomicFile::commit() {
-  // A link does not replace what is there, a rename does.
-  std::string self = format("/proc/self/fd/%d", descriptor_);
-  if (isNameless_ && !nameBeside([&](const char *name) {
-        return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
-      }))
-    return failed("cannot be given its name");
+  if (isNameless_) {
+    // A link does not replace what is there, a rename does.
+    std::string self = openPath();
+    auto link = [&](const char *name) {
+      return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    };
+    if (!link(path_.c_str()) && (errno != EEXIST || !nameBeside(link)))
+      return failed("cannot be given its name");
+  }
   ITX_RETURN_IF_ERROR(close());
   if (!temporary_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0)
     return failed("cannot be renamed into place");

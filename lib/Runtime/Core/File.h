@@ -87,7 +87,14 @@ public:
   /// Removes what was written unless commit() succeeded.
   ~AtomicFile();
 
+  /// Gives the file its name.
   Status commit();
+  /// Gives it another name of the same folder.
+  Status commitAs(const std::string &path);
+
+  /// A path that opens the file until it is committed, also for writing.
+  std::string openPath() const;
+  bool isNameless() const { return isNameless_; }
 
 private:
   using OutputFile::OutputFile;

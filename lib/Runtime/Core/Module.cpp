@@ -164,13 +164,44 @@ Status Module::bindCode() {
   if (descriptor_->abi_version != ITX_MODULE_ABI_VERSION)
     return error(ITX_VERSION_MISMATCH, "%s: has module ABI %u, this runtime has %u: compile the model again",
                  name_.c_str(), descriptor_->abi_version, ITX_MODULE_ABI_VERSION);
-  if (descriptor_->variant_count != manifest_.variants.size() ||
-      descriptor_->kernel_count != manifest_.kernels.size() ||
-      descriptor_->function_count != manifest_.functions.size())
-    return error(ITX_CORRUPT, "%s: has %u variants, %u kernels and %u functions, its manifest lists %zu, %zu and %zu",
-                 name_.c_str(), descriptor_->variant_count, descriptor_->kernel_count, descriptor_->function_count,
-                 manifest_.variants.size(), manifest_.kernels.size(), manifest_.functions.size());
+  ITX_RETURN_IF_ERROR(checkCounts());
   kernels_ = descriptor_->kernels + variant_ * descriptor_->kernel_count;
+  return Status::success();
+}
+
+/// Code numbers what the manifest lists, and reads as much of it as it was compiled for.
+Status Module::checkCounts() const {
+  auto check = [&](const std::string &what, uint32_t code, size_t manifest) -> Status {
+    if (code == manifest)
+      return Status::success();
+    return error(ITX_CORRUPT, "%s: its code was compiled for %u %s, its manifest lists %zu", name_.c_str(), code,
+                 what.c_str(), manifest);
+  };
+  const itx_module_descriptor &code = *descriptor_;
+  ITX_RETURN_IF_ERROR(check("target variants", code.variant_count, manifest_.variants.size()));
+  ITX_RETURN_IF_ERROR(check("kernels", code.kernel_count, manifest_.kernels.size()));
+  ITX_RETURN_IF_ERROR(check("labels", code.label_count, manifest_.labels.size()));
+  ITX_RETURN_IF_ERROR(check("weights", code.weight_count, manifest_.weights.tensors.size()));
+  ITX_RETURN_IF_ERROR(check("functions", code.function_count, manifest_.functions.size()));
+  for (size_t i = 0; i < manifest_.functions.size(); ++i) {
+    const FunctionInfo &function = manifest_.functions[i];
+    const itx_function_entry &entry = code.functions[i];
+    size_t ranges = 0, belows = 0, outputSizes = 0;
+    for (const ValueInfo &input : function.inputs) {
+      ranges += input.hasRange;
+      belows += input.belowSize >= 0;
+    }
+    for (const ValueInfo &output : function.outputs)
+      outputSizes += output.shape.size();
+    std::string of = " of function '" + function.name + "'";
+    ITX_RETURN_IF_ERROR(check("symbolic sizes" + of, entry.size_count, function.sizes.size()));
+    ITX_RETURN_IF_ERROR(check("checks" + of, entry.check_count, function.checks.size()));
+    ITX_RETURN_IF_ERROR(check("inputs" + of, entry.input_count, function.inputs.size()));
+    ITX_RETURN_IF_ERROR(check("inputs with a range" + of, entry.range_count, ranges));
+    ITX_RETURN_IF_ERROR(check("inputs below a size" + of, entry.below_count, belows));
+    ITX_RETURN_IF_ERROR(check("outputs" + of, entry.output_count, function.outputs.size()));
+    ITX_RETURN_IF_ERROR(check("dimensions of the outputs" + of, entry.output_size_count, outputSizes));
+  }
   return Status::success();
 }
 
@@ -182,10 +213,20 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
   if (embedded && offset == 0)
     return error(ITX_CORRUPT, "%s: its manifest says that weights are inside it, but there are none", name_.c_str());
   std::string path = options.weights;
-  if (path.empty() && !embedded)
+  std::vector<std::string> candidates = {path};
+  if (path.empty() && !embedded) {
+    // The compiler renames the artifact before the weights, which wait for that under another name. Where they are not
+    // there, they got their own meanwhile.
     path = folderOf(source.name) + "/" + info.file;
+    candidates = {path, waitingWeights(path, info.headerHash), path};
+  }
   if (!path.empty()) {
-    Status status = SafetensorsFile::open(path, archive_);
+    Status status;
+    for (const std::string &candidate : candidates) {
+      status = SafetensorsFile::open(candidate, archive_);
+      if (status.ok() && archive_->headerHash() == info.headerHash)
+        break;
+    }
     if (status.code() == ITX_NOT_FOUND)
       return error(ITX_NOT_FOUND, "%s: the weights of '%s' are missing: they belong beside it", path.c_str(),
                    name_.c_str());

@@ -52,7 +52,7 @@ public:
   const Hash128 &hash() const { return hash_; }
   const VariantInfo &variant() const { return manifest_.variants[variant_]; }
   const itx_kernel_entry *kernels() const { return kernels_; }
-  itx_host_fn function(size_t index) const { return descriptor_->functions[index]; }
+  itx_host_fn function(size_t index) const { return descriptor_->functions[index].call; }
   void *const *weights() const { return weightPointers_.data(); }
   /// Refuses weights whose file has another size than when it was loaded: reading them could end the process.
   Status checkWeights() const { return archive_ ? archive_->checkSize() : Status::success(); }
@@ -71,6 +71,7 @@ private:
   Status loadCode(const Source &source, uint64_t bytes);
   Status chooseVariant(const std::string &wanted);
   Status bindCode();
+  Status checkCounts() const;
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
 
   std::string name_;

@@ -66,8 +66,44 @@ LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef
   setPlan(ITX_PLAN_ZEROED_BYTES, constant(0));
   setPlan(ITX_PLAN_FINISH_TILES, constant(0));
   drive();
+  refuseOverflow();
   b.clearInsertionPoint();
   return failure(failedAny);
+}
+
+/// Makes the plan say so if a size does not fit in 64 bits. The host program knows only the sizes of buffers to fit:
+/// what the kernel never stores may have more elements.
+void KernelEmitter::refuseOverflow() {
+  kernel.getBody().walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (isa<RankedTensorType>(result.getType()))
+        for (AffineExpr expression : sizes.of(result))
+          if (isa<AffineBinaryOpExpr>(expression) && sizes.isKnown(expression))
+            size(expression);
+  });
+  Value overflow;
+  Type pair = LLVM::LLVMStructType::getLiteral(b.getContext(), {b.getI64Type(), b.getI1Type()});
+  for (Operation &number : llvm::make_early_inc_range(function.getBody().front())) {
+    Operation *op = &number;
+    if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+      continue;
+    b.setInsertionPoint(op);
+    Value left = op->getOperand(0), right = op->getOperand(1), both;
+    if (isa<arith::AddIOp>(op))
+      both = LLVM::SAddWithOverflowOp::create(b, loc, pair, left, right);
+    else if (isa<arith::SubIOp>(op))
+      both = LLVM::SSubWithOverflowOp::create(b, loc, pair, left, right);
+    else
+      both = LLVM::SMulWithOverflowOp::create(b, loc, pair, left, right);
+    Value result = LLVM::ExtractValueOp::create(b, loc, both, 0), own = LLVM::ExtractValueOp::create(b, loc, both, 1);
+    overflow = overflow ? arith::OrIOp::create(b, loc, overflow, own).getResult() : own;
+    // Something may be divided by it.
+    op->replaceAllUsesWith(ValueRange{arith::SelectOp::create(b, loc, own, constant(1), result).getResult()});
+    op->erase();
+  }
+  b.setInsertionPoint(function.getBody().front().getTerminator());
+  if (overflow)
+    ifThen(overflow, [&] { setPlan(ITX_PLAN_WORKSPACE_BYTES, constant(-1)); });
 }
 
 void KernelEmitter::unsupported(Operation *op, const Twine &reason) {

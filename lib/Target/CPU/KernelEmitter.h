@@ -63,6 +63,8 @@ private:
     Sizes sizes;                           ///< sizes of the leading dimensions
   };
 
+  void refuseOverflow();
+
   // Drivers: each fills the plan function and the body of the run function.
   void emitLinear(nn::LinearOp root); // `planning` says which of the two functions is being emitted.
   void emitCodeLinear(nn::LinearOp root, const BlockPanels &panels, nn::QuantizeOp activations);

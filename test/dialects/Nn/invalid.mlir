@@ -5,6 +5,31 @@ nn.archive @w {file = ""}
 
 // -----
 
+// expected-error@+1 {{'nn.archive' op file is "../model.safetensors", which is not below the directory of the model: name archives from a directory that holds them all, and give that with --archives}}
+nn.archive @w {file = "../model.safetensors"}
+
+// -----
+
+// expected-error@+1 {{file is "a/../../model.safetensors", which is not below}}
+nn.archive @w {file = "a/../../model.safetensors"}
+
+// -----
+
+// expected-error@+1 {{file is "/tmp/model.safetensors", which is not below}}
+nn.archive @w {file = "/tmp/model.safetensors"}
+
+// -----
+
+// expected-error@+1 {{file is "..\\model.safetensors", which is not below}}
+nn.archive @w {file = "..\\model.safetensors"}
+
+// -----
+
+// Below it: in a folder, and with a name that begins with dots.
+nn.archive @w {file = "a/..model.safetensors"}
+
+// -----
+
 func.func @f() {
   // expected-error@+1 {{'nn.weight' op archive @w is not defined}}
   %0 = nn.weight @w["a"] : tensor<4xf32>
@@ -184,6 +209,11 @@ module attributes {nn.size_limits = {sequence = 4 : i64}} {}
 
 // expected-error@+1 {{nn.files stands on an op that is no module}}
 func.func private @f() attributes {nn.files = ["tokenizer.json"]}
+
+// -----
+
+// expected-error@+1 {{nn.files lists "../secret", which is not below the directory of the model: name files from a directory that holds them all, and give that with --archives}}
+module attributes {nn.files = ["tokenizer.json", "../secret"]} {}
 
 // -----
 

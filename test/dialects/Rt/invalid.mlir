@@ -1,7 +1,17 @@
 // RUN: intarsia-opt %s --split-input-file --verify-diagnostics
 
-// expected-error@+1 {{layout panels has width 0, must be positive}}
+// expected-error@+1 {{layout panels has width 0, must be from 1 to 512}}
 rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels>, type = tensor<4x4xf32>}
+
+// -----
+
+// expected-error@+1 {{layout panels has width 2143289344, must be from 1 to 512}}
+rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 2143289344>, type = tensor<4x4xf32>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op layout of the constant is in 576460752303423488 slices of whole panels, which the rows of 'tensor<64x4xf32>' are not}}
+rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32 in 576460752303423488 slices>, type = tensor<64x4xf32>}
 
 // -----
 

@@ -89,8 +89,31 @@ static int32_t tailed_host(const itx_host_api *api, itx_call *call, const int64_
 }
 
 static const itx_kernel_entry kernels[1] = {{step_plan, step}};
-static const itx_host_fn functions[2] = {step_host, tailed_host};
+static const itx_function_entry functions[2] = {
+    {.call = step_host,
+     .size_count = 5,
+     .check_count = 1,
+     .input_count = 6,
+     .range_count = 5,
+     .below_count = 4,
+     .output_count = 1,
+     .output_size_count = 2},
+    {.call = tailed_host,
+     .size_count = 5,
+     .check_count = 1,
+     .input_count = 8,
+     .range_count = 5,
+     .below_count = 4,
+     .output_count = 1,
+     .output_size_count = 2},
+};
 
 __attribute__((visibility("default"))) const itx_module_descriptor itx_module = {
-    ITX_MODULE_ABI_VERSION, 1, 1, 2, kernels, functions,
+    .abi_version = ITX_MODULE_ABI_VERSION,
+    .variant_count = 1,
+    .kernel_count = 1,
+    .function_count = 2,
+    .label_count = 1,
+    .kernels = kernels,
+    .functions = functions,
 };

@@ -104,8 +104,24 @@ static const itx_kernel_entry kernels[2][2] = {
     {{rows_plan, rows_marked}, {total_plan, total}},
     {{rows_plan, rows_plain}, {total_plan, total}},
 };
-static const itx_host_fn functions[2] = {rows_host, total_host};
+static const itx_function_entry functions[2] = {
+    {.call = rows_host, .size_count = 2, .input_count = 3, .range_count = 1, .output_count = 1, .output_size_count = 3},
+    {.call = total_host,
+     .size_count = 2,
+     .check_count = 3,
+     .input_count = 3,
+     .range_count = 1,
+     .output_count = 1,
+     .output_size_count = 1},
+};
 
 __attribute__((visibility("default"))) const itx_module_descriptor itx_module = {
-    ITX_MODULE_ABI_VERSION, 2, 2, 2, &kernels[0][0], functions,
+    .abi_version = ITX_MODULE_ABI_VERSION,
+    .variant_count = 2,
+    .kernel_count = 2,
+    .function_count = 2,
+    .weight_count = 1,
+    .label_count = 2,
+    .kernels = &kernels[0][0],
+    .functions = functions,
 };

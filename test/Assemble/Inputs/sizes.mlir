@@ -1,0 +1,80 @@
+// Lowered IR with sizes that no call may have, without the checks that the lower phase makes.
+
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s1"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+  %r = nn.relu %x : tensor<?xf32>
+  rt.yield %r : tensor<?xf32>
+}
+
+// A buffer of n - 8 elements in a workspace that is large enough.
+func.func @negative(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  %less = arith.subi %n, %c8 : index
+  %bytes = arith.muli %n, %c64 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?xf32>
+  %w = rt.workspace %bytes : memref<?xi8>
+  %b = memref.view %w[%c0][%less] : memref<?xi8> to memref<?xf32>
+  %e0 = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%b : memref<?xf32>) {label = "first"}
+  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n, %n) ins(%b : memref<?xf32>) outs(%o : memref<?xf32>) {label = "second"}
+  rt.wait %e1
+  return
+}
+
+// A launch is told of n / (n - 8) elements.
+func.func @quotient(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %c8 = arith.constant 8 : index
+  %less = arith.subi %n, %c8 : index
+  %quotient = arith.floordivsi %n, %less : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?xf32>
+  %e = rt.dispatch @relu on %q sizes(%n, %quotient) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>) {label = "third"}
+  rt.wait %e
+  return
+}
+
+// n^16 bytes of workspace.
+func.func @workspace(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %n2 = arith.muli %n, %n : index
+  %n4 = arith.muli %n2, %n2 : index
+  %n8 = arith.muli %n4, %n4 : index
+  %n16 = arith.muli %n8, %n8 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?xf32>
+  %w = rt.workspace %n16 : memref<?xi8>
+  %e = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e
+  return
+}
+
+// A result of n^16 elements; and a size that is compared: n^16 is 0 where n is 16 and only 64 bits are kept.
+func.func @output(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n * n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %n2 = arith.muli %n, %n : index
+  %n4 = arith.muli %n2, %n2 : index
+  %n8 = arith.muli %n4, %n4 : index
+  %n16 = arith.muli %n8, %n8 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n16) : memref<?xf32>
+  %e = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e
+  return
+}
+
+func.func @check(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %n2 = arith.muli %n, %n : index
+  %n4 = arith.muli %n2, %n2 : index
+  %n8 = arith.muli %n4, %n4 : index
+  %n16 = arith.muli %n8, %n8 : index
+  rt.check %n16 at_most %n {left_text = "n^16", right_text = "n", why = "'a test' needs it"}
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?xf32>
+  %e = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e
+  return
+}

@@ -1,0 +1,122 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A compilation that is killed at any of its steps leaves an artifact that runs: the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+# Kills the process before its KILL_AT-th call of one of the functions that KILL_CALLS names.
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static void count(const char *name) {
+  static int calls;
+  const char *at = getenv("KILL_AT"), *names = getenv("KILL_CALLS");
+  if (at && names && strstr(names, name) && __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) == atoi(at))
+    kill(getpid(), SIGKILL);
+}
+#define SHIM(result, name, parameters, arguments)                                                                      \
+  result name parameters {                                                                                             \
+    count(#name);                                                                                                      \
+    result(*real) parameters = (result(*) parameters)dlsym(RTLD_NEXT, #name);                                          \
+    return real arguments;                                                                                             \
+  }
+SHIM(int, rename, (const char *from, const char *to), (from, to))
+SHIM(int, unlink, (const char *path), (path))
+SHIM(int, linkat, (int a, const char *from, int b, const char *to, int flags), (a, from, b, to, flags))
+SHIM(ssize_t, pwrite, (int file, const void *data, size_t bytes, off_t at), (file, data, bytes, at))
+SHIM(ssize_t, pwrite64, (int file, const void *data, size_t bytes, off_t at), (file, data, bytes, at))
+"""
+
+PROGRAM = """nn.archive @weights {file = "w.safetensors"}
+func.func @main(%x: tensor<300000xf32>) -> tensor<300000xf32> {
+  %w = nn.weight @weights["w"] : tensor<300000xf32>
+  %r = arith.addf %x, %w : tensor<300000xf32>
+  return %r : tensor<300000xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shim")
+    (folder / "shim.c").write_text(SHIM)
+    subprocess.run(["clang-22", "-shared", "-fPIC", folder / "shim.c", "-o", folder / "shim.so"], check=True)
+    return folder / "shim.so"
+
+
+@pytest.fixture
+def model(tools, tmp_path: Path) -> Path:
+    """Give the folder of a model that adds 1, compiled, whose weights have changed to 2 since."""
+    (tmp_path / "m.mlir").write_text(PROGRAM)
+    (tmp_path / "out").mkdir()
+    save_file({"w": np.full(300000, 1, np.float32)}, tmp_path / "w.safetensors")
+    tools.compile(tmp_path / "m.mlir", "-o", tmp_path / "out" / "m.itx")
+    save_file({"w": np.full(300000, 2, np.float32)}, tmp_path / "w.safetensors")
+    return tmp_path
+
+
+def killed(tools, shim: Path, model: Path, calls: str, at: int) -> bool:
+    """Compile the model, killed before a call; False if there were not that many."""
+    environment = os.environ | {"LD_PRELOAD": str(shim), "KILL_CALLS": calls, "KILL_AT": str(at)}
+    command = [tools.path("intarsia-compile"), model / "m.mlir", "-o", model / "out" / "m.itx"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert result.returncode in (0, -signal.SIGKILL), result.stderr
+    return result.returncode != 0
+
+
+def added(folder: Path) -> float:
+    sums = intarsia.load(folder / "m.itx").main(np.zeros(300000, np.float32))
+    assert (sums == sums[0]).all()
+    return float(sums[0])
+
+
+def has_nameless_files(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return False
+    return True
+
+
+def test_one_of_two_pairs_is_there_at_each_instant(tools, shim, model):
+    # Old pair, the new artifact with weights that wait for their name, new pair.
+    seen = set()
+    at = 1
+    while killed(tools, shim, model, "rename linkat unlink", at):
+        seen.add(added(model / "out"))
+        at += 1
+    assert at > 3, "replacing two files takes some steps"
+    assert seen == {1.0, 2.0}
+    assert added(model / "out") == 2.0
+    # What was left in between is removed when the artifact is written again.
+    left = sorted(path.name for path in (model / "out").iterdir() if path.suffix != ".tmp")
+    assert left == ["m.itx", "m.safetensors"]
+    for path in (model / "out").glob("*.tmp"):
+        assert path.stat().st_size == (model / "out" / "m.itx").stat().st_size, (
+            "only an artifact, just before its rename"
+        )
+
+
+def test_nothing_is_left_of_a_process_that_is_killed_while_it_packs(tools, shim, model):
+    if not has_nameless_files(model):
+        pytest.skip(f"the file system of {model} has no files without a name")
+    before = {path.name: path.read_bytes() for path in (model / "out").iterdir()}
+    assert killed(tools, shim, model, "pwrite", 2)
+    assert {path.name: path.read_bytes() for path in (model / "out").iterdir()} == before
+    assert added(model / "out") == 1.0
