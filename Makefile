@@ -9,7 +9,7 @@ PRESET ?= dev
 BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 
-.PHONY: help setup build demo test test-slow bench docs format lint asan asan-compiler tsan fuzz clean
+.PHONY: help setup build demo test test-slow bench docs format lint asan guard asan-compiler tsan tsan-compiler fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,11 +50,17 @@ lint: setup ## check the formatting and lint Python
 asan: setup ## the runtime's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh asan
 
+guard: setup ## models of each kind, their kernels between pages that fault
+	@scripts/sanitize.sh guard
+
 asan-compiler: setup ## the same for the compiler: unit, IR and end-to-end tests (a long build)
 	@scripts/sanitize.sh asan-compiler
 
-tsan: setup ## the runtime's unit tests under ThreadSanitizer
+tsan: setup ## the runtime's unit tests, and eight callers of compiled models, under ThreadSanitizer
 	@scripts/sanitize.sh tsan
+
+tsan-compiler: setup ## the compiler's threads under ThreadSanitizer (a long build)
+	@scripts/sanitize.sh tsan-compiler
 
 fuzz: setup ## run each fuzzer for 30 seconds
 	@scripts/fuzz.sh 30

@@ -20,12 +20,28 @@ scripts/build.sh "$preset"
 rm -rf "$reports"
 mkdir -p "$reports"
 
-echo "==> Unit tests ($preset)"
 # An exit code of its own, so that no test takes a finding for an ordinary refusal.
 export ASAN_OPTIONS=exitcode=199:strict_string_checks=1 UBSAN_OPTIONS=exitcode=199:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=exitcode=199:halt_on_error=1:second_deadlock_stack=1
 # LLVM's libraries are not instrumented: vectors and allocators that both sides change look overrun to the one that is.
 [ "$preset" != asan-compiler ] || ASAN_OPTIONS+=:detect_container_overflow=0:allow_user_poisoning=0
+case $preset in
+tsan*)
+  echo "==> Compiling models"
+  [ "$preset" = tsan-compiler ] || scripts/build.sh dev intarsia-compile
+  models=$build/models
+  rm -rf "$models"
+  mkdir -p "$models"
+  compiler=$build/bin/intarsia-compile
+  [ -x "$compiler" ] || compiler=build/dev/bin/intarsia-compile
+  "$compiler" test/EndToEnd/models/bert -o "$models/encoder.itx" || status=1
+  "$compiler" examples/glossary -o "$models/decoder.itx" --quantize=int4 || status=1
+  export INTARSIA_TEST_ARTIFACTS=$models/encoder.itx:$models/decoder.itx
+  ;;
+esac
+[ "$preset" != tsan-compiler ] || exit "$status"
+
+echo "==> Unit tests ($preset)"
 # The planner's tests take HiGHS from the Python environment.
 INTARSIA_HIGHS=$(echo "$PWD"/.venv/lib/python3*/site-packages/highspy/libhighs.so.1) \
   GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "$jobs" --output-on-failure \
@@ -33,17 +49,32 @@ INTARSIA_HIGHS=$(echo "$PWD"/.venv/lib/python3*/site-packages/highspy/libhighs.s
   { status=1; cat "$reports/unit.log"; }
 sed -n '/tests passed/p' "$reports/unit.log"
 
-# What of the build is under test, with the Python package and the other tools of build/dev.
+# What of the build is under test, with the other tools of build/dev and, unless the build has one, its Python package.
 end_to_end() { # pytest's arguments…
   echo "==> End-to-end tests ($preset)"
   scripts/build.sh dev intarsia-compile intarsia-run IntarsiaPython
-  INTARSIA_BUILD_DIR=$PWD/build/dev PYTHONPATH=$PWD/build/dev/python .venv/bin/python -m pytest -q \
+  local package=$build/python
+  [ -d "$package" ] || package=$PWD/build/dev/python
+  INTARSIA_BUILD_DIR=$PWD/build/dev PYTHONPATH=$package LD_PRELOAD=${preload:-} .venv/bin/python -m pytest -q \
     -p no:cacheprovider --junit-xml "$reports/pytest.xml" "$@" </dev/null || status=1
 }
+
+# One model of each kind: encoder, decoder, experts, GGUF, block formats, quantized caches.
+one_of_each='test_architectures or llama or qwen3moe or gptoss or Q4_K or int4 or nvfp4'
 
 case $preset in
 asan)
   INTARSIA_RUN=$build/bin/intarsia-run end_to_end test/EndToEnd -k 'bad_inputs or intarsia_run'
+  ;;
+guard)
+  tests=(test/EndToEnd -k "$one_of_each")
+  # Not those that compile for another machine or several gigabytes, and not those of messages.
+  [ "$extent" != all ] || tests=(test/EndToEnd --ignore-glob='*test_aarch64.py' --ignore-glob='*test_large_archive.py' \
+    --ignore-glob='*test_bad_*.py' --ignore-glob='*test_interrupted.py' --ignore-glob='*test_completion.py')
+  # Python's own memory lives until the end.
+  ASAN_OPTIONS+=:detect_leaks=0:allocator_may_return_null=1
+  preload=$(clang++-22 -print-file-name=libclang_rt.asan-x86_64.so)
+  INTARSIA_RUN=$build/bin/intarsia-run INTARSIA_COMPILE=$PWD/build/dev/bin/intarsia-compile end_to_end "${tests[@]}"
   ;;
 asan-compiler)
   echo "==> IR and driver tests ($preset)"
