@@ -11,16 +11,17 @@
 #include "Text.h"
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan.h"
+#include "lib/Import/Mlir/MlirFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
+#include <chrono>
 #include <cmath>
 
 using namespace mlir;
@@ -110,8 +111,15 @@ private:
       fail(llvm::createStringError("cannot read '" + file + "': " + buffer.getError().message()));
       return nullptr;
     }
-    sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
-    return parseSourceFile<ModuleOp>(sources, ParserConfig(&context, /*verifyAfterParse=*/false));
+    return parse(std::move(*buffer), sources, /*verifies=*/false);
+  }
+
+  OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::SourceMgr &into, bool verifies) {
+    auto parsed = parseMlir(std::move(buffer), into, ParserConfig(&context, verifies));
+    if (parsed)
+      return std::move(*parsed);
+    fail(parsed.takeError());
+    return nullptr;
   }
 
   LogicalResult load() {
@@ -127,9 +135,8 @@ private:
       return failure(
           fail(llvm::createStringError("cannot read '" + options.fleetFile + "': " + buffer.getError().message())));
     llvm::SourceMgr fleetSources;
-    fleetSources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
     SourceMgrDiagnosticHandler fleetHandler(fleetSources, &context);
-    fleetModule = parseSourceFile<ModuleOp>(fleetSources, ParserConfig(&context));
+    fleetModule = parse(std::move(*buffer), fleetSources, /*verifies=*/true);
     if (!fleetModule)
       return failure();
     if (!module->getOps<fleet::SystemOp>().empty())
