@@ -247,7 +247,7 @@ enum class MixedIntegerLibrary { Cbc, Highs };
 llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library);
 
 struct SolveOptions {
-  /// The heuristic of `solve` has a second for its first plan in any case.
+  /// The heuristic of `solve` has three tenths of a second for its first plan in any case.
   double timeLimitSeconds = 60;
   /// A plan is called optimal when no other is better by more than this share of its objective.
   double relativeGap = 1e-6;

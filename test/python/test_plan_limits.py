@@ -146,6 +146,24 @@ def test_conflicts_are_explained_in_time(tmp_path: pathlib.Path) -> None:
     assert "end-to-end in 100.000 ms at most" in done.stdout
 
 
+@pytest.mark.parametrize("limit", [1, 5])
+def test_linear_programs_end_in_time(limit: int, tmp_path: pathlib.Path) -> None:
+    """CBC may check a solution for a minute, and plans of so many requests take as long as there is time for."""
+    agent = tmp_path / "agent.mlir"
+    text = (AGENTS / "debate.mlir").read_text()
+    agent.write_text(text.replace("requests_per_second = 2>", "requests_per_second = 16>"))
+    assert agent.read_text() != text
+    begin = time.monotonic()
+    done = run(agent, FLEET, "--objective=latency", f"--time-limit={limit}")
+    # One and a half times the limit where nothing else runs.
+    assert time.monotonic() - begin < 4 * limit + 2
+    assert done.returncode in (0, 3), done.stderr
+    if done.returncode == 0:
+        assert "out of time: another plan may be better by" in done.stdout
+    else:
+        assert "no plan was found in time; give more with --time-limit" in done.stdout
+
+
 def test_a_front_agrees_with_the_plan(tmp_path: pathlib.Path) -> None:
     """The first row is the plan itself and is proven as it is; too many points are refused."""
     file = tmp_path / "plan.json"
