@@ -140,8 +140,9 @@ def test_conflicts_are_explained_in_time(tmp_path: pathlib.Path) -> None:
     text = (AGENTS / "coding_agent.mlir").read_text()
     agent.write_text(re.sub(r"p95_ms = \d+", "p95_ms = 100", text))
     begin = time.monotonic()
-    done = run(agent, FLEET, "--time-limit=1")
-    assert time.monotonic() - begin < 2 + GRACE_SECONDS
+    # The proof that there is none has its part of it.
+    done = run(agent, FLEET, "--time-limit=4")
+    assert time.monotonic() - begin < 4 + GRACE_SECONDS
     assert done.returncode == 2
     assert "end-to-end in 100.000 ms at most" in done.stdout
 

@@ -60,7 +60,10 @@ void Solver::boundMeans(double share) {
     SolveResult result = Solver(nominal, inner).run();
     statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
     if (!result.hasPlan()) {
-      // Too strict: spreads differ between choices.
+      // Too strict: spreads differ between choices. Where no bound is stricter than what was asked there is no more to
+      // try, and the time that is left is for a proof.
+      if (llvm::all_of(factors, [](double factor) { return factor >= 1; }))
+        break;
       for (double &factor : factors)
         factor = (factor + 1) / 2;
       continue;
