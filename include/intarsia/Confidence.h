@@ -10,6 +10,7 @@
 #define INTARSIA_CONFIDENCE_H
 
 #include "intarsia/Placement.h"
+#include <limits>
 
 namespace intarsia::plan {
 
@@ -38,6 +39,8 @@ struct ErrorModel {
 struct ConfidenceOptions {
   int trials = 400;
   uint64_t seed = 1;
+  /// Trials end with it; there are as many as there was time for, one at least.
+  double timeLimitSeconds = std::numeric_limits<double>::infinity();
 };
 
 struct Confidence {

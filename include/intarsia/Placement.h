@@ -247,7 +247,7 @@ enum class MixedIntegerLibrary { Cbc, Highs };
 llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library);
 
 struct SolveOptions {
-  /// The heuristic of `solve` has a second for its first plan in any case.
+  /// The heuristic of `solve` has three tenths of a second for its first plan in any case.
   double timeLimitSeconds = 60;
   /// A plan is called optimal when no other is better by more than this share of its objective.
   double relativeGap = 1e-6;
@@ -313,7 +313,7 @@ struct SolveResult {
 llvm::Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions &options = {});
 
 /// A minimal set of constraints that no plan holds together (a plan holds all of the set but any one, were nothing else
-/// asked), and for each the value that would do. Empty if the problem is feasible. The time limit is of all questions
+/// asked), and for each the value that would do. Empty if a plan is found. The time limit is of all questions
 /// together; the set is larger than minimal where they stay open.
 llvm::Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &problem,
                                                            const SolveOptions &options = {});

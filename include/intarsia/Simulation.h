@@ -96,7 +96,7 @@ struct TightenedPlan {
 };
 /// Simulates `first`, a plan of `problem`. While a promise is broken its bound is lowered by what the simulation
 /// exceeds the plan's own figure, and the problem solved again. All promises are those of `problem`. The time limit is
-/// of all that is solved here together, without simulations.
+/// of all of it together, but no simulation is cut short: where the time has no room for another, no plan is made.
 llvm::Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResult &first,
                                       const SimulationOptions &simulation, const SolveOptions &solveOptions = {},
                                       int mostRounds = 8);

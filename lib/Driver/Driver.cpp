@@ -13,9 +13,9 @@
 #include "intarsia/Lower.h"
 #include "lib/Driver/DumpAfterEach.h"
 #include "lib/Driver/Progress.h"
+#include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Runtime/Core/File.h"
 #include "lib/Target/Target.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/Path.h"
@@ -278,8 +278,13 @@ llvm::Error Compilation::load() {
     if (!module)
       return createStringError(error.empty() ? options.model + ": cannot be imported" : error);
   } else {
-    ParserConfig config(context.get());
-    module = parseSourceFile<ModuleOp>(options.model, sources, config);
+    auto buffer = llvm::MemoryBuffer::getFile(options.model);
+    if (!buffer)
+      return createStringError(options.model + ": cannot be read: " + buffer.getError().message());
+    auto parsed = parseMlir(std::move(*buffer), sources, ParserConfig(context.get()));
+    if (!parsed)
+      return parsed.takeError();
+    module = std::move(*parsed);
     if (!module)
       return createStringError(options.model + ": is not valid IR");
   }

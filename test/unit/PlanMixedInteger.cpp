@@ -12,6 +12,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <thread>
@@ -305,6 +306,40 @@ TEST_P(PlanMixedInteger, solvesOnSeveralThreads) {
   EXPECT_LT(alone, 0);
   for (double objective : objectives)
     EXPECT_NEAR(objective, alone, 1e-6);
+}
+
+/// Looks at no clock, or ends the process that it is in.
+class Stubborn final : public MixedIntegerSolver {
+public:
+  explicit Stubborn(bool crashes) : crashes(crashes) {}
+  std::string name() const override { return "stubborn"; }
+
+protected:
+  Outcome solveScaled(const Scaled &, double, double, llvm::ArrayRef<double>) const override {
+    if (crashes)
+      std::abort();
+    while (true)
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+
+private:
+  bool crashes;
+};
+
+TEST(PlanSolverProcess, isStoppedWhereItDoesNotStop) {
+  MixedIntegerProgram program = knownKnapsack();
+  std::vector<double> start(10);
+  start[2] = 1;
+  for (bool crashes : {false, true}) {
+    Stubborn solver(crashes);
+    MixedIntegerResult result = solver.solve(program, 0.2, 1e-9, start);
+    EXPECT_TRUE(result.found && !result.proven && !result.infeasible);
+    EXPECT_EQ(result.values, start);
+    EXPECT_EQ(result.objective, -49);
+    EXPECT_EQ(result.bound, -unlimited);
+    result = solver.solve(program, 0.2, 1e-9, {});
+    EXPECT_FALSE(result.found || result.proven || result.infeasible);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlanMixedInteger, testing::Values(MixedIntegerLibrary::Cbc, MixedIntegerLibrary::Highs),

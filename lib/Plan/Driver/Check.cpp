@@ -92,18 +92,24 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
             const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks) {
   const PlacementProblem asked = problem;
   checks.tightens = options.tightens;
+  bool surely = options.confidence.value_or(0) > 0;
+  SolveOptions own = solveOptions;
+  if (options.tightens && surely)
+    own.timeLimitSeconds /= 2;
   if (options.tightens) {
-    Expected<TightenedPlan> tightened = tighten(problem, result, *simulation, solveOptions);
+    Expected<TightenedPlan> tightened = tighten(problem, result, *simulation, own);
     if (!tightened)
       return tightened.takeError();
     result = std::move(tightened->result);
     problem = std::move(tightened->problem);
     checks.simulationRounds = std::move(tightened->rounds);
+    checks.simulation = std::move(tightened->simulation);
   }
-  if (options.confidence && *options.confidence > 0) {
+  Placements simulatedPlan = result.placements;
+  if (surely) {
     checks.required = *options.confidence;
-    Expected<ConfidentPlan> confident = planWithConfidence(problem, result, errors, checks.required, solveOptions,
-                                                           {.trials = trialsFor(checks.required)});
+    Expected<ConfidentPlan> confident =
+        planWithConfidence(problem, result, errors, checks.required, own, {.trials = trialsFor(checks.required)});
     if (!confident)
       return confident.takeError();
     result = std::move(confident->result);
@@ -113,18 +119,21 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
     checks.confidenceRounds = std::move(confident->rounds);
     checks.limits = std::move(confident->limits);
   } else if (options.confidence) {
-    Expected<Confidence> confidence = confidenceOf(problem, result.placements, errors);
+    Expected<Confidence> confidence =
+        confidenceOf(problem, result.placements, errors, {.timeLimitSeconds = own.timeLimitSeconds});
     if (!confidence)
       return confidence.takeError();
     checks.confidence = std::move(*confidence);
   }
   if (!simulation)
     return Error::success();
-  Expected<SimulationReport> simulated = simulate(asked, result.placements, *simulation);
-  if (!simulated)
-    return simulated.takeError();
-  checks.broken = brokenPromises(asked, *simulated);
-  checks.simulation = std::move(*simulated);
+  if (!checks.simulation || result.placements != simulatedPlan) {
+    Expected<SimulationReport> simulated = simulate(asked, result.placements, *simulation);
+    if (!simulated)
+      return simulated.takeError();
+    checks.simulation = std::move(*simulated);
+  }
+  checks.broken = brokenPromises(asked, *checks.simulation);
   return Error::success();
 }
 

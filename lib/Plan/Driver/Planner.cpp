@@ -11,16 +11,17 @@
 #include "Text.h"
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan.h"
+#include "lib/Import/Mlir/MlirFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
+#include <chrono>
 #include <cmath>
 
 using namespace mlir;
@@ -32,6 +33,8 @@ using namespace plan;
 namespace {
 /// For all questions why not the next best together, and for those of sensitivity: each solves the problem again.
 constexpr double explanationSeconds = 10;
+/// What each question that was asked may take of the time limit, against the plan itself.
+constexpr double weightOfChecks = 1, weightOfFront = 1, weightOfExplanation = 0.25;
 
 enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
 
@@ -40,7 +43,6 @@ public:
   explicit Planner(const PlannerOptions &options) : options(options), handler(sources, &context) {
     context.printOpOnDiagnostic(false);
     context.loadDialect<agent::AgentDialect, fleet::FleetDialect>();
-    solveOptions.timeLimitSeconds = options.timeLimitSeconds;
     solveOptions.exportLp = options.exportLp;
   }
 
@@ -98,6 +100,26 @@ private:
   SolveOptions solveOptions;
   std::optional<SimulationOptions> simulation;
 
+  /// What is asked after the plan, in parts of the time that the plan may take.
+  double weightOfQuestions = weightOfChecks * (options.tightens || options.confidence) +
+                             weightOfExplanation * (options.explains + options.asksSensitivity) +
+                             weightOfFront * (options.paretoPoints > 0);
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+
+  /// The time limit is for all that is done. Of what is left of it a step has as much as its weight says against those
+  /// that follow.
+  SolveOptions timed(double weight, double weightOfFollowing, double most = unlimited) const {
+    SolveOptions own = solveOptions;
+    double left =
+        options.timeLimitSeconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    own.timeLimitSeconds = std::min(most, std::max(0.0, left) * weight / (weight + weightOfFollowing));
+    return own;
+  }
+  SolveOptions timedQuestion(double weight, double most = unlimited) {
+    weightOfQuestions -= weight;
+    return timed(weight, weightOfQuestions, most);
+  }
+
   int fail(Error error) {
     llvm::WithColor::error(llvm::errs(), "intarsia-plan")
         << printable(llvm::toString(std::move(error)), /*keepsLines=*/true) << '\n';
@@ -110,8 +132,15 @@ private:
       fail(llvm::createStringError("cannot read '" + file + "': " + buffer.getError().message()));
       return nullptr;
     }
-    sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
-    return parseSourceFile<ModuleOp>(sources, ParserConfig(&context, /*verifyAfterParse=*/false));
+    return parse(std::move(*buffer), sources, /*verifies=*/false);
+  }
+
+  OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::SourceMgr &into, bool verifies) {
+    auto parsed = parseMlir(std::move(buffer), into, ParserConfig(&context, verifies));
+    if (parsed)
+      return std::move(*parsed);
+    fail(parsed.takeError());
+    return nullptr;
   }
 
   LogicalResult load() {
@@ -127,9 +156,8 @@ private:
       return failure(
           fail(llvm::createStringError("cannot read '" + options.fleetFile + "': " + buffer.getError().message())));
     llvm::SourceMgr fleetSources;
-    fleetSources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
     SourceMgrDiagnosticHandler fleetHandler(fleetSources, &context);
-    fleetModule = parseSourceFile<ModuleOp>(fleetSources, ParserConfig(&context));
+    fleetModule = parse(std::move(*buffer), fleetSources, /*verifies=*/true);
     if (!fleetModule)
       return failure();
     if (!module->getOps<fleet::SystemOp>().empty())
@@ -209,9 +237,8 @@ private:
   Error solveAndExplain() {
     if (Error error = makePlan())
       return error;
-    SolveOptions again = solveOptions;
     if (report.result.status == SolveResult::Status::Infeasible) {
-      llvm::Expected<std::vector<Conflict>> conflicts = explainInfeasibility(*report.problem, again);
+      llvm::Expected<std::vector<Conflict>> conflicts = explainInfeasibility(*report.problem, timed(1, 0));
       if (!conflicts)
         return conflicts.takeError();
       report.conflicts = std::move(*conflicts);
@@ -221,17 +248,16 @@ private:
     const PlacementProblem *asked = report.problem;
     Placements before = report.result.placements;
     hardened = *asked;
-    if (Error error = check(options, errorModelOf(graphs, built, options.engine), simulation, again, hardened,
-                            report.result, report.checks))
+    bool isChecked = options.tightens || options.confidence;
+    if (Error error = check(options, errorModelOf(graphs, built, options.engine), simulation,
+                            timedQuestion(isChecked ? weightOfChecks : 0), hardened, report.result, report.checks))
       return error;
     // What is explained is the plan as it was made; what is printed of it are its figures in what was asked.
     report.hardened = report.result.placements != before;
     report.problem = &hardened;
     if (options.explains) {
-      SolveOptions shorter = again;
-      shorter.timeLimitSeconds = std::min(again.timeLimitSeconds, explanationSeconds);
-      llvm::Expected<std::vector<Alternative>> why =
-          explainChoices(*report.problem, report.result, built.fleetPools > 1, shorter);
+      llvm::Expected<std::vector<Alternative>> why = explainChoices(
+          *report.problem, report.result, built.fleetPools > 1, timedQuestion(weightOfExplanation, explanationSeconds));
       if (!why)
         return why.takeError();
       for (Alternative &alternative : *why)
@@ -239,17 +265,15 @@ private:
           report.alternatives.push_back(std::move(alternative));
     }
     if (options.asksSensitivity) {
-      SolveOptions shorter = again;
-      shorter.timeLimitSeconds = std::min(again.timeLimitSeconds, explanationSeconds);
       llvm::Expected<std::vector<Sensitivity>> sensitivity =
-          explainSensitivity(*report.problem, report.result, shorter);
+          explainSensitivity(*report.problem, report.result, timedQuestion(weightOfExplanation, explanationSeconds));
       if (!sensitivity)
         return sensitivity.takeError();
       report.sensitivity = std::move(*sensitivity);
     }
     if (options.paretoPoints > 0) {
       llvm::Expected<std::vector<ParetoPoint>> front =
-          paretoFront(*report.problem, options.paretoPoints, again, &report.result);
+          paretoFront(*report.problem, options.paretoPoints, timedQuestion(weightOfFront), &report.result);
       if (!front)
         return front.takeError();
       report.front = std::move(*front);
@@ -277,9 +301,9 @@ private:
     return samePool && more > 1e-6 * std::abs(report.result.evaluation.objective);
   }
 
-  /// Questions that follow solve again, each in what a plan may take; the first model is the one to look at.
-  Error solveNext(const PlacementProblem &problem) {
-    llvm::Expected<SolveResult> result = solve(problem, solveOptions);
+  /// `plansToCome`: how many may be made after this one. The first model is the one to look at.
+  Error solveNext(const PlacementProblem &problem, int plansToCome = 0) {
+    llvm::Expected<SolveResult> result = solve(problem, timed(1, plansToCome + weightOfQuestions));
     solveOptions.exportLp.clear();
     if (!result)
       return result.takeError();
@@ -298,7 +322,7 @@ private:
       report.replan = std::move(*previous);
       return replan(*lost);
     }
-    if (Error error = solveNext(built.problem))
+    if (Error error = solveNext(built.problem, lost->empty() ? 0 : 1))
       return error;
     if (lost->empty() || !report.result.hasPlan())
       return Error::success();
@@ -361,7 +385,7 @@ private:
       since.stay = evaluate(reduced, since.before);
     double worth = since.stay ? since.stay->objective : unlimited;
     if (!std::isfinite(worth)) {
-      if (Error error = solveNext(reduced))
+      if (Error error = solveNext(reduced, /*plansToCome=*/1))
         return error;
       if (!report.result.hasPlan())
         return Error::success();

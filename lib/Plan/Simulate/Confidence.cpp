@@ -10,6 +10,7 @@
 #include "lib/Plan/Solver/Slowness.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 
 using namespace llvm;
 
@@ -170,9 +171,13 @@ Expected<Confidence> confidenceOf(const PlacementProblem &problem, const Placeme
   std::vector<int64_t> held(agents);
   int64_t allHeld = 0;
   Confidence result;
-  result.trials = options.trials;
   result.agents.resize(agents);
-  for (int trial = 0; trial < options.trials; ++trial) {
+  auto begin = std::chrono::steady_clock::now();
+  auto isOver = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >= options.timeLimitSeconds;
+  };
+  for (int trial = 0; trial < options.trials && (trial == 0 || !isOver()); ++trial) {
+    ++result.trials;
     bool all = true;
     for (auto [index, broken] : llvm::enumerate(trials.run(options.seed * 1000003 + uint64_t(trial)))) {
       Confidence::OfAgent &counts = result.agents[index];
@@ -183,11 +188,11 @@ Expected<Confidence> confidenceOf(const PlacementProblem &problem, const Placeme
     }
     allHeld += all;
   }
-  result.holds = estimate(allHeld, options.trials);
+  result.holds = estimate(allHeld, result.trials);
   for (auto [of, count] : llvm::zip(result.agents, held)) {
-    of.holds = estimate(count, options.trials);
+    of.holds = estimate(count, result.trials);
     for (double *share : {&of.endToEnd, &of.firstOutput, &of.token, &of.saturated})
-      *share /= options.trials;
+      *share /= result.trials;
   }
   return result;
 }

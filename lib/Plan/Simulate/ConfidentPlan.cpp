@@ -53,11 +53,25 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
                                      "none of them; take {2} or ask for less",
                                      options.trials, asked, trialsFor(std::min(probability, 1 - 1e-8))));
   }
-  Expected<Confidence> confidence = confidenceOf(problem, first.placements, errors, options);
+  // Trials come after each plan; of the time that they leave each round and the explanation at the end have equal
+  // parts.
+  auto begin = std::chrono::steady_clock::now();
+  auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto left = [&] { return solveOptions.timeLimitSeconds - spent(); };
+  auto trialsOf = [&](const Placements &placements) {
+    ConfidenceOptions timed = options;
+    timed.timeLimitSeconds = left();
+    return confidenceOf(problem, placements, errors, timed);
+  };
+  Expected<Confidence> confidence = trialsOf(first.placements);
+  double secondsOfTrials = spent();
   if (!confidence)
     return confidence.takeError();
   ConfidentPlan plan{first, problem, *confidence};
-  plan.holds = confidence->holds.probability >= probability;
+  auto isSure = [&](const Confidence &of) {
+    return of.holds.probability >= probability && of.trials >= trialsFor(probability);
+  };
+  plan.holds = isSure(*confidence);
   plan.rounds.push_back("times as predicted: holds with " + textOf(confidence->holds, probability));
   if (plan.holds)
     return plan;
@@ -66,15 +80,9 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
   auto standard = [](double level) { return normalQuantile(level); };
   double low = standard(0.5), high = standard(highestLevel), next = standard(probability);
   std::optional<double> infeasible;
-  // Each round and the explanation at the end have an equal part of what time is left.
-  auto begin = std::chrono::steady_clock::now();
-  auto left = [&] {
-    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    return solveOptions.timeLimitSeconds - spent.count();
-  };
   SolveOptions own = solveOptions;
   for (int round = 0; round < mostRounds && high - low > leastStep; ++round) {
-    own.timeLimitSeconds = left() / (mostRounds - round + 1);
+    own.timeLimitSeconds = (left() - secondsOfTrials) / (mostRounds - round + 1);
     if (own.timeLimitSeconds <= 0) {
       plan.settled = false;
       plan.rounds.push_back(formatv("out of time after {0} of {1} rounds: whether {2} is not settled; give more with "
@@ -99,7 +107,7 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
     } else {
       auto same = llvm::find_if(known, [&](auto &entry) { return entry.first == result->placements; });
       if (same == known.end()) {
-        Expected<Confidence> of = confidenceOf(problem, result->placements, errors, options);
+        Expected<Confidence> of = trialsOf(result->placements);
         if (!of)
           return of.takeError();
         known.push_back({result->placements, *of});
@@ -114,7 +122,7 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
               .str() +
           (result->status == SolveResult::Status::TimeLimit ? "; cheaper ones were not ruled out in time" : ""));
       plan.settled &= result->status != SolveResult::Status::TimeLimit;
-      bool holds = of.holds.probability >= probability;
+      bool holds = isSure(of);
       bool better = holds ? !plan.holds || cost < objective
                           : !plan.holds && of.holds.probability > plan.confidence.holds.probability;
       if (better) {

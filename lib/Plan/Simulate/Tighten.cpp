@@ -55,18 +55,20 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
   TightenedPlan best{first, problem};
   PlacementProblem tighter = problem;
   SolveResult current = first;
-  double worst = unlimited, left = solveOptions.timeLimitSeconds;
-  // Each time an equal part of what is left for the rounds to come; simulations have the length that was asked for.
+  double worst = unlimited, secondsToSimulate = 0;
+  // Simulations have the length that was asked for; of what the next one leaves, plans have equal parts.
+  auto begin = std::chrono::steady_clock::now();
+  auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto left = [&] { return solveOptions.timeLimitSeconds - spent() - secondsToSimulate; };
   auto solveInPart = [&](const PlacementProblem &wanted, int rounds) {
     SolveOptions own = solveOptions;
-    own.timeLimitSeconds = left / rounds;
-    auto begin = std::chrono::steady_clock::now();
-    Expected<SolveResult> solved = solve(wanted, own);
-    left -= std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return solved;
+    own.timeLimitSeconds = std::max(0.0, left()) / rounds;
+    return solve(wanted, own);
   };
   for (int round = 0;; ++round) {
+    double spentBefore = spent();
     Expected<SimulationReport> report = simulate(problem, current.placements, simulation);
+    secondsToSimulate = spent() - spentBefore;
     if (!report)
       return report.takeError();
     std::vector<BrokenPromise> broken = brokenPromises(problem, *report);
@@ -85,7 +87,7 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
     best.holds = broken.empty();
     if (best.holds || round == mostRounds)
       return best;
-    if (left <= 0) {
+    if (left() <= 0) {
       best.rounds.push_back(
           "out of time: whether a faster plan holds them is not settled; give more with --time-limit");
       return best;
@@ -102,7 +104,7 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
       }
     // That is an estimate: where no plan holds it, one that holds half of the way may do.
     Expected<SolveResult> next = solveInPart(wanted, mostRounds - round);
-    for (int halving = 0; next && !next->hasPlan() && halving < 3 && left > 0; ++halving) {
+    for (int halving = 0; next && !next->hasPlan() && halving < 3 && left() > 0; ++halving) {
       for (auto [index, agent] : enumerate(wanted.agents))
         for (const Promise &promise : promises) {
           double planned = evaluation.agents[index].*promise.planned, &bound = agent.level.*promise.bound;

@@ -7,12 +7,8 @@
 #include "MixedInteger.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <coin/Cbc_C_Interface.h>
-#include <coin/Clp_C_Interface.h>
-#include <memory>
-#include <mutex>
 #include <numeric>
 
 using namespace llvm;
@@ -20,22 +16,7 @@ using namespace llvm;
 namespace intarsia::plan {
 namespace {
 
-constexpr double secondsToPreprocess = 2, leastSeconds = 0.05;
-/// Of Clp_status.
-constexpr int stoppedByLimit = 3;
-
-/// Whether the program without integers is solved within the time, which CBC 2.10.8 does not look at until it has done
-/// so: for seconds, where a few milliseconds are given.
-static bool relaxationEndsWithin(const MixedIntegerSolver::Scaled &program, double seconds) {
-  std::unique_ptr<Clp_Simplex, decltype(&Clp_deleteModel)> model(Clp_newModel(), Clp_deleteModel);
-  Clp_setLogLevel(model.get(), 0);
-  Clp_loadProblem(model.get(), int(program.costs.size()), int(program.rowLower.size()), program.starts.data(),
-                  program.rows.data(), program.factors.data(), program.lower.data(), program.upper.data(),
-                  program.costs.data(), program.rowLower.data(), program.rowUpper.data());
-  Clp_setMaximumSeconds(model.get(), seconds);
-  Clp_initialDualSolve(model.get());
-  return Clp_status(model.get()) != stoppedByLimit;
-}
+constexpr double secondsToPreprocess = 2;
 
 /// CBC gets no cutoff: 2.10.8 with preprocessing calls solutions optimal that are not when it has one.
 class Cbc final : public MixedIntegerSolver {
@@ -45,17 +26,6 @@ public:
 protected:
   Outcome solveScaled(const Scaled &program, double timeLimitSeconds, double relativeGap,
                       ArrayRef<double> start) const override {
-    timeLimitSeconds = std::max(leastSeconds, timeLimitSeconds);
-    auto began = std::chrono::steady_clock::now();
-    Outcome outcome;
-    if (!relaxationEndsWithin(program, timeLimitSeconds)) {
-      outcome.found = !start.empty();
-      outcome.values = start.vec();
-      return outcome;
-    }
-    // Its options pass through variables of the library: with two programs at once one reads those of the other.
-    static std::mutex oneAtATime;
-    std::scoped_lock lock(oneAtATime);
     Cbc_Model *model = Cbc_newModel();
     Cbc_setLogLevel(model, 0);
     Cbc_loadProblem(model, int(program.costs.size()), int(program.rowLower.size()), program.starts.data(),
@@ -69,8 +39,6 @@ protected:
     };
     Cbc_setParameter(model, "log", "0");
     Cbc_setParameter(model, "timeMode", "elapsed");
-    double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    timeLimitSeconds = std::max(leastSeconds, timeLimitSeconds - spent);
     set("sec", timeLimitSeconds);
     set("ratio", relativeGap);
     // CBC 2.10.8 crashes where its time ends while it preprocesses.
@@ -82,6 +50,7 @@ protected:
       Cbc_setMIPStartI(model, int(start.size()), indices.data(), start.data());
     }
     Cbc_solve(model);
+    Outcome outcome;
     outcome.optimal = Cbc_isProvenOptimal(model);
     outcome.infeasible = Cbc_isProvenInfeasible(model) || Cbc_isInitialSolveProvenPrimalInfeasible(model);
     if (const double *best = Cbc_bestSolution(model)) {

@@ -231,6 +231,13 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
   std::vector<Alternative> alternatives;
   for (auto [index, question] : enumerate(questions)) {
     double spent = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (spent >= options.timeLimitSeconds) {
+      Alternative alternative;
+      alternative.piece = question.first, alternative.pool = question.second;
+      alternative.reason = "not looked for: the time was over";
+      alternatives.push_back(std::move(alternative));
+      continue;
+    }
     SolveOptions own = options;
     own.exportLp.clear();
     own.timeLimitSeconds = std::max(0.02, (options.timeLimitSeconds - spent) / double(questions.size() - index));

@@ -11,7 +11,6 @@
 #include "MixedInteger.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/DynamicLibrary.h"
-#include <algorithm>
 
 using namespace llvm;
 
@@ -60,9 +59,8 @@ public:
 protected:
   Outcome solveScaled(const Scaled &program, double timeLimitSeconds, double relativeGap,
                       ArrayRef<double> start) const override {
-    double seconds = std::max(0.05, timeLimitSeconds);
     Model model(call);
-    setOptions(model, seconds, relativeGap);
+    setOptions(model, timeLimitSeconds, relativeGap);
     Outcome outcome;
     if (call.passMip(model, Int(program.costs.size()), Int(program.rowLower.size()), Int(program.factors.size()),
                      colwise, minimize, 0, program.costs.data(), program.lower.data(), program.upper.data(),

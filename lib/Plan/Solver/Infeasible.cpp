@@ -329,7 +329,7 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
   Questions questions(options);
   std::vector<Conflict> kept;
   questions.share(0.5, 0.5);
-  if (questions.isPossible(problem).value_or(true))
+  if (questions.isPossible(problem).value_or(false))
     return kept;
   PlacementProblem p = problem;
   std::vector<Conflict> all = allConstraints(problem);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "MixedInteger.h"
+#include "ChildProcess.h"
 #include "WriteFile.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 using namespace llvm;
 
@@ -21,6 +23,8 @@ constexpr double largestScaledCost = 1000;
 /// Far below what solvers hold rows to, 1e-7: waits of hardly used replicas are that small, and CLP aborts on such
 /// factors.
 constexpr double leastScaledFactor = 1e-11;
+/// What a solver is given, and by which share of that it may be late.
+constexpr double leastSeconds = 0.05, mostSeconds = 1e7, graceOfSolver = 0.1;
 
 /// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.
 static std::string lpOf(const MixedIntegerProgram &program) {
@@ -71,6 +75,34 @@ static std::string lpOf(const MixedIntegerProgram &program) {
 
 Error writeLp(const MixedIntegerProgram &program, StringRef path) { return writeFile(path, lpOf(program)); }
 
+MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &program, double timeLimitSeconds,
+                                                            double relativeGap, ArrayRef<double> start) const {
+  double seconds = std::clamp(timeLimitSeconds, leastSeconds, mostSeconds);
+  auto deadline = std::chrono::steady_clock::now() +
+                  std::chrono::microseconds(int64_t((seconds * (1 + graceOfSolver) + leastSeconds) * 1e6));
+  // CBC looks at its clock neither within the first linear program nor where it checks a solution, and passes options
+  // through variables of the library, which several threads would share.
+  std::optional<std::string> bytes = runInChild(deadline, [&] {
+    Outcome outcome = solveScaled(program, seconds, relativeGap, start);
+    double head[] = {double(outcome.optimal), double(outcome.infeasible), double(outcome.found), outcome.bound};
+    std::string sent(reinterpret_cast<const char *>(head), sizeof head);
+    sent.append(reinterpret_cast<const char *>(outcome.values.data()), outcome.values.size() * sizeof(double));
+    return sent;
+  });
+  Outcome outcome;
+  if (!bytes) {
+    outcome.found = !start.empty();
+    outcome.values = start.vec();
+    return outcome;
+  }
+  std::vector<double> numbers(bytes->size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes->data(), numbers.size() * sizeof(double));
+  outcome.optimal = numbers[0] != 0, outcome.infeasible = numbers[1] != 0, outcome.found = numbers[2] != 0;
+  outcome.bound = numbers[3];
+  outcome.values.assign(numbers.begin() + 4, numbers.end());
+  return outcome;
+}
+
 MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program, double timeLimitSeconds,
                                              double relativeGap, ArrayRef<double> start) const {
   double largestCost = 0;
@@ -114,7 +146,7 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
     scaled.costs.push_back(column.cost * costScale);
     scaled.integer.push_back(column.integer);
   }
-  Outcome outcome = solveScaled(scaled, timeLimitSeconds, relativeGap, start);
+  Outcome outcome = solveInTime(scaled, timeLimitSeconds, relativeGap, start);
   MixedIntegerResult result;
   result.found = outcome.found;
   result.proven = outcome.optimal || outcome.infeasible;

@@ -59,7 +59,8 @@ public:
   /// With its version: "CBC 2.10.8".
   virtual std::string name() const = 0;
   /// On one thread; several threads may call. `relativeGap`: as a share of the objective. `start`: a solution
-  /// to begin with (by column; empty: none). Nothing is found and nothing proven where the solver gives up.
+  /// to begin with (by column; empty: none), which is the result of a solver that gives up, or has to be stopped: a
+  /// tenth of the time later, as solvers do not always look at the clock. Nothing is proven then.
   MixedIntegerResult solve(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
                            llvm::ArrayRef<double> start) const;
 
@@ -79,8 +80,13 @@ protected:
     bool found = false;
     double bound = -std::numeric_limits<double>::infinity(); ///< of the scaled objective
   };
+  /// Called in a process that does nothing else.
   virtual Outcome solveScaled(const Scaled &program, double timeLimitSeconds, double relativeGap,
                               llvm::ArrayRef<double> start) const = 0;
+
+private:
+  Outcome solveInTime(const Scaled &program, double timeLimitSeconds, double relativeGap,
+                      llvm::ArrayRef<double> start) const;
 };
 
 std::shared_ptr<const MixedIntegerSolver> cbcSolver();

@@ -38,6 +38,10 @@ double Solver::percentileOf(int agentIndex, Measure measure, ArrayRef<Stage> sta
 void Solver::boundMeans(double share) {
   Clock::time_point started = Clock::now();
   double seconds = std::min(options.timeLimitSeconds, 1e6) * share;
+  // A first plan is worth more than what follows.
+  if (bestObjective == unlimited)
+    seconds = std::max(seconds, firstPlanSeconds);
+  seconds = std::min(seconds, secondsLeft());
   PlacementProblem nominal = problem;
   std::vector<double> factors(problem.agents.size(), 1.0);
   for (int round = 0; round < roundsOfMeans && secondsSince(started) < seconds && gap() > options.relativeGap;
@@ -51,12 +55,15 @@ void Solver::boundMeans(double share) {
     }
     SolveOptions inner = options;
     inner.exportLp.clear();
-    inner.timeLimitSeconds = std::min(secondsLeft(), (seconds - secondsSince(started)) / 2);
+    inner.timeLimitSeconds = (seconds - secondsSince(started)) / 2;
     inner.relativeGap = std::max(options.relativeGap, gapOfMeans);
     SolveResult result = Solver(nominal, inner).run();
     statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
     if (!result.hasPlan()) {
-      // Too strict: spreads differ between choices.
+      // Too strict: spreads differ between choices. Where no bound is stricter than what was asked there is no more to
+      // try, and the time that is left is for a proof.
+      if (llvm::all_of(factors, [](double factor) { return factor >= 1; }))
+        break;
       for (double &factor : factors)
         factor = (factor + 1) / 2;
       continue;

@@ -15,22 +15,24 @@ using namespace llvm;
 namespace intarsia::plan {
 
 /// Evaluations are dear with percentiles, and nothing of the objective depends on them.
-constexpr std::chrono::milliseconds timeToPreferFaster(300);
+constexpr double secondsToPreferFaster = 0.3, shareToPreferFaster = 0.1;
 constexpr size_t fasterOptionsTried = 3;
 
 /// Of the time, where there are parts whose percentiles are bounded.
 constexpr double shareOfParts = 0.7;
 
-/// Whatever the time limit: plans of the examples are found in a tenth of it.
+/// If the time limit allows it: plans of the examples are found in a tenth of it.
 constexpr double secondsForFirstPlan = 1;
+/// Less than half of the smallest limits that are of use, and enough for a plan of small agents.
+constexpr int millisecondsInAnyCase = 300;
 
 void Solver::insistOnPlan() { firstPlanSeconds = secondsForFirstPlan; }
 
 Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
-    : problem(problem), options(options), forbidden(forbiddenChoices), figures(problem),
-      program(figures, options.prune, forbidden),
-      deadline(begin + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e7) * 1e6))) {
+    : deadline(begin + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e7) * 1e6))),
+      problem(problem), options(options), forbidden(forbiddenChoices), figures(problem),
+      program(figures, options.prune, forbidden) {
   for (auto &check : program.checks)
     hasPercentiles |= !check.nominal;
   if (!this->options.mixedInteger)
@@ -102,10 +104,12 @@ void Solver::heuristic(double share) {
   Clock::time_point within = std::min(
       deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * share * 1e6)));
   auto search = [&](std::vector<int> assignment) {
-    // A first plan is worth more than the time limit.
+    // A first plan is worth more than what follows.
     Clock::time_point until = within;
-    if (bestObjective == unlimited)
-      until = std::max(until, started + std::chrono::microseconds(int64_t(firstPlanSeconds * 1e6)));
+    if (bestObjective == unlimited && firstPlanSeconds > 0) {
+      Clock::time_point latest = std::max(deadline, begin + std::chrono::milliseconds(millisecondsInAnyCase));
+      until = std::clamp(started + std::chrono::microseconds(int64_t(firstPlanSeconds * 1e6)), within, latest);
+    }
     std::vector<double> tightening(problem.agents.size(), 1.0);
     // What only bounds a percentile from below is tightened until the percentile itself holds.
     for (int round = 0; round < (hasPercentiles ? 12 : 1); ++round) {
@@ -159,7 +163,7 @@ void Solver::heuristic(double share) {
 
 void Solver::bound() {
   Clock::time_point started = Clock::now();
-  double share = std::min(options.timeLimitSeconds, 1e6) * 0.5;
+  double share = std::min({options.timeLimitSeconds * 0.5, secondsLeft(), 1e6});
   double agility = 1;
   int stalled = 0, sinceSearch = 0;
   double bestSeen = -unlimited;
@@ -304,7 +308,8 @@ double Solver::meanMsOf(const Evaluation &evaluation) const {
 void Solver::preferFaster() {
   if (bestObjective == unlimited || problem.objective == Objective::Latency)
     return;
-  Clock::time_point until = Clock::now() + Clock::duration(timeToPreferFaster);
+  double seconds = std::min(secondsToPreferFaster, shareToPreferFaster * options.timeLimitSeconds);
+  Clock::time_point until = Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6));
   using Change = std::vector<std::pair<int, int>>; // pieces and their options
   auto tryFastest = [&](std::vector<std::pair<double, Change>> &changes) {
     llvm::sort(changes);

@@ -24,7 +24,7 @@ public:
 
   /// A plan to start from, if it is one.
   void suggest(const Placements &placements);
-  /// Lets the heuristic look for its first plan longer than the time limit, if that is short.
+  /// Lets the heuristic look longer for its first plan than its share of the time, if that is short.
   void insistOnPlan();
   SolveResult run();
   /// Writes the model where the options say.
@@ -71,6 +71,7 @@ private:
   void fillSharedDevices();
   SolveResult finish();
 
+  Clock::time_point begin = Clock::now(), deadline; ///< first: options are listed within the time, too
   const PlacementProblem &problem;
   SolveOptions options;
   std::vector<std::pair<int, int>> forbidden; ///< choices, by piece
@@ -86,7 +87,6 @@ private:
   double objectiveOfBestAlone = unlimited; ///< finite if each part's own best plan fits beside the others'
   double firstPlanSeconds = 0;
   SolveResult::Statistics statistics;
-  Clock::time_point begin = Clock::now(), deadline;
 };
 
 } // namespace intarsia::plan

@@ -43,9 +43,12 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
       int column = -1;
       if (program.active[piece][index]) {
         const Choice &choice = problem.pieces[piece].menu[option.choice];
-        column = milp.addColumn(formatv("x{0}_{1}_on_{2}_c{3}_times_{4}", piece, plain(problem.pieces[piece].name),
-                                        plain(problem.pools[choice.pool].name), option.choice, option.replicas),
-                                option.cost, 0, 1, true);
+        // Names are for who reads the model, and to write tens of thousands of them takes a third of a second.
+        std::string name;
+        if (!options.exportLp.empty())
+          name = formatv("x{0}_{1}_on_{2}_c{3}_times_{4}", piece, plain(problem.pieces[piece].name),
+                         plain(problem.pools[choice.pool].name), option.choice, option.replicas);
+        column = milp.addColumn(std::move(name), option.cost, 0, 1, true);
         one.entries.push_back({column, 1});
       }
       optionColumns.back().push_back(column);
@@ -74,7 +77,8 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
       for (int b = 0; b < pair.toGroups; ++b) {
         size_t at = size_t(a) * pair.toGroups + b;
         if (pair.cost[at] < unlimited && !from[a].empty() && !to[b].empty())
-          columns[at] = milp.addColumn(formatv("y{0}_{1}_{2}", index, a, b), pair.cost[at], 0, 1, false);
+          columns[at] = milp.addColumn(options.exportLp.empty() ? "" : formatv("y{0}_{1}_{2}", index, a, b).str(),
+                                       pair.cost[at], 0, 1, false);
       }
     // Flow: what a group of one end takes, goes to the groups of the other.
     auto addFlows = [&](const char *name, ArrayRef<std::vector<int>> own, int others, auto columnOf) {
@@ -224,14 +228,16 @@ std::vector<double> Solver::startOf(const MixedIntegerProgram &milp, const std::
 void Solver::milp() {
   Clock::time_point started = Clock::now();
   for (int round = 0; round < options.percentileRounds; ++round) {
-    double left = secondsLeft();
-    if (left <= 0 && !(bestObjective == unlimited && round == 0))
+    if (secondsLeft() <= 0)
       break;
     std::vector<std::vector<int>> optionColumns, pairColumns;
     std::vector<int> nodeColumns, latencyColumns;
     MixedIntegerProgram program = build(optionColumns, pairColumns, nodeColumns, latencyColumns);
     std::vector<double> start = startOf(program, optionColumns, pairColumns, nodeColumns, latencyColumns);
-    MixedIntegerResult result = options.mixedInteger->solve(program, std::max(left, 0.1), options.relativeGap, start);
+    double left = secondsLeft();
+    if (left <= 0)
+      break;
+    MixedIntegerResult result = options.mixedInteger->solve(program, left, options.relativeGap, start);
     ++statistics.milpSolves;
     ++statistics.mixedIntegerPrograms;
     if (result.infeasible) {

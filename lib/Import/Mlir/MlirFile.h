@@ -1,0 +1,35 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// MLIR from files, as text or bytecode, which may be nested deeper than the stack of a parser allows.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_IMPORT_MLIR_MLIRFILE_H
+#define INTARSIA_LIB_IMPORT_MLIR_MLIRFILE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+namespace intarsia {
+
+/// Returns an error `name:line:column: …` if the text is nested too deeply to be parsed. Of bytecode nothing is known
+/// before it is read.
+llvm::Error checkNesting(llvm::MemoryBufferRef buffer);
+
+/// Returns what a StackGuard around the reading of a file says.
+std::string tooDeepMessage(llvm::StringRef name);
+
+/// Parses text or bytecode and gives `sources`, which must be empty, the buffer. Returns an error if it is nested too
+/// deeply, and null, after diagnostics, if it is not valid.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> parseMlir(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                                                            llvm::SourceMgr &sources, const mlir::ParserConfig &config);
+
+} // namespace intarsia
+
+#endif

@@ -1,0 +1,26 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Work that ends at a deadline, whatever it does: in a process of its own, which is killed then.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_CHILDPROCESS_H
+#define INTARSIA_PLAN_CHILDPROCESS_H
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace intarsia::plan {
+
+/// Returns what `work` returns, which is called in a copy of this process; nothing if it has not ended by the deadline,
+/// or crashes, or the system has no room for a process. Several threads may call.
+std::optional<std::string> runInChild(std::chrono::steady_clock::time_point deadline,
+                                      llvm::function_ref<std::string()> work);
+
+} // namespace intarsia::plan
+
+#endif

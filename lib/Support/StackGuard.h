@@ -1,0 +1,34 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A message in place of a crash where recursion over what a file contains overflows the stack.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_SUPPORT_STACKGUARD_H
+#define INTARSIA_LIB_SUPPORT_STACKGUARD_H
+
+#include <memory>
+#include <signal.h>
+#include <string>
+
+namespace intarsia {
+
+/// While it lives, a program whose stack overflows on the thread that made it prints `message` to standard error and
+/// exits with 1. Other faults go to who handled them before. One at a time.
+class StackGuard {
+public:
+  explicit StackGuard(const std::string &message);
+  ~StackGuard();
+  StackGuard(const StackGuard &) = delete;
+  StackGuard &operator=(const StackGuard &) = delete;
+
+private:
+  std::unique_ptr<char[]> memory; ///< the stack of the handler: the thread's own is full
+  stack_t stackBefore;
+};
+
+} // namespace intarsia
+
+#endif
