@@ -81,7 +81,9 @@ def compare_all(results: list[Result], python: str) -> None:
 
 def keep(result: Result, kept: Path) -> None:
     """Keep what is needed to see it again."""
-    target = kept / f"{result.outcome.kind if result.outcome.kind in BAD else 'differ'}-{result.name}".replace(" ", "-")
+    target = kept / f"{'differ' if result.comparison == 'differ' else result.outcome.kind}-{result.name}".replace(
+        " ", "-"
+    )
     shutil.copytree(result.folder, target, dirs_exist_ok=True)
     commands = "\n".join(shlex.join(command) for command in result.job.commands[: result.step + 1])
     (target / "commands.txt").write_text(commands.replace(str(result.folder), str(target)) + "\n")
@@ -165,7 +167,7 @@ def main() -> int:
     print(table(results, can_compare))
     bad = [result for each in results.values() for result in each if result.is_bad]
     for result in bad:
-        what = result.outcome.kind if result.outcome.kind in BAD else result.comparison
+        what = "differ" if result.comparison == "differ" else result.outcome.kind
         last = next((line for line in reversed(result.outcome.output.splitlines()) if line.strip()), "")
         print(f"{result.name}: {what}: {last[:160]}")
     if bad:
