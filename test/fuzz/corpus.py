@@ -185,6 +185,23 @@ def main() -> None:
     mask = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1, 3), }\n", struct.pack("<3q", 1, 1, 0))
     write("call", "ids", b"\xff" + ids)
     write("call", "both", b"\x80" + ids + mask)
+    config = {"model_type": "llama", "hidden_size": 64, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "x": None}}
+    config |= {"architectures": ["LlamaForCausalLM"], "image_size": [224, 224], "layers": [0.5, -1], "tie": True}
+    write("config", "settings", json.dumps(config).encode())
+    modules = [{"idx": i, "name": str(i), "path": path, "type": "t"} for i, path in enumerate(("", "1_Pooling"))]
+    write("config", "modules", json.dumps(modules).encode())
+    write("config", "in-text", b'{"x": "' + b"]" * 80 + b'", "y": ' + b"[" * 80)
+
+    write("nesting", "json", json.dumps(config).encode())
+    module = "#m = affine_map<(d0)[s0] -> (-d0 + s0 floordiv 2)>\n!t = tuple<i1, () -> (f32)>\n// a comment [\n"
+    module += 'module attributes {x.a = #x.y<"\\"{" // >\n>} { "x.y"() ({ }) : () -> !t loc(fused["a"]) }\n'
+    write("nesting", "mlir", module.encode())
+    write("nesting", "deep", b"tuple<" * 20)
+
+    write("arrivals", "seconds", b"agent,seconds\nchat,0\n# a comment\n@search,1.5\nchat,2e3\n")
+    write("arrivals", "quoted", b'"milliseconds" , other,"agent"\r\n7,"a, ""b""",chat\r\n8,,search\r\n')
+    write("arrivals", "backwards", b"seconds,agent\n2,chat\n1,chat\n")
+
     write("npy", "c", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", bytes(24)))
     write("npy", "fortran", npy("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2), }\n", bytes(32), 2))
     write("npy", "scalar", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (), }\n", b"\1", 3))
