@@ -8,12 +8,15 @@ called as a server would: prompts of different lengths together, prompts in chun
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 HERE = Path(__file__).resolve().parent
 MODELS = sorted(path.name for path in (HERE / "decoders").iterdir())
@@ -96,6 +99,29 @@ def test_prefill_and_decode(tools, scratch, name):
         decoded, chunk = server.run([(1, ids[1, [at]]), (0, ids[0, begin:end])])
         check(decoded, logits[1, [at]])
         check(chunk, logits[0, begin:end])
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_tied_setting_of_an_archive_with_both_weights(tools, scratch, tmp_path, same):
+    """transformers ties only what is equal; the golden is that of the model with its own lm_head."""
+    shutil.copytree(HERE / "decoders" / "llama", tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert not config["tie_word_embeddings"]
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    if same:
+        weights["model.embed_tokens.weight"] = weights["lm_head.weight"]
+        save_file(weights, tmp_path / "model" / "model.safetensors")
+    flags = ("--kv=f32", "--quantize-activations=16")
+    printed = tools.compile(tmp_path / "model", "-o", scratch / "tied.itx", *flags).stderr
+    assert ("'lm_head.weight' is not equal to 'model.embed_tokens.weight'" in printed) == (not same)
+    module = intarsia.load(scratch / "tied.itx")
+    assert ("lm_head.weight" in str(module.manifest["weights"]["tensors"])) == (not same)
+    if same:
+        return
+    with np.load(HERE / "decoders" / "llama" / "golden.npz") as golden:
+        ids, length, logits = golden["input_ids"][0], golden["lengths"][0], golden["logits"][0]
+    check(Server(module, 1, 2).run([(0, ids[:length])])[0], logits[:length])
 
 
 def test_experts_in_mxfp4(tools, scratch):

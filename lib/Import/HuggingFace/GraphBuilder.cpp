@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
+#include <cstring>
 
 using namespace mlir;
 
@@ -165,6 +166,14 @@ Location GraphBuilder::location(llvm::StringRef name) {
 }
 
 bool GraphBuilder::hasWeight(llvm::StringRef name) const { return archive->find(path(name)).has_value(); }
+
+bool GraphBuilder::differ(llvm::StringRef first, llvm::StringRef second) const {
+  auto one = archive->find(path(first)), other = archive->find(path(second));
+  if (!one || !other)
+    return false;
+  const runtime::SafetensorsEntry &a = *one->entry, &b = *other->entry;
+  return a.dtype != b.dtype || a.shape != b.shape || std::memcmp(a.data, b.data, a.bytes()) != 0;
+}
 
 llvm::StringRef GraphBuilder::spelling(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef suffix) const {
   for (llvm::StringRef name : names)

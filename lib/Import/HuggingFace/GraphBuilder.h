@@ -87,6 +87,8 @@ public:
   };
 
   bool hasWeight(llvm::StringRef name) const;
+  /// True if the archive has both weights, and their elements differ. Reads the elements.
+  bool differ(llvm::StringRef first, llvm::StringRef second) const;
   /// The first of several spellings of a weight or a module that the archive has: `name` + `suffix` is looked up. The
   /// first of all if it has none.
   llvm::StringRef spelling(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef suffix = "") const;

@@ -97,6 +97,14 @@ Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies 
 
 Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,
                                  bool tied) const {
+  // An archive with two weights that differ is not tied, whatever the setting says: transformers' tie_weights does the
+  // same.
+  std::string embedding = (base.empty() ? table : base + "." + table).str() + ".weight";
+  if (tied && graph.differ("lm_head.weight", embedding)) {
+    emitRemark(graph.location("lm_head")) << "tie_word_embeddings is set, but 'lm_head.weight' is not equal to '"
+                                          << embedding << "': each is used as it is stored";
+    tied = false;
+  }
   if (!tied)
     return graph.linear(hiddenState, "lm_head", vocabulary, hidden, /*bias=*/false);
   Value weight;
