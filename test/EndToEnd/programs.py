@@ -20,7 +20,10 @@ def normal(*shape: int) -> np.ndarray:
 
 def skip_unless_this_cpu_has(target: str) -> None:
     """Skip a test whose target names features, cpu:LEVEL+FEATURE, that this processor lacks."""
-    _, *features = target.split("+")
+    level, *features = target.split("+")
+    # The level x86-64-v4 of the psABI; every machine that runs these tests has the levels below it.
+    if level.endswith("x86-64-v4"):
+        features += ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]
     lacking = set(features) - set(intarsia.devices()[0]["features"])
     if lacking:
         pytest.skip(f"this processor has no {', '.join(sorted(lacking))}")

@@ -77,7 +77,7 @@ def unprivileged(tools):
 @pytest.mark.parametrize(
     ("file", "why"),
     [
-        ("ir.mlir", "could not open"),
+        ("ir.mlir", "cannot be read: Permission denied"),
         ("model/config.json", "ermission denied"),
         ("model/model.safetensors", "ermission denied"),
     ],

@@ -32,13 +32,13 @@ def exact(tools, tmp_path_factory):
     return intarsia.load(path)
 
 
-def alone(module, *chunks: list[int]) -> np.ndarray:
-    """Logits after every token of the last chunk, computed with nothing else in the cache."""
+def alone(module, *chunks: list[int], outputs: int | None = None) -> np.ndarray:
+    """Logits after every token of the last chunk, or the last of them, computed with nothing else in the cache."""
     cache = intarsia.Cache(module)
     sequence = cache.sequence()
     for chunk in chunks[:-1]:
         cache.step([(sequence, chunk, 0)])
-    return cache.step([(sequence, chunks[-1], len(chunks[-1]))])
+    return cache.step([(sequence, chunks[-1], len(chunks[-1]) if outputs is None else outputs)])
 
 
 def test_shared_pages_give_the_same_bits(module):
@@ -49,8 +49,9 @@ def test_shared_pages_give_the_same_bits(module):
     assert cache.info["free_pages"] == 5
     assert np.array_equal(cache.step([(second, REST, len(REST))]), alone(module, PREFIX, REST))
     assert np.array_equal(cache.step([(first, OTHER, len(OTHER))]), alone(module, PREFIX, OTHER))
-    assert np.array_equal(cache.step([(third, REST, 1)])[0], alone(module, PREFIX, REST)[-1])
-    assert np.array_equal(cache.step([(first, REST, 1)])[0], alone(module, PREFIX, OTHER, REST)[-1])
+    # Some processors add up a product of one row in another order than one of several.
+    assert np.array_equal(cache.step([(third, REST, 1)]), alone(module, PREFIX, REST, outputs=1))
+    assert np.array_equal(cache.step([(first, REST, 1)]), alone(module, PREFIX, OTHER, REST, outputs=1))
     assert first.tokens == PREFIX + OTHER + REST
     assert first.length == len(first.tokens)
 
