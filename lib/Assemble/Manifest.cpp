@@ -50,8 +50,8 @@ StringRef dtypeName(Type type) {
       .Default([](Type) { return ""; });
 }
 
-/// Appends the numbers of the symbols whose product an expression is, and multiplies `bytes` by its constants. False for
-/// an expression that is no product.
+/// Appends the numbers of the symbols whose product an expression is, and multiplies `bytes` by its constants. False
+/// for an expression that is no product.
 bool appendFactors(AffineExpr size, int64_t &bytes, std::vector<unsigned> &symbols) {
   if (auto constant = dyn_cast<AffineConstantExpr>(size)) {
     bytes *= constant.getValue();

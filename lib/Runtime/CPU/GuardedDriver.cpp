@@ -122,6 +122,7 @@ Status findParts(const Launch &launch, std::vector<Part> &parts, std::vector<siz
 Status GuardedDriver::run(const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf,
                           GuardSide side, std::vector<GuardedMemory> &memory) {
   for (const Part &part : parts) {
+    // NaN as a float of any width and an index that is out of bounds, or a small number.
     memory.emplace_back(part.bytes, side, side == GuardSide::Begin ? 0xff : 0x3c);
     if (!memory.back().data())
       return error(ITX_OUT_OF_MEMORY, "guard: no memory for the operands of kernel '%s'", launch.name);
@@ -168,12 +169,13 @@ Status GuardedDriver::dispatch(uint32_t queue, const Launch &launch, const itx_e
     if (!parts[i].isWritten || parts[i].bytes == 0)
       continue;
     const uint8_t *first = atBegin[i].data(), *second = atEnd[i].data();
-    uint64_t same = std::mismatch(first, first + parts[i].bytes, second).first - first;
-    if (same != parts[i].bytes)
+    if (std::memcmp(first, second, parts[i].bytes) != 0) {
+      uint64_t same = std::mismatch(first, first + parts[i].bytes, second).first - first;
       return error(ITX_INTERNAL,
                    "guard: kernel '%s' (%s) gives another byte %llu of a result of %llu bytes when it runs again: it "
                    "read, or left, what nothing has written",
                    launch.name, launch.label, (unsigned long long)same, (unsigned long long)parts[i].bytes);
+    }
     std::memcpy(parts[i].original, second, parts[i].bytes);
   }
   return Status::success();

@@ -8,7 +8,8 @@
 
 #include "lib/Runtime/Core/Memory.h"
 
-#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -17,9 +18,6 @@
 #include <utility>
 
 namespace intarsia::runtime {
-
-/// NaN as a float of any width, and an index that is out of bounds.
-static constexpr uint8_t edgePattern = 0xff;
 
 GuardedMemory::GuardedMemory(uint64_t bytes, GuardSide side, uint8_t fill) {
   uint64_t page = sysconf(_SC_PAGESIZE);
@@ -37,9 +35,8 @@ GuardedMemory::GuardedMemory(uint64_t bytes, GuardSide side, uint8_t fill) {
   uint64_t aligned = (bytes + ITX_BUFFER_ALIGNMENT - 1) / ITX_BUFFER_ALIGNMENT * ITX_BUFFER_ALIGNMENT;
   data_ = side == GuardSide::Begin ? first : first + inside - aligned;
   bytes_ = bytes;
-  std::memset(first, edgePattern, data_ - first);
-  std::memset(data_, fill, bytes);
-  std::memset(data_ + bytes, edgePattern, first + inside - (data_ + bytes));
+  fill_ = fill;
+  std::memset(first, fill, inside);
 }
 
 GuardedMemory::GuardedMemory(GuardedMemory &&other) noexcept { *this = std::move(other); }
@@ -49,6 +46,7 @@ GuardedMemory &GuardedMemory::operator=(GuardedMemory &&other) noexcept {
   std::swap(mappingBytes_, other.mappingBytes_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(fill_, other.fill_);
   return *this;
 }
 
@@ -62,11 +60,14 @@ void GuardedMemory::makeReadOnly() {
   mprotect(mapping_ + page, mappingBytes_ - 2 * page, PROT_READ);
 }
 
+/// Returns true if all bytes are one; sanitizers check a comparison of memory once and a loop over bytes each time.
+static bool areAll(uint8_t byte, const uint8_t *begin, const uint8_t *end) {
+  return begin == end || (*begin == byte && std::memcmp(begin, begin + 1, end - begin - 1) == 0);
+}
+
 bool GuardedMemory::checkEdges() const {
   uint64_t page = sysconf(_SC_PAGESIZE);
-  auto isPattern = [](uint8_t byte) { return byte == edgePattern; };
-  return std::all_of(mapping_ + page, data_, isPattern) &&
-         std::all_of(data_ + bytes_, mapping_ + mappingBytes_ - page, isPattern);
+  return areAll(fill_, mapping_ + page, data_) && areAll(fill_, data_ + bytes_, mapping_ + mappingBytes_ - page);
 }
 
 bool GuardedMemory::isNear(const void *address) const {
@@ -90,7 +91,7 @@ static Blocks &blocks() {
 }
 
 void *allocateAligned(uint64_t bytes) {
-  GuardedMemory memory(bytes, GuardSide::End, edgePattern);
+  GuardedMemory memory(bytes, GuardSide::End, /*fill=*/0xff);
   void *data = memory.data();
   if (data) {
     std::lock_guard lock(blocks().mutex);
@@ -105,8 +106,7 @@ void freeAligned(void *data) {
   std::lock_guard lock(blocks().mutex);
   auto found = blocks().all.find(data);
   if (!found->second.checkEdges()) {
-    std::fprintf(stderr, "guard: %llu bytes of the runtime were overrun\n",
-                 (unsigned long long)found->second.bytes());
+    std::fprintf(stderr, "guard: %llu bytes of the runtime were overrun\n", (unsigned long long)found->second.bytes());
     std::abort();
   }
   blocks().all.erase(found);

@@ -12,15 +12,14 @@
 
 namespace intarsia::runtime {
 
-/// Which end of the memory lies at a page that may not be touched. At the other there are up to a page of bytes of a
-/// pattern that checkEdges() compares; at the end up to 63 of them remain, since memory is aligned to
-/// ITX_BUFFER_ALIGNMENT.
+/// Which end of the memory lies at a page that may not be touched. Beside the other there is up to a page of bytes that
+/// checkEdges() compares; at the end up to 63 of them remain, since memory is aligned to ITX_BUFFER_ALIGNMENT.
 enum class GuardSide { Begin, End };
 
 class GuardedMemory {
 public:
   GuardedMemory() = default;
-  /// Fills the memory with a byte. data() is null when there is too little memory.
+  /// Fills the memory, and what lies beside it, with a byte. data() is null when there is too little memory.
   GuardedMemory(uint64_t bytes, GuardSide side, uint8_t fill);
   GuardedMemory(GuardedMemory &&other) noexcept;
   GuardedMemory &operator=(GuardedMemory &&other) noexcept;
@@ -40,6 +39,7 @@ private:
   uint64_t mappingBytes_ = 0;
   uint8_t *data_ = nullptr;
   uint64_t bytes_ = 0;
+  uint8_t fill_ = 0;
 };
 
 } // namespace intarsia::runtime
