@@ -28,7 +28,7 @@ struct PackedFile {
 
 /// What a manifest says about the packed archive.
 struct PackedWeights {
-  std::vector<std::string> tensors; ///< in the order of the module's rt.constants
+  std::vector<std::string> tensors;  ///< in the order of the module's rt.constants
   std::vector<uint64_t> tensorBytes; ///< of each of them
   std::vector<PackedFile> files;
   uint64_t bytes = 0;

@@ -27,7 +27,7 @@ struct Launch {
   void *const *buffers = nullptr;
   const int64_t *sizes = nullptr;
   const std::vector<OperandInfo> *operands = nullptr; // one for each buffer; null where the manifest has none
-  ScratchBuffer *shared = nullptr; // the call's; lives until the event of the launch has happened
+  ScratchBuffer *shared = nullptr;                    // the call's; lives until the event of the launch has happened
 };
 
 /// All members may be called from several threads at once. Events are only valid for the driver that made them.

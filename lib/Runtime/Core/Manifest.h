@@ -91,7 +91,8 @@ struct Manifest {
   std::string triple;
   std::vector<VariantInfo> variants; // best first
   std::vector<std::string> kernels;
-  std::vector<std::vector<OperandInfo>> operands; // of each kernel, outputs last; empty where no compiler wrote the manifest
+  std::vector<std::vector<OperandInfo>>
+      operands; // of each kernel, outputs last; empty where no compiler wrote the manifest
   std::vector<std::string> labels;
   WeightsInfo weights;
   std::vector<FileInfo> files;
