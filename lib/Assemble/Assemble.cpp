@@ -131,7 +131,8 @@ void removeWaitingWeights(const AssembleOptions &options) {
 llvm::Error replacePair(TemporaryFiles &files, const std::string &artifact, const std::string &weightsFile,
                         const std::string &headerHash, const AssembleOptions &options) {
   std::string weights = weightsPath(options), waiting = runtime::waitingWeights(weights, headerHash);
-  // What a killed compilation left under this name is complete and the same, and an artifact may be reading it.
+  // A file of this name is left by a killed compilation. Its hash says that it holds the same weights, it is complete,
+  // and an artifact may be using it.
   if (!llvm::sys::fs::exists(waiting))
     if (llvm::Error error = files.keep(weightsFile, waiting))
       return error;

@@ -33,7 +33,7 @@ using namespace plan;
 namespace {
 /// For all questions why not the next best together, and for those of sensitivity: each solves the problem again.
 constexpr double explanationSeconds = 10;
-/// What each question that was asked may take of the time limit, against the plan itself.
+/// Shares of the time limit that questions may take, relative to the share of the plan, which is 1.
 constexpr double weightOfChecks = 1, weightOfFront = 1, weightOfExplanation = 0.25;
 
 enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
@@ -100,7 +100,7 @@ private:
   SolveOptions solveOptions;
   std::optional<SimulationOptions> simulation;
 
-  /// What is asked after the plan, in parts of the time that the plan may take.
+  /// Sum of the shares of the questions that are asked after the plan.
   double weightOfQuestions = weightOfChecks * (options.tightens || options.confidence) +
                              weightOfExplanation * (options.explains + options.asksSensitivity) +
                              weightOfFront * (options.paretoPoints > 0);

@@ -22,7 +22,7 @@ static std::string digits(double value) {
 
 /// So many take minutes, and no percentile is surer for more.
 constexpr double mostFailures = 1e8;
-/// So many take minutes, too; copies of maps are executions.
+/// Limit of executions: more take longer than minutes. Each copy of a map's body is an execution.
 constexpr double mostExecutions = 1e9;
 
 /// Refuses devices that fail so often, or are away so long, that the queues before them would have no end.
@@ -72,7 +72,7 @@ static Error checkFailures(const Figures &figures, const Placements &placements,
   return Error::success();
 }
 
-/// Of the mean request of all agents.
+/// Returns the mean number of executions that a request causes, over all agents.
 static double executionsPerRequest(const PlacementProblem &problem) {
   double executions = 0, requests = 0;
   for (const Agent &agent : problem.agents) {

@@ -19,7 +19,7 @@
 
 namespace intarsia::plan {
 
-/// What is joined of so many pieces, in their order; `joined` is compressed then.
+/// Compresses `joined` and returns its classes of the first `pieces` pieces, each in ascending order.
 std::vector<std::vector<int>> classesOf(llvm::IntEqClasses &joined, size_t pieces);
 
 /// Pieces that a pair or an agent with bounds joins, by component.

@@ -24,8 +24,8 @@ bool noSlower(const Stage &a, const Stage &b, bool spreads) {
 }
 
 void dropDominated(std::vector<Option> &all, const Piece &piece, bool timed, size_t resources) {
-  // What may stand in for each other at all: the group, the pool, and whether something follows the first output, as a
-  // stage without that spreads it instead.
+  // Only options of one class can replace each other: the same group, the same pool, and the same answer to whether
+  // anything follows the first output. A stage without a rest spreads its first output instead.
   using Class = std::tuple<int, int, bool>;
   bool spreads = piece.shape.kind != Shape::Kind::Deterministic;
   // An option is dominated where no figure of another is above its own; such a one is also before it in the order of

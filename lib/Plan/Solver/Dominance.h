@@ -13,7 +13,7 @@
 
 namespace intarsia::plan {
 
-/// Whether times of `a` are nowhere above those of `b`; `spreads`: the piece's times are not deterministic.
+/// Returns true if no time of `a` is above that of `b`. `spreads` says that the piece's times are not deterministic.
 bool noSlower(const Stage &a, const Stage &b, bool spreads);
 
 /// Leaves out options than which another of the same group and pool is nowhere worse, in cost, in what it uses of

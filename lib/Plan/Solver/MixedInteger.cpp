@@ -23,7 +23,7 @@ constexpr double largestScaledCost = 1000;
 /// Far below what solvers hold rows to, 1e-7: waits of hardly used replicas are that small, and CLP aborts on such
 /// factors.
 constexpr double leastScaledFactor = 1e-11;
-/// What a solver is given, and by which share of that it may be late.
+/// Bounds of the time that a solver is given, and the share of it by which the solver may be late.
 constexpr double leastSeconds = 0.05, mostSeconds = 1e7, graceOfSolver = 0.1;
 
 /// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.

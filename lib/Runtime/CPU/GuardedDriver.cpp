@@ -38,7 +38,7 @@ bool bytesOf(const OperandInfo &operand, const int64_t *sizes, uint64_t &bytes) 
   return true;
 }
 
-/// What is running, for the handler of faults.
+/// The launch that runs now, which the handler of faults names.
 struct Running {
   std::mutex mutex; // one launch at a time
   const Launch *launch = nullptr;

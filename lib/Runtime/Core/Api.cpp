@@ -96,7 +96,7 @@ struct FunctionView {
   std::vector<ValueView> inputs, outputs;
 };
 
-/// What a module's handle owns, and the handles of its functions refer to.
+/// Data that a module's handle owns and the handles of its functions refer to.
 struct Loaded {
   std::shared_ptr<Module> module;
   std::vector<FunctionView> functions;
@@ -362,8 +362,8 @@ itx_status itx_function_output_index(const itx_function *function, const char *n
 // ---- Calls ------------------------------------------------------------------------------------------------
 
 namespace {
-/// What a call needs of its function. Copied before anything else is done: from then on the module's handle may be
-/// freed by another thread.
+/// The part of a function that a call needs. It is copied before anything else is done: from then on the module's
+/// handle may be freed by another thread.
 struct Callee {
   std::shared_ptr<Module> module;
   size_t index = 0;

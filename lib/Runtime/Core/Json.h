@@ -37,7 +37,7 @@ public:
     problem_ = exception.what();
     return false;
   }
-  /// What is wrong with text that is not JSON; empty where nothing is.
+  /// The error of text that is not JSON; empty if there was none.
   const std::string &problem() const { return problem_; }
 
 protected:
