@@ -21,6 +21,10 @@ constexpr size_t fasterOptionsTried = 3;
 /// Of the time, where there are parts whose percentiles are bounded.
 constexpr double shareOfParts = 0.7;
 
+/// A plan whose queues are nearly full is hundreds of times too slow, and no plan is that much faster.
+constexpr double mostTightening = 2;
+constexpr int roundsOfTightening = 12;
+
 /// If the time limit allows it: plans of the examples are found in a tenth of it.
 constexpr double secondsForFirstPlan = 1;
 /// Less than half of the smallest limits that are of use, and enough for a plan of small agents.
@@ -110,24 +114,33 @@ void Solver::heuristic(double share) {
       Clock::time_point latest = std::max(deadline, begin + std::chrono::milliseconds(millisecondsInAnyCase));
       until = std::clamp(started + std::chrono::microseconds(int64_t(firstPlanSeconds * 1e6)), within, latest);
     }
-    std::vector<double> tightening(problem.agents.size(), 1.0);
-    // What only bounds a percentile from below is tightened until the percentile itself holds.
-    for (int round = 0; round < (hasPercentiles ? 12 : 1); ++round) {
+    // What only bounds a percentile from below is tightened until the percentile itself holds, and loosened again where
+    // no plan is that strict.
+    std::vector<double> tightening(problem.agents.size(), 1.0), held = tightening;
+    std::vector<int> plan = assignment;
+    for (int round = 0; round < (hasPercentiles ? roundsOfTightening : 1); ++round) {
       LocalSearch local(program, tightening);
       local.run(assignment, until);
-      if (local.violation() > 0 && round == 0)
-        return;
+      if (local.violation() > 0) {
+        if (round == 0 || Clock::now() >= until)
+          return;
+        assignment = plan;
+        for (auto [strict, before] : zip(tightening, held))
+          strict = std::sqrt(strict * before);
+        continue;
+      }
       Evaluation evaluation = evaluate(figures, program.placementsOf(assignment));
-      bool held = evaluation.feasible();
-      if (held)
+      bool isPlan = evaluation.feasible();
+      if (isPlan)
         offer(assignment);
-      if (held || Clock::now() >= until)
+      if (isPlan || Clock::now() >= until)
         return;
+      plan = assignment, held = tightening;
       for (auto [index, agent] : enumerate(problem.agents)) {
         auto &of = evaluation.agents[index];
         double excess = std::max(of.endToEndMs / agent.level.endToEndMs, of.firstOutputMs / agent.level.firstOutputMs);
         if (excess > 1)
-          tightening[index] /= 1 + (excess - 1) * (1 + 0.25 * round) + 1e-3;
+          tightening[index] /= std::min(1 + (excess - 1) * (1 + 0.25 * round) + 1e-3, mostTightening);
       }
     }
   };
