@@ -64,7 +64,7 @@ enum {
   ITX_SIZE_OF_RIGHT = 1,     /* right side of one */
   ITX_SIZE_OF_OUTPUT = 2,    /* a result; index into the function's "outputs" */
   ITX_SIZE_OF_LAUNCH = 3,    /* a kernel or its buffers; index into the manifest's "labels" */
-  ITX_SIZE_OF_WORKSPACE = 4, /* the function's workspace; the index is 0 */
+  ITX_SIZE_OF_WORKSPACE = 4, /* the function's workspace, or where a buffer ends outside of it; the index is 0 */
 };
 
 typedef struct itx_host_api {
@@ -85,7 +85,7 @@ typedef struct itx_host_api {
   /* Blocks until the event has happened. */
   void (*wait)(itx_call *call, itx_event event);
   /* Ends the call because of a size, before anything is made: it is negative, or INT64_MAX if it does not fit in 64
-   * bits. `owner` is one of ITX_SIZE_OF_*. The host function then returns 1 at once. */
+   * bits, or larger than the workspace. `owner` is one of ITX_SIZE_OF_*. The host function then returns 1 at once. */
   void (*refuse)(itx_call *call, uint32_t owner, uint32_t index, int64_t size);
 } itx_host_api;
 
@@ -120,6 +120,9 @@ typedef struct itx_module_descriptor {
   uint32_t label_count;
   const itx_kernel_entry *kernels;     /* [variant_count][kernel_count]; manifest order of both */
   const itx_function_entry *functions; /* [function_count]; manifest order */
+  /* XXH3-128 of the manifest's text that the code was compiled with, most significant byte first, which a runtime
+   * compares; all 0 in code that was made without one. */
+  uint8_t manifest_hash[16];
 } itx_module_descriptor;
 
 #endif

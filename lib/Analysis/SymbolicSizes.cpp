@@ -331,7 +331,7 @@ bool SymbolicSizes::visitShape(Operation *op) {
         setSizes(cast, source);
         return true;
       })
-      .Case([&](tensor::ExpandShapeOp expand) {
+      .Case<tensor::ExpandShapeOp, memref::ExpandShapeOp>([&](auto expand) {
         ArrayRef<AffineExpr> source = of(expand.getSrc());
         Sizes expressions;
         for (OpFoldResult size : expand.getMixedOutputShape())
@@ -352,10 +352,10 @@ bool SymbolicSizes::visitShape(Operation *op) {
           }
           requireEqual(others, missing.size() > 1 ? AffineExpr() : source[dimension], op);
         }
-        setSizes(expand, expressions);
+        setSizes(expand.getResult(), expressions);
         return true;
       })
-      .Case([&](tensor::CollapseShapeOp collapse) {
+      .Case<tensor::CollapseShapeOp, memref::CollapseShapeOp>([&](auto collapse) {
         ArrayRef<AffineExpr> source = of(collapse.getSrc());
         Sizes expressions;
         for (const ReassociationIndices &group : collapse.getReassociationIndices()) {
@@ -364,7 +364,7 @@ bool SymbolicSizes::visitShape(Operation *op) {
             product = product * source[part];
           expressions.push_back(product);
         }
-        setSizes(collapse, expressions);
+        setSizes(collapse.getResult(), expressions);
         return true;
       })
       .Case([&](tensor::ExtractSliceOp slice) {

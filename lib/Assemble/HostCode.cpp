@@ -10,6 +10,7 @@
 #include "intarsia/Lower.h"
 #include "intarsia/module_abi.h"
 #include "lib/Runtime/Core/ArtifactFormat.h"
+#include "lib/Runtime/Core/Hash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -21,6 +22,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -99,7 +101,8 @@ private:
   llvm::Value *positive(llvm::Value *divisor);
   llvm::Value *floorDivide(llvm::Value *dividend, llvm::Value *divisor);
   void testSize(Value size, unsigned owner, unsigned index);
-  llvm::Error testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index);
+  llvm::Expected<llvm::Value *> testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index);
+  llvm::Error testEnd(memref::ViewOp view);
   void refuseIf(llvm::Value *failed, unsigned owner, unsigned index, llvm::Value *size);
   void returnIf(llvm::Value *failed, llvm::function_ref<void()> before = [] {});
   llvm::Value *call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments);
@@ -126,7 +129,9 @@ private:
   DenseMap<Value, llvm::Value *> overflows; // of numbers that may not fit in 64 bits: whether this one does not
   llvm::Value *overflow = nullptr;          // of the number that is computed at the moment; null if it always fits
   DenseSet<Value> testedSizes;
-  std::set<std::pair<int64_t, std::vector<void *>>> testedBytes; // by bytes of the static part and dynamic sizes
+  using Bytes = std::pair<int64_t, std::vector<void *>>; // of the static part, and dynamic sizes
+  std::map<Bytes, llvm::Value *> testedBytes;
+  std::set<std::pair<void *, llvm::Value *>> testedEnds; // by where a view begins, and its bytes
   std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
   bool isPrepared = false;
   unsigned checks = 0; // translated so far: their numbers in the manifest
@@ -274,20 +279,43 @@ void HostFunction::testSize(Value size, unsigned owner, unsigned index) {
   refuseIf(overflow ? builder.CreateOr(failed, overflow) : failed, owner, index, value);
 }
 
-/// Refuses a buffer whose bytes do not fit in 64 bits. Those of equal sizes are tested once.
-llvm::Error HostFunction::testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index) {
+/// Returns the bytes of a buffer, and refuses it if they do not fit in 64 bits. Those of equal sizes are tested once.
+llvm::Expected<llvm::Value *> HostFunction::testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner,
+                                                      unsigned index) {
   int64_t staticBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   for (int64_t size : type.getShape())
     if (!ShapedType::isDynamic(size) && llvm::MulOverflow(staticBytes, size, staticBytes))
       return createStringError("function '" + source.getName() + "': the bytes of a buffer do not fit in 64 bits");
   auto key = llvm::map_to_vector<0>(dynamicSizes, [](Value size) { return size.getAsOpaquePointer(); });
-  if (dynamicSizes.empty() || !testedBytes.emplace(staticBytes, std::vector<void *>(key.begin(), key.end())).second)
-    return llvm::Error::success();
+  llvm::Value *&bytes = testedBytes[{staticBytes, std::vector<void *>(key.begin(), key.end())}];
+  if (bytes)
+    return bytes;
   overflow = nullptr;
-  llvm::Value *bytes = builder.getInt64(staticBytes);
+  bytes = builder.getInt64(staticBytes);
   for (llvm::Value *size : all(dynamicSizes))
     bytes = exact(llvm::Intrinsic::smul_with_overflow, bytes, size);
-  refuseIf(overflow, owner, index, bytes);
+  if (overflow)
+    refuseIf(overflow, owner, index, bytes);
+  return bytes;
+}
+
+/// Refuses a view that is not inside of the workspace.
+llvm::Error HostFunction::testEnd(memref::ViewOp view) {
+  Value shift = view.getByteShift();
+  if (!values.lookup(shift))
+    return createStringError("function '" + source.getName() +
+                             "': a view's place is computed after the buffers are made");
+  testSize(shift, ITX_SIZE_OF_WORKSPACE, 0);
+  llvm::Expected<llvm::Value *> bytes = testBytes(view.getType(), view.getSizes(), ITX_SIZE_OF_WORKSPACE, 0);
+  if (!bytes)
+    return bytes.takeError();
+  if (!testedEnds.insert({shift.getAsOpaquePointer(), *bytes}).second)
+    return llvm::Error::success();
+  overflow = nullptr;
+  llvm::Value *end = exact(llvm::Intrinsic::sadd_with_overflow, values.lookup(shift), *bytes);
+  llvm::Value *workspace = values.lookup(view.getSource().getDefiningOp<rt::WorkspaceOp>().getBytes());
+  llvm::Value *isOutside = builder.CreateOr(overflow, builder.CreateICmpSGT(end, workspace));
+  refuseIf(isOutside, ITX_SIZE_OF_WORKSPACE, 0, end);
   return llvm::Error::success();
 }
 
@@ -349,9 +377,12 @@ llvm::Error HostFunction::testSizes() {
     for (Value size : sizes)
       testSize(size, owner, index);
     if (buffer)
-      if (llvm::Error error = testBytes(buffer, sizes, owner, index))
-        return error;
+      if (llvm::Expected<llvm::Value *> bytes = testBytes(buffer, sizes, owner, index); !bytes)
+        return bytes.takeError();
   }
+  for (memref::ViewOp view : body.getOps<memref::ViewOp>())
+    if (llvm::Error error = testEnd(view))
+      return error;
   return llvm::Error::success();
 }
 
@@ -486,7 +517,7 @@ void addSection(llvm::Module &target, StringRef section, StringRef bytes, llvm::
 }
 
 void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<llvm::Constant *> functions,
-                   unsigned variants) {
+                   unsigned variants, StringRef manifest) {
   llvm::LLVMContext &context = target.getContext();
   auto *pointer = llvm::PointerType::get(context, 0);
   auto *number = llvm::Type::getInt32Ty(context);
@@ -508,10 +539,12 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
                                     llvm::ConstantArray::get(type, list), name);
   };
   auto constant = [&](uint32_t value) { return llvm::ConstantInt::get(number, value); };
+  runtime::Hash128 hash = runtime::hashBytes(manifest.data(), manifest.size());
   auto *descriptor = llvm::ConstantStruct::getAnon(
       {constant(ITX_MODULE_ABI_VERSION), constant(variants), constant(tables.kernels.size()),
        constant(functions.size()), constant(tables.constantNumbers.size()), constant(tables.labels.size()),
-       table(entries, "itx_kernels"), table(functions, "itx_functions")});
+       table(entries, "itx_kernels"), table(functions, "itx_functions"),
+       llvm::ConstantDataArray::get(context, ArrayRef<uint8_t>(hash))});
   new llvm::GlobalVariable(target, descriptor->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                            descriptor, ITX_MODULE_SYMBOL);
 }
@@ -532,7 +565,7 @@ llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleT
       return error;
     functions.push_back(function.entry());
   }
-  addDescriptor(target, tables, functions, variants);
+  addDescriptor(target, tables, functions, variants, manifest);
   runtime::ArtifactHeader header = {}; // filled in when the file is complete
   std::copy(std::begin(runtime::artifactMagic), std::end(runtime::artifactMagic), header.magic);
   addSection(target, runtime::artifactHeaderSection, StringRef(reinterpret_cast<const char *>(&header), sizeof(header)),

@@ -40,7 +40,9 @@ def LowerVerify : Pass<"lower-verify", "::mlir::ModuleOp"> {
   let description = [{
     Kernels hold tensor programs without groups or weights. Functions are one block of `rt` ops, index arithmetic and
     memref views; buffers are dense, made before the first kernel starts and after all sizes are checked, and each
-    result has one. Dynamic sizes of arguments have names that calls give (`rt.symbols`), results are described.
+    result has one. Dynamic sizes of arguments have names that calls give (`rt.symbols`), results are described. The
+    sizes of a launch are those of its buffers and meet what the ops in its kernel need: by the sizes of a call alone,
+    or because an `rt.check` says so.
   }];
 }
 

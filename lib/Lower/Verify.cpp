@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Lower.h"
+#include "lib/Lower/LaunchSizes.h"
 #include "lib/Lower/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,7 +19,31 @@ namespace intarsia::lower {
 
 namespace {
 
+/// The names or expressions of a value's dynamic sizes, one for each dimension.
+LogicalResult verifySizes(Operation *function, const Twine &where, ShapedType type, Attribute attribute) {
+  auto names = dyn_cast_if_present<ArrayAttr>(attribute);
+  if (!names && type.hasStaticShape())
+    return success();
+  if (!names || static_cast<int64_t>(names.size()) != type.getRank() || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+    return function->emitOpError() << where << " is " << type << " and needs nn.sizes with a string for each dimension";
+  for (auto [dimension, name] : llvm::enumerate(names.getAsRange<StringAttr>()))
+    if (type.isDynamicDim(dimension) == name.empty())
+      return function->emitOpError() << "nn.sizes of " << where << " is " << names << ", the type " << type;
+  return success();
+}
+
 LogicalResult verifyKernel(rt::KernelOp kernel) {
+  for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      return kernel.emitOpError() << "argument " << index << " is " << type << ", must be a ranked tensor";
+    if (failed(verifySizes(kernel, "argument " + Twine(index), tensor, kernel.getArgAttr(index, "nn.sizes"))))
+      return failure();
+  }
+  for (auto [index, type] : llvm::enumerate(kernel.getResultTypes()))
+    if (failed(verifySizes(kernel, "result " + Twine(index), cast<RankedTensorType>(type),
+                           kernel.getResultAttr(index, "nn.sizes"))))
+      return failure();
   WalkResult result = kernel.getBody().walk([&](Operation *op) -> WalkResult {
     if (isa<nn::GroupOp, nn::WeightOp, nn::ArchiveOp>(op))
       return op->emitOpError() << "must not be inside a kernel";
@@ -31,19 +56,6 @@ LogicalResult verifyKernel(rt::KernelOp kernel) {
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
-}
-
-/// The names or expressions of a value's dynamic sizes, one for each dimension.
-LogicalResult verifySizes(func::FuncOp function, const Twine &where, ShapedType type, Attribute attribute) {
-  auto names = dyn_cast_if_present<ArrayAttr>(attribute);
-  if (!names && type.hasStaticShape())
-    return success();
-  if (!names || static_cast<int64_t>(names.size()) != type.getRank() || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
-    return function.emitOpError() << where << " is " << type << " and needs nn.sizes with a string for each dimension";
-  for (auto [dimension, name] : llvm::enumerate(names.getAsRange<StringAttr>()))
-    if (type.isDynamicDim(dimension) == name.empty())
-      return function.emitOpError() << "nn.sizes of " << where << " is " << names << ", the type " << type;
-  return success();
 }
 
 /// Calls are checked against arguments and results as the function describes them.
@@ -84,6 +96,8 @@ LogicalResult verifySignature(func::FuncOp function, ArrayAttr symbols, ArrayAtt
   return success();
 }
 
+Value workspaceOf(Operation *workspace) { return workspace ? workspace->getResult(0) : Value(); }
+
 LogicalResult verifyHost(func::FuncOp function) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitOpError() << "must have a body of one block";
@@ -118,7 +132,9 @@ LogicalResult verifyHost(func::FuncOp function) {
     } else if (isa<rt::CheckOp>(op)) {
       if (started || workspace || llvm::is_contained(hasOutput, true))
         return op.emitOpError() << "comes after a buffer was made; sizes are checked first";
-    } else if (isa<rt::WorkspaceOp>(op)) {
+    } else if (auto made = dyn_cast<rt::WorkspaceOp>(op)) {
+      if (made.getType() != MemRefType::get({ShapedType::kDynamic}, IntegerType::get(op.getContext(), 8)))
+        return op.emitOpError() << "is " << made.getType() << ", must be memref<?xi8>";
       if (started)
         return op.emitOpError() << "comes after work was started; buffers are made first";
       if (std::exchange(workspace, &op))
@@ -133,8 +149,12 @@ LogicalResult verifyHost(func::FuncOp function) {
                  op.getResult(0).getType().isIndex())) {
       return op.emitOpError() << "does not belong into a host program";
     }
+    if (auto view = dyn_cast<memref::ViewOp>(op); view && view.getSource() != workspaceOf(workspace))
+      return op.emitOpError() << "is a view of what is not the function's workspace";
     for (Type type : op.getResultTypes()) {
       auto memref = dyn_cast<MemRefType>(type);
+      if (isa<UnrankedMemRefType>(type))
+        return op.emitOpError() << "gives a buffer whose shape has no rank";
       if (memref && !memref.getLayout().isIdentity())
         return op.emitOpError() << "gives a buffer that is not dense";
     }
@@ -147,12 +167,13 @@ LogicalResult verifyHost(func::FuncOp function) {
 
 struct Verify : impl::LowerVerifyBase<Verify> {
   void runOnOperation() override {
+    LaunchSizes launches(getOperation());
     for (Operation &op : getOperation().getOps()) {
       LogicalResult result = success();
       if (auto kernel = dyn_cast<rt::KernelOp>(op))
         result = verifyKernel(kernel);
       else if (auto function = dyn_cast<func::FuncOp>(op))
-        result = verifyHost(function);
+        result = failed(verifyHost(function)) ? failure() : launches.verify(function);
       else if (!isa<nn::ArchiveOp, rt::ConstantOp>(op))
         result = op.emitOpError() << "does not belong into a lowered module";
       if (failed(result))

@@ -10,6 +10,7 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
+import xxhash
 
 IDS = [[101, 7592, 2088, 102]]
 
@@ -344,3 +345,20 @@ func.func @main(%x: tensor<?xi8> {nn.name = "x", nn.sizes = ["n"]}, %m: tensor<?
 def test_public_names():
     for name in intarsia.__all__:
         assert getattr(intarsia, name).__module__ == "intarsia", name
+
+
+def test_code_of_another_manifest(minilm_artifact, tmp_path):
+    """Inputs that change places keep all counts, and code takes them by their place."""
+    artifact = bytearray(minilm_artifact.read_bytes())
+    swapped = artifact.replace(b'"attention_mask"', b'"?"').replace(b'"token_type_ids"', b'"attention_mask"')
+    swapped = bytearray(swapped.replace(b'"?"', b'"token_type_ids"'))
+    assert len(swapped) == len(artifact)
+    assert swapped != artifact
+    # lib/Runtime/Core/ArtifactFormat.h: the hash is 24 bytes behind the header's begin.
+    at = artifact.index(b"ITXMOD\0\1") + 24
+    swapped[at : at + 16] = bytes(16)
+    swapped[at : at + 16] = xxhash.xxh3_128_digest(bytes(swapped))
+    (tmp_path / "minilm.itx").write_bytes(swapped)
+    (tmp_path / "minilm.safetensors").symlink_to(minilm_artifact.with_suffix(".safetensors"))
+    with pytest.raises(intarsia.CorruptError, match="its code was compiled for another manifest than it has"):
+        intarsia.load(tmp_path / "minilm.itx")

@@ -164,13 +164,13 @@ Status Module::bindCode() {
   if (descriptor_->abi_version != ITX_MODULE_ABI_VERSION)
     return error(ITX_VERSION_MISMATCH, "%s: has module ABI %u, this runtime has %u: compile the model again",
                  name_.c_str(), descriptor_->abi_version, ITX_MODULE_ABI_VERSION);
-  ITX_RETURN_IF_ERROR(checkCounts());
+  ITX_RETURN_IF_ERROR(checkManifest());
   kernels_ = descriptor_->kernels + variant_ * descriptor_->kernel_count;
   return Status::success();
 }
 
-/// Code numbers what the manifest lists, and reads as much of it as it was compiled for.
-Status Module::checkCounts() const {
+/// Code numbers what the manifest lists, and relies on all that it says. Counts come first, since they tell more.
+Status Module::checkManifest() const {
   auto check = [&](const std::string &what, uint32_t code, size_t manifest) -> Status {
     if (code == manifest)
       return Status::success();
@@ -202,6 +202,10 @@ Status Module::checkCounts() const {
     ITX_RETURN_IF_ERROR(check("outputs" + of, entry.output_count, function.outputs.size()));
     ITX_RETURN_IF_ERROR(check("dimensions of the outputs" + of, entry.output_size_count, outputSizes));
   }
+  Hash128 hash;
+  std::memcpy(hash.data(), code.manifest_hash, hash.size());
+  if (hash != Hash128{} && hash != hashBytes(manifest_.text.data(), manifest_.text.size()))
+    return error(ITX_CORRUPT, "%s: its code was compiled for another manifest than it has", name_.c_str());
   return Status::success();
 }
 

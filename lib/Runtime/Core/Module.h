@@ -71,7 +71,7 @@ private:
   Status loadCode(const Source &source, uint64_t bytes);
   Status chooseVariant(const std::string &wanted);
   Status bindCode();
-  Status checkCounts() const;
+  Status checkManifest() const;
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
 
   std::string name_;

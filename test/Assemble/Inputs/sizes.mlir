@@ -1,11 +1,11 @@
 // Lowered IR with sizes that no call may have, without the checks that the lower phase makes.
 
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s1"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
 
-// A buffer of n - 8 elements in a workspace that is large enough.
+// Buffers of n - 8 elements in a workspace that is large enough.
 func.func @negative(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
   %n = rt.symbol "n"
   %c0 = arith.constant 0 : index
@@ -17,22 +17,43 @@ func.func @negative(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribu
   %o = rt.output 0 (%n) : memref<?xf32>
   %w = rt.workspace %bytes : memref<?xi8>
   %b = memref.view %w[%c0][%less] : memref<?xi8> to memref<?xf32>
-  %e0 = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%b : memref<?xf32>) {label = "first"}
-  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n, %n) ins(%b : memref<?xf32>) outs(%o : memref<?xf32>) {label = "second"}
+  %e0 = rt.dispatch @relu on %q sizes(%less) ins(%b : memref<?xf32>) outs(%b : memref<?xf32>) {label = "first"}
+  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>) {label = "second"}
   rt.wait %e1
   return
 }
 
-// A launch is told of n / (n - 8) elements.
+// A launch on n / (n - 8) elements.
 func.func @quotient(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
   %n = rt.symbol "n"
+  %c0 = arith.constant 0 : index
   %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
   %less = arith.subi %n, %c8 : index
   %quotient = arith.floordivsi %n, %less : index
+  %bytes = arith.muli %n, %c64 : index
   %q = rt.get_queue 0 : !rt.queue
   %o = rt.output 0 (%n) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%n, %quotient) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>) {label = "third"}
-  rt.wait %e
+  %w = rt.workspace %bytes : memref<?xi8>
+  %b = memref.view %w[%c0][%quotient] : memref<?xi8> to memref<?xf32>
+  %e0 = rt.dispatch @relu on %q sizes(%quotient) ins(%b : memref<?xf32>) outs(%b : memref<?xf32>) {label = "third"}
+  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e1
+  return
+}
+
+// A buffer that ends 8 bytes before the workspace, or behind it.
+func.func @outside(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%n) : memref<?xf32>
+  %w = rt.workspace %c64 : memref<?xi8>
+  %b = memref.view %w[%c16][%n] : memref<?xi8> to memref<?xf32>
+  %e0 = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%b : memref<?xf32>)
+  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n) ins(%b : memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e1
   return
 }
 
@@ -46,7 +67,7 @@ func.func @workspace(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attrib
   %q = rt.get_queue 0 : !rt.queue
   %o = rt.output 0 (%n) : memref<?xf32>
   %w = rt.workspace %n16 : memref<?xi8>
-  %e = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }
@@ -60,7 +81,7 @@ func.func @output(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribute
   %n16 = arith.muli %n8, %n8 : index
   %q = rt.get_queue 0 : !rt.queue
   %o = rt.output 0 (%n16) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q sizes(%n16) ins(%o : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }
@@ -74,7 +95,7 @@ func.func @check(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes
   rt.check %n16 at_most %n {left_text = "n^16", right_text = "n", why = "'a test' needs it"}
   %q = rt.get_queue 0 : !rt.queue
   %o = rt.output 0 (%n) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%n, %n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }

@@ -1,0 +1,228 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Lower/LaunchSizes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::lower {
+
+using Relation = SizeConstraint::Relation;
+
+namespace {
+
+/// What is known of the sizes of one host program.
+class HostSizes {
+public:
+  explicit HostSizes(func::FuncOp host) : sizes(host) {
+    for (rt::CheckOp check : host.getBody().front().getOps<rt::CheckOp>())
+      if (AffineExpr left = sizes.ofIndex(check.getLeft()), right = sizes.ofIndex(check.getRight()); left && right)
+        checks.push_back({check.getRelation() == rt::Relation::Equal, SymbolicSizes::normalize(right - left)});
+  }
+
+  /// Whether each call meets this.
+  bool holds(Relation relation, AffineExpr left, AffineExpr right) const {
+    if (!sizes.isKnown(left) || !sizes.isKnown(right))
+      return left && left == right;
+    AffineExpr difference = SymbolicSizes::normalize(right - left);
+    if (difference == 0)
+      return true;
+    if (relation == Relation::Equal)
+      return llvm::any_of(checks, [&](const Check &check) {
+        return check.isEqual &&
+               (check.difference == difference || SymbolicSizes::normalize(check.difference + difference) == 0);
+      });
+    // What is checked may be stricter.
+    return isNeverNegative(difference) || llvm::any_of(checks, [&](const Check &check) {
+             return isNeverNegative(SymbolicSizes::normalize(difference - check.difference)) ||
+                    (check.isEqual && isNeverNegative(SymbolicSizes::normalize(difference + check.difference)));
+           });
+  }
+
+  std::string toString(AffineExpr size) const { return size ? sizes.toString(size) : "a size that is not known"; }
+
+  SymbolicSizes sizes;
+
+private:
+  struct Check {
+    bool isEqual;
+    AffineExpr difference; // 0, or at least 0
+  };
+
+  bool isNeverNegative(AffineExpr size) const { return sizes.range(size).low >= 0; }
+
+  SmallVector<Check> checks;
+};
+
+/// One launch: its kernel's sizes in those of the host program.
+class Launch {
+public:
+  Launch(rt::DispatchOp dispatch, rt::KernelOp kernel, const SymbolicSizes &inKernel, const HostSizes &host)
+      : dispatch(dispatch), kernel(kernel), inKernel(inKernel), host(host) {}
+
+  LogicalResult verify() {
+    for (auto [number, size] : llvm::enumerate(dispatch.getSizes())) {
+      given.push_back(host.sizes.ofIndex(size));
+      if (!host.sizes.isKnown(given.back()))
+        return dispatch.emitOpError() << "size " << number << " is not a function of the sizes of a call";
+    }
+    if (failed(verifyNeeds()))
+      return failure();
+    for (auto [number, input] : llvm::enumerate(dispatch.getInputs()))
+      if (failed(verifyBuffer("input " + Twine(number), input, inKernel.of(kernel.getBody().getArgument(number)))))
+        return failure();
+    Operation *yield = kernel.getBody().front().getTerminator();
+    for (auto [number, output] : llvm::enumerate(dispatch.getOutputs())) {
+      Sizes declared = declaredSizes(number);
+      if (failed(verifyBuffer("output " + Twine(number), output, declared)) ||
+          failed(verifyBuffer("output " + Twine(number), output, inKernel.of(yield->getOperand(number)))))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  LogicalResult verifyBuffer(const Twine &name, Value buffer, ArrayRef<AffineExpr> taken) {
+    ArrayRef<AffineExpr> sizes = host.sizes.of(buffer);
+    if (sizes.size() != taken.size())
+      return dispatch.emitOpError() << name << " has rank " << sizes.size() << ", kernel @" << kernel.getSymName()
+                                    << " takes rank " << taken.size();
+    for (auto [dimension, size, other] : llvm::enumerate(sizes, taken)) {
+      AffineExpr wanted = inHost(other);
+      if (!host.holds(Relation::Equal, size, wanted))
+        return dispatch.emitOpError() << name << " has " << host.toString(size) << " at dimension " << dimension
+                                      << ", kernel @" << kernel.getSymName() << " is launched for "
+                                      << host.toString(wanted);
+    }
+    return success();
+  }
+
+  /// What the ops in the kernel need of its sizes.
+  LogicalResult verifyNeeds() {
+    for (const SymbolicSizes::Replacement &replacement : inKernel.replacements())
+      if (failed(verifyNeed(Relation::Equal, getAffineSymbolExpr(replacement.symbol, dispatch.getContext()),
+                            replacement.by, replacement.op)))
+        return failure();
+    for (const SizeConstraint &need : inKernel.constraints())
+      if (failed(verifyNeed(need.relation, need.left, need.right, need.op)))
+        return failure();
+    for (unsigned symbol = 0; symbol != given.size(); ++symbol)
+      if (std::optional<int64_t> limit = inKernel.limit(symbol))
+        if (failed(verifyNeed(Relation::AtMost, getAffineSymbolExpr(symbol, dispatch.getContext()),
+                              getAffineConstantExpr(*limit, dispatch.getContext()), kernel)))
+          return failure();
+    return success();
+  }
+
+  LogicalResult verifyNeed(Relation relation, AffineExpr left, AffineExpr right, Operation *op) {
+    AffineExpr leftHere = inHost(left), rightHere = inHost(right);
+    if (host.holds(relation, leftHere, rightHere))
+      return success();
+    InFlightDiagnostic error = dispatch.emitOpError()
+                               << "launches kernel @" << kernel.getSymName() << ", where '" << op->getName()
+                               << "' needs " << host.toString(leftHere)
+                               << (relation == Relation::Equal ? " to be equal to " : " to be at most ")
+                               << host.toString(rightHere) << "; no rt.check says so";
+    error.attachNote(op->getLoc()) << "needed here";
+    return error;
+  }
+
+  /// A size in the kernel by the sizes of a call; null if it is not known.
+  AffineExpr inHost(AffineExpr size) const {
+    return inKernel.isKnown(size) ? SymbolicSizes::normalize(size.replaceSymbols(given)) : AffineExpr();
+  }
+
+  Sizes declaredSizes(unsigned result) {
+    auto names = kernel.getResultAttrOfType<ArrayAttr>(result, "nn.sizes");
+    Sizes sizes;
+    for (auto [dimension, size] : llvm::enumerate(cast<ShapedType>(kernel.getResultTypes()[result]).getShape()))
+      sizes.push_back(ShapedType::isDynamic(size) ? kernel.parseSize(cast<StringAttr>(names[dimension]).getValue())
+                                                  : getAffineConstantExpr(size, kernel.getContext()));
+    return sizes;
+  }
+
+  rt::DispatchOp dispatch;
+  rt::KernelOp kernel;
+  const SymbolicSizes &inKernel;
+  const HostSizes &host;
+  SmallVector<AffineExpr> given; // by the kernel's symbols
+};
+
+LogicalResult verifyCopy(rt::CopyOp copy, const HostSizes &host) {
+  ValueRange given = copy.getSizes();
+  auto type = cast<ShapedType>(copy.getSource().getType());
+  for (auto [dimension, from, to] :
+       llvm::enumerate(host.sizes.of(copy.getSource()), host.sizes.of(copy.getDestination()))) {
+    if (!host.holds(Relation::Equal, from, to))
+      return copy.emitOpError() << "copies " << host.toString(from) << " at dimension " << dimension
+                                << " to a buffer with " << host.toString(to);
+    if (!type.isDynamicDim(dimension))
+      continue;
+    AffineExpr size = host.sizes.ofIndex(given.front());
+    given = given.drop_front();
+    if (!host.holds(Relation::Equal, from, size))
+      return copy.emitOpError() << "is given " << host.toString(size) << " for dimension " << dimension << ", which is "
+                                << host.toString(from);
+  }
+  return success();
+}
+
+/// Views of buffers have as many elements as these. Host code itself tests that numbers are not negative, and those
+/// that it divides by.
+LogicalResult verifyViews(const HostSizes &host) {
+  auto verify = [&](Relation relation, AffineExpr left, AffineExpr right, Operation *op) -> LogicalResult {
+    if (isa<arith::ArithDialect>(op->getDialect()) || (relation == Relation::AtMost && left == 0) ||
+        host.holds(relation, left, right))
+      return success();
+    return op->emitOpError() << "needs " << host.toString(left)
+                             << (relation == Relation::Equal ? " to be equal to " : " to be at most ")
+                             << host.toString(right) << "; no rt.check says so";
+  };
+  for (const SymbolicSizes::Replacement &replacement : host.sizes.replacements())
+    if (failed(verify(Relation::Equal, getAffineSymbolExpr(replacement.symbol, replacement.op->getContext()),
+                      replacement.by, replacement.op)))
+      return failure();
+  for (const SizeConstraint &need : host.sizes.constraints())
+    if (failed(verify(need.relation, need.left, need.right, need.op)))
+      return failure();
+  return success();
+}
+
+} // namespace
+
+LaunchSizes::LaunchSizes(ModuleOp module) {
+  for (auto kernel : module.getOps<rt::KernelOp>())
+    kernels[kernel.getSymNameAttr()] = kernel;
+}
+
+const SymbolicSizes &LaunchSizes::sizesIn(rt::KernelOp kernel) {
+  std::unique_ptr<SymbolicSizes> &sizes = sizesOfKernels[kernel];
+  if (!sizes)
+    sizes = std::make_unique<SymbolicSizes>(kernel);
+  return *sizes;
+}
+
+LogicalResult LaunchSizes::verify(func::FuncOp function) {
+  HostSizes host(function);
+  if (failed(verifyViews(host)))
+    return failure();
+  for (Operation &op : function.getBody().front()) {
+    LogicalResult result = success();
+    if (auto dispatch = dyn_cast<rt::DispatchOp>(op)) {
+      rt::KernelOp kernel = kernels.lookup(dispatch.getKernelAttr().getAttr());
+      result = Launch(dispatch, kernel, sizesIn(kernel), host).verify();
+    } else if (auto copy = dyn_cast<rt::CopyOp>(op)) {
+      result = verifyCopy(copy, host);
+    }
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace intarsia::lower
