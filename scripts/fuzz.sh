@@ -1,26 +1,45 @@
 #!/usr/bin/env bash
-# fuzz.sh [SECONDS]: builds the fuzzers of everything that parses bytes from outside and runs each for that long (30),
-# as many at a time as there are cores. What they find is kept in build/fuzz/findings.
+# fuzz.sh SECONDS [compiler | NAME…]: builds the fuzzers of everything that parses bytes from outside and runs each for
+# that long, as many at a time as there are cores: those of the runtime and of what needs no MLIR; those of the compiler,
+# which are a long build; or some by their names. What they find is kept in build/fuzz/findings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=${1:-30}
-targets=()
-for source in test/fuzz/*.cpp; do
-  targets+=("fuzz-$(basename "$source" .cpp)")
+seconds=${1:?usage: fuzz.sh SECONDS [compiler | NAME…]}
+shift
+namesIn() { # folder
+  basename -a -s .cpp "$1"/*.cpp
+}
+names=("$@")
+case "$*" in
+"") mapfile -t names < <(namesIn test/fuzz; echo tokenizer) ;;
+compiler) mapfile -t names < <(namesIn test/fuzz/compiler) ;;
+esac
+base=() compiler=()
+for name in "${names[@]}"; do
+  if [ -f "test/fuzz/compiler/$name.cpp" ]; then
+    compiler+=("fuzz-$name")
+  elif [ -f "test/fuzz/$name.cpp" ]; then
+    base+=("fuzz-$name")
+  elif [ "$name" != tokenizer ]; then
+    echo "error: there is no fuzzer '$name'; test/fuzz has them" >&2
+    exit 1
+  fi
 done
-all=("${targets[@]}" fuzz-tokenizer)
-scripts/build.sh fuzz "${targets[@]}"
+[ ${#base[@]} -eq 0 ] || scripts/build.sh fuzz "${base[@]}"
+[ ${#compiler[@]} -eq 0 ] || scripts/build.sh fuzz-compiler "${compiler[@]}"
 scripts/build.sh dev IntarsiaPython
-rm -rf build/fuzz/findings
 mkdir -p build/fuzz/findings
 
 fuzz() { # target
-  if [ "$1" = fuzz-tokenizer ]; then # Python reads those
+  if [ "$1" = tokenizer ]; then # Python reads those
     PYTHONPATH=build/dev/python .venv/bin/python test/fuzz/tokenizer.py "$seconds"
     return
   fi
-  local name=$1 seeds=test/fuzz/corpus/${1#fuzz-} grown=build/fuzz/grown/$1 log=build/fuzz/$1.log
+  local name=fuzz-$1 seeds=test/fuzz/corpus/$1 grown=build/fuzz/grown/fuzz-$1 log=build/fuzz/fuzz-$1.log
+  local program=build/fuzz/bin/$name
+  [ ! -f "test/fuzz/compiler/$1.cpp" ] || program=build/fuzz-compiler/bin/$name
+  rm -f "build/fuzz/findings/$name-"*
   [ -n "$(ls -A "$seeds")" ] || { echo "error: no seeds in $seeds" >&2; return 1; }
   mkdir -p "$grown"
   # Deep and quadratic inputs are longer than seeds; what is read up to a limit of its own needs no more.
@@ -29,7 +48,7 @@ fuzz() { # target
   fuzz-npy | fuzz-sequence) longest=$((1 << 16)) ;;
   fuzz-catalogue | fuzz-efficiency) longest=$((1 << 17)) ;;
   esac
-  if ! "build/fuzz/bin/$name" -max_total_time="$seconds" -max_len="$longest" -len_control=0 -timeout=10 \
+  if ! "$program" -max_total_time="$seconds" -max_len="$longest" -len_control=0 -timeout=10 \
       -rss_limit_mb=2048 -print_final_stats=1 -close_fd_mask=1 \
       -artifact_prefix="build/fuzz/findings/$name-" "$grown" "$seeds" </dev/null >"$log" 2>&1; then
     tail -n 40 "$log"
@@ -41,5 +60,5 @@ fuzz() { # target
 }
 export -f fuzz
 export seconds
-echo "==> Fuzzing ${#all[@]} parsers, $seconds s each"
-printf '%s\n' "${all[@]}" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'
+echo "==> Fuzzing ${#names[@]} parsers, $seconds s each"
+printf '%s\n' "${names[@]}" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'

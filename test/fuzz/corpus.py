@@ -1,13 +1,26 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes the seeds of the fuzz targets: small valid files, and some that are nearly valid."""
+"""Writes the seeds of the fuzz targets: small valid files, and some that are nearly valid. Tools of a build write some."""
 
 import json
 import pathlib
 import struct
+import subprocess
 
-ROOT = pathlib.Path(__file__).parent / "corpus"
+ROOT = pathlib.Path(__file__).resolve().parent / "corpus"
+MODEL = b"""
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.range = array<i64: 0, 9>, nn.sizes = ["n"]})
+    -> (tensor<?x4xf32> {nn.name = "y"}) {
+  %table = nn.weight @weights["table"] : tensor<9x8xf32>
+  %w = nn.weight @weights["w"] : tensor<4x8xf32>
+  %x = nn.embedding %table, %ids : (tensor<9x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+  %s = nn.silu %x : tensor<?x8xf32>
+  %y = nn.linear %s, %w : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
+"""
 PAGE = 65536
 
 MANIFEST = {
@@ -136,7 +149,25 @@ def write(folder: str, name: str, data: bytes) -> None:
     path.write_bytes(data)
 
 
+def write_of_tools() -> None:
+    """Write what tools of a build write: bytecode of a model before and after it is lowered, and of an agent; a plan."""
+    repository = ROOT.parents[2]
+    tools = repository / "build/dev/bin"
+    example = "examples/agents/debate.mlir"  # locations have the path
+    for name, passes in (("model", []), ("lowered", ["--intarsia-fuse", "--intarsia-lower"])):
+        command = [tools / "intarsia-opt", "--emit-bytecode", *passes, "-"]
+        write("bytecode", name, subprocess.run(command, input=MODEL, stdout=subprocess.PIPE, check=True).stdout)
+    command = [tools / "intarsia-opt", "--emit-bytecode", example]
+    agent = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=repository).stdout
+    write("bytecode", "agent", agent)
+    (ROOT / "plan").mkdir(exist_ok=True)
+    command = [tools / "intarsia-plan", example, "--fleet=examples/fleets/dc.mlir", "--why=false"]
+    command += [f"--json={ROOT}/plan/debate"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, cwd=repository)
+
+
 def main() -> None:
+    write_of_tools()
     write_tokenizers()
     two = {
         "__metadata__": {"format": "pt"},
@@ -191,6 +222,9 @@ def main() -> None:
     modules = [{"idx": i, "name": str(i), "path": path, "type": "t"} for i, path in enumerate(("", "1_Pooling"))]
     write("config", "modules", json.dumps(modules).encode())
     write("config", "in-text", b'{"x": "' + b"]" * 80 + b'", "y": ' + b"[" * 80)
+
+    write("index", "two", b'{"metadata": {}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}')
+    write("index", "outside", b'{"weight_map": {"a": "../a.safetensors", "b": "c.safetensors"}}')
 
     write("nesting", "json", json.dumps(config).encode())
     module = "#m = affine_map<(d0)[s0] -> (-d0 + s0 floordiv 2)>\n!t = tuple<i1, () -> (f32)>\n// a comment [\n"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -95,3 +96,27 @@ def test_deep_bytecode(what: str, levels: int, tmp_path: pathlib.Path) -> None:
         assert done.returncode == 1, done.stderr[-1000:]
         if (what, tool) != ("structs", "intarsia-plan"):  # which knows no dialect of LLVM
             assert "deep.mlirbc: nested deeper than 256 levels" in done.stderr
+
+
+def test_deep_document_in_an_editor() -> None:
+    """The language server ends with a message, which an editor shows in its log."""
+    messages = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}, "rootPath": "/"}},
+        {
+            "jsonrpc": "2.0",
+            "method": "textDocument/didOpen",
+            "params": {
+                "textDocument": {
+                    "uri": "file:///deep.mlir",
+                    "languageId": "mlir",
+                    "version": 1,
+                    "text": NESTED["tuples"][0],
+                }
+            },
+        },
+    ]
+    text = "".join(f"Content-Length: {len(body)}\r\n\r\n{body}" for body in map(json.dumps, messages))
+    server = [TOOLS / "intarsia-lsp-server"]
+    done = subprocess.run(server, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr[-1000:]
+    assert "a document: nested deeper than 256 levels" in done.stderr

@@ -7,6 +7,8 @@
 #include "intarsia/Registration.h"
 #include "intarsia/Version.h"
 
+#include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Support/StackGuard.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -17,5 +19,7 @@ int main(int argc, char **argv) {
       [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
   mlir::DialectRegistry registry;
   intarsia::registerAllIntarsia(registry);
+  // Text comes in messages that only the server's own loop reads, so nothing is measured before it is parsed.
+  intarsia::StackGuard guard("intarsia-lsp-server: error: " + intarsia::tooDeepMessage("a document"));
   return failed(mlir::MlirLspServerMain(argc, argv, registry));
 }
