@@ -60,7 +60,11 @@ public:
     unsigned argument, dimension;
   };
 
-  explicit SymbolicSizes(mlir::FunctionOpInterface function);
+  /// Sizes of a call are positive, and what ops need of them makes symbols equal or limits them. Those of a launch may
+  /// be zero, and `constraints` has all that ops need, as they say it.
+  enum class SizesOf { Call, Launch };
+
+  explicit SymbolicSizes(mlir::FunctionOpInterface function, SizesOf sizesOf = SizesOf::Call);
 
   /// Expressions of all dimensions of a ranked tensor or memref value.
   mlir::ArrayRef<mlir::AffineExpr> of(mlir::Value value) const;
@@ -118,6 +122,7 @@ private:
   void settleLimits(mlir::Operation *function);
 
   mlir::MLIRContext *context;
+  int64_t leastKnown; ///< value of a symbol that is known
   llvm::DenseMap<mlir::Value, Sizes> sizes;
   llvm::DenseMap<mlir::Value, mlir::AffineExpr> indices;
   llvm::SmallVector<std::string> symbolNames;

@@ -213,7 +213,7 @@ SizeRange SymbolicSizes::range(AffineExpr expression) const {
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
     // Sizes that a call gives are positive, those that nothing is known of may be zero.
     std::optional<int64_t> most = limit(symbol.getPosition());
-    return {isKnown(expression) ? 1 : 0, most ? *most : highest};
+    return {isKnown(expression) ? leastKnown : 0, most ? *most : highest};
   }
   auto binary = cast<AffineBinaryOpExpr>(expression);
   SizeRange left = range(binary.getLHS()), right = range(binary.getRHS());

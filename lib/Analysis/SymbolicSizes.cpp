@@ -20,8 +20,9 @@ using namespace intarsia;
 
 //===-- Values -------------------------------------------------------------------------------------------------===//
 
-SymbolicSizes::SymbolicSizes(FunctionOpInterface function)
-    : context(function->getContext()), givenLimits(function->getAttrOfType<DictionaryAttr>("nn.size_limits")) {
+SymbolicSizes::SymbolicSizes(FunctionOpInterface function, SizesOf sizesOf)
+    : context(function->getContext()), leastKnown(sizesOf == SizesOf::Call ? 1 : 0),
+      givenLimits(function->getAttrOfType<DictionaryAttr>("nn.size_limits")) {
   // A kernel is launched with the values of `sizes`, in that order.
   if (auto kernel = dyn_cast<rt::KernelOp>(function.getOperation()))
     for (StringRef name : kernel.getSizes().getAsValueRange<StringAttr>())
@@ -38,8 +39,9 @@ SymbolicSizes::SymbolicSizes(FunctionOpInterface function)
     for (Block &block : function.getFunctionBody())
       visitBlock(block);
     visitResults(function);
-  } while (replaceEqualSymbols());
-  settleLimits(function);
+  } while (sizesOf == SizesOf::Call && replaceEqualSymbols());
+  if (sizesOf == SizesOf::Call)
+    settleLimits(function);
 }
 
 void SymbolicSizes::visitArguments(FunctionOpInterface function) {

@@ -99,6 +99,7 @@ private:
   llvm::Value *arithmetic(Operation &op);
   llvm::Value *exact(llvm::Intrinsic::ID operation, llvm::Value *left, llvm::Value *right);
   llvm::Value *positive(llvm::Value *divisor);
+  llvm::Value *notNegative(llvm::Value *dividend);
   llvm::Value *floorDivide(llvm::Value *dividend, llvm::Value *divisor);
   void testSize(Value size, unsigned owner, unsigned index);
   llvm::Expected<llvm::Value *> testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index);
@@ -210,6 +211,16 @@ llvm::Value *HostFunction::positive(llvm::Value *divisor) {
   return builder.CreateSelect(isWrong, builder.getInt64(1), divisor);
 }
 
+/// Returns a dividend of an op that rounds to zero or takes numbers without a sign. One that is negative is no size:
+/// the result counts as one that does not fit.
+llvm::Value *HostFunction::notNegative(llvm::Value *dividend) {
+  if (auto *constant = dyn_cast<llvm::ConstantInt>(dividend); constant && !constant->isNegative())
+    return dividend;
+  llvm::Value *isWrong = builder.CreateICmpSLT(dividend, builder.getInt64(0));
+  overflow = overflow ? builder.CreateOr(overflow, isWrong) : isWrong;
+  return dividend;
+}
+
 /// The quotient rounded down: one less than what rounds to zero if a negative dividend leaves a remainder.
 llvm::Value *HostFunction::floorDivide(llvm::Value *dividend, llvm::Value *divisor) {
   llvm::Value *zero = builder.getInt64(0);
@@ -232,10 +243,10 @@ llvm::Value *HostFunction::arithmetic(Operation &op) {
       .Case([&](arith::AddIOp) { return exact(llvm::Intrinsic::sadd_with_overflow, operands[0], operands[1]); })
       .Case([&](arith::SubIOp) { return exact(llvm::Intrinsic::ssub_with_overflow, operands[0], operands[1]); })
       .Case([&](arith::MulIOp) { return exact(llvm::Intrinsic::smul_with_overflow, operands[0], operands[1]); })
-      .Case([&](arith::DivUIOp) { return builder.CreateUDiv(operands[0], positive(operands[1])); })
-      .Case([&](arith::DivSIOp) { return builder.CreateSDiv(operands[0], positive(operands[1])); })
-      .Case([&](arith::RemUIOp) { return builder.CreateURem(operands[0], positive(operands[1])); })
-      .Case([&](arith::RemSIOp) { return builder.CreateSRem(operands[0], positive(operands[1])); })
+      .Case([&](arith::DivUIOp) { return builder.CreateUDiv(notNegative(operands[0]), positive(operands[1])); })
+      .Case([&](arith::DivSIOp) { return builder.CreateSDiv(notNegative(operands[0]), positive(operands[1])); })
+      .Case([&](arith::RemUIOp) { return builder.CreateURem(notNegative(operands[0]), positive(operands[1])); })
+      .Case([&](arith::RemSIOp) { return builder.CreateSRem(notNegative(operands[0]), positive(operands[1])); })
       .Case([&](arith::FloorDivSIOp) { return floorDivide(operands[0], positive(operands[1])); })
       .Case([&](arith::CeilDivSIOp) {
         llvm::Value *negated = exact(llvm::Intrinsic::ssub_with_overflow, builder.getInt64(0), operands[0]);

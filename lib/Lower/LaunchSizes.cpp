@@ -104,18 +104,9 @@ private:
 
   /// What the ops in the kernel need of its sizes.
   LogicalResult verifyNeeds() {
-    for (const SymbolicSizes::Replacement &replacement : inKernel.replacements())
-      if (failed(verifyNeed(Relation::Equal, getAffineSymbolExpr(replacement.symbol, dispatch.getContext()),
-                            replacement.by, replacement.op)))
-        return failure();
     for (const SizeConstraint &need : inKernel.constraints())
       if (failed(verifyNeed(need.relation, need.left, need.right, need.op)))
         return failure();
-    for (unsigned symbol = 0; symbol != given.size(); ++symbol)
-      if (std::optional<int64_t> limit = inKernel.limit(symbol))
-        if (failed(verifyNeed(Relation::AtMost, getAffineSymbolExpr(symbol, dispatch.getContext()),
-                              getAffineConstantExpr(*limit, dispatch.getContext()), kernel)))
-          return failure();
     return success();
   }
 
@@ -172,8 +163,8 @@ LogicalResult verifyCopy(rt::CopyOp copy, const HostSizes &host) {
   return success();
 }
 
-/// Views of buffers have as many elements as these. Host code itself tests that numbers are not negative, and those
-/// that it divides by.
+/// Views of buffers have as many elements as these. Host code itself tests that sizes and dividends are not
+/// negative and divisors positive.
 LogicalResult verifyViews(const HostSizes &host) {
   auto verify = [&](Relation relation, AffineExpr left, AffineExpr right, Operation *op) -> LogicalResult {
     if (isa<arith::ArithDialect>(op->getDialect()) || (relation == Relation::AtMost && left == 0) ||
@@ -203,7 +194,7 @@ LaunchSizes::LaunchSizes(ModuleOp module) {
 const SymbolicSizes &LaunchSizes::sizesIn(rt::KernelOp kernel) {
   std::unique_ptr<SymbolicSizes> &sizes = sizesOfKernels[kernel];
   if (!sizes)
-    sizes = std::make_unique<SymbolicSizes>(kernel);
+    sizes = std::make_unique<SymbolicSizes>(kernel, SymbolicSizes::SizesOf::Launch);
   return *sizes;
 }
 

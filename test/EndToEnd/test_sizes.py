@@ -230,20 +230,20 @@ WEIGHTED = """%q = nn.softmax %f : tensor<?xf32>
             "tensor<?xf32>",
             PRODUCT + "return %f : tensor<?xf32>",
             lambda product: product,
-            "function 'main': a size of output 'result0' [a * b * c * d] is more than 64 bits hold: "
+            "function 'main': a size of output 'result0' [a * b * c * d] cannot be computed with 64 bits: "
             "a is 65536, b is 65536, c is 65536, d is 65536",
         ),
         (
             "tensor<f32>",
             MATRIX + SUM,
             lambda product: product.sum(),
-            "function 'main': a size of 'matmul' is more than 64 bits hold: a is 65536, b",
+            "function 'main': a size of 'matmul' cannot be computed with 64 bits: a is 65536, b",
         ),
         (
             "tensor<f32>",
             PRODUCT + WEIGHTED + SUM.replace("%f ", "%f1 "),
             lambda product: (np.exp(product) / np.exp(product).sum() * product).sum(),
-            "is more than 64 bits hold: a is 65536, b is 65536, c is 65536, d is 65536",
+            "cannot be computed with 64 bits: a is 65536, b is 65536, c is 65536, d is 65536",
         ),
     ],
     ids=["output", "buffer", "scratch of a kernel"],
@@ -279,7 +279,7 @@ def test_checks_compare_numbers_that_fit(tools, tmp_path):
     assert "a * b * c * c is 8, must be at most d, which is 5" in refused(module, two, one, two, five)
     long = np.ones(65536, np.float32)
     message = refused(module, long, long, long, five)
-    assert "function 'main': 'a * b * c * c' is more than 64 bits hold: a is 65536, b is 65536" in message
+    assert "function 'main': 'a * b * c * c' cannot be computed with 64 bits: a is 65536, b is 65536" in message
     assert "'tensor.extract_slice' needs it" in message
 
 

@@ -106,7 +106,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.size
   %m = rt.symbol "m"
   %q = rt.get_queue 0 : !rt.queue
   %o = rt.output 0 (%n) : memref<?xf32>
-  // expected-error@+1 {{'arith.addf' needs m to be equal to n; no rt.check says so}}
+  // expected-error@+1 {{'arith.addf' needs n to be equal to m; no rt.check says so}}
   %e = rt.dispatch @add on %q sizes(%n, %m) ins(%x, %y : memref<?xf32>, memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
@@ -208,4 +208,62 @@ func.func @main(%x: memref<?xi8> {nn.sizes = ["n"]}) attributes {rt.symbols = ["
 rt.kernel @relu(%x: tensor<?xf32>) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
+}
+
+// -----
+
+// Sizes of a launch may be zero, unlike those of a call: no element is there to read where n is 1.
+rt.kernel @first(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<1xf32>) attributes {root = "rows", sizes = ["s0"]} {
+  // expected-note@+1 {{needed here}}
+  %part = tensor.extract_slice %x[0] [1] [1] : tensor<?xf32> to tensor<1xf32>
+  %r = nn.relu %part : tensor<1xf32>
+  rt.yield %r : tensor<1xf32>
+}
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = [{type = tensor<1xf32>}]} {
+  %n = rt.symbol "n"
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %less = arith.subi %n, %c1 : index
+  %bytes = arith.muli %n, %c4 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 () : memref<1xf32>
+  %w = rt.workspace %bytes : memref<?xi8>
+  %v = memref.view %w[%c0][%less] : memref<?xi8> to memref<?xf32>
+  // expected-error@+1 {{'tensor.extract_slice' needs 1 to be at most n - 1; no rt.check says so}}
+  %e = rt.dispatch @first on %q sizes(%less) ins(%v : memref<?xf32>) outs(%o : memref<1xf32>)
+  rt.wait %e
+  return
+}
+
+// -----
+
+// What an op needs is compared as it says it, whatever follows from it for one size: no message.
+rt.kernel @even(%x: tensor<8xf32>, %y: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (2 * i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%y : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<?xf32>
+  rt.yield %r : tensor<?xf32>
+}
+func.func @main(%x: memref<8xf32>, %y: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = [{nn.sizes = ["n floordiv 3"], type = tensor<?xf32>}]} {
+  %n = rt.symbol "n"
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  %third = arith.floordivsi %n, %c3 : index
+  %twice = arith.muli %third, %c2 : index
+  %last = arith.subi %twice, %c1 : index
+  rt.check %last at_most %c8 {left_text = "2 * (n floordiv 3) - 1", right_text = "8", why = "'linalg.generic' needs it"}
+  %bytes = arith.muli %n, %c4 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%third) : memref<?xf32>
+  %w = rt.workspace %bytes : memref<?xi8>
+  %v = memref.view %w[%c0][%third] : memref<?xi8> to memref<?xf32>
+  %e = rt.dispatch @even on %q sizes(%third) ins(%x, %v : memref<8xf32>, memref<?xf32>) outs(%o : memref<?xf32>)
+  rt.wait %e
+  return
 }

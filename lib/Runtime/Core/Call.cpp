@@ -412,8 +412,9 @@ static void hostRefuse(itx_call *call, uint32_t owner, uint32_t index, int64_t s
     if (owner == ITX_SIZE_OF_WORKSPACE && size >= 0 && size != INT64_MAX)
       return error(ITX_CORRUPT, "function '%s': a buffer ends at byte %lld, outside of its workspace: %s",
                    function.name.c_str(), static_cast<long long>(size), sizesText(*call).c_str());
-    std::string amount = size < 0 ? "negative (" + std::to_string(size) + ")" : "more than 64 bits hold";
-    return error(ITX_INVALID_ARGUMENT, "function '%s': %s is %s: %s%s", function.name.c_str(), what.c_str(),
+    std::string amount =
+        size < 0 ? "is negative (" + std::to_string(size) + ")" : std::string("cannot be computed with 64 bits");
+    return error(ITX_INVALID_ARGUMENT, "function '%s': %s %s: %s%s", function.name.c_str(), what.c_str(),
                  amount.c_str(), sizesText(*call).c_str(), why.c_str());
   });
 }

@@ -57,6 +57,24 @@ func.func @outside(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribut
   return
 }
 
+// Divisions that round to zero and down agree on sizes alone: n - 8 is none where n is less than 8.
+func.func @dividend(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
+  %n = rt.symbol "n"
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %c1000 = arith.constant 1000 : index
+  %less = arith.subi %n, %c8 : index
+  %down = arith.floordivsi %less, %c16 : index
+  %unsigned = arith.divui %less, %c16 : index
+  %size = arith.addi %down, %c1000 : index
+  %same = arith.addi %unsigned, %c1000 : index
+  %q = rt.get_queue 0 : !rt.queue
+  %o = rt.output 0 (%size) : memref<?xf32>
+  %e = rt.dispatch @relu on %q sizes(%same) ins(%o : memref<?xf32>) outs(%o : memref<?xf32>) {label = "fourth"}
+  rt.wait %e
+  return
+}
+
 // n^16 bytes of workspace.
 func.func @workspace(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes {rt.results = [{nn.name = "y", nn.sizes = ["n"], type = tensor<?xf32>}], rt.symbols = ["n"]} {
   %n = rt.symbol "n"
