@@ -15,11 +15,17 @@
 #include "lib/Runtime/Core/ArtifactFormat.h"
 #include "lib/Runtime/Core/File.h"
 #include "lib/Runtime/Core/Hash.h"
+#include "lib/Runtime/Core/Manifest.h"
 #include "lib/Target/Target.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <future>
+#include <sys/file.h>
+#include <unistd.h>
 
 using namespace mlir;
 using llvm::createStringError;
@@ -89,6 +95,10 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   auto manifest = makeManifest(module, tables, target, options.flags, weights, weightsName);
   if (!manifest)
     return manifest.takeError();
+  // What the runtime would refuse is refused here.
+  runtime::Manifest parsed;
+  if (runtime::Status status = runtime::parseManifest(*manifest, path, parsed); !status.ok())
+    return errorOf(status);
   std::unique_ptr<llvm::TargetMachine> machine = target.hostMachine();
   auto host = compileHostCode(module, tables, target.variants().size(), *manifest, *machine);
   if (!host)
@@ -125,19 +135,49 @@ void removeWaitingWeights(const AssembleOptions &options) {
   }
 }
 
+bool haveSameBytes(const std::string &first, const std::string &second) {
+  std::unique_ptr<runtime::MappedFile> one, other;
+  return runtime::MappedFile::open(first, one).ok() && runtime::MappedFile::open(second, other).ok() &&
+         one->size() == other->size() && std::equal(one->data(), one->data() + one->size(), other->data());
+}
+
+/// Lets one process at a time replace files in a folder; on file systems without locks, all of them.
+class FolderLock {
+public:
+  explicit FolderLock(const std::string &folder)
+      : descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (descriptor >= 0 && flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+
+private:
+  int descriptor;
+};
+
 /// Puts an artifact and its weights in the place of older ones. At each instant one of the two pairs can be loaded,
 /// wherever the process ends: new weights wait under a name with their hash, which the runtime tries too, until the
 /// artifact that reads them is there (docs/decisions/0016-a-pair-is-replaced-by-one-rename.md).
 llvm::Error replacePair(TemporaryFiles &files, const std::string &artifact, const std::string &weightsFile,
                         const std::string &headerHash, const AssembleOptions &options) {
   std::string weights = weightsPath(options), waiting = runtime::waitingWeights(weights, headerHash);
-  // A file of this name is left by a killed compilation. Its hash says that it holds the same weights, it is complete,
-  // and an artifact may be using it.
-  if (!llvm::sys::fs::exists(waiting))
+  FolderLock lock(runtime::folderOf(weights));
+  // A file of this name is left by a compilation that was killed. An artifact may be using it, and it stays if anything
+  // fails, unless it is damaged.
+  bool wasWaiting = haveSameBytes(weightsFile, waiting);
+  if (!wasWaiting) {
+    llvm::sys::fs::remove(waiting);
     if (llvm::Error error = files.keep(weightsFile, waiting))
       return error;
+  }
   if (llvm::Error error = files.keep(artifact, options.output)) {
-    llvm::sys::fs::remove(waiting);
+    if (!wasWaiting)
+      llvm::sys::fs::remove(waiting);
     return error;
   }
   if (std::error_code code = llvm::sys::fs::rename(waiting, weights))
@@ -217,9 +257,9 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     return error;
   }
   if (!weights)
-    return weights.takeError();
+    return files.named(weights.takeError());
   for (const std::string &warning : weights->warnings)
-    emitWarning(module.getLoc()) << warning << ": what is computed from it is of no use; are the weights damaged?";
+    emitWarning(module.getLoc()) << warning << ": results will be invalid; the weights may be corrupted";
 
   step("link");
   std::vector<std::string> artifacts;
@@ -229,7 +269,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
       return path.takeError();
     artifacts.push_back(*path);
     if (llvm::Error failed = writeModule(module, *target, options, objects, *weights, weightsFile, *path))
-      return failed;
+      return files.named(std::move(failed));
   }
   std::string result = artifacts.front();
   if (options.emit == Emit::Exe || options.emit == Emit::Bundle) {
@@ -240,7 +280,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     runtime::Status status = options.emit == Emit::Exe ? writeExecutable(result, options.runner, artifacts.front())
                                                        : writeBundle(result, artifacts);
     if (!status.ok())
-      return createStringError(status.message());
+      return files.named(createStringError(status.message()));
   }
   // Nothing is replaced before everything is written.
   if (hasWeightsBeside(options) && !weightsFile.empty())

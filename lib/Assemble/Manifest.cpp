@@ -50,39 +50,58 @@ StringRef dtypeName(Type type) {
       .Default([](Type) { return ""; });
 }
 
-/// Appends the numbers of the symbols whose product an expression is, and multiplies `bytes` by its constants. False
-/// for an expression that is no product.
-bool appendFactors(AffineExpr size, int64_t &bytes, std::vector<unsigned> &symbols) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(size)) {
-    bytes *= constant.getValue();
-    return true;
-  }
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(size)) {
-    symbols.push_back(symbol.getPosition());
-    return true;
-  }
-  auto product = dyn_cast<AffineBinaryOpExpr>(size);
-  return product && product.getKind() == AffineExprKind::Mul && appendFactors(product.getLHS(), bytes, symbols) &&
-         appendFactors(product.getRHS(), bytes, symbols);
+/// An expression in postfix notation, as the runtime reads it: "s0 3 + s1 floordiv".
+std::string postfix(AffineExpr size) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(size))
+    return std::to_string(constant.getValue());
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(size))
+    return "s" + std::to_string(symbol.getPosition());
+  auto binary = cast<AffineBinaryOpExpr>(size);
+  const char *operation = binary.getKind() == AffineExprKind::Add        ? " +"
+                          : binary.getKind() == AffineExprKind::Mul      ? " *"
+                          : binary.getKind() == AffineExprKind::FloorDiv ? " floordiv"
+                          : binary.getKind() == AffineExprKind::CeilDiv  ? " ceildiv"
+                                                                         : " mod";
+  return postfix(binary.getLHS()) + " " + postfix(binary.getRHS()) + operation;
 }
 
-/// Writes how many bytes an operand of a kernel has: a number and the positions of the sizes to multiply it by, or null
-/// where a size is no product.
+/// Appends the factors of a size: positions of sizes, and expressions that are not products. Multiplies `bytes` by
+/// constants.
+void appendFactors(AffineExpr size, int64_t &bytes, std::vector<unsigned> &sizes,
+                   std::vector<std::string> &expressions) {
+  auto product = dyn_cast<AffineBinaryOpExpr>(size);
+  if (auto constant = dyn_cast<AffineConstantExpr>(size)) {
+    bytes *= constant.getValue();
+  } else if (auto symbol = dyn_cast<AffineSymbolExpr>(size)) {
+    sizes.push_back(symbol.getPosition());
+  } else if (product && product.getKind() == AffineExprKind::Mul) {
+    appendFactors(product.getLHS(), bytes, sizes, expressions);
+    appendFactors(product.getRHS(), bytes, sizes, expressions);
+  } else {
+    expressions.push_back(postfix(size));
+  }
+}
+
+/// Writes how many bytes an operand of a kernel has: a number, and the factors to multiply it by, each the position of
+/// a size or an expression.
 void writeOperand(llvm::json::OStream &json, rt::KernelOp kernel, Type type, DictionaryAttr attributes) {
   auto tensor = cast<RankedTensorType>(type);
   int64_t bytes = llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
-  std::vector<unsigned> symbols;
+  std::vector<unsigned> sizes;
+  std::vector<std::string> expressions;
   auto names = attributes ? attributes.getAs<ArrayAttr>("nn.sizes") : ArrayAttr();
   for (auto [dimension, size] : llvm::enumerate(tensor.getShape())) {
     if (!ShapedType::isDynamic(size))
       bytes *= size;
-    else if (!names || !appendFactors(kernel.parseSize(cast<StringAttr>(names[dimension]).getValue()), bytes, symbols))
-      return json.value(nullptr);
+    else
+      appendFactors(kernel.parseSize(cast<StringAttr>(names[dimension]).getValue()), bytes, sizes, expressions);
   }
   json.array([&] {
     json.value(bytes);
-    for (unsigned symbol : symbols)
-      json.value(symbol);
+    for (unsigned size : sizes)
+      json.value(size);
+    for (const std::string &expression : expressions)
+      json.value(expression);
   });
 }
 

@@ -27,6 +27,7 @@ public:
     if (runtime::Status status = runtime::AtomicFile::create(finalPath, file); !status.ok())
       return llvm::createStringError(status.message());
     std::string path = file->openPath();
+    names[path] = finalPath;
     if (!file->isNameless())
       llvm::sys::RemoveFileOnSignal(path);
     files[path] = std::move(file);
@@ -41,7 +42,19 @@ public:
     return status.ok() ? llvm::Error::success() : llvm::createStringError(status.message());
   }
 
+  /// Returns the error with the names that files will have in place of the paths that open them.
+  llvm::Error named(llvm::Error error) const {
+    if (!error)
+      return error;
+    std::string message = llvm::toString(std::move(error));
+    for (const auto &[path, name] : names)
+      for (size_t at = 0; (at = message.find(path + ":", at)) != std::string::npos; at += name.size())
+        message.replace(at, path.size(), name);
+    return llvm::createStringError(message);
+  }
+
 private:
+  std::map<std::string, std::string> names; ///< by the path that opens each, also of those that are kept
   std::map<std::string, std::unique_ptr<runtime::AtomicFile>> files; ///< by the path that opens each
 };
 

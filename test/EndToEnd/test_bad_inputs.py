@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -396,6 +397,21 @@ def test_weights_file_that_is_written_to_after_it_was_loaded(tools, artifact):
     other.write_bytes(bytes(64))
     other.rename(weights)
     np.testing.assert_array_equal(module.main(**inputs), expected)
+
+
+def test_weights_of_a_daemon(artifact):
+    """A process that closes all descriptors keeps its mapping, also where other files get their numbers."""
+    program = """import os, sys, numpy, intarsia
+module = intarsia.load(sys.argv[1])
+inputs = {"input_ids": numpy.ones((1, 3), numpy.int64)}
+expected = module.main(**inputs)
+for others in (0, 64):
+    os.closerange(3, 256)
+    opened = [open("/etc/hostname") for _ in range(others)]
+    numpy.testing.assert_array_equal(module.main(**inputs), expected)
+"""
+    done = subprocess.run([sys.executable, "-c", program, artifact], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_weights_file_of_another_model(tools, artifact):

@@ -1,9 +1,10 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A compilation that is killed at any of its steps leaves an artifact that runs: the old one or the new one."""
+"""A compilation that is killed, or fails, at any of its steps leaves an artifact that runs: the old one or the new one."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -14,25 +15,32 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-# Kills the process before its KILL_AT-th call of one of the functions that KILL_CALLS names.
+# Kills the process before its KILL_AT-th call of one of the functions that KILL_CALLS names. With KILL_ERRNO that call
+# fails with this number instead.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-static void count(const char *name) {
+static int fails(const char *name) {
   static int calls;
-  const char *at = getenv("KILL_AT"), *names = getenv("KILL_CALLS");
-  if (at && names && strstr(names, name) && __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) == atoi(at))
+  const char *at = getenv("KILL_AT"), *names = getenv("KILL_CALLS"), *number = getenv("KILL_ERRNO");
+  if (!at || !names || !strstr(names, name) || __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != atoi(at))
+    return 0;
+  if (!number)
     kill(getpid(), SIGKILL);
+  errno = atoi(number);
+  return 1;
 }
 #define SHIM(result, name, parameters, arguments)                                                                      \
   result name parameters {                                                                                             \
-    count(#name);                                                                                                      \
+    if (fails(#name))                                                                                                  \
+      return -1;                                                                                                       \
     result(*real) parameters = (result(*) parameters)dlsym(RTLD_NEXT, #name);                                          \
     return real arguments;                                                                                             \
   }
@@ -71,11 +79,16 @@ def model(tools, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def compiled(tools, shim: Path, model: Path, **variables: object) -> subprocess.CompletedProcess[str]:
+    """Compile the model with these environment variables of the shim."""
+    environment = os.environ | {"LD_PRELOAD": str(shim)} | {name: str(value) for name, value in variables.items()}
+    command = [tools.path("intarsia-compile"), model / "m.mlir", "-o", model / "out" / "m.itx"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
 def killed(tools, shim: Path, model: Path, calls: str, at: int) -> bool:
     """Compile the model, killed before a call; False if there were not that many."""
-    environment = os.environ | {"LD_PRELOAD": str(shim), "KILL_CALLS": calls, "KILL_AT": str(at)}
-    command = [tools.path("intarsia-compile"), model / "m.mlir", "-o", model / "out" / "m.itx"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    result = compiled(tools, shim, model, KILL_CALLS=calls, KILL_AT=at)
     assert result.returncode in (0, -signal.SIGKILL), result.stderr
     return result.returncode != 0
 
@@ -120,3 +133,56 @@ def test_nothing_is_left_of_a_process_that_is_killed_while_it_packs(tools, shim,
     assert killed(tools, shim, model, "pwrite", 2)
     assert {path.name: path.read_bytes() for path in (model / "out").iterdir()} == before
     assert added(model / "out") == 1.0
+
+
+def waiting(folder: Path) -> list[Path]:
+    """Return the weights that have a name with their hash."""
+    return [path for path in folder.glob("m.*.safetensors") if path.name != "m.safetensors"]
+
+
+def leave_weights_waiting(tools, shim: Path, model: Path) -> Path:
+    """End a compilation between its last two renames; returns the weights that its artifact uses."""
+    at = 1
+    while killed(tools, shim, model, "rename linkat", at):
+        if waiting(model / "out") and added(model / "out") == 2.0:
+            return waiting(model / "out")[0]
+        at += 1
+    raise AssertionError("no step leaves weights under their longer name")
+
+
+def test_a_failing_call_keeps_the_pair_that_is_there(tools, shim, model):
+    leave_weights_waiting(tools, shim, model)
+    failed = 0
+    for at in range(1, 20):
+        result = compiled(tools, shim, model, KILL_CALLS="rename linkat", KILL_AT=at, KILL_ERRNO=errno.ENOSPC)
+        assert added(model / "out") == 2.0
+        if result.returncode == 0:
+            break
+        failed += 1
+        assert "No space left on device" in result.stderr
+        assert "/proc/" not in result.stderr
+    assert failed >= 2
+
+
+def test_full_disks_are_named_by_the_file(tools, shim, model):
+    result = compiled(tools, shim, model, KILL_CALLS="pwrite", KILL_AT=1, KILL_ERRNO=errno.ENOSPC)
+    assert result.returncode == 1
+    assert "m.safetensors: cannot write the packed weights" in result.stderr
+    assert "No space left on device" in result.stderr
+    assert "/proc/" not in result.stderr
+    assert added(model / "out") == 1.0
+
+
+def test_waiting_weights_are_not_trusted_by_their_name(tools, shim, model):
+    leave_weights_waiting(tools, shim, model).write_bytes(b"")
+    assert compiled(tools, shim, model).returncode == 0
+    assert added(model / "out") == 2.0
+
+
+def test_compilations_of_one_artifact_take_turns(tools, model):
+    command = [tools.path("intarsia-compile"), model / "m.mlir", "-o", model / "out" / "m.itx"]
+    for _ in range(6):
+        running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        for process in running:
+            assert process.wait(timeout=600) == 0, process.stderr.read()
+        assert added(model / "out") == 2.0

@@ -138,6 +138,33 @@ TEST(Manifest, ReadsTheSample) {
   EXPECT_EQ(manifest.variants[0].features, std::vector<std::string>{"a-feature-of-tomorrow"});
 }
 
+TEST(Manifest, SizesOfOperands) {
+  auto with = [](const std::string &operand) {
+    std::string text = filledManifest();
+    text.replace(text.find("\"kernels\""), 0, "\"operands\":[[[[4,0]],[" + operand + "]],[[],[]]],");
+    return text;
+  };
+  Manifest manifest;
+  Status status = parseManifest(with(R"([4,1,"s0 -3 + s1 floordiv"])"), "m.itx", manifest);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const OperandInfo &operand = manifest.operands[0][1];
+  EXPECT_EQ(operand.bytes, 4u);
+  EXPECT_EQ(operand.sizes, std::vector<uint32_t>{1});
+  ASSERT_EQ(operand.expressions.size(), 1u);
+  using Kind = SizeStep::Kind;
+  std::vector<std::pair<Kind, int64_t>> steps;
+  for (const SizeStep &step : operand.expressions[0])
+    steps.push_back({step.kind, step.value});
+  EXPECT_EQ(steps, (std::vector<std::pair<Kind, int64_t>>{
+                       {Kind::Size, 0}, {Kind::Number, -3}, {Kind::Add, 0}, {Kind::Size, 1}, {Kind::FloorDivide, 0}}));
+  for (const char *wrong : {"", "+", "s0 +", "s0 s1", "s-1", "s", "x", "1e3", "s0 s1 /", "99999999999999999999"}) {
+    status = parseManifest(with("[4,\"" + std::string(wrong) + "\"]"), "m.itx", manifest);
+    EXPECT_EQ(status.code(), ITX_CORRUPT) << wrong;
+    EXPECT_THAT(status.message(), HasSubstr("which is not valid")) << wrong;
+  }
+  EXPECT_THAT(parseManifest(with("[]"), "m.itx", manifest).message(), HasSubstr("has no bytes"));
+}
+
 TEST(Manifest, RefusesContradictions) {
   std::string good = filledManifest();
   auto refused = [&](const std::string &text, const char *why) {

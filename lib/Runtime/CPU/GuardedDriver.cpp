@@ -29,11 +29,41 @@ struct Part {
   bool isRead = false, isWritten = false;
 };
 
-/// Returns the bytes of an operand in a launch; false where the product is too large.
+/// Returns the value of an expression; -1 where it divides by what is not positive.
+int64_t valueOf(const std::vector<SizeStep> &steps, const int64_t *sizes) {
+  using Kind = SizeStep::Kind;
+  std::vector<int64_t> stack;
+  for (const SizeStep &step : steps) {
+    if (step.kind == Kind::Number || step.kind == Kind::Size) {
+      stack.push_back(step.kind == Kind::Number ? step.value : sizes[step.value]);
+      continue;
+    }
+    int64_t right = stack.back();
+    stack.pop_back();
+    int64_t &left = stack.back();
+    if (step.kind == Kind::Add || step.kind == Kind::Multiply) {
+      left = step.kind == Kind::Add ? left + right : left * right;
+      continue;
+    }
+    if (right <= 0)
+      return -1;
+    int64_t remainder = (left % right + right) % right, quotient = (left - remainder) / right;
+    left = step.kind == Kind::Modulo ? remainder : quotient + (step.kind == Kind::CeilDivide && remainder != 0);
+  }
+  return stack.back();
+}
+
+/// Returns the bytes of an operand in a launch; false where the product is too large or negative.
 bool bytesOf(const OperandInfo &operand, const int64_t *sizes, uint64_t &bytes) {
   bytes = operand.bytes;
+  auto multiply = [&](int64_t factor) {
+    return factor >= 0 && !__builtin_mul_overflow(bytes, uint64_t(factor), &bytes);
+  };
   for (uint32_t size : operand.sizes)
-    if (sizes[size] < 0 || __builtin_mul_overflow(bytes, uint64_t(sizes[size]), &bytes))
+    if (!multiply(sizes[size]))
+      return false;
+  for (const std::vector<SizeStep> &expression : operand.expressions)
+    if (!multiply(valueOf(expression, sizes)))
       return false;
   return true;
 }
@@ -100,7 +130,7 @@ Status findParts(const Launch &launch, std::vector<Part> &parts, std::vector<siz
   const std::vector<OperandInfo> &operands = *launch.operands;
   for (size_t i = 0; i < operands.size(); ++i) {
     uint64_t bytes = 0;
-    if (!operands[i].isKnown || !bytesOf(operands[i], launch.sizes, bytes))
+    if (!bytesOf(operands[i], launch.sizes, bytes))
       return error(ITX_INTERNAL, "guard: the size of operand %zu of kernel '%s' is not known", i, launch.name);
     auto *original = static_cast<uint8_t *>(launch.buffers[i]);
     auto found = std::find_if(parts.begin(), parts.end(), [&](const Part &part) { return part.original == original; });

@@ -35,6 +35,8 @@ Status MappedFile::open(const std::string &path, std::unique_ptr<MappedFile> &fi
   if (!S_ISREG(info.st_mode))
     return error(ITX_IO_ERROR, "%s: is %s, not a file", path.c_str(), S_ISDIR(info.st_mode) ? "a folder" : "special");
   uint64_t total = result->fileBytes_ = info.st_size;
+  result->device_ = info.st_dev;
+  result->inode_ = info.st_ino;
   if (offset > total || (bytes != toTheEnd && bytes > total - offset))
     return error(ITX_CORRUPT, "%s: has %llu bytes, %llu from %llu on were expected: is it truncated?", path.c_str(),
                  (unsigned long long)total, (unsigned long long)bytes, (unsigned long long)offset);
@@ -59,8 +61,9 @@ MappedFile::~MappedFile() {
 
 Status MappedFile::checkSize() const {
   struct stat info;
-  if (fstat(descriptor_, &info) != 0)
-    return osError(path_, "cannot stat");
+  // Processes that become daemons close all descriptors, and others get their numbers. The mapping stays.
+  if (fstat(descriptor_, &info) != 0 || uint64_t(info.st_dev) != device_ || uint64_t(info.st_ino) != inode_)
+    return Status::success();
   if (uint64_t(info.st_size) == fileBytes_)
     return Status::success();
   return error(ITX_CORRUPT,

@@ -31,7 +31,7 @@ public:
   const uint8_t *data() const { return data_; }
   uint64_t size() const { return size_; }
   /// Refuses a file that has another size than when it was mapped. A file that another has replaced by its name is
-  /// still the one that was mapped.
+  /// still the one that was mapped. Nothing is known in a process that closed descriptors which are not its own.
   Status checkSize() const;
 
 private:
@@ -42,6 +42,7 @@ private:
   const uint8_t *data_ = nullptr;
   uint64_t size_ = 0;
   uint64_t fileBytes_ = 0; // of the whole file, when it was opened
+  uint64_t device_ = 0, inode_ = 0;
 };
 
 /// Says why a file cannot be made at `path` before any work is done for it: folder missing, not writable, is a folder.

@@ -10,7 +10,11 @@
 #include "lib/Runtime/Core/Dtype.h"
 #include "lib/Runtime/Core/Json.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <sstream>
 
 namespace intarsia::runtime {
 
@@ -196,11 +200,50 @@ static void readFunction(Reader &reader, const Json &json, FunctionInfo &functio
     function.metadata = jsonText(*metadata);
 }
 
-/// One operand of a kernel: [bytes, positions of sizes…], or null.
+/// Reads an expression in postfix notation, "s0 3 + s1 floordiv". Returns no steps if it is not valid.
+static std::vector<SizeStep> readExpression(const std::string &text) {
+  using Kind = SizeStep::Kind;
+  static const std::pair<const char *, Kind> operators[] = {{"+", Kind::Add},
+                                                            {"*", Kind::Multiply},
+                                                            {"floordiv", Kind::FloorDivide},
+                                                            {"ceildiv", Kind::CeilDivide},
+                                                            {"mod", Kind::Modulo}};
+  std::vector<SizeStep> steps;
+  std::istringstream words(text);
+  size_t depth = 0;
+  for (std::string word; words >> word;) {
+    auto op = std::find_if(std::begin(operators), std::end(operators), [&](auto &one) { return word == one.first; });
+    if (op != std::end(operators)) {
+      if (depth < 2)
+        return {};
+      --depth;
+      steps.push_back({op->second});
+      continue;
+    }
+    bool isSize = word.front() == 's';
+    char *end = nullptr;
+    errno = 0;
+    long long value = std::strtoll(word.c_str() + isSize, &end, 10);
+    if (errno != 0 || *end != '\0' || end == word.c_str() + isSize || (isSize && (value < 0 || value > INT32_MAX)))
+      return {};
+    ++depth;
+    steps.push_back({isSize ? Kind::Size : Kind::Number, value});
+  }
+  return depth == 1 ? steps : std::vector<SizeStep>();
+}
+
+/// Reads one operand of a kernel: [bytes, factors…], where a factor is the position of a size or an expression.
 static OperandInfo readOperand(Reader &reader, const Json &json) {
   OperandInfo operand;
-  operand.isKnown = json.is_array() && !json.empty();
-  for (size_t i = 0; operand.isKnown && i < json.size(); ++i) {
+  if (!json.is_array() || json.empty())
+    reader.fail("an operand in 'operands' has no bytes");
+  for (size_t i = 0; i < json.size() && reader.status.ok(); ++i) {
+    if (i > 0 && json[i].is_string()) {
+      operand.expressions.push_back(readExpression(json[i]));
+      if (operand.expressions.back().empty())
+        reader.fail("'operands' has the expression '" + std::string(json[i]) + "', which is not valid");
+      continue;
+    }
     int64_t number = 0;
     if (reader.integer(json[i], "a number of 'operands'", number) && (number < 0 || (i > 0 && number > INT32_MAX)))
       reader.fail("a number of 'operands' is out of range");

@@ -61,12 +61,18 @@ struct VariantInfo {
   std::vector<std::string> features;
 };
 
-/// How many bytes an operand of a kernel has: a number, times those of the launch's sizes.
+/// One step of an expression in postfix notation: pushes a value, or replaces the two last ones by a result.
+struct SizeStep {
+  enum class Kind { Number, Size, Add, Multiply, FloorDivide, CeilDivide, Modulo } kind;
+  int64_t value = 0; // the number, or the position of a size
+};
+
+/// How many bytes an operand of a kernel has: the product of a number, sizes of the launch, and expressions in those.
 struct OperandInfo {
   uint64_t bytes = 0;
   std::vector<uint32_t> sizes;
   bool isOutput = false;
-  bool isKnown = true; // false for a size that is no product
+  std::vector<std::vector<SizeStep>> expressions;
 };
 
 struct WeightsInfo {
