@@ -332,7 +332,10 @@ TEST(PlanSolverProcess, isStoppedWhereItDoesNotStop) {
   start[2] = 1;
   for (bool crashes : {false, true}) {
     Stubborn solver(crashes);
+    testing::internal::CaptureStderr();
     MixedIntegerResult result = solver.solve(program, 0.2, 1e-9, start);
+    std::string warnings = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(warnings.find("stubborn crashed: ") != std::string::npos, crashes) << warnings;
     EXPECT_TRUE(result.found && !result.proven && !result.infeasible);
     EXPECT_EQ(result.values, start);
     EXPECT_EQ(result.objective, -49);

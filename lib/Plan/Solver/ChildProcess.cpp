@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Ends with 0 when all is written.
 [[noreturn]] static void workInChild(int out, pid_t parent, llvm::function_ref<std::string()> work) {
-  // Whoever ends the parent ends the child, and what a library crashes of is not the program's crash.
+  // The child ends with its parent, and a crash of the library is not handled as one of the program.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(1);
@@ -66,24 +66,33 @@ static bool readAll(int in, Clock::time_point deadline, std::string &text) {
   return true;
 }
 
-std::optional<std::string> runInChild(Clock::time_point deadline, llvm::function_ref<std::string()> work) {
+std::optional<std::string> runInChild(Clock::time_point deadline, llvm::function_ref<std::string()> work,
+                                      std::string &failure) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    failure = std::string("got no pipe: ") + std::strerror(errno);
     return std::nullopt;
+  }
   pid_t parent = getpid(), child = fork();
+  int forkError = errno;
   if (child == 0)
     workInChild(ends[1], parent, work);
   close(ends[1]);
   std::string result;
   bool isComplete = child > 0 && readAll(ends[0], deadline, result);
   close(ends[0]);
-  if (child < 0)
+  if (child < 0) {
+    failure = std::string("got no process: ") + std::strerror(forkError);
     return std::nullopt;
+  }
+  // A child that crashed has ended already, and its status stays what it is.
   if (!isComplete)
     kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+    failure = std::string("crashed: ") + strsignal(WTERMSIG(status));
   if (!isComplete || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
     return std::nullopt;
   return result;

@@ -16,10 +16,10 @@
 
 namespace intarsia::plan {
 
-/// Returns what `work` returns, which is called in a copy of this process; nothing if it has not ended by the deadline,
-/// or crashes, or the system has no room for a process. Several threads may call.
+/// Returns what `work` returns, which is called in a copy of this process. Returns nothing if it has not ended by the
+/// deadline; if it crashes, or the system has no room for a process, `failure` says so. Several threads may call.
 std::optional<std::string> runInChild(std::chrono::steady_clock::time_point deadline,
-                                      llvm::function_ref<std::string()> work);
+                                      llvm::function_ref<std::string()> work, std::string &failure);
 
 } // namespace intarsia::plan
 

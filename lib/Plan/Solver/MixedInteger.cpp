@@ -9,6 +9,7 @@
 #include "WriteFile.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,8 @@ constexpr double largestScaledCost = 1000;
 /// Far below what solvers hold rows to, 1e-7: waits of hardly used replicas are that small, and CLP aborts on such
 /// factors.
 constexpr double leastScaledFactor = 1e-11;
-/// Bounds of the time that a solver is given, and the share of it by which the solver may be late.
+/// Bounds of the time that a solver is given, in seconds: processes start in a hundredth, and a year has 3e7. The share
+/// of it by which the solver may be late leaves room within one and a half times the limit of a plan.
 constexpr double leastSeconds = 0.05, mostSeconds = 1e7, graceOfSolver = 0.1;
 
 /// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.
@@ -82,13 +84,17 @@ MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &progra
                   std::chrono::microseconds(int64_t((seconds * (1 + graceOfSolver) + leastSeconds) * 1e6));
   // CBC looks at its clock neither within the first linear program nor where it checks a solution, and passes options
   // through variables of the library, which several threads would share.
-  std::optional<std::string> bytes = runInChild(deadline, [&] {
+  std::string failure;
+  auto work = [&] {
     Outcome outcome = solveScaled(program, seconds, relativeGap, start);
     double head[] = {double(outcome.optimal), double(outcome.infeasible), double(outcome.found), outcome.bound};
     std::string sent(reinterpret_cast<const char *>(head), sizeof head);
     sent.append(reinterpret_cast<const char *>(outcome.values.data()), outcome.values.size() * sizeof(double));
     return sent;
-  });
+  };
+  std::optional<std::string> bytes = runInChild(deadline, work, failure);
+  if (!failure.empty())
+    WithColor::warning(errs()) << name() << " " << failure << "; the plan is made without what it would have found\n";
   Outcome outcome;
   if (!bytes) {
     outcome.found = !start.empty();
