@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,9 +31,23 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
     return number
 
 
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Raise a panic of a package in Rust, which is no `Exception`, as one."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(f"the package that reads it panics: {error}") from error
+
+
 def token_ids(ids: Any) -> np.ndarray:
     """Return token ids as int64 [tokens]. Whether a model has them is the runtime's to say."""
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths
+        raise _invalid("token ids are not a sequence of whole numbers of 64 bits") from None
     if array.size == 0 and array.ndim == 1:
         return array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.max() > INT64_MAX:

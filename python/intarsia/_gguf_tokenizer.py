@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ._chat import ChatTemplate
-from ._checks import parse_json
+from ._checks import panics_as_errors, parse_json
 from ._errors import CorruptError, Error, InvalidArgumentError, NotFoundError
 
 #: Characters of the longest token that SentencePiece trains (max_sentencepiece_length in its trainer_interface.cc).
@@ -115,8 +115,9 @@ def _text_of(metadata: _Metadata) -> GgufText:
     if len(types) != len(tokens):
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(types)} token types")
     try:
-        tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
-        _add_special_tokens(tokenizer, tokens, types)
+        with panics_as_errors():
+            tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
+            _add_special_tokens(tokenizer, tokens, types)
     except Error:
         raise
     except Exception as error:  # the package tokenizers raises plain Exception

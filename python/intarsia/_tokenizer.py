@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._chat import ChatTemplate, open_chat_template
+from ._checks import panics_as_errors
 from ._errors import InvalidArgumentError, NotFoundError
 from ._files import Files
 from ._gguf_tokenizer import GgufText, read_gguf_json, read_gguf_text
@@ -89,7 +90,8 @@ def encode(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> lis
         The tokenizer has no token for a part of the text, nor one for what is unknown.
     """
     try:
-        return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        with panics_as_errors():
+            return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
     except Exception as error:  # the package raises plain Exception
         raise InvalidArgumentError(f"the tokenizer cannot encode the text: {error}", "invalid argument") from error
 
@@ -114,7 +116,8 @@ def _of_files(files: Files, name: str) -> Text:
     """Open a file of the package tokenizers, with what lies beside it."""
     tokenizers = import_tokenizers()
     try:
-        tokenizer = tokenizers.Tokenizer.from_buffer(files.read(name))
+        with panics_as_errors():
+            tokenizer = tokenizers.Tokenizer.from_buffer(files.read(name))
     except Exception as error:  # the package raises plain Exception
         raise InvalidArgumentError(f"{files.place(name)}: {error}", "invalid argument") from error
     add_bos = files.json("tokenizer_config.json").get("add_bos_token")

@@ -154,7 +154,7 @@ def test_sizes_without_a_meaning(module, name):
 def test_tokens_that_are_no_whole_numbers(module):
     cache = intarsia.Cache(module)
     sequence = cache.sequence()
-    for ids in ([2**63], [1.5], [[1]], ["1"]):
+    for ids in ([2**63], [1.5], [[1]], [[1], [1, 2]], ["1"]):
         with pytest.raises(intarsia.InvalidArgumentError, match="token ids are not a sequence of whole numbers"):
             cache.step([(sequence, ids, 1)])
     assert sequence.length == 0

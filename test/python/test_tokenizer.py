@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -123,6 +124,17 @@ def test_token_ids_do_without_what_cannot_be_opened(glossary_artifact, wordless_
         generator.generate("violin")
     with pytest.raises(intarsia.NotFoundError, match=r"pip install 'intarsia\[text\]'"):
         intarsia.Generator(glossary_artifact, tokenizer=MODEL)
+
+
+def test_panics_of_the_package_are_errors(wordless_artifact, tmp_path):
+    """It ends a prefix of subwords that is longer than a merge by a panic, which is no exception of Python."""
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}
+    model["continuing_subword_prefix"] = "######"
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
+    with pytest.raises(
+        intarsia.InvalidArgumentError, match=r"tokenizer\.json: the package that reads it panics: range"
+    ):
+        intarsia.Generator(wordless_artifact, tokenizer=tmp_path)
 
 
 def test_a_tokenizer_of_another_model(tools, tmp_path):
