@@ -29,9 +29,12 @@ demo: build ## compile a sentence encoder and a small language model, compare se
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
 
-test-slow: build ## the long tests: every f32 argument of the vector math (20 minutes), 2^24 numbers of each block format, damaged inputs, guard pages end to end
+test-slow: build ## the long tests: every f32 argument of the vector math (20 minutes), 2^24 numbers of each block format, damaged inputs, guard pages end to end, sanitizers and fuzzers of the compiler
 	@ctest --test-dir $(BUILD) -L slow --output-on-failure
 	@scripts/sanitize.sh guard all
+	@scripts/sanitize.sh asan-compiler
+	@scripts/sanitize.sh tsan-compiler
+	@scripts/fuzz.sh 60 compiler
 
 bench: setup ## measure against other runtimes (they get an environment of their own)
 	@scripts/setup-packages.sh scripts/packages-bench.txt

@@ -48,15 +48,31 @@ fuzz() { # target
   fuzz-npy | fuzz-sequence) longest=$((1 << 16)) ;;
   fuzz-catalogue | fuzz-efficiency) longest=$((1 << 17)) ;;
   esac
-  if ! "$program" -max_total_time="$seconds" -max_len="$longest" -len_control=0 -timeout=10 \
-      -rss_limit_mb=2048 -print_final_stats=1 -close_fd_mask=1 \
-      -artifact_prefix="build/fuzz/findings/$name-" "$grown" "$seeds" </dev/null >"$log" 2>&1; then
+  local flags=(-max_total_time="$seconds" -max_len="$longest" -len_control=0 -timeout=10 -rss_limit_mb=2048
+    -print_final_stats=1 -close_fd_mask=1 -artifact_prefix="build/fuzz/findings/$name-")
+  # MLIR's own reader does not take hostile bytecode: what it crashes of is left out, and the search goes on.
+  [ "$name" != fuzz-bytecode ] || flags+=(-fork=1 -ignore_crashes=1 -ignore_ooms=1 -ignore_timeouts=1)
+  if ! "$program" "${flags[@]}" "$grown" "$seeds" </dev/null >"$log" 2>&1; then
     tail -n 40 "$log"
     echo "error: $name found something, see build/fuzz/findings" >&2
     return 1
   fi
-  echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs in $seconds s," \
-    "$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1) edges reached, nothing found"
+  local upstream=0
+  for finding in "build/fuzz/findings/$name-"*; do
+    [ -f "$finding" ] || continue
+    # Ours are those with a function of Intarsia above the one that calls MLIR's reader.
+    if "$program" -timeout=10 -rss_limit_mb=2048 "$finding" </dev/null 2>&1 | sed '/intarsia::parseMlir/,$d' |
+      grep -q '^ *#[0-9]* .* in intarsia::'; then
+      echo "error: $name found $finding" >&2
+      return 1
+    fi
+    rm "$finding"
+    upstream=$((upstream + 1))
+  done
+  local inputs
+  inputs=$(sed -n 's/^stat::number_of_executed_units: *//p; s/^#\([0-9]*\): cov: .*/\1/p' "$log" | tail -n 1)
+  echo "$name: $inputs inputs in $seconds s, $(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1) edges reached," \
+    "nothing found$([ $upstream -eq 0 ] || echo " ($upstream findings in MLIR's reader)")"
 }
 export -f fuzz
 export seconds

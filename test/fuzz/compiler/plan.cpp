@@ -5,6 +5,8 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan.h"
+#include "dialects/Agent/Agent.h"
+#include "dialects/Fleet/Fleet.h"
 #include "intarsia/AgentGraph.h"
 #include "intarsia/Registration.h"
 #include "lib/Import/Mlir/MlirFile.h"
@@ -25,7 +27,7 @@ public:
     OwningOpRef<ModuleOp> module = parse("/examples/agents/debate.mlir"),
                           fleetModule = parse("/examples/fleets/dc.mlir");
     PassManager passes(&context);
-    plan::buildDecomposePipeline(passes);
+    buildDecomposePipeline(passes);
     if (failed(passes.run(*module)))
       __builtin_trap();
     SymbolTableCollection tables;
