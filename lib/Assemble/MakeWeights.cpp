@@ -64,8 +64,6 @@ std::string nameOf(Attribute attribute) {
 
 namespace {
 
-constexpr uint64_t unitBytes = 2 << 20; // about what a core's second-level cache holds
-
 template <typename T>
 void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t width, T *panel) {
   // Sixteen columns at a time: whole cache lines of each row, and a target that stays in the first-level cache.

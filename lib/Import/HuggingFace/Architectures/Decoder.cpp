@@ -13,7 +13,7 @@ using namespace mlir;
 namespace intarsia::importer {
 
 Decoder::Decoder(const Config &config, const ImportOptions &options)
-    : config(config), cache(options.cacheType.value_or("f16"), config.sink()), contextAsked(options.context) {}
+    : config(config), contextAsked(options.context), cache(options.cacheType.value_or("f16"), config.sink()) {}
 
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
 
