@@ -95,7 +95,7 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   auto manifest = makeManifest(module, tables, target, options.flags, weights, weightsName);
   if (!manifest)
     return manifest.takeError();
-  // What the runtime would refuse is refused here.
+  // A manifest that no runtime would load is an error of the compilation.
   runtime::Manifest parsed;
   if (runtime::Status status = runtime::parseManifest(*manifest, path, parsed); !status.ok())
     return errorOf(status);

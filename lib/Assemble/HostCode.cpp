@@ -23,7 +23,6 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include <map>
-#include <set>
 
 using namespace mlir;
 using llvm::createStringError;
@@ -132,7 +131,7 @@ private:
   DenseSet<Value> testedSizes;
   using Bytes = std::pair<int64_t, std::vector<void *>>; // of the static part, and dynamic sizes
   std::map<Bytes, llvm::Value *> testedBytes;
-  std::set<std::pair<void *, llvm::Value *>> testedEnds; // by where a view begins, and its bytes
+  DenseSet<std::pair<Value, llvm::Value *>> testedEnds; // by where a view begins, and its bytes
   std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
   bool isPrepared = false;
   unsigned checks = 0; // translated so far: their numbers in the manifest
@@ -314,19 +313,17 @@ llvm::Expected<llvm::Value *> HostFunction::testBytes(MemRefType type, ValueRang
 llvm::Error HostFunction::testEnd(memref::ViewOp view) {
   Value shift = view.getByteShift();
   if (!values.lookup(shift))
-    return createStringError("function '" + source.getName() +
-                             "': a view's place is computed after the buffers are made");
+    return createStringError("function '" + source.getName() + "': an offset is computed after the buffers are made");
   testSize(shift, ITX_SIZE_OF_WORKSPACE, 0);
   llvm::Expected<llvm::Value *> bytes = testBytes(view.getType(), view.getSizes(), ITX_SIZE_OF_WORKSPACE, 0);
   if (!bytes)
     return bytes.takeError();
-  if (!testedEnds.insert({shift.getAsOpaquePointer(), *bytes}).second)
+  if (!testedEnds.insert({shift, *bytes}).second)
     return llvm::Error::success();
   overflow = nullptr;
   llvm::Value *end = exact(llvm::Intrinsic::sadd_with_overflow, values.lookup(shift), *bytes);
   llvm::Value *workspace = values.lookup(view.getSource().getDefiningOp<rt::WorkspaceOp>().getBytes());
-  llvm::Value *isOutside = builder.CreateOr(overflow, builder.CreateICmpSGT(end, workspace));
-  refuseIf(isOutside, ITX_SIZE_OF_WORKSPACE, 0, end);
+  refuseIf(builder.CreateOr(overflow, builder.CreateICmpSGT(end, workspace)), ITX_SIZE_OF_WORKSPACE, 0, end);
   return llvm::Error::success();
 }
 

@@ -16,7 +16,7 @@ using Relation = SizeConstraint::Relation;
 
 namespace {
 
-/// What is known of the sizes of one host program.
+/// The sizes of one host program, and the checks that it makes of them.
 class HostSizes {
 public:
   explicit HostSizes(func::FuncOp host) : sizes(host) {
@@ -25,7 +25,7 @@ public:
         checks.push_back({check.getRelation() == rt::Relation::Equal, SymbolicSizes::normalize(right - left)});
   }
 
-  /// Whether each call meets this.
+  /// Returns true if every call that passes the checks meets this.
   bool holds(Relation relation, AffineExpr left, AffineExpr right) const {
     if (!sizes.isKnown(left) || !sizes.isKnown(right))
       return left && left == right;
@@ -37,7 +37,7 @@ public:
         return check.isEqual &&
                (check.difference == difference || SymbolicSizes::normalize(check.difference + difference) == 0);
       });
-    // What is checked may be stricter.
+    // A check implies every weaker need.
     return isNeverNegative(difference) || llvm::any_of(checks, [&](const Check &check) {
              return isNeverNegative(SymbolicSizes::normalize(difference - check.difference)) ||
                     (check.isEqual && isNeverNegative(SymbolicSizes::normalize(difference + check.difference)));
@@ -102,7 +102,7 @@ private:
     return success();
   }
 
-  /// What the ops in the kernel need of its sizes.
+  /// Verifies that the launch meets what the ops in its kernel need of sizes.
   LogicalResult verifyNeeds() {
     for (const SizeConstraint &need : inKernel.constraints())
       if (failed(verifyNeed(need.relation, need.left, need.right, need.op)))

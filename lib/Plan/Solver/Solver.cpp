@@ -114,8 +114,8 @@ void Solver::heuristic(double share) {
       Clock::time_point latest = std::max(deadline, begin + std::chrono::milliseconds(millisecondsInAnyCase));
       until = std::clamp(started + std::chrono::microseconds(int64_t(firstPlanSeconds * 1e6)), within, latest);
     }
-    // What only bounds a percentile from below is tightened until the percentile itself holds, and loosened again where
-    // no plan is that strict.
+    // Checks of means only bound percentiles from below. Their limits are tightened until the percentiles themselves
+    // hold, and loosened again where no plan meets limits that strict.
     std::vector<double> tightening(problem.agents.size(), 1.0), held = tightening;
     std::vector<int> plan = assignment;
     for (int round = 0; round < (hasPercentiles ? roundsOfTightening : 1); ++round) {

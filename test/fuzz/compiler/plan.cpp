@@ -20,7 +20,7 @@ using namespace mlir;
 using namespace intarsia;
 
 namespace {
-/// What intarsia-plan knows of the example whose plans are the seeds.
+/// Holds the graphs and the problem of the example whose plans are the seeds.
 class Example {
 public:
   Example() {
