@@ -33,7 +33,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a panic of a package in Rust, which is no `Exception`, as one."""
+    """Turn a panic of a package written in Rust, which is not an `Exception`, into a `RuntimeError`."""
     try:
         yield
     except BaseException as error:

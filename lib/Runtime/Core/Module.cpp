@@ -169,7 +169,8 @@ Status Module::bindCode() {
   return Status::success();
 }
 
-/// Code numbers what the manifest lists, and relies on all that it says. Counts come first, since they tell more.
+/// Checks that the code was compiled for this manifest: it refers to entries by number and relies on their contents.
+/// Counts are compared first, since they say what differs.
 Status Module::checkManifest() const {
   auto check = [&](const std::string &what, uint32_t code, size_t manifest) -> Status {
     if (code == manifest)
