@@ -273,7 +273,7 @@ def write_yaml(path: Path, parts: list[Part], engines: tuple[str, ...], generati
             figures[name] = value
     lines = [
         "# Written by bench/fit_serving.py from the tables of catalogue/serving. Times in microseconds, efficiencies as",
-        "# shares of the catalogue's peaks, factors without unit; ServingFigures in intarsia/ServingCost.h says of what.",
+        "# shares of the catalogue's peaks, factors without unit; ServingFigures in intarsia/Cost/ServingCost.h says of what.",
     ]
     if undetermined:
         lines += ["# No measured row determines, so priors stand for:"]

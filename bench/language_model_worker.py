@@ -53,7 +53,7 @@ class Engine(ABC):
 
     @abstractmethod
     def logits(self) -> np.ndarray:
-        """Of the last call, [batch, vocabulary]."""
+        """Returns the logits of the last call, [batch, vocabulary]."""
 
     def prefill(self) -> None:
         """Computes the prompts."""
@@ -67,7 +67,7 @@ class Engine(ABC):
         self.length += 1
 
     def prepare(self, task: str) -> None:
-        """Outside of what is timed."""
+        """Prepares the state for a task; this is not timed."""
         if task == "decode" and (self.length == 0 or self.length >= self.tokens + ROOM):
             self.prefill()
 

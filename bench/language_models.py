@@ -56,17 +56,18 @@ TASKS = {  # tokens of the prompts, sequences
     "decode": (128, 1),
     "decode of 8": (128, 8),
 }
-# Rounding moves the logits of a deep model with random weights far: those of two ways to round to four bits have a
-# cosine of 0.6 (0.93 where the rule is the same), with the exact ones 0.7 to 0.8. Those of another model have none.
+# Quantization changes the logits of a deep model with random weights a lot: two methods for four bits have a cosine of
+# 0.6 with each other (0.93 if they round by the same rule) and 0.7 to 0.8 with the exact logits. Another model has a
+# cosine near zero.
 LEAST_COSINE = 0.4
-# Of the same codes only the rounding of activations is left.
+# With the same quantized weights only the rounding of activations differs.
 LEAST_COSINE_OF_ONE_FILE = 0.95
-# An archive that is this much larger than the file it is made from holds numbers in place of codes.
+# An archive that exceeds its source file by this factor holds dequantized weights.
 MOST_GROWTH = 1.25
 
 
 def make_models(cache: Path, peers: list[str]) -> None:
-    """Makes what is missing in `cache`."""
+    """Makes the models that are missing in `cache`."""
     folder, plain = cache / NAME, cache / f"{NAME}-f16.gguf"
     if not (folder / "model.safetensors").exists():
         print("==> Making a Llama of 1.1 billion weights", file=sys.stderr, flush=True)
@@ -140,20 +141,20 @@ class Session:
 
 
 def least_cosine(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Of the logits [batch, vocabulary] of two engines: that of the row where they agree least."""
+    """Returns the smallest cosine over the rows of the logits [batch, vocabulary] of two engines."""
     scale = np.linalg.norm(ours, axis=-1) * np.linalg.norm(theirs, axis=-1)
     return float(((ours * theirs).sum(-1) / scale).min())
 
 
 def weight_bytes_of_a_token(tensors: dict[str, int]) -> int:
-    """What a decoding step reads of a packed archive: of an embedding that is not the head too, it reads a row."""
+    """Returns the bytes that a decoding step reads of a packed archive: only a row of an embedding that is not tied."""
     tables = ("model.embed_tokens.weight", "token_embd.weight")
     has_head = any(name.startswith(("lm_head.weight", "output.weight")) for name in tensors)
     return sum(size for name, size in tensors.items() if not (has_head and name.startswith(tables)))
 
 
 def measure_against_peer(session: Session, task: str, peer: str) -> dict[str, Any]:
-    """Ours and a peer in alternating rounds."""
+    """Measures ours and a peer in alternating rounds."""
     name, artifact = session.ours(peer)
     given = PEERS[peer]
     title = f"llama.cpp {peer}" if given.engine == "llama.cpp" else peer

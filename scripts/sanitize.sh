@@ -25,6 +25,7 @@ export ASAN_OPTIONS=exitcode=199:strict_string_checks=1 UBSAN_OPTIONS=exitcode=1
 export TSAN_OPTIONS=exitcode=199:halt_on_error=1:second_deadlock_stack=1
 # LLVM's libraries are not instrumented: vectors and allocators that both sides change look overrun to the one that is.
 [ "$preset" != asan-compiler ] || ASAN_OPTIONS+=:detect_container_overflow=0:allow_user_poisoning=0
+[ "$preset" != tsan-compiler ] || TSAN_OPTIONS+=:suppressions=$PWD/scripts/tsan-compiler.supp
 case $preset in
 tsan*)
   echo "==> Compiling models"

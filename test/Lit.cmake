@@ -9,5 +9,5 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/lit.site.cfg.py.in" "${CMAKE_CURRENT_B
 
 set(lit_command "${INTARSIA_TEST_PYTHON}" -c "__import__('lit.main').main.main()" -sv "${CMAKE_CURRENT_BINARY_DIR}")
 add_custom_target(check-lit COMMAND ${lit_command} USES_TERMINAL VERBATIM COMMENT "FileCheck tests")
-add_dependencies(check-lit intarsia-opt intarsia-compile intarsia-run intarsia-lsp-server)
+add_dependencies(check-lit intarsia-opt intarsia-test-opt intarsia-compile intarsia-run intarsia-lsp-server)
 add_test(NAME lit COMMAND ${lit_command})

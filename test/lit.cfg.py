@@ -14,7 +14,7 @@ config = globals()["config"]
 config.name = "intarsia"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["EndToEnd", "docs", "fuzz", "python", "unit", "Inputs"]
+config.excludes = ["EndToEnd", "docs", "fuzz", "passes", "python", "unit", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.build_dir, "test")
 

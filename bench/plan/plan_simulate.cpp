@@ -7,7 +7,7 @@
 // Speed of the simulator on one core, on a retrieval-augmented agent: embed, search, prefill, hand-over of the cache,
 // decode in batches that slow down as they fill. intarsia-bench-simulate [requests]: five runs, median of user time.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Simulation.h"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -11,7 +11,7 @@
 // and forks over models of unlike size, a fleet whose dear pools are fast, some of them scarce, half of the pools
 // rented by the node, service levels of 1.15 to 1.5 times the least possible.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

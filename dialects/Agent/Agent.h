@@ -8,7 +8,7 @@
 #define INTARSIA_DIALECTS_AGENT_H
 
 #include "dialects/Fleet/Fleet.h"
-#include "intarsia/Amount.h"
+#include "lib/Support/Amount.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Fleet/Fleet.h"
 
-#include "intarsia/ElementTypes.h"
+#include "lib/Support/ElementTypes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -129,9 +129,9 @@ LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int
 }
 
 LogicalResult fleet::verifyPrecision(EmitError emitError, StringRef precision) {
-  if (llvm::is_contained(elementTypes, precision))
+  if (llvm::is_contained(elementTypes, std::string_view(precision)))
     return success();
-  return emitError() << "precision '" << precision << "' is unknown" << nearestNames(precision, elementTypes);
+  return emitError() << "precision '" << precision << "' is unknown" << nearestNames(precision, llvm::to_vector_of<llvm::StringRef>(elementTypes));
 }
 
 LogicalResult fleet::verifyKnownAttributes(Operation *op) {

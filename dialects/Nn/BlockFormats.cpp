@@ -15,14 +15,6 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
-// Smallest exponents, mantissa bits and largest values: OCP Microscaling Formats 1.0, tables 2 to 6 and 5.1; E4M3 has
-// one NaN a sign and no infinities, E5M2 is IEEE-like.
-static constexpr FloatElement formatE2M1 = {1, 0, 7, 6.0f, -1, 4};
-static constexpr FloatElement formatE2M3 = {3, 0, 31, 7.5f, -1, 6};
-static constexpr FloatElement formatE3M2 = {2, -2, 31, 28.0f, -1, 6};
-static constexpr FloatElement formatE4M3 = {3, -6, 0x7E, 448.0f, 0x7F, 8};
-static constexpr FloatElement formatE5M2 = {2, -14, 0x7B, 57344.0f, 0x7E, 8};
-
 // arXiv 2305.14314, appendix E.
 static constexpr float nf4Values[16] = {-1.0f,
                                         -0.6961928009986877f,
@@ -41,18 +33,18 @@ static constexpr float nf4Values[16] = {-1.0f,
                                         0.7229568362236023f,
                                         1.0f};
 
-const FloatElement *nn::getFloatElement(BlockElement element) {
+const FloatFormat *nn::getFloatElement(BlockElement element) {
   switch (element) {
   case BlockElement::E2M1:
-    return &formatE2M1;
+    return &floatE2M1;
   case BlockElement::E2M3:
-    return &formatE2M3;
+    return &floatE2M3;
   case BlockElement::E3M2:
-    return &formatE3M2;
+    return &floatE3M2;
   case BlockElement::E4M3:
-    return &formatE4M3;
+    return &floatE4M3;
   case BlockElement::E5M2:
-    return &formatE5M2;
+    return &floatE5M2;
   default:
     return nullptr;
   }
@@ -93,7 +85,7 @@ unsigned nn::codeBits(BlockElement element) {
 }
 
 unsigned nn::elementBits(BlockElement element) {
-  if (const FloatElement *format = getFloatElement(element))
+  if (const FloatFormat *format = getFloatElement(element))
     return format->bits;
   std::optional<IntegerElement> format = getIntegerElement(element);
   return format ? format->bits : codeBits(element);
@@ -129,7 +121,7 @@ unsigned nn::scaleBytes(BlockScale scale) {
 //===-- Scales -------------------------------------------------------------------------------------------------===//
 
 float nn::numberOfLargest(BlockElement element) {
-  if (const FloatElement *format = getFloatElement(element))
+  if (const FloatFormat *format = getFloatElement(element))
     return format->largest;
   std::optional<IntegerElement> format = getIntegerElement(element);
   if (!format)
@@ -160,26 +152,9 @@ llvm::ArrayRef<float> nn::scaleFactors(BlockElement element, BlockScale scale) {
   return noFactors;
 }
 
-static float decodeFloat(const FloatElement &format, unsigned code) {
-  unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
-  float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
-  if (magnitude > format.largestCode) {
-    // E5M2 has infinities between its largest number and its NaNs; the others have a NaN or nothing up there.
-    bool isInfinity = format.bits == 8 && format.mantissaBits == 2 && magnitude == format.largestCode + 1;
-    return isInfinity ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
-  }
-  unsigned exponent = magnitude >> format.mantissaBits;
-  unsigned mantissa = magnitude & ((1u << format.mantissaBits) - 1);
-  if (exponent == 0)
-    return sign * std::ldexp(static_cast<float>(mantissa), format.smallestExponent - int(format.mantissaBits));
-  mantissa |= 1u << format.mantissaBits;
-  return sign * std::ldexp(static_cast<float>(mantissa),
-                           int(exponent) - 1 + format.smallestExponent - int(format.mantissaBits));
-}
-
 float nn::decodeElement(BlockElement element, unsigned code) {
   code &= (1u << codeBits(element)) - 1;
-  if (const FloatElement *format = getFloatElement(element))
+  if (const FloatFormat *format = getFloatElement(element))
     return decodeFloat(*format, code & ((1u << format->bits) - 1));
   if (element == BlockElement::NF4)
     return nf4Values[code];
@@ -192,29 +167,15 @@ float nn::decodeElement(BlockElement element, unsigned code) {
 float nn::decodeScale(BlockScale scale, unsigned code) {
   switch (scale) {
   case BlockScale::E8M0:
-    if (code == 255)
-      return std::numeric_limits<float>::quiet_NaN();
-    return std::ldexp(1.0f, int(code) - 127);
+    return decodeE8M0(uint8_t(code));
   case BlockScale::E4M3:
-    return decodeFloat(formatE4M3, code & 0xFF);
+    return decodeFloat(floatE4M3, code & 0xFF);
   default:
     llvm_unreachable("scales stored as floats need no decoding");
   }
 }
 
 //===-- Rounding -----------------------------------------------------------------------------------------------===//
-
-static unsigned encodeFloat(const FloatElement &format, float value) {
-  if (std::isnan(value))
-    return std::max(format.nan, 0);
-  float magnitude = std::min(std::fabs(value), format.largest);
-  // Below the smallest normal number the step between numbers stops shrinking. Scaling by a power of two is exact, and
-  // the count of steps carries into the exponent by itself when rounding does.
-  int exponent = magnitude == 0 ? format.smallestExponent : std::max(std::ilogb(magnitude), format.smallestExponent);
-  auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, int(format.mantissaBits) - exponent)));
-  unsigned code = steps + (unsigned(exponent - format.smallestExponent) << format.mantissaBits);
-  return code | unsigned(std::signbit(value)) << (format.bits - 1);
-}
 
 /// Half way between two values it is the even code; midpoints are rounded to f32 as bitsandbytes has them.
 static unsigned encodeNf4(float value) {
@@ -229,7 +190,7 @@ static unsigned encodeNf4(float value) {
 }
 
 unsigned nn::encodeElement(BlockElement element, float value) {
-  if (const FloatElement *format = getFloatElement(element))
+  if (const FloatFormat *format = getFloatElement(element))
     return encodeFloat(*format, value);
   if (element == BlockElement::NF4)
     return encodeNf4(value);
@@ -239,7 +200,7 @@ unsigned nn::encodeElement(BlockElement element, float value) {
   return unsigned(static_cast<int>(number)) & ((1u << codeBits(element)) - 1);
 }
 
-unsigned nn::encodeScaleE4M3(float scale) { return encodeFloat(formatE4M3, scale); }
+unsigned nn::encodeScaleE4M3(float scale) { return encodeFloat(floatE4M3, scale); }
 
 unsigned nn::encodeScaleE8M0(BlockElement element, float largestMagnitude) {
   if (!std::isfinite(largestMagnitude))

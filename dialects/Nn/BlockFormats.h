@@ -8,19 +8,10 @@
 #define INTARSIA_DIALECTS_NN_BLOCKFORMATS_H
 
 #include "dialects/Nn/Nn.h"
+#include "lib/Formats/FloatFormats.h"
 #include <optional>
 
 namespace intarsia::nn {
-
-/// A small floating-point format: value = (1 + mantissa / 2^mantissaBits) * 2^exponent, subnormals below.
-struct FloatElement {
-  unsigned mantissaBits;
-  int smallestExponent; ///< of normal numbers
-  unsigned largestCode; ///< without the sign
-  float largest;
-  int nan;       ///< code of NaN without the sign, -1 if the format has none
-  unsigned bits; ///< sign included
-};
 
 /// Integer codes: their range as quantization uses it.
 struct IntegerElement {
@@ -31,7 +22,7 @@ struct IntegerElement {
 };
 
 /// The description of a floating-point element; null for others.
-const FloatElement *getFloatElement(BlockElement element);
+const FloatFormat *getFloatElement(BlockElement element);
 /// The description of an integer or ternary element.
 std::optional<IntegerElement> getIntegerElement(BlockElement element);
 /// The 16 values of NF4, by code.

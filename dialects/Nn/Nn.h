@@ -8,7 +8,7 @@
 #define INTARSIA_DIALECTS_NN_H
 
 #include "dialects/Interfaces/Interfaces.h"
-#include "intarsia/GgmlTypes.h"
+#include "lib/Formats/GgmlTypes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -33,12 +33,12 @@ int64_t numberOf(mlir::IntegerAttr number);
 #include "dialects/Nn/NnOps.h.inc"
 
 namespace intarsia::nn {
-/// How caches of codes are laid out: slots of a page, bits of a code.
+/// The layout of a quantized cache: slots of a page, bits of a value.
 struct CodeLayout {
   int64_t page, bits;
 };
 CodeLayout codeLayoutOf(CacheAppendQuantizedOp op);
-/// Of a cache of floats: slots of a page, bits of an element.
+/// Returns the layout of a float cache: slots of a page, bits of an element.
 CodeLayout codeLayoutOf(CachedAttentionOp op);
 } // namespace intarsia::nn
 

@@ -85,7 +85,7 @@ def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType"> {
   let mnemonic = "ggml_type";
   let summary = "What the blocks of a tensor of a GGUF file mean";
   let description = [{
-    `#nn.ggml_type<q4_k>`: one of the types of ggml that this compiler decodes, in lower case. `intarsia/GgmlTypes.h` is
+    `#nn.ggml_type<q4_k>`: one of the types of ggml that this compiler decodes, in lower case. `lib/Formats/GgmlTypes.h` is
     the table of them: elements and bytes of a block.
   }];
   let parameters = (ins StringRefParameter<"the type's name in lower case">:$keyword);

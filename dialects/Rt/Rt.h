@@ -26,4 +26,15 @@
 #define GET_OP_CLASSES
 #include "dialects/Rt/RtOps.h.inc"
 
+namespace intarsia::rt {
+
+/// Attributes that the lower phase leaves on host functions for the manifest. Arguments keep their `nn.*` attributes.
+/// Names of the symbolic sizes, in the order in which a call gives them: array of strings.
+inline constexpr llvm::StringLiteral hostSymbolsAttr = "rt.symbols";
+/// A dictionary for each result: `type` (the tensor type), `nn.name`, `nn.sizes` (a name or expression for each
+/// dynamic dimension, "" for static ones).
+inline constexpr llvm::StringLiteral hostResultsAttr = "rt.results";
+
+} // namespace intarsia::rt
+
 #endif

@@ -53,7 +53,7 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
     of matrices `[…, N, K]` each is stored so, one after another.
 
     `#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the codes and scales of
-    that format, in the panels of include/intarsia/BlockPanels.h. Its type stays that of the numbers which they mean.
+    that format, in the panels of include/intarsia/Quantize/BlockPanels.h. Its type stays that of the numbers which they mean.
     Blocks of GGUF that are no block format are an `#nn.ggml_type` there. Of a tensor of matrices each is stored so; the
     format's axis is that of one matrix.
 

@@ -33,7 +33,7 @@ REQUESTS_PER_SECOND = 1000
 DEVICES_IN_POOL = 1_000_000
 LINK_GBPS = 20000.0
 
-#: The terms that Table 5's operating costs follow from: intarsia/Catalogue.h, OwnershipTerms.
+#: The terms that Table 5's operating costs follow from: intarsia/Cost/Catalogue.h, OwnershipTerms.
 YEARS, INTEREST, DOLLARS_PER_KWH = 4.0, 0.08, 0.40
 
 
@@ -81,7 +81,7 @@ WATTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """What the tables rest on; the defaults are the paper's. `price` ($) and `bandwidth` (GB/s) stand in by device."""
+    """The assumptions of the tables, by default the paper's. `price` ($) and `bandwidth` (GB/s) override a device's."""
 
     first_token_ms: float = 250
     next_token_ms: float = 20
@@ -91,9 +91,9 @@ class Inputs:
     bandwidth: tuple[tuple[str, float], ...] = ()
 
     def dollars_per_hour(self, device: str) -> float:
-        """Of a device: its price over the hours of the years, and Table 5's operating cost (interest and power).
+        """Returns a device's price spread over the hours of its years, plus Table 5's operating cost (interest, power).
 
-        Where an input is not the table's, the table's cost moves by the formula that it follows.
+        Inputs that differ from the table's change the table's cost by the formula that it follows.
         """
         row = TABLE5[device]
 

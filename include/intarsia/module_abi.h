@@ -21,14 +21,14 @@
 
 /* ---- Kernels ---------------------------------------------------------------------------------------------- */
 
-/* What a kernel decides for one launch, from the sizes and the number of threads. */
+/* The launch plan that a kernel computes from the sizes and the number of threads. */
 enum {
   ITX_PLAN_TILES = 0,           /* independent tiles; any thread may run any of them, in any order */
   ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned; negative if a
                                    size in the kernel does not fit in 64 bits: the launch then fails */
   ITX_PLAN_SHARED_BYTES = 2,    /* scratch of the launch, seen by all its threads */
   ITX_PLAN_FINISH_TILES = 3,    /* tiles that start when all others are done; numbered on from them */
-  ITX_PLAN_ZEROED_BYTES = 4,    /* the first ones of the shared scratch, zero at its start; the others are anything */
+  ITX_PLAN_ZEROED_BYTES = 4,    /* leading bytes of the shared scratch that are zeroed; the rest is uninitialised */
   ITX_PLAN_PRIVATE = 5,         /* from here on the kernel's own: block sizes and the like */
   ITX_PLAN_LENGTH = 16
 };

@@ -8,7 +8,7 @@
 // What ops need of sizes, how symbols that must be equal become one, and what is left to check.
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/SymbolicSizes.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/SymbolicSizes.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
 
 #include "llvm/Support/MathExtras.h"
 #include <limits>
@@ -196,7 +196,7 @@ int64_t saturatingProduct(int64_t a, int64_t b) {
   return product;
 }
 
-/// Of a quotient rounded down or up; the divisor is positive.
+/// Returns the range of a quotient that `divide` rounds down or up; the divisor is positive.
 SizeRange quotient(SizeRange dividend, SizeRange divisor, int64_t (*divide)(int64_t, int64_t)) {
   auto farthest = [&](int64_t end, bool isLow) {
     if (end == lowest || end == highest)

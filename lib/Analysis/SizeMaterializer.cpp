@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/SizeMaterializer.h"
+#include "intarsia/Analysis/SizeMaterializer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

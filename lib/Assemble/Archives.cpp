@@ -11,8 +11,6 @@
 #include <sys/mman.h>
 
 using namespace mlir;
-using intarsia::runtime::SafetensorsEntry;
-using intarsia::runtime::SafetensorsFile;
 using llvm::createStringError;
 
 namespace intarsia::assemble {
@@ -20,7 +18,7 @@ namespace intarsia::assemble {
 llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
   auto archive = std::make_unique<Archive>();
   bool isGguf = StringRef(path).ends_with(".gguf");
-  runtime::Status status =
+  Status status =
       isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);
   if (!status.ok())
     return createStringError(status.message());

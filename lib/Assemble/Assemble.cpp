@@ -4,18 +4,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Assemble.h"
+#include "intarsia/Assemble/Assemble.h"
 
-#include "lib/Assemble/ArtifactWriter.h"
+#include "lib/Formats/ArtifactWriter.h"
 #include "lib/Assemble/HostCode.h"
 #include "lib/Assemble/Linker.h"
 #include "lib/Assemble/Manifest.h"
 #include "lib/Assemble/PackWeights.h"
 #include "lib/Assemble/TemporaryFiles.h"
-#include "lib/Runtime/Core/ArtifactFormat.h"
-#include "lib/Runtime/Core/File.h"
-#include "lib/Runtime/Core/Hash.h"
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/ArtifactFormat.h"
+#include "lib/Support/File.h"
+#include "lib/Support/Hash.h"
+#include "lib/Formats/Manifest.h"
 #include "lib/Target/Target.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
@@ -36,7 +36,7 @@ using namespace assemble;
 
 namespace {
 
-llvm::Error errorOf(const runtime::Status &status) {
+llvm::Error errorOf(const Status &status) {
   return status.ok() ? llvm::Error::success() : createStringError(status.message());
 }
 
@@ -56,17 +56,17 @@ llvm::Error checkWeightsBeside(const AssembleOptions &options) {
     return createStringError(options.output + ": is a name for weights; the artifact's name ends in .itx");
   std::string weights = weightsPath(options);
   if (!llvm::sys::fs::exists(weights))
-    return errorOf(runtime::checkWritable(weights));
+    return errorOf(checkWritable(weights));
   std::optional<std::string> owner = ownerOfPackedArchive(weights);
   if (!owner)
     return createStringError(weights + ": exists and was not written by intarsia-compile, and the packed weights would "
                                        "replace it; choose another name for the output or use --embed-weights");
-  std::string other = runtime::folderOf(weights) + "/" + *owner;
-  if (!owner->empty() && llvm::sys::fs::exists(other) && !runtime::isSameFile(other, options.output))
+  std::string other = folderOf(weights) + "/" + *owner;
+  if (!owner->empty() && llvm::sys::fs::exists(other) && !isSameFile(other, options.output))
     return createStringError(weights + ": holds the weights of '" + *owner + "', which those of '" +
                              llvm::sys::path::filename(options.output) +
                              "' would replace; choose another name for the output or use --embed-weights");
-  return errorOf(runtime::checkWritable(weights));
+  return errorOf(checkWritable(weights));
 }
 
 /// A runner of another machine would make a program that cannot load what it carries.
@@ -96,8 +96,8 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   if (!manifest)
     return manifest.takeError();
   // A manifest that no runtime would load is an error of the compilation.
-  runtime::Manifest parsed;
-  if (runtime::Status status = runtime::parseManifest(*manifest, path, parsed); !status.ok())
+  Manifest parsed;
+  if (Status status = parseManifest(*manifest, path, parsed); !status.ok())
     return errorOf(status);
   std::unique_ptr<llvm::TargetMachine> machine = target.hostMachine();
   auto host = compileHostCode(module, tables, target.variants().size(), *manifest, *machine);
@@ -111,8 +111,8 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   if (options.emit != Emit::Obj)
     return errorOf(
         writeArtifact(path, linked->data(), linked->size(), hasWeightsBeside(options) ? std::string() : weightsFile));
-  std::unique_ptr<runtime::OutputFile> file;
-  runtime::Status status = runtime::OutputFile::create(path, file);
+  std::unique_ptr<OutputFile> file;
+  Status status = OutputFile::create(path, file);
   if (status.ok())
     status = file->write(linked->data(), linked->size());
   return errorOf(status.ok() ? file->close() : status);
@@ -123,11 +123,11 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
 void removeWaitingWeights(const AssembleOptions &options) {
   std::string weights = weightsPath(options);
   std::error_code code;
-  for (llvm::sys::fs::directory_iterator file(runtime::folderOf(weights), code), end; !code && file != end;
+  for (llvm::sys::fs::directory_iterator file(folderOf(weights), code), end; !code && file != end;
        file.increment(code)) {
     StringRef name = llvm::sys::path::filename(file->path());
     if (!name.consume_front(llvm::sys::path::stem(weights)) || !name.consume_front(".") ||
-        !name.consume_back(".safetensors") || name.size() != 2 * sizeof(runtime::Hash128) ||
+        !name.consume_back(".safetensors") || name.size() != 2 * sizeof(Hash128) ||
         !llvm::all_of(name, llvm::isHexDigit))
       continue;
     if (ownerOfPackedArchive(file->path()) == llvm::sys::path::filename(options.output).str())
@@ -136,8 +136,8 @@ void removeWaitingWeights(const AssembleOptions &options) {
 }
 
 bool haveSameBytes(const std::string &first, const std::string &second) {
-  std::unique_ptr<runtime::MappedFile> one, other;
-  return runtime::MappedFile::open(first, one).ok() && runtime::MappedFile::open(second, other).ok() &&
+  std::unique_ptr<MappedFile> one, other;
+  return MappedFile::open(first, one).ok() && MappedFile::open(second, other).ok() &&
          one->size() == other->size() && std::equal(one->data(), one->data() + one->size(), other->data());
 }
 
@@ -165,8 +165,8 @@ private:
 /// artifact that reads them is there (docs/decisions/0016-a-pair-is-replaced-by-one-rename.md).
 llvm::Error replacePair(TemporaryFiles &files, const std::string &artifact, const std::string &weightsFile,
                         const std::string &headerHash, const AssembleOptions &options) {
-  std::string weights = weightsPath(options), waiting = runtime::waitingWeights(weights, headerHash);
-  FolderLock lock(runtime::folderOf(weights));
+  std::string weights = weightsPath(options), waiting = waitingWeights(weights, headerHash);
+  FolderLock lock(folderOf(weights));
   // A file of this name is left by a compilation that was killed. An artifact may be using it, and it stays if anything
   // fails, unless it is damaged.
   bool wasWaiting = haveSameBytes(weightsFile, waiting);
@@ -196,7 +196,7 @@ std::vector<std::string> outputFiles(const AssembleOptions &options) {
 }
 
 llvm::Error checkOutput(const AssembleOptions &options) {
-  if (llvm::Error error = errorOf(runtime::checkWritable(options.output)))
+  if (llvm::Error error = errorOf(checkWritable(options.output)))
     return error;
   // Results are renamed into place, which would replace a device or a pipe.
   if (options.output == "-" ||
@@ -277,7 +277,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     if (!path)
       return path.takeError();
     result = *path;
-    runtime::Status status = options.emit == Emit::Exe ? writeExecutable(result, options.runner, artifacts.front())
+    Status status = options.emit == Emit::Exe ? writeExecutable(result, options.runner, artifacts.front())
                                                        : writeBundle(result, artifacts);
     if (!status.ok())
       return files.named(createStringError(status.message()));

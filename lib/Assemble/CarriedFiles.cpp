@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Assemble/CarriedFiles.h"
 
-#include "lib/Import/Gguf/GgufFile.h"
-#include "lib/Runtime/Core/File.h"
+#include "lib/Formats/GgufFile.h"
+#include "lib/Support/File.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
@@ -69,7 +69,7 @@ llvm::Expected<std::vector<CarriedFile>> readCarriedFiles(ModuleOp module, llvm:
     llvm::sys::path::append(path, name);
     if (name.ends_with(".gguf")) {
       std::unique_ptr<gguf::File> file;
-      if (runtime::Status status = gguf::File::open(path.str().str(), name.str(), file); !status.ok())
+      if (Status status = gguf::File::open(path.str().str(), name.str(), file); !status.ok())
         return createStringError(status.message());
       if (auto text = tokenizerOf(*file))
         files.push_back({"tokenizer.gguf.json", {text->begin(), text->end()}});
@@ -78,8 +78,8 @@ llvm::Expected<std::vector<CarriedFile>> readCarriedFiles(ModuleOp module, llvm:
                                     << "; texts need another one (intarsia generate --tokenizer)";
       continue;
     }
-    std::unique_ptr<runtime::MappedFile> file;
-    if (runtime::Status status = runtime::MappedFile::open(path.str().str(), file); !status.ok())
+    std::unique_ptr<MappedFile> file;
+    if (Status status = MappedFile::open(path.str().str(), file); !status.ok())
       return createStringError(status.message() + " (nn.files of the module names it; --archives says where it is)");
     files.push_back({name.str(), {file->data(), file->data() + file->size()}});
   }

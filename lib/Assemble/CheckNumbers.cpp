@@ -49,7 +49,7 @@ bool areFinite(StringRef dtype, StringRef bytes) {
 }
 
 std::string describeNonFinite(const Item &item) {
-  for (const runtime::SafetensorsEntry *part : item.parts) {
+  for (const SafetensorsEntry *part : item.parts) {
     const auto *data = static_cast<const char *>(part->data);
     uint64_t size = part->dtype == "F32" ? 4 : 2, at = finiteBefore(part->dtype, StringRef(data, part->bytes()));
     if (at >= part->bytes() / size)
@@ -61,7 +61,7 @@ std::string describeNonFinite(const Item &item) {
     for (size_t dimension = index.size(); dimension-- > 0; at /= part->shape[dimension])
       index[dimension] = at % part->shape[dimension];
     return "tensor '" + part->name + "' has " + (isNan ? "NaN" : "an infinite number") + " at " +
-           runtime::shapeText(index);
+           shapeText(index);
   }
   return "tensor '" + item.name + "' has numbers that are NaN or infinite"; // decoded from blocks
 }

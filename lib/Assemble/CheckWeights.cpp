@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
-#include "intarsia/Assemble.h"
+#include "intarsia/Assemble/Assemble.h"
 #include "lib/Assemble/Mxfp4.h"
 #include "lib/Assemble/PackWeights.h"
 
@@ -13,7 +13,7 @@ using namespace mlir;
 using llvm::createStringError;
 
 std::string intarsia::assemble::typeText(StringRef dtype, ArrayRef<int64_t> shape) {
-  return dtype.str() + " " + runtime::shapeText(shape);
+  return dtype.str() + " " + shapeText(shape);
 }
 
 llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) {
@@ -26,7 +26,7 @@ llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) 
       error = llvm::joinErrors(std::move(error), entry.takeError());
       return WalkResult::interrupt();
     }
-    const runtime::SafetensorsEntry *stored = *entry;
+    const SafetensorsEntry *stored = *entry;
     auto type = cast<RankedTensorType>(weight.getType());
     StringRef dtype = safetensorsDtype(type.getElementType());
     SmallVector<int64_t> shape(type.getShape());

@@ -7,10 +7,9 @@
 #include "lib/Assemble/HostCode.h"
 
 #include "dialects/Rt/Rt.h"
-#include "intarsia/Lower.h"
 #include "intarsia/module_abi.h"
-#include "lib/Runtime/Core/ArtifactFormat.h"
-#include "lib/Runtime/Core/Hash.h"
+#include "lib/Formats/ArtifactFormat.h"
+#include "lib/Support/Hash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -182,11 +181,11 @@ llvm::Constant *HostFunction::entry() {
     ranges += bool(source.getArgAttr(number, "nn.range"));
     belows += bool(source.getArgAttr(number, "nn.below"));
   }
-  auto results = source->getAttrOfType<ArrayAttr>(hostResultsAttr);
+  auto results = source->getAttrOfType<ArrayAttr>(rt::hostResultsAttr);
   for (auto result : results.getAsRange<DictionaryAttr>())
     outputSizes += cast<ShapedType>(result.getAs<TypeAttr>("type").getValue()).getRank();
   SmallVector<llvm::Constant *> fields = {function};
-  for (uint32_t count : {uint32_t(source->getAttrOfType<ArrayAttr>(hostSymbolsAttr).size()), uint32_t(checks),
+  for (uint32_t count : {uint32_t(source->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr).size()), uint32_t(checks),
                          uint32_t(source.getNumArguments()), ranges, belows, uint32_t(results.size()), outputSizes})
     fields.push_back(builder.getInt32(count));
   return llvm::ConstantStruct::getAnon(fields);
@@ -431,7 +430,7 @@ llvm::Error HostFunction::translate(Operation &op) {
   };
   return llvm::TypeSwitch<Operation *, llvm::Error>(&op)
       .Case([&](rt::SymbolOp symbol) {
-        auto names = source->getAttrOfType<ArrayAttr>(hostSymbolsAttr);
+        auto names = source->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr);
         auto position = llvm::find(names, Attribute(symbol.getNameAttr())) - names.begin();
         values[symbol.getResult()] = builder.CreateLoad(
             builder.getInt64Ty(), builder.CreateConstInBoundsGEP1_32(builder.getInt64Ty(), symbols, position));
@@ -547,7 +546,7 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
                                     llvm::ConstantArray::get(type, list), name);
   };
   auto constant = [&](uint32_t value) { return llvm::ConstantInt::get(number, value); };
-  runtime::Hash128 hash = runtime::hashBytes(manifest.data(), manifest.size());
+  Hash128 hash = hashBytes(manifest.data(), manifest.size());
   auto *descriptor = llvm::ConstantStruct::getAnon(
       {constant(ITX_MODULE_ABI_VERSION), constant(variants), constant(tables.kernels.size()),
        constant(functions.size()), constant(tables.constantNumbers.size()), constant(tables.labels.size()),
@@ -574,11 +573,11 @@ llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleT
     functions.push_back(function.entry());
   }
   addDescriptor(target, tables, functions, variants, manifest);
-  runtime::ArtifactHeader header = {}; // filled in when the file is complete
-  std::copy(std::begin(runtime::artifactMagic), std::end(runtime::artifactMagic), header.magic);
-  addSection(target, runtime::artifactHeaderSection, StringRef(reinterpret_cast<const char *>(&header), sizeof(header)),
+  ArtifactHeader header = {}; // filled in when the file is complete
+  std::copy(std::begin(artifactMagic), std::end(artifactMagic), header.magic);
+  addSection(target, artifactHeaderSection, StringRef(reinterpret_cast<const char *>(&header), sizeof(header)),
              llvm::Align(64));
-  addSection(target, runtime::artifactManifestSection, manifest, llvm::Align(1));
+  addSection(target, artifactManifestSection, manifest, llvm::Align(1));
 
   std::string problem;
   llvm::raw_string_ostream stream(problem);

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Assemble/WeightItem.h"
 
-#include "intarsia/BlockPanels.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "lib/Assemble/Mxfp4.h"
-#include "lib/Import/Gguf/DecodeBlocks.h"
+#include "lib/Formats/DecodeBlocks.h"
 #include "lib/Quantize/BlockCodec.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 using namespace mlir;
-using intarsia::runtime::SafetensorsEntry;
 using llvm::createStringError;
 
 namespace intarsia::assemble {
@@ -262,7 +261,7 @@ std::string indicesOf(const Item &item, size_t part, int64_t element) {
     indices.insert(indices.begin(), element % size);
     element /= size;
   }
-  return runtime::shapeText(indices);
+  return shapeText(indices);
 }
 
 /// What a failed encoding says: which number of which tensor has no code.

@@ -8,10 +8,9 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
-#include "intarsia/Lower.h"
 #include "intarsia/Version.h"
-#include "lib/Runtime/Core/ArtifactFormat.h"
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/ArtifactFormat.h"
+#include "lib/Formats/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -163,7 +162,7 @@ public:
 
   llvm::Error function(func::FuncOp function) {
     llvm::Error error = llvm::Error::success();
-    auto results = function->getAttrOfType<ArrayAttr>(hostResultsAttr).getAsRange<DictionaryAttr>();
+    auto results = function->getAttrOfType<ArrayAttr>(rt::hostResultsAttr).getAsRange<DictionaryAttr>();
     SmallVector<DictionaryAttr> inputs, outputs(results);
     for (unsigned number = 0; number != function.getNumArguments(); ++number) {
       DictionaryAttr attributes = function.getArgAttrDict(number);
@@ -174,7 +173,7 @@ public:
       json.attribute("name", function.getName());
       auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
       json.attributeArray("sizes", [&] {
-        for (auto name : function->getAttrOfType<ArrayAttr>(hostSymbolsAttr).getAsRange<StringAttr>()) {
+        for (auto name : function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr).getAsRange<StringAttr>()) {
           json.object([&] {
             json.attribute("name", name.getValue());
             if (auto limit = limits ? limits.getAs<IntegerAttr>(name) : IntegerAttr())
@@ -285,7 +284,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
     });
   };
   json.object([&] {
-    json.attribute("format", runtime::artifactFormatVersion);
+    json.attribute("format", artifactFormatVersion);
     json.attribute("producer", "intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")");
     strings("flags", flags);
     json.attributeObject("target", [&] {
@@ -329,8 +328,8 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
   if (error)
     return error;
   // What cannot be loaded is not written.
-  runtime::Manifest parsed;
-  if (runtime::Status status = runtime::parseManifest(text, "the module", parsed); !status.ok())
+  Manifest parsed;
+  if (Status status = parseManifest(text, "the module", parsed); !status.ok())
     return createStringError(status.message());
   return text;
 }

@@ -6,25 +6,18 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Assemble/Mxfp4.h"
 
-#include "llvm/ADT/bit.h"
+#include "lib/Formats/FloatFormats.h"
 #include <array>
-#include <cmath>
-#include <limits>
 
 namespace intarsia::assemble {
 
 /// bf16 of every code under every scale. Two bits of mantissa and the exponents of E8M0 fit, subnormal or not: the
 /// lower half of the f32 is zero.
 static std::array<std::array<uint16_t, 16>, 256> makeTable() {
-  constexpr float magnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-  constexpr int bias = 127, notANumber = 255;
   std::array<std::array<uint16_t, 16>, 256> table;
-  for (int scale = 0; scale < 256; ++scale)
-    for (int code = 0; code < 16; ++code) {
-      float magnitude = scale == notANumber ? std::numeric_limits<float>::quiet_NaN()
-                                            : std::ldexp(magnitudes[code % 8], scale - bias);
-      table[scale][code] = llvm::bit_cast<uint32_t>(code < 8 ? magnitude : -magnitude) >> 16;
-    }
+  for (unsigned scale = 0; scale < 256; ++scale)
+    for (unsigned code = 0; code < 16; ++code)
+      table[scale][code] = encodeBf16(decodeFloat(floatE2M1, code) * decodeE8M0(uint8_t(scale)));
   return table;
 }
 

@@ -7,13 +7,13 @@
 #include "lib/Assemble/PackWeights.h"
 
 #include "dialects/Nn/Nn.h"
-#include "intarsia/Assemble.h"
-#include "intarsia/BlockPanels.h"
+#include "intarsia/Assemble/Assemble.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "intarsia/module_abi.h"
 #include "lib/Assemble/CarriedFiles.h"
 #include "lib/Assemble/Mxfp4.h"
 #include "lib/Assemble/WeightItem.h"
-#include "lib/Runtime/Core/Hash.h"
+#include "lib/Support/Hash.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -31,8 +31,6 @@
 #include <unistd.h>
 
 using namespace mlir;
-using intarsia::runtime::SafetensorsEntry;
-using intarsia::runtime::SafetensorsFile;
 using llvm::createStringError;
 
 namespace intarsia::assemble {
@@ -280,7 +278,7 @@ void WeightPacker::State::add(CarriedFile file) {
   item.bytes = file.bytes.size();
   item.fileShape = {int64_t(item.bytes)};
   item.data = std::move(file.bytes);
-  files.push_back({file.name, item.name, runtime::hashTextOf(item.data.data(), item.data.size())});
+  files.push_back({file.name, item.name, hashTextOf(item.data.data(), item.data.size())});
   items.push_back(std::move(item));
 }
 
@@ -429,7 +427,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   };
   if (::ftruncate(file, result.bytes) != 0)
     errorCode = errno;
-  runtime::Hasher hasher;
+  Hasher hasher;
 
   // Units are made in any order and hashed in the order of the file.
   std::atomic<size_t> next = 0;
@@ -497,10 +495,10 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
     if (withoutMeaning.count(&item))
       result.warnings.push_back(describeNonFinite(item));
   // A header with the hash of the data: what was packed from other weights has another, whatever its shapes are.
-  result.hash = runtime::hashText(hasher.finish());
+  result.hash = hashText(hasher.finish());
   std::string place = ("\"" + hashKey + "\":\"").str();
   header.replace(header.find(place) + place.size(), unknownHash.size(), result.hash);
-  result.headerHash = runtime::hashTextOf(header.data(), header.size());
+  result.headerHash = hashTextOf(header.data(), header.size());
   store(header, 0);
   if (::close(file) != 0 && !errorCode)
     errorCode = errno;

@@ -8,8 +8,8 @@
 #define INTARSIA_LIB_ASSEMBLE_PACKWEIGHTS_H
 
 #include "dialects/Rt/Rt.h"
-#include "lib/Import/Gguf/GgufFile.h"
-#include "lib/Runtime/Core/Safetensors.h"
+#include "lib/Formats/GgufFile.h"
+#include "lib/Formats/Safetensors.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -43,10 +43,10 @@ public:
   const std::string &name() const { return gguf ? gguf->name() : safetensors->name(); }
   size_t tensorCount() const { return gguf ? gguf->tensors().size() : safetensors->tensors().size(); }
   /// A null pointer when there is none of this name.
-  const runtime::SafetensorsEntry *find(llvm::StringRef key) const;
+  const SafetensorsEntry *find(llvm::StringRef key) const;
 
 private:
-  std::unique_ptr<runtime::SafetensorsFile> safetensors; // one of the two
+  std::unique_ptr<SafetensorsFile> safetensors; // one of the two
   std::unique_ptr<gguf::File> gguf;
 };
 
@@ -55,7 +55,7 @@ class Archives {
 public:
   Archives(mlir::ModuleOp module, llvm::StringRef directory) : module(module), directory(directory) {}
   /// The tensor that `archive` (an nn.archive) holds under `key`.
-  llvm::Expected<const runtime::SafetensorsEntry *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
+  llvm::Expected<const SafetensorsEntry *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
   llvm::Expected<Archive *> open(mlir::FlatSymbolRefAttr archive);
 
 private:

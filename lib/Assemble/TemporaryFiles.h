@@ -7,7 +7,7 @@
 #ifndef INTARSIA_LIB_ASSEMBLE_TEMPORARYFILES_H
 #define INTARSIA_LIB_ASSEMBLE_TEMPORARYFILES_H
 
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/Signals.h"
 #include <map>
@@ -23,8 +23,8 @@ class TemporaryFiles {
 public:
   /// Makes an empty file that can stand in for `finalPath`, and returns a path that opens it.
   llvm::Expected<std::string> make(const std::string &finalPath) {
-    std::unique_ptr<runtime::AtomicFile> file;
-    if (runtime::Status status = runtime::AtomicFile::create(finalPath, file); !status.ok())
+    std::unique_ptr<AtomicFile> file;
+    if (Status status = AtomicFile::create(finalPath, file); !status.ok())
       return llvm::createStringError(status.message());
     std::string path = file->openPath();
     names[path] = finalPath;
@@ -36,7 +36,7 @@ public:
 
   /// Gives the file that make() returned a name in the folder of its `finalPath`.
   llvm::Error keep(const std::string &path, const std::string &name) {
-    runtime::Status status = files.at(path)->commitAs(name);
+    Status status = files.at(path)->commitAs(name);
     llvm::sys::DontRemoveFileOnSignal(path);
     files.erase(path);
     return status.ok() ? llvm::Error::success() : llvm::createStringError(status.message());
@@ -55,7 +55,7 @@ public:
 
 private:
   std::map<std::string, std::string> names; ///< by the path that opens each, also of those that are kept
-  std::map<std::string, std::unique_ptr<runtime::AtomicFile>> files; ///< by the path that opens each
+  std::map<std::string, std::unique_ptr<AtomicFile>> files; ///< by the path that opens each
 };
 
 } // namespace intarsia::assemble

@@ -8,9 +8,9 @@
 #define INTARSIA_LIB_ASSEMBLE_WEIGHTITEM_H
 
 #include "dialects/Nn/Nn.h"
-#include "intarsia/BlockPanels.h"
-#include "intarsia/GgmlTypes.h"
-#include "lib/Runtime/Core/Safetensors.h"
+#include "intarsia/Quantize/BlockPanels.h"
+#include "lib/Formats/GgmlTypes.h"
+#include "lib/Formats/Safetensors.h"
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <optional>
@@ -24,10 +24,10 @@ struct Item {
   std::string name, dtype;
   std::vector<int64_t> fileShape;
   unsigned elementBytes = 0;
-  std::vector<const runtime::SafetensorsEntry *> parts;
+  std::vector<const SafetensorsEntry *> parts;
   std::vector<const GgmlType *> blocks; // of the parts that are decoded, null for others; empty if none is
   std::vector<char> data;               // of constants that the IR holds
-  std::shared_ptr<runtime::SafetensorsEntry> dataEntry; // the part that is `data`
+  std::shared_ptr<SafetensorsEntry> dataEntry; // the part that is `data`
   bool transposed = false;
   int64_t panelWidth = 0;              // 0: row-major
   int64_t slices = 1;                  // of the rows, whose panels alternate
@@ -49,14 +49,14 @@ struct Unit {
   uint64_t fileOffset = 0, bytes = 0;
 };
 
-/// The type of the blocks that a part is decoded from; null for parts that hold numbers.
+/// Returns the type of the blocks that a part is decoded from; null for parts that are not blocks.
 const GgmlType *blocksOf(const Item &item, size_t part);
 /// Bytes of an element as the archive has it.
 unsigned sourceBytes(const Item &item);
 uint64_t elementsOf(const Item &item, size_t part);
-/// Rows of the whole before a panel: those of a matrix begin a panel of their own.
+/// Returns the rows of the tensor before a panel; every matrix begins a new panel.
 int64_t rowsBefore(const Item &item, uint64_t panel);
-/// The panel of the rows in their order that is stored as the panel of this number; of other items the same number.
+/// Maps the index of a stored panel to its logical panel index; they differ only in items with several slices.
 uint64_t panelStoredAs(const Item &item, uint64_t number);
 /// Drops pages of a mapped source that nothing reads again.
 void dropPages(const void *data, uint64_t bytes);
@@ -64,14 +64,14 @@ void dropPages(const void *data, uint64_t bytes);
 /// "i4-f16-32", "q4_k". Unlike printing the attribute it needs nothing of the context, which others may be changing.
 std::string nameOf(mlir::Attribute format);
 
-/// Whether no number of this type (a name of the safetensors format) is NaN or infinite.
+/// Returns true if no value of this type (a name of the safetensors format) is NaN or infinite.
 bool areFinite(llvm::StringRef dtype, llvm::StringRef bytes);
-/// Which number of an item that holds such numbers is the first: "tensor 'w' has NaN at [3, 5]".
+/// Describes the first value of an item that is NaN or infinite: "tensor 'w' has NaN at [3, 5]".
 std::string describeNonFinite(const Item &item);
 
 /// Fills in the scale of each part of an item whose format has one for the tensor.
 llvm::Error findTensorScales(Item &item);
-/// What a unit stores, in the buffer or where the source has it. An error names a number that has no code.
+/// Returns the bytes that a unit stores, in the buffer or in the source. An error names a value that has no code.
 llvm::Expected<llvm::StringRef> makeUnit(const Unit &unit, std::vector<char> &buffer);
 
 } // namespace intarsia::assemble

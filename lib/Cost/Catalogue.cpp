@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Catalogue.h"
+#include "intarsia/Cost/Catalogue.h"
 #include "lib/Cost/Yaml.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -159,7 +159,7 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
     return reader.at(peaks ? *peaks : *root,
                      "'peak_tflops' is missing or empty: a device computes in some element type");
   for (const auto &[element, node] : peaks->entries) {
-    if (!is_contained(elementTypes, StringRef(element)))
+    if (!is_contained(elementTypes, std::string_view(element)))
       return reader.at(node, "peak_tflops: unknown element type '" + element + "'; they are " +
                                  join(ArrayRef(elementTypes), ", "));
     Expected<Figure> peak = reader.figure(node, "peak_tflops " + element, "peak_tflops");

@@ -4,65 +4,95 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Cost.h"
+#include "intarsia/Cost/Cost.h"
+#include "lib/Cost/Yaml.h"
+#include "lib/Support/CpuFeatures.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/YAMLTraits.h"
-#include "llvm/TargetParser/Host.h"
+#include "llvm/ADT/StringExtras.h"
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 using namespace llvm;
-using intarsia::DeviceModel;
-using intarsia::RootEfficiency;
 
-namespace llvm::yaml {
-template <> struct MappingTraits<RootEfficiency> {
-  static const bool flow = true;
-  static void mapping(IO &io, RootEfficiency &root) {
-    io.mapRequired("compute", root.compute);
-    io.mapRequired("bandwidth", root.bandwidth);
-  }
-  static std::string validate(IO &, RootEfficiency &root) {
-    return root.compute > 0 && root.bandwidth > 0 ? "" : "efficiencies must be above zero";
-  }
-};
-template <> struct CustomMappingTraits<std::map<std::string, RootEfficiency>> {
-  static void inputOne(IO &io, StringRef key, std::map<std::string, RootEfficiency> &roots) {
-    io.mapRequired(key.str().c_str(), roots[key.str()]);
-  }
-  static void output(IO &io, std::map<std::string, RootEfficiency> &roots) {
-    for (auto &[name, root] : roots)
-      io.mapRequired(name.c_str(), root);
-  }
-};
-template <> struct MappingTraits<DeviceModel> {
-  static void mapping(IO &io, DeviceModel &model) {
-    io.mapRequired("name", model.name);
-    io.mapRequired("cpus", model.cpus);
-    io.mapRequired("machine", model.machine);
-    io.mapRequired("peak_gflops", model.peakGflops);
-    io.mapRequired("memory_gbps", model.memoryGBps);
-    io.mapRequired("cache_gbps", model.cacheGBps);
-    io.mapRequired("launch_us", model.launchUs);
-    io.mapRequired("transcendental_ns", model.transcendentalNs);
-    io.mapRequired("finish_ns", model.finishNs);
-    io.mapRequired("roots", model.roots);
-  }
-  static std::string validate(IO &, DeviceModel &model) {
-    if (!(model.peakGflops > 0) || !(model.memoryGBps > 0) || !(model.cacheGBps > 0))
-      return "peak_gflops, memory_gbps and cache_gbps must be above zero";
-    for (const char *root : {"linear", "matmul", "attention", "rows", "generic"})
-      if (!model.roots.count(root))
-        return std::string("roots lacks '") + root + "'";
-    return "";
-  }
-};
-} // namespace llvm::yaml
+namespace intarsia {
+namespace {
 
-static const char *const catalogue[] = {
-#include "Catalogue.inc"
+const struct {
+  const char *path, *text;
+} efficiencyFiles[] = {
+#include "Efficiency.inc"
 };
+
+/// Reads the map of one file.
+class ModelReader {
+public:
+  ModelReader(StringRef file, const YamlNode &root) : file(file), root(root) {}
+
+  Expected<DeviceModel> read() {
+    if (Error error = checkKeys(root, {"name", "cpus", "machine", "peak_gflops", "memory_gbps", "cache_gbps",
+                                       "launch_us", "transcendental_ns", "finish_ns", "roots"}))
+      return std::move(error);
+    DeviceModel model;
+    model.name = root.find("name")->scalar;
+    model.machine = root.find("machine")->scalar;
+    for (const YamlNode &cpu : root.find("cpus")->items)
+      model.cpus.push_back(cpu.scalar);
+    // Times may be 0, rates are divided by.
+    for (auto [key, into, least] : {std::tuple("peak_gflops", &model.peakGflops, leastRate),
+                                    std::tuple("memory_gbps", &model.memoryGBps, leastRate),
+                                    std::tuple("cache_gbps", &model.cacheGBps, leastRate),
+                                    std::tuple("launch_us", &model.launchUs, 0.0),
+                                    std::tuple("transcendental_ns", &model.transcendentalNs, 0.0),
+                                    std::tuple("finish_ns", &model.finishNs, 0.0)})
+      if (Error error = number(*root.find(key), key, least, *into))
+        return std::move(error);
+    const YamlNode &roots = *root.find("roots");
+    for (const auto &[name, node] : roots.entries) {
+      RootEfficiency &efficiency = model.roots[name];
+      if (Error error = checkKeys(node, {"compute", "bandwidth"}))
+        return std::move(error);
+      for (auto [key, into] : {std::pair("compute", &efficiency.compute), std::pair("bandwidth", &efficiency.bandwidth)})
+        if (Error error = number(*node.find(key), name + "." + key, leastRate, *into))
+          return std::move(error);
+    }
+    for (const char *name : {"linear", "matmul", "attention", "rows", "generic"})
+      if (!model.roots.count(name))
+        return yamlError(file, roots.line, Twine("roots lacks '") + name + "'");
+    return model;
+  }
+
+private:
+  static constexpr double leastRate = std::numeric_limits<double>::min();
+
+  /// All of these keys, and no others.
+  Error checkKeys(const YamlNode &map, ArrayRef<StringRef> keys) const {
+    if (map.kind != YamlNode::Kind::Map)
+      return yamlError(file, map.line, "is not a map");
+    for (const auto &[key, node] : map.entries)
+      if (!is_contained(keys, StringRef(key)))
+        return yamlError(file, node.line, "unknown key '" + key + "'; it has " + join(keys, ", "));
+    for (StringRef key : keys)
+      if (!map.find(key))
+        return yamlError(file, map.line, "missing required key '" + key + "'");
+    return Error::success();
+  }
+
+  Error number(const YamlNode &node, const Twine &name, double least, double &into) const {
+    Expected<double> value = node.number(file, name.str());
+    if (!value)
+      return value.takeError();
+    if (*value < least)
+      return yamlError(file, node.line, name + " must be above zero");
+    into = *value;
+    return Error::success();
+  }
+
+  StringRef file;
+  const YamlNode &root;
+};
+
+} // namespace
 
 double DeviceModel::microseconds(const KernelWork &work) const {
   auto found = roots.find(work.root);
@@ -73,26 +103,18 @@ double DeviceModel::microseconds(const KernelWork &work) const {
          work.finishElements * finishNs * 1e-3;
 }
 
-Expected<DeviceModel> DeviceModel::parse(StringRef text) {
-  std::string message;
-  auto remember = [](const SMDiagnostic &diagnostic, void *context) {
-    auto &message = *static_cast<std::string *>(context);
-    if (message.empty())
-      message = "line " + std::to_string(diagnostic.getLineNo()) + ": " + diagnostic.getMessage().str();
-  };
-  DeviceModel model;
-  yaml::Input input(text, nullptr, remember, &message);
-  input >> model;
-  if (input.error())
-    return createStringError(input.error(), "device model: " + (message.empty() ? "not YAML" : message));
-  return model;
+Expected<DeviceModel> DeviceModel::parse(StringRef text, StringRef file) {
+  Expected<YamlNode> root = parseYaml(text, file);
+  if (!root)
+    return root.takeError();
+  return ModelReader(file, *root).read();
 }
 
 const std::vector<DeviceModel> &DeviceModel::all() {
   static const std::vector<DeviceModel> models = [] {
     std::vector<DeviceModel> models;
-    for (const char *text : catalogue) {
-      Expected<DeviceModel> model = parse(text);
+    for (const auto &[path, text] : efficiencyFiles) {
+      Expected<DeviceModel> model = parse(text, path);
       if (!model)
         report_fatal_error(model.takeError());
       models.push_back(std::move(*model));
@@ -106,7 +128,7 @@ const DeviceModel &DeviceModel::forCpu(StringRef cpu) {
   StringRef name = cpu.split('+').first;
   std::string host;
   if (name.empty() || name == "native") {
-    host = sys::getHostCPUName().str();
+    host = hostProcessorName();
     name = host;
   }
   auto byName = [&](StringRef wanted) -> const DeviceModel * {
@@ -117,8 +139,10 @@ const DeviceModel &DeviceModel::forCpu(StringRef cpu) {
   };
   if (const DeviceModel *model = byName(name))
     return *model;
-  bool wide = !host.empty() && sys::getHostCPUFeatures().lookup("avx512f");
+  bool wide = !host.empty() && is_contained(hostFeatures(), "avx512f");
   if (const DeviceModel *model = byName(wide ? "cpu-x86-64-v4" : "cpu-x86-64-v3"))
     return *model;
   return all().front();
 }
+
+} // namespace intarsia

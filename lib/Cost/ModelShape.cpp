@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/ModelShape.h"
-#include "intarsia/Catalogue.h"
+#include "intarsia/Cost/ModelShape.h"
+#include "intarsia/Cost/Catalogue.h"
 #include "lib/Support/Nesting.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

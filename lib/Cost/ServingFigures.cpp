@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Names of the fitted figures, and the files that hold them.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/ServingCost.h"
+#include "intarsia/Cost/ServingCost.h"
 #include "lib/Cost/Yaml.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Cost/ServingFit.h"
-#include "intarsia/ServingCost.h"
+#include "intarsia/Cost/ServingCost.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include <algorithm>

@@ -4,17 +4,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Driver.h"
+#include "intarsia/Driver/Driver.h"
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
-#include "intarsia/Fuse.h"
-#include "intarsia/Import.h"
-#include "intarsia/Lower.h"
+#include "intarsia/Fuse/Fuse.h"
+#include "intarsia/Import/Import.h"
+#include "intarsia/Lower/Lower.h"
 #include "lib/Driver/DumpAfterEach.h"
 #include "lib/Driver/Progress.h"
 #include "lib/Import/Mlir/MlirFile.h"
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
+#include "lib/Support/MachineLimits.h"
 #include "lib/Target/Target.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -155,10 +156,10 @@ llvm::Error Compilation::checkOutputs() {
       return error;
   std::vector<std::string> files = writtenFiles();
   for (auto [number, file] : llvm::enumerate(files)) {
-    if (runtime::Status status = runtime::checkWritable(file); !status.ok())
+    if (Status status = checkWritable(file); !status.ok())
       return createStringError(status.message());
     for (const std::string &other : llvm::drop_begin(files, number + 1))
-      if (runtime::isSameFile(file, other))
+      if (isSameFile(file, other))
         return createStringError(other + ": two results would be written to this file; choose another name for one");
   }
   return llvm::Error::success();
@@ -166,7 +167,7 @@ llvm::Error Compilation::checkOutputs() {
 
 llvm::Error Compilation::checkNotReplaced(StringRef input) const {
   for (const std::string &file : writtenFiles())
-    if (llvm::sys::fs::exists(input) && runtime::isSameFile(file, input.str()))
+    if (llvm::sys::fs::exists(input) && isSameFile(file, input.str()))
       return createStringError(file + ": is read for this compilation, whose result would replace it; choose another "
                                       "name for the result");
   return llvm::Error::success();
@@ -246,14 +247,13 @@ llvm::Error Compilation::checkRequest() {
 }
 
 void Compilation::makeContext() {
-  llvm::ThreadPoolStrategy strategy = llvm::hardware_concurrency(options.threads);
-  threads = options.threads ? options.threads : strategy.compute_thread_count();
+  threads = options.threads ? options.threads : unsigned(usableThreads());
   DialectRegistry registry;
   registerCompilerDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   // Dumps show a module that no other thread changes.
   if (threads > 1 && !dumps()) {
-    pool = std::make_unique<llvm::DefaultThreadPool>(strategy);
+    pool = std::make_unique<llvm::DefaultThreadPool>(llvm::hardware_concurrency(threads));
     context->setThreadPool(*pool);
   }
   // What comes from a line of a file is shown with that line; what comes from a model with the place in the model.

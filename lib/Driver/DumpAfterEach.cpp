@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Driver/DumpAfterEach.h"
 
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/Path.h"
@@ -25,9 +25,9 @@ static std::string textOf(ModuleOp module, StringRef path) {
   return text;
 }
 
-static runtime::Status writeText(const std::string &path, StringRef text) {
-  std::unique_ptr<runtime::AtomicFile> file;
-  ITX_RETURN_IF_ERROR(runtime::AtomicFile::create(path, file));
+static Status writeText(const std::string &path, StringRef text) {
+  std::unique_ptr<AtomicFile> file;
+  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file));
   ITX_RETURN_IF_ERROR(file->write(text.data(), text.size()));
   return file->commit();
 }
@@ -42,7 +42,7 @@ bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
     llvm::outs().clear_error();
     return problem.empty();
   }
-  runtime::Status status = writeText(path, text);
+  Status status = writeText(path, text);
   problem = status.message();
   return status.ok();
 }

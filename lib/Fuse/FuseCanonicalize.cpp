@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/SizeMaterializer.h"
-#include "intarsia/SymbolicSizes.h"
+#include "intarsia/Analysis/SizeMaterializer.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
 #include "lib/Fuse/Fuser.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 

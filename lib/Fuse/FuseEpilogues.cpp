@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Lower.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "lib/Fuse/Fuser.h"
 #include "lib/Fuse/Products.h"
 #include "llvm/Support/DebugLog.h"

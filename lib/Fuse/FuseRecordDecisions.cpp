@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Cost.h"
+#include "intarsia/Cost/Cost.h"
 #include "lib/Fuse/Decisions.h"
 #include "lib/Fuse/Passes.h"
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -86,7 +86,7 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
       std::string text;
       llvm::raw_string_ostream stream(text);
       write(stream);
-      if (runtime::Status status = save(text); !status.ok()) {
+      if (Status status = save(text); !status.ok()) {
         getOperation().emitError() << "cannot write decisions: " << status.message();
         return signalPassFailure();
       }
@@ -105,9 +105,9 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
   }
 
   /// Under a temporary name that is renamed: a half-written file never appears.
-  runtime::Status save(StringRef text) {
-    std::unique_ptr<runtime::AtomicFile> output;
-    ITX_RETURN_IF_ERROR(runtime::AtomicFile::create(file, output));
+  Status save(StringRef text) {
+    std::unique_ptr<AtomicFile> output;
+    ITX_RETURN_IF_ERROR(AtomicFile::create(file, output));
     ITX_RETURN_IF_ERROR(output->write(text.data(), text.size()));
     return output->commit();
   }

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Lower.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "lib/Fuse/Fuser.h"
 
 namespace intarsia::fuse {
@@ -134,7 +134,7 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       linears.emplace_back(linear, meetingOf(linear));
       ++meetings[linears.back().second];
     }
-    // Of linears that meet others, only those that meet here are joined.
+    // A linear that shares its consumer with other linears is concatenated only with those.
     for (auto [linear, meeting] : linears) {
       Attribute stored = storedAs(linear.getWeight());
       if (!stored || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))

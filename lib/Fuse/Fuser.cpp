@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Fuse/Fuser.h"
-#include "intarsia/SizeMaterializer.h"
+#include "intarsia/Analysis/SizeMaterializer.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -9,7 +9,7 @@
 #ifndef INTARSIA_LIB_FUSE_FUSER_H
 #define INTARSIA_LIB_FUSE_FUSER_H
 
-#include "intarsia/Cost.h"
+#include "intarsia/Cost/Cost.h"
 #include "lib/Fuse/Decisions.h"
 #include "lib/Fuse/KernelShapes.h"
 #include "lib/Fuse/Passes.h"

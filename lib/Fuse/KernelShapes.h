@@ -9,7 +9,7 @@
 #ifndef INTARSIA_LIB_FUSE_KERNELSHAPES_H
 #define INTARSIA_LIB_FUSE_KERNELSHAPES_H
 
-#include "intarsia/Cost.h"
+#include "intarsia/Cost/Cost.h"
 #include "lib/Fuse/Passes.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -7,8 +7,8 @@
 #ifndef INTARSIA_IMPORT_WEIGHTARCHIVE_H
 #define INTARSIA_IMPORT_WEIGHTARCHIVE_H
 
-#include "lib/Import/Gguf/GgufFile.h"
-#include "lib/Runtime/Core/Safetensors.h"
+#include "lib/Formats/GgufFile.h"
+#include "lib/Formats/Safetensors.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -27,7 +27,7 @@ public:
   };
   struct Tensor {
     const File *file;
-    const runtime::SafetensorsEntry *entry; // what nn.weight reads, by the name that the file has for it
+    const SafetensorsEntry *entry; // what nn.weight reads, by the name that the file has for it
     const gguf::Tensor *gguf = nullptr;     // the tensor of a GGUF file, whose entry may be blocks
 
     llvm::ArrayRef<int64_t> shape() const { return gguf ? gguf->shape : entry->shape; }

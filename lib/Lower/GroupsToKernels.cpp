@@ -4,8 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Lower.h"
-#include "intarsia/SizeMaterializer.h"
+#include "intarsia/Lower/Lower.h"
+#include "intarsia/Quantize/BlockPanels.h"
+#include "intarsia/Analysis/SizeMaterializer.h"
 #include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
 #include "lib/Lower/InputRanges.h"
@@ -238,7 +239,7 @@ void HostProgram::nameSizes() {
     if (!cast<RankedTensorType>(argument.getType()).hasStaticShape())
       host.setArgAttr(number, "nn.sizes", builder.getArrayAttr(names));
   }
-  host->setAttr(hostSymbolsAttr, builder.getArrayAttr(symbols.getArrayRef()));
+  host->setAttr(rt::hostSymbolsAttr, builder.getArrayAttr(symbols.getArrayRef()));
   host->removeAttr("nn.expected_sizes"); // what there was to decide is decided
   host->removeAttr("nn.size_limits");
   if (!limits.empty())
@@ -313,7 +314,7 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     }
     buffers[root] = buffer;
   }
-  host->setAttr(hostResultsAttr, builder.getArrayAttr(descriptions));
+  host->setAttr(rt::hostResultsAttr, builder.getArrayAttr(descriptions));
 }
 
 /// The buffer of the source of a view, given the view's.

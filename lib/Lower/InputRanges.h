@@ -7,7 +7,7 @@
 #ifndef INTARSIA_LIB_LOWER_INPUTRANGES_H
 #define INTARSIA_LIB_LOWER_INPUTRANGES_H
 
-#include "intarsia/SymbolicSizes.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace intarsia::lower {

@@ -9,7 +9,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
-#include "intarsia/SymbolicSizes.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
 

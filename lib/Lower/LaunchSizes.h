@@ -8,7 +8,7 @@
 #define INTARSIA_LIB_LOWER_LAUNCHSIZES_H
 
 #include "dialects/Rt/Rt.h"
-#include "intarsia/SymbolicSizes.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 

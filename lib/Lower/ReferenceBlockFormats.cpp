@@ -90,7 +90,7 @@ static Value buildTable(lower::ReferenceBuilder &builder, ArrayRef<float> values
 /// Every number that the elements of a format can be, by code; null for integers.
 static Value buildElementTable(lower::ReferenceBuilder &builder, BlockElement element) {
   unsigned bits = codeBits(element);
-  if (const FloatElement *format = getFloatElement(element))
+  if (const FloatFormat *format = getFloatElement(element))
     bits = format->bits;
   else if (element != BlockElement::NF4)
     return {};
@@ -122,7 +122,7 @@ static Value buildLookup(lower::ScalarBuilder &b, Value table, Value code, unsig
 
 static Value buildDecode(lower::ScalarBuilder &b, BlockElement element, Value table, Value code) {
   if (table) {
-    const FloatElement *format = getFloatElement(element);
+    const FloatFormat *format = getFloatElement(element);
     return buildLookup(b, table, buildUnsigned(b, code), format ? format->bits : 4);
   }
   if (getIntegerElement(element)->isSigned)
@@ -146,7 +146,7 @@ static Value buildDecodeScale(lower::ScalarBuilder &b, BlockScale scale, Value t
 }
 
 /// The code of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
-static Value buildEncodeFloat(lower::ScalarBuilder &b, const FloatElement &format, Value value) {
+static Value buildEncodeFloat(lower::ScalarBuilder &b, const FloatFormat &format, Value value) {
   int32_t mantissa = format.mantissaBits, smallest = format.smallestExponent + 127;
   Value isNan = b.isNan(value);
   Value clamped = b.select(isNan, b.f32(0), b.min(b.abs(value), b.f32(format.largest)));
@@ -262,7 +262,7 @@ SmallVector<Value> lower::buildReference(ReferenceBuilder &builder, QuantizeOp o
   AffineMap identity = builder.identity(rank);
   Type codeType = format.getCodeType();
   std::optional<IntegerElement> integer = getIntegerElement(element);
-  const FloatElement *small = getFloatElement(element);
+  const FloatFormat *small = getFloatElement(element);
 
   // What the blocks of each scale hold, then the scales.
   Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, input) : Value();

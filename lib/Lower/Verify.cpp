@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Lower.h"
+#include "intarsia/Lower/Lower.h"
 #include "lib/Lower/LaunchSizes.h"
 #include "lib/Lower/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -61,7 +61,7 @@ LogicalResult verifyKernel(rt::KernelOp kernel) {
 /// Calls are checked against arguments and results as the function describes them.
 LogicalResult verifySignature(func::FuncOp function, ArrayAttr symbols, ArrayAttr results) {
   if (!llvm::all_of(symbols, llvm::IsaPred<StringAttr>))
-    return function.emitOpError() << hostSymbolsAttr << " is " << symbols << ", must be a list of strings";
+    return function.emitOpError() << rt::hostSymbolsAttr << " is " << symbols << ", must be a list of strings";
   llvm::DenseSet<Attribute> carried;
   for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
     auto memref = dyn_cast<MemRefType>(type);
@@ -73,22 +73,22 @@ LogicalResult verifySignature(func::FuncOp function, ArrayAttr symbols, ArrayAtt
     for (Attribute name : names ? names.getValue() : ArrayRef<Attribute>()) {
       if (!cast<StringAttr>(name).empty() && !llvm::is_contained(symbols, name))
         return function.emitOpError() << "nn.sizes of argument " << index << " names " << name << ", "
-                                      << hostSymbolsAttr << " does not";
+                                      << rt::hostSymbolsAttr << " does not";
       carried.insert(name);
     }
   }
   for (auto [index, symbol] : llvm::enumerate(symbols)) {
     if (!carried.contains(symbol))
-      return function.emitOpError() << hostSymbolsAttr << " names " << symbol << ", no argument does";
+      return function.emitOpError() << rt::hostSymbolsAttr << " names " << symbol << ", no argument does";
     if (llvm::is_contained(symbols.getValue().take_front(index), symbol))
-      return function.emitOpError() << hostSymbolsAttr << " names " << symbol << " twice";
+      return function.emitOpError() << rt::hostSymbolsAttr << " names " << symbol << " twice";
   }
   for (auto [index, result] : llvm::enumerate(results)) {
     auto description = dyn_cast<DictionaryAttr>(result);
     auto type = description ? description.getAs<TypeAttr>("type") : TypeAttr();
     auto tensor = type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
     if (!tensor)
-      return function.emitOpError() << hostResultsAttr << " describes result " << index << " as " << result
+      return function.emitOpError() << rt::hostResultsAttr << " describes result " << index << " as " << result
                                     << ", must be a dictionary with the tensor's `type`";
     if (failed(verifySizes(function, "result " + Twine(index), tensor, description.get("nn.sizes"))))
       return failure();
@@ -103,10 +103,10 @@ LogicalResult verifyHost(func::FuncOp function) {
     return function.emitOpError() << "must have a body of one block";
   if (function.getNumResults())
     return function.emitOpError() << "returns values; results of host programs are rt.output";
-  auto symbols = function->getAttrOfType<ArrayAttr>(hostSymbolsAttr);
-  auto results = function->getAttrOfType<ArrayAttr>(hostResultsAttr);
+  auto symbols = function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr);
+  auto results = function->getAttrOfType<ArrayAttr>(rt::hostResultsAttr);
   if (!symbols || !results)
-    return function.emitOpError() << "lacks the attributes '" << hostSymbolsAttr << "' and '" << hostResultsAttr << "'";
+    return function.emitOpError() << "lacks the attributes '" << rt::hostSymbolsAttr << "' and '" << rt::hostResultsAttr << "'";
   if (failed(verifySignature(function, symbols, results)))
     return failure();
 
@@ -123,7 +123,7 @@ LogicalResult verifyHost(func::FuncOp function) {
       auto described = cast<ShapedType>(cast<DictionaryAttr>(results[index]).getAs<TypeAttr>("type").getValue());
       auto type = cast<MemRefType>(output.getType());
       if (type.getShape() != described.getShape() || type.getElementType() != described.getElementType())
-        return op.emitOpError() << "is " << type << ", " << hostResultsAttr << " describes result " << index << " as "
+        return op.emitOpError() << "is " << type << ", " << rt::hostResultsAttr << " describes result " << index << " as "
                                 << described;
       if (std::exchange(hasOutput[index], true))
         return op.emitOpError() << "makes result " << index << " a second time";

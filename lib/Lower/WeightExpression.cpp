@@ -7,7 +7,7 @@
 #include "lib/Lower/WeightExpression.h"
 
 #include "dialects/Nn/Nn.h"
-#include "intarsia/BlockPanels.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -106,7 +106,7 @@ std::optional<WeightExpression> ofDequantize(nn::DequantizeOp op, std::string &r
              "points, and none that is stored in MXFP4";
     return std::nullopt;
   }
-  // Of a tensor of matrices each is rounded: the format is that of one.
+  // The matrices of a tensor are quantized one by one, so the format is that of one matrix.
   input->format = nn::BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(),
                                            format.getBlock(), /*axis=*/1);
   input->type = cast<RankedTensorType>(op.getType());

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/AgentGraph.h"
+#include "intarsia/Plan/AgentGraph.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"

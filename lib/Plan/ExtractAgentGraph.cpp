@@ -4,12 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// From a decomposed agent.graph to the plain data of intarsia/AgentGraph.h.
+// From a decomposed agent.graph to the plain data of intarsia/Plan/AgentGraph.h.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Agent/Agent.h"
-#include "intarsia/AgentGraph.h"
-#include "intarsia/ModelShape.h"
-#include "intarsia/Plan.h"
+#include "intarsia/Plan/AgentGraph.h"
+#include "intarsia/Cost/ModelShape.h"
+#include "intarsia/Plan/Plan.h"
 #include "lib/Plan/Sizes.h"
 #include "lib/Plan/ValueSources.h"
 

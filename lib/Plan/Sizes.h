@@ -15,7 +15,7 @@
 #define INTARSIA_LIB_PLAN_SIZES_H
 
 #include "dialects/Agent/Agent.h"
-#include "intarsia/Amount.h"
+#include "lib/Support/Amount.h"
 
 namespace intarsia::plan {
 

@@ -7,7 +7,7 @@
 // NVIDIA's GPUs through the driver, which is loaded if it is there: no header or library of CUDA is needed to build.
 // Names and types of its functions: the CUDA driver API and NVML reference manuals.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Probe.h"
+#include "intarsia/Probe/Probe.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>

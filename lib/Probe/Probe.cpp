@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // What was measured, as files of the catalogue.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Probe.h"
-#include "lib/Runtime/Core/File.h"
+#include "intarsia/Probe/Probe.h"
+#include "lib/Support/File.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -72,7 +72,7 @@ int runProbe(StringRef file) {
     return 1;
   };
   if (!file.empty())
-    if (runtime::Status status = runtime::checkWritable(file.str()); !status.ok())
+    if (Status status = checkWritable(file.str()); !status.ok())
       return fail(createStringError(status.message()));
   errs() << "measuring the processor …\n";
   std::vector<ProbedDevice> devices{probeProcessor()};

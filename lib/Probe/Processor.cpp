@@ -7,7 +7,9 @@
 // The processor: what it is called, its memory and power from /proc and /sys, its products and bandwidth by doing them.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Products.h"
-#include "intarsia/Probe.h"
+#include "intarsia/Probe/Probe.h"
+#include "lib/Support/CpuFeatures.h"
+#include "lib/Support/MachineLimits.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
@@ -56,20 +58,9 @@ std::string lineOf(StringRef text, StringRef key) {
 
 /// Processors that this process may use, no more of them than its control group gives time for.
 std::vector<int> threadsAllowed(const std::string &root) {
-  std::vector<int> threads;
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    for (int i = 0; i < CPU_SETSIZE; ++i)
-      if (CPU_ISSET(i, &set))
-        threads.push_back(i);
-  if (threads.empty())
-    threads.push_back(0);
-  std::string file = read(root + "/sys/fs/cgroup/cpu.max");
-  auto [quota, period] = StringRef(file).split(' ');
-  double microseconds = 0, ofMicroseconds = 0;
-  if (!quota.getAsDouble(microseconds) && !period.getAsDouble(ofMicroseconds) && ofMicroseconds > 0)
-    threads.resize(std::clamp<size_t>(size_t(std::ceil(microseconds / ofMicroseconds)), 1, threads.size()));
-  return threads;
+  std::vector<int> processors = allowedProcessors();
+  processors.resize(std::min(processors.size(), size_t(usableThreads(root))));
+  return processors;
 }
 
 struct Seconds {
@@ -130,22 +121,6 @@ double cacheBytes(const std::string &root, const std::vector<int> &threads) {
   double bytes = 0;
   for (const auto &group : groups)
     bytes += group.second;
-  return bytes;
-}
-
-/// What the machine has, or the control group of this process if that is less.
-double memoryBytes(const std::string &root) {
-  double bytes = 0;
-  std::string kept = lineOf(read(root + "/proc/meminfo"), "MemTotal");
-  StringRef total = StringRef(kept).take_while(isDigit);
-  if (total.empty() || total.getAsDouble(bytes))
-    return 0;
-  bytes *= 1024;
-  for (const char *file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    double limit = 0;
-    if (!StringRef(read(root + file)).getAsDouble(limit) && limit > 0)
-      bytes = std::min(bytes, limit);
-  }
   return bytes;
 }
 
@@ -221,7 +196,7 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
   std::vector<int> threads = threadsAllowed(options.root);
   std::string information = read(options.root + "/proc/cpuinfo"), model = lineOf(information, "model name");
   if (model.empty())
-    model = "cpu " + sys::getHostCPUName().str(); // ARM's /proc/cpuinfo has numbers alone
+    model = "cpu " + hostProcessorName(); // ARM's /proc/cpuinfo has numbers alone
   device.name = nameOf(model);
   device.set = "measured";
   device.generation = Triple(sys::getProcessTriple()).getArchName().str();
@@ -230,11 +205,11 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
   };
   std::string onThreads = formatv("on {0} {1}", threads.size(), threads.size() == 1 ? "thread" : "threads");
 
-  StringMap<bool> features = sys::getHostCPUFeatures();
+  const std::vector<std::string> &features = hostFeatures();
   for (const probe::Products &products : probe::products()) {
     if (device.peakTflops.count(products.element))
       continue;
-    bool has = all_of(products.needs, [&](const char *feature) { return features.lookup(feature); });
+    bool has = all_of(products.needs, [&](const char *feature) { return is_contained(features, feature); });
     bool tiles = is_contained(products.needs, StringRef("amx-tile"));
     if (has && (!tiles || probe::allowTiles()))
       device.peakTflops[products.element] =
@@ -245,7 +220,7 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
       probed.unmeasured.push_back(std::string("peak_tflops.") + element +
                                   ": no instruction for products of it that is known here");
 
-  double memory = memoryBytes(options.root);
+  double memory = double(totalMemoryBytes(options.root));
   if (memory > 0)
     device.memoryGB = measured(memory * 1e-9, "what the kernel or the control group allows");
   else

@@ -107,7 +107,7 @@ struct FloatEncoder {
   float largest;
 
   explicit FloatEncoder(nn::BlockElement element) {
-    const nn::FloatElement &format = *nn::getFloatElement(element);
+    const FloatFormat &format = *nn::getFloatElement(element);
     mantissa = static_cast<int32_t>(format.mantissaBits);
     smallest = format.smallestExponent + 127;
     signShift = 32 - static_cast<int32_t>(format.bits);
@@ -152,33 +152,6 @@ struct Nf4Encoder {
     return codes;
   }
 };
-
-//===-- Scales -------------------------------------------------------------------------------------------------===//
-
-/// Of a number that is not negative: to nearest, ties to even.
-INTARSIA_INLINE uint16_t encodeF16(float value) {
-  auto bits = llvm::bit_cast<uint32_t>(value);
-  if (value >= 65520.0f)
-    return 0x7C00;
-  if (value < 0x1p-14f) // 2^-24, the step of subnormals, is the last bit of numbers from 0.5 to 1
-    return static_cast<uint16_t>(llvm::bit_cast<uint32_t>(value + 0.5f) - llvm::bit_cast<uint32_t>(0.5f));
-  return static_cast<uint16_t>((bits - (112u << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13);
-}
-
-INTARSIA_INLINE float decodeF16(uint16_t code) {
-  // 2^112 is between the bias of f32's exponent and that of f16, also for subnormals.
-  float magnitude = llvm::bit_cast<float>(uint32_t(code & 0x7FFF) << 13) * 0x1p112f;
-  uint32_t bits = llvm::bit_cast<uint32_t>(magnitude) | (magnitude >= 65536.0f ? uint32_t(infinityBits) : 0u);
-  return llvm::bit_cast<float>(bits | uint32_t(code & 0x8000) << 16);
-}
-
-/// Of a finite number: to nearest, ties to even.
-INTARSIA_INLINE uint16_t encodeBf16(float value) {
-  auto bits = llvm::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-INTARSIA_INLINE float decodeBf16(uint16_t code) { return llvm::bit_cast<float>(uint32_t(code) << 16); }
 
 //===-- Rows ---------------------------------------------------------------------------------------------------===//
 
@@ -261,7 +234,7 @@ INTARSIA_INLINE float storeScale(const Encoding &encoding, float scale, float la
     llvm::support::endian::write32le(scales + 4 * index, llvm::bit_cast<uint32_t>(scale));
     return scale;
   case BlockScale::F16: {
-    uint16_t code = encodeF16(std::fabs(scale)) | (std::signbit(scale) ? 0x8000 : 0);
+    uint16_t code = encodeF16(scale);
     llvm::support::endian::write16le(scales + 2 * index, code);
     return decodeF16(code);
   }
@@ -290,7 +263,7 @@ INTARSIA_INLINE float chooseZeroPoint(const Encoding &encoding, float low, float
   return std::min(std::max(point, encoding.lowestCode), encoding.lowestCode + encoding.codeRange);
 }
 
-/// Of the multiples of a scale that which leaves the least error when it is stored.
+/// Returns the multiple of a scale that has the least error after it is stored.
 template <typename Encoder>
 INTARSIA_INLINE float chooseFactor(const Encoding &encoding, const Encoder &encoder, float scale,
                                    float largestMagnitude, const float *values, size_t size, size_t index) {
@@ -429,7 +402,7 @@ std::optional<size_t> BlockCodec::encodeRow(llvm::ArrayRef<float> row, float ten
                        static_cast<uint8_t>(nn::encodeElement(element, 0.0f))};
   encoding.factors = nn::scaleFactors(element, scale);
   assert(encoding.factors.size() <= mostFactors);
-  if (const nn::FloatElement *format = nn::getFloatElement(element)) {
+  if (const FloatFormat *format = nn::getFloatElement(element)) {
     encoding.largestExponent = std::ilogb(format->largest);
   } else if (std::optional<nn::IntegerElement> format = nn::getIntegerElement(element)) {
     encoding.lowestCode = static_cast<float>(format->lowest);

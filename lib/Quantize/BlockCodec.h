@@ -32,7 +32,7 @@ public:
   /// Whether a scale for the whole tensor belongs to the format: NVFP4.
   bool hasTensorScale() const { return element == nn::BlockElement::E2M1 && scale == nn::BlockScale::E4M3; }
 
-  /// Of finite numbers; NaN or infinity if the row has one of them.
+  /// Returns the largest magnitude in a row; NaN or infinity if the row has one.
   static float largestMagnitude(llvm::ArrayRef<float> row);
   /// NVFP4's scale of a tensor with this largest magnitude.
   static float tensorScaleOf(float largestMagnitude) { return largestMagnitude / (448.0f * 6.0f); }

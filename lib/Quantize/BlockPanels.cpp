@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/BlockPanels.h"
+#include "intarsia/Quantize/BlockPanels.h"
 
 #include "dialects/Nn/BlockFormats.h"
-#include "lib/Import/Gguf/DecodeBlocks.h"
+#include "lib/Formats/DecodeBlocks.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 #include <cstring>

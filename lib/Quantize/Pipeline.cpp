@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize.h"
+#include "intarsia/Quantize/Quantize.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
@@ -28,7 +28,7 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     rounding.parts.assign(options.parts.begin(), options.parts.end());
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
-  // Of the weights that are blocks still: the others say how their inputs are rounded.
+  // Handles weights that are GGUF blocks; the pass above has rounded the inputs of the others.
   if (options.activations == 8)
     functions.addPass(quantize::createQuantizeInputsOfBlocks());
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/BlockFormats.h"
-#include "intarsia/Quantize.h"
+#include "intarsia/Quantize/Quantize.h"
 #include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -15,15 +15,15 @@ namespace intarsia::quantize {
 mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location location, mlir::Value input, nn::BlockFormatAttr format,
                     mlir::Type element);
 
-/// Whether an op gives the rows of its operands, numbers along the last dimension, in another order or shape; that of a
-/// linalg.transpose is its first one.
+/// Returns true if the op only moves or reshapes the rows of its operands (values along the last dimension). Only the
+/// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
 /// Inputs of linears and experts, each rounded to 8 bits by blocks of so many features (32 or 256) once.
 class RoundedInputs {
 public:
   void round(nn::LinearOp linear, int64_t block) { round(linear.getInputMutable(), block); }
-  /// Of the first product of experts, by blocks of 32; of the second the intermediate rows.
+  /// Rounds the input of the first product of experts by blocks of 32; roundIntermediate() that of the second.
   void round(nn::ExpertsOp experts) { round(experts.getInputMutable(), /*block=*/32); }
   static void roundIntermediate(nn::ExpertsOp experts);
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize.h"
+#include "intarsia/Quantize/Quantize.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "llvm/ADT/StringExtras.h"

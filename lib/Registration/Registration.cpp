@@ -4,17 +4,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Registration.h"
+#include "intarsia/Registration/Registration.h"
 
 #include "dialects/Agent/Agent.h"
 #include "dialects/Fleet/Fleet.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
-#include "intarsia/Fuse.h"
-#include "intarsia/Lower.h"
-#include "intarsia/Plan.h"
-#include "intarsia/Quantize.h"
-#include "intarsia/Target.h"
+#include "intarsia/Fuse/Fuse.h"
+#include "intarsia/Lower/Lower.h"
+#include "intarsia/Plan/Plan.h"
+#include "intarsia/Quantize/Quantize.h"
+#include "intarsia/Target/Target.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "llvm/Support/CommandLine.h"
@@ -31,8 +31,6 @@ void intarsia::registerIntarsiaPasses() {
   registerFusePasses();
   registerLowerPasses();
   registerTargetPasses();
-  registerAnalysisTestPasses();
-  registerPlanTestPasses();
 }
 
 void intarsia::hideLibraryFlags() {

@@ -362,7 +362,7 @@ def _emit(
 
 
 def _produced(what: str, sizes: Mapping[str, Figure | None]) -> Size:
-    """Of the arguments tokens, pixels, seconds, size the one that is given, as a Size."""
+    """Returns the one given argument of tokens, pixels, seconds and size, as a Size."""
     given = {name: figure for name, figure in sizes.items() if figure is not None}
     if len(given) != 1:
         raise AgentError(

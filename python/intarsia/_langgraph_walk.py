@@ -349,7 +349,7 @@ class _Walk:
                 raise AgentError(
                     f"node {node!r} reads {key!r}, which nothing before it writes; there are {', '.join(state)}"
                 )
-        # Of several kinds, such as an image and texts, each part is an input of its own.
+        # Parts of different kinds, such as an image and texts, are separate inputs.
         inputs = [
             value for key in reads for value in (state[key] if kinds(state[key]) else [self.whole(key, state[key])])
         ]

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --test-symbolic-sizes | FileCheck %s
+// RUN: intarsia-test-opt %s --test-symbolic-sizes | FileCheck %s
 
 // Two symbols that an op needs to be equal are one; the name that the user gave stays.
 // CHECK-LABEL: func.func @elementwise

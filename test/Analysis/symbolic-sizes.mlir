@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --test-symbolic-sizes | FileCheck %s
+// RUN: intarsia-test-opt %s --test-symbolic-sizes | FileCheck %s
 
 // CHECK-LABEL: func.func @nn_ops
 func.func @nn_ops(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}, %ids: tensor<?x?xi64> {nn.sizes = ["batch", "sequence"]},

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --test-agent-graph --split-input-file --verify-diagnostics -o /dev/null
+// RUN: intarsia-test-opt %s --test-agent-graph --split-input-file --verify-diagnostics -o /dev/null
 
 agent.model @m {shape = "llama-3.1-8b"}
 agent.graph @g(%q: !agent.text {agent.size = #agent.amount<400 tokens>}) -> !agent.text {

@@ -1,5 +1,5 @@
-// RUN: intarsia-opt %s --plan-decompose --test-agent-graph -o /dev/null | FileCheck %s
-// RUN: not intarsia-opt %s --test-agent-graph -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHOLE
+// RUN: intarsia-test-opt %s --plan-decompose --test-agent-graph -o /dev/null | FileCheck %s
+// RUN: not intarsia-test-opt %s --test-agent-graph -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHOLE
 
 fleet.system @dc {
   fleet.device @h100 {catalogue = "nvidia/h100-sxm"}

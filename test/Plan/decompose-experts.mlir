@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --plan-decompose-experts | FileCheck %s
 // RUN: intarsia-opt %s --plan-decompose-experts --plan-decompose-experts | FileCheck %s
-// RUN: intarsia-opt %s --plan-decompose --test-agent-graph -o /dev/null | FileCheck %s --check-prefix=GRAPH
+// RUN: intarsia-test-opt %s --plan-decompose --test-agent-graph -o /dev/null | FileCheck %s --check-prefix=GRAPH
 
 fleet.system @dc {
   fleet.device @h100 {catalogue = "nvidia/h100-sxm"}

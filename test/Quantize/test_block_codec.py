@@ -130,7 +130,7 @@ def encode_numbers(form: Format, ratios: np.ndarray, points: np.ndarray | float)
 
 
 def best_scales(form: Format, chosen: np.ndarray, blocks: np.ndarray, tensor_scale: np.float32) -> np.ndarray:
-    """Of some multiples of a scale the first that leaves the least error, as it is before it is stored."""
+    """Returns the first multiple of a scale that has the least error, not yet converted to its stored type."""
     best, least = np.zeros_like(chosen), np.full(chosen.shape, np.inf, np.float32)
     for factor in (1, 0.9375, 1.5) if form.scale == "e4m3" else (1, 0.9375):
         scales = chosen * np.float32(factor)

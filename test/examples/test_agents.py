@@ -29,7 +29,12 @@ def test_prints_what_lies_beside_it(name):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_becomes_pieces(name, tools, tmp_path):
     result = tools.run(
-        "intarsia-opt", FOLDER / f"{name}.mlir", "--plan-decompose", "--test-agent-graph", "-o", tmp_path / "plan.mlir"
+        "intarsia-test-opt",
+        FOLDER / f"{name}.mlir",
+        "--plan-decompose",
+        "--test-agent-graph",
+        "-o",
+        tmp_path / "plan.mlir",
     )
     plan = (tmp_path / "plan.mlir").read_text()
     for whole in ("agent.llm", "agent.retrieve ", "agent.call"):

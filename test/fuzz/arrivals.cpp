@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Simulation.h"
 #include <cmath>
 
 using namespace intarsia::plan;

@@ -5,14 +5,14 @@
 //
 // The hash would stop nearly every input at once: the target puts the right one in, as an attacker would.
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Core/Artifact.h"
-#include "lib/Runtime/Core/ElfReader.h"
-#include "lib/Runtime/Core/Safetensors.h"
+#include "lib/Formats/Artifact.h"
+#include "lib/Formats/ElfReader.h"
+#include "lib/Formats/Safetensors.h"
 
 #include <cstddef>
 #include <cstring>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 
 /// A module or a bundle of them, up to the weights inside.
 static void check(const uint8_t *data, size_t bytes) {

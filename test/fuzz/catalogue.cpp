@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Catalogue.h"
+#include "intarsia/Cost/Catalogue.h"
 #include <cmath>
 
 using namespace intarsia;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/ServingCost.h"
+#include "intarsia/Cost/ServingCost.h"
 #include <cmath>
 
 using namespace intarsia;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Import/Gguf/DecodeBlocks.h"
-#include "lib/Import/Gguf/GgufFile.h"
+#include "lib/Formats/DecodeBlocks.h"
+#include "lib/Formats/GgufFile.h"
 
 #include <algorithm>
 #include <cstdlib>

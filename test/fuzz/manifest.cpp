@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/Manifest.h"
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   Manifest manifest;

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Core/Npy.h"
+#include "lib/Formats/Npy.h"
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   NpyHeader header;

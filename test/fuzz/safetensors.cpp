@@ -4,11 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Core/Safetensors.h"
+#include "lib/Formats/Safetensors.h"
 
 #include <cstdlib>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   std::unique_ptr<SafetensorsFile> file;

@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/SequenceFile.h"
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/ModelShape.h"
+#include "intarsia/Cost/ModelShape.h"
 #include <cmath>
 
 using namespace intarsia;

@@ -83,7 +83,7 @@ def test_everything_verifies(tools):
 
 
 def test_inputs_by_name(tools):
-    """Of functions and of graphs; the order is that of their parameters."""
+    """Inputs of functions and graphs may be given by name; the order is that of the parameters."""
 
     @agent.function(ms=1, tokens=1)
     def weigh(text): ...

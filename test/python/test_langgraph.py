@@ -224,14 +224,14 @@ def forked(node, path):
     return builder
 
 
-def test_nodes_at_the_same_time(intarsia_opt, tmp_path):
+def test_nodes_at_the_same_time(tools, tmp_path):
     specs = {
         name: langgraph.llm(small, tokens=100, reads=["log"], writes=["log"]) for name in ("start", "left", "right")
     }
     specs["end"] = langgraph.llm(small, tokens=10, reads=["log"], writes=["answer"])
     graph = agent.from_langgraph(forked(*annotated(specs, {})), inputs={"log": agent.text(50)}, output="answer")
     run = subprocess.run(
-        [intarsia_opt, "-", "--plan-decompose", "--test-agent-graph", "-o", tmp_path / "o.mlir"],
+        [tools.path("intarsia-test-opt"), "-", "--plan-decompose", "--test-agent-graph", "-o", tmp_path / "o.mlir"],
         input=str(graph),
         capture_output=True,
         text=True,

@@ -29,7 +29,7 @@ class Producer:
 
 
 class OldProducer(Producer):
-    """Of version 0.x."""
+    """A producer of DLPack version 0.x."""
 
     def __dlpack__(self) -> object:
         return self.array.__dlpack__()

@@ -7,7 +7,7 @@
 // Expected numbers are from SciPy: scipy.stats.norm, scipy.stats.lognorm, scipy.integrate.quad over the quantile
 // function.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Amount.h"
+#include "lib/Support/Amount.h"
 
 #include <algorithm>
 #include <cmath>

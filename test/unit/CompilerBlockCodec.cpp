@@ -122,7 +122,7 @@ float errorOf(const Format &format, llvm::ArrayRef<float> values, float scale) {
 /// nn.quantize as its description says it.
 Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float tensorScale) {
   Encoded result;
-  const nn::FloatElement *small = nn::getFloatElement(format.element);
+  const FloatFormat *small = nn::getFloatElement(format.element);
   std::optional<nn::IntegerElement> integer = nn::getIntegerElement(format.element);
   float largestNumber = small ? small->largest : integer ? static_cast<float>(integer->highest) : 1.0f;
   // The multiples of a scale that are tried.
@@ -240,7 +240,7 @@ TEST_P(BlockCodecFormat, EncodesAllExponents) {
 // Multiples of a quarter, of an eighth and of a 64th, the largest one of the format in each block: codes, ties and what
 // is between them, where the scale is a power of two.
 TEST_P(BlockCodecFormat, EncodesTies) {
-  const nn::FloatElement *small = nn::getFloatElement(format.element);
+  const FloatFormat *small = nn::getFloatElement(format.element);
   std::optional<nn::IntegerElement> integer = nn::getIntegerElement(format.element);
   float largest = small ? small->largest : integer ? static_cast<float>(integer->highest) : 1.0f;
   std::vector<float> numbers;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The device catalogue against the paper's printed table, and against files that are wrong in one place.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Catalogue.h"
+#include "intarsia/Cost/Catalogue.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <gtest/gtest.h>

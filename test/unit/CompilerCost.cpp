@@ -7,7 +7,7 @@
 // The cost model against figures that are worked out by hand from its formula and from the shapes.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
-#include "intarsia/Cost.h"
+#include "intarsia/Cost/Cost.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -40,13 +40,13 @@ roots:
 )";
 
 DeviceModel parsed() {
-  llvm::Expected<DeviceModel> result = DeviceModel::parse(model);
+  llvm::Expected<DeviceModel> result = DeviceModel::parse(model, "test.yaml");
   EXPECT_TRUE(bool(result));
   return *result;
 }
 
 std::string errorOf(std::string text) {
-  llvm::Expected<DeviceModel> result = DeviceModel::parse(text);
+  llvm::Expected<DeviceModel> result = DeviceModel::parse(text, "test.yaml");
   return result ? "" : llvm::toString(result.takeError());
 }
 

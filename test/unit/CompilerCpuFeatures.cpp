@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/CPU/CpuFeatures.h"
+#include "lib/Support/CpuFeatures.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
@@ -12,15 +12,16 @@
 #include "gtest/gtest.h"
 #include <algorithm>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 
 TEST(CpuFeatures, AreThoseThatLlvmFinds) {
   llvm::StringMap<bool> expected = llvm::sys::getHostCPUFeatures();
   const std::vector<std::string> &features = hostFeatures();
   static const char *const names[] = {
 #define X86_FEATURE(name, ...) name,
+#define X86_TILE_FEATURE(name, ...) name,
 #define AARCH64_FEATURE(name, ...) name,
-#include "lib/Runtime/CPU/CpuFeatures.def"
+#include "lib/Support/CpuFeatures.def"
   };
   for (const char *name : names)
     EXPECT_EQ(std::count(features.begin(), features.end(), name) == 1, expected.lookup(name)) << name;

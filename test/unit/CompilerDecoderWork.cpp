@@ -16,9 +16,9 @@
 // counts all slots of a sequence's pages as seen: causality and windows are in the data.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
-#include "intarsia/Cost.h"
-#include "intarsia/Import.h"
-#include "intarsia/ModelShape.h"
+#include "intarsia/Cost/Cost.h"
+#include "intarsia/Import/Import.h"
+#include "intarsia/Cost/ModelShape.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSet.h"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // GGUF files, good and bad. Numbers of blocks are compared with the gguf package in test/EndToEnd/test_gguf_blocks.py.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Import/Gguf/DecodeBlocks.h"
-#include "lib/Import/Gguf/GgufFile.h"
+#include "lib/Formats/DecodeBlocks.h"
+#include "lib/Formats/GgufFile.h"
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,7 +17,6 @@
 
 using namespace intarsia;
 using namespace intarsia::gguf;
-using intarsia::runtime::Status;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Shapes of models against what their authors publish: parameters, active parameters, bytes of cache.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/ModelShape.h"
+#include "intarsia/Cost/ModelShape.h"
 #include <cmath>
 #include <gtest/gtest.h>
 

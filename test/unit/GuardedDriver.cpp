@@ -5,12 +5,13 @@
 //
 // Builds with INTARSIA_GUARD have this test alone.
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Core/Driver.h"
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Runtime/CPU/CpuDriver.h"
+#include "lib/Formats/Manifest.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 using ::testing::HasSubstr;
 

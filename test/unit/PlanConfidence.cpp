@@ -8,8 +8,8 @@
 // simulation.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Checked.h"
-#include "intarsia/Confidence.h"
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Confidence.h"
+#include "intarsia/Plan/Simulation.h"
 #include <algorithm>
 #include <cmath>
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Sums of a random number of copies, against sums that are known in closed form or term by term.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Distribution.h"
+#include "intarsia/Plan/Distribution.h"
 #include <chrono>
 #include <cmath>
 #include <gtest/gtest.h>

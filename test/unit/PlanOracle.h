@@ -10,7 +10,7 @@
 #ifndef INTARSIA_TEST_PLANORACLE_H
 #define INTARSIA_TEST_PLANORACLE_H
 
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include <algorithm>
 #include <cmath>
 #include <functional>

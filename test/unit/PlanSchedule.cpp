@@ -7,7 +7,7 @@
 // Nominal requests against the longest paths of the oracle, and what is critical in them.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "PlanInstances.h"
-#include "intarsia/Schedule.h"
+#include "intarsia/Plan/Schedule.h"
 #include <gtest/gtest.h>
 
 using namespace intarsia::plan;

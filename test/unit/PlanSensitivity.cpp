@@ -7,7 +7,7 @@
 // Figures at which plans break or others are better, in closed form.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Checked.h"
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 
 using namespace intarsia::plan;
 

@@ -7,7 +7,7 @@
 // The simulator against closed forms of queueing theory, and against what the planner says of the same plan.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Checked.h"
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Simulation.h"
 #include <cmath>
 
 using namespace intarsia::plan;

@@ -10,7 +10,7 @@
 #define INTARSIA_TEST_UNIT_PLANSOLVERS_H
 
 #include "Checked.h"
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include <cstdlib>
 
 namespace intarsia::plan {

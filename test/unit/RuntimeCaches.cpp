@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

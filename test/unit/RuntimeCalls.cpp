@@ -6,13 +6,13 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeModules.h"
 
-#include "lib/Runtime/Core/Json.h"
+#include "lib/Support/Json.h"
 
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

@@ -82,7 +82,7 @@ protected:
 
   std::string write(const std::string &manifest, const std::string &name) {
     std::string elf = sampleElf(manifest, ITX_TEST_DECODER);
-    runtime::Status status = assemble::writeArtifact(folder / name, elf.data(), elf.size());
+    Status status = writeArtifact(folder / name, elf.data(), elf.size());
     EXPECT_TRUE(status.ok()) << status.message();
     return folder / name;
   }

@@ -6,13 +6,14 @@
 // The conformance suite of Core/Driver.h, run against every driver of the build.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Driver.h"
-#include "lib/Runtime/Core/Json.h"
+#include "lib/Support/Json.h"
 
 #include "gtest/gtest.h"
 #include <cstring>
 #include <set>
 #include <thread>
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 
 namespace {

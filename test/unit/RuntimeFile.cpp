@@ -6,14 +6,14 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeTesting.h"
 
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::HasSubstr;
 

@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <set>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 
 namespace {

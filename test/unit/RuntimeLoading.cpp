@@ -7,10 +7,11 @@
 #include "RuntimeModules.h"
 
 #include "intarsia/Version.h"
-#include "lib/Runtime/CPU/CpuFeatures.h"
-#include "lib/Runtime/Core/ArtifactFormat.h"
+#include "lib/Support/CpuFeatures.h"
+#include "lib/Formats/ArtifactFormat.h"
 #include "lib/Runtime/Core/Module.h"
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 using ::testing::AllOf;
@@ -144,7 +145,7 @@ TEST_F(Loading, OtherMachine) {
   std::string elf = sampleElf(filledManifest());
   elf[18] = char(hostElfMachine() == 62 ? 183 : 62); // e_machine
   elf[19] = 0;
-  ASSERT_TRUE(intarsia::assemble::writeArtifact(folder / "other.itx", elf.data(), elf.size()).ok());
+  ASSERT_TRUE(intarsia::writeArtifact(folder / "other.itx", elf.data(), elf.size()).ok());
   EXPECT_THAT(loadFailure(folder / "other.itx", ITX_UNSUPPORTED),
               AllOf(HasSubstr("aarch64"), HasSubstr("--target=cpu:")));
 }

@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeDecoder.h"
 
-#include "lib/Runtime/Core/DLPack.h"
+#include "lib/Formats/DLPack.h"
 
 #include <thread>
 

@@ -109,7 +109,7 @@ private:
 inline std::string writeEmbedded(const TemporaryFolder &folder) {
   std::string elf = sampleElf(replaced(filledManifest(), "\"file\":\"m.safetensors\"", "\"file\":null"));
   writeFile(folder / "packed", sampleWeights());
-  runtime::Status status = assemble::writeArtifact(folder / "all.itx", elf.data(), elf.size(), folder / "packed");
+  Status status = writeArtifact(folder / "all.itx", elf.data(), elf.size(), folder / "packed");
   EXPECT_TRUE(status.ok()) << status.message();
   std::filesystem::remove(folder / "packed");
   return folder / "all.itx";

@@ -10,7 +10,7 @@
 
 #include <sys/wait.h>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -49,9 +49,9 @@ TEST_F(Packaging, SameInputsSameBytes) {
 
 TEST_F(Packaging, ArtifactPathNotWritable) {
   std::string elf = sampleElf(filledManifest());
-  EXPECT_EQ(intarsia::assemble::writeArtifact("/does/not/exist/m.itx", elf.data(), elf.size()).code(), ITX_IO_ERROR);
-  EXPECT_EQ(intarsia::assemble::writeArtifact(folder.path(), elf.data(), elf.size()).code(), ITX_IO_ERROR);
-  EXPECT_FALSE(intarsia::assemble::writeArtifact(folder / "m.itx", elf.data(), elf.size(), folder / "none").ok());
+  EXPECT_EQ(intarsia::writeArtifact("/does/not/exist/m.itx", elf.data(), elf.size()).code(), ITX_IO_ERROR);
+  EXPECT_EQ(intarsia::writeArtifact(folder.path(), elf.data(), elf.size()).code(), ITX_IO_ERROR);
+  EXPECT_FALSE(intarsia::writeArtifact(folder / "m.itx", elf.data(), elf.size(), folder / "none").ok());
   EXPECT_EQ(folder.files(), 0u);
 }
 
@@ -61,16 +61,16 @@ TEST_F(Packaging, Bundle) {
   // The first entry is for another machine: only its table entry counts here.
   std::string elf = sampleElf(filledManifest());
   elf[18] = char(hostElfMachine() == 62 ? 183 : 62);
-  ASSERT_TRUE(intarsia::assemble::writeArtifact(folder / "other.itx", elf.data(), elf.size()).ok());
-  Status status = intarsia::assemble::writeBundle(folder / "b.itx", {folder / "other.itx", embedded});
+  ASSERT_TRUE(intarsia::writeArtifact(folder / "other.itx", elf.data(), elf.size()).ok());
+  Status status = intarsia::writeBundle(folder / "b.itx", {folder / "other.itx", embedded});
   ASSERT_TRUE(status.ok()) << status.message();
   ModulePointer module = load(folder / "b.itx");
   TensorPointer ids = idsOf(2, 3), output;
   ASSERT_EQ(invoke(find(module, "main"), {ids.get()}, output), ITX_OK) << itx_last_error();
   EXPECT_TRUE(isRight(ids, output));
 
-  EXPECT_FALSE(intarsia::assemble::writeBundle(folder / "c.itx", {embedded, embedded}).ok());
-  ASSERT_TRUE(intarsia::assemble::writeBundle(folder / "c.itx", {folder / "other.itx"}).ok());
+  EXPECT_FALSE(intarsia::writeBundle(folder / "c.itx", {embedded, embedded}).ok());
+  ASSERT_TRUE(intarsia::writeBundle(folder / "c.itx", {folder / "other.itx"}).ok());
   EXPECT_THAT(loadFailure(folder / "c.itx", ITX_UNSUPPORTED), HasSubstr("bundle for"));
   writeFile(folder / "d.itx", readFile(folder / "b.itx").substr(0, 40));
   EXPECT_THAT(loadFailure(folder / "d.itx", ITX_CORRUPT), HasSubstr("truncated"));
@@ -91,7 +91,7 @@ std::pair<std::string, int> shell(const std::string &command) {
 
 TEST_F(Packaging, Executable) {
   std::string embedded = writeEmbedded(folder), program = folder / "program";
-  Status status = intarsia::assemble::writeExecutable(program, ITX_TEST_RUNNER, embedded);
+  Status status = intarsia::writeExecutable(program, ITX_TEST_RUNNER, embedded);
   ASSERT_TRUE(status.ok()) << status.message();
   auto [text, code] = shell(program + " --list");
   EXPECT_EQ(code, 0) << text;

@@ -6,10 +6,11 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeTesting.h"
 
-#include "lib/Runtime/Core/Artifact.h"
-#include "lib/Runtime/Core/Npy.h"
+#include "lib/Formats/Artifact.h"
+#include "lib/Formats/Npy.h"
 #include "lib/Runtime/Core/Tensor.h"
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 using ::testing::HasSubstr;

@@ -6,9 +6,9 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeTesting.h"
 
-#include "lib/Runtime/Core/Json.h"
+#include "lib/Support/Json.h"
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

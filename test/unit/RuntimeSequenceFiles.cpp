@@ -8,6 +8,7 @@
 
 #include "lib/Runtime/Cache/SequenceFile.h"
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 using ::testing::HasSubstr;

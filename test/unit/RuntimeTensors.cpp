@@ -6,11 +6,11 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "RuntimeModules.h"
 
-#include "lib/Runtime/Core/DLPack.h"
+#include "lib/Formats/DLPack.h"
 
 #include <limits>
 
-using namespace intarsia::runtime;
+using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

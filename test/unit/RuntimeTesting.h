@@ -7,10 +7,10 @@
 #ifndef INTARSIA_TEST_UNIT_RUNTIMETESTING_H
 #define INTARSIA_TEST_UNIT_RUNTIMETESTING_H
 
-#include "lib/Assemble/ArtifactWriter.h"
-#include "lib/Runtime/Core/ElfReader.h"
-#include "lib/Runtime/Core/Hash.h"
-#include "lib/Runtime/Core/Safetensors.h"
+#include "lib/Formats/ArtifactWriter.h"
+#include "lib/Formats/ElfReader.h"
+#include "lib/Support/Hash.h"
+#include "lib/Formats/Safetensors.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -126,17 +126,17 @@ inline std::string filledManifest(std::string manifest = sampleManifest()) {
   uint64_t length;
   std::memcpy(&length, weights.data(), 8);
   manifest = replaced(manifest, "BYTES", std::to_string(weights.size()));
-  manifest = replaced(manifest, "HEADER_HASH", runtime::hashTextOf(weights.data(), 8 + length));
-  return replaced(manifest, "FULL_HASH", runtime::hashTextOf(weights.data() + 8 + length, weights.size() - 8 - length));
+  manifest = replaced(manifest, "HEADER_HASH", hashTextOf(weights.data(), 8 + length));
+  return replaced(manifest, "FULL_HASH", hashTextOf(weights.data() + 8 + length, weights.size() - 8 - length));
 }
 
 /// modules/sample.c, or another of them, as the linker left it, with a manifest.
 inline std::string sampleElf(std::string manifest, const char *module = ITX_TEST_MODULE) {
   std::string elf = readFile(module);
-  runtime::ElfReader reader;
-  auto status = runtime::ElfReader::parse(reinterpret_cast<const uint8_t *>(elf.data()), elf.size(), "sample", reader);
+  ElfReader reader;
+  auto status = ElfReader::parse(reinterpret_cast<const uint8_t *>(elf.data()), elf.size(), "sample", reader);
   EXPECT_TRUE(status.ok()) << status.message();
-  const runtime::ElfSection *section = reader.find(".itx.manifest");
+  const ElfSection *section = reader.find(".itx.manifest");
   if (!section || manifest.size() > section->bytes) {
     ADD_FAILURE() << "no room for the manifest";
     return elf;
@@ -150,7 +150,7 @@ inline std::string writeSample(const TemporaryFolder &folder, const std::string 
                                const std::string &name = "m.itx") {
   std::string elf = sampleElf(manifest), path = folder / name;
   writeFile(folder / "m.safetensors", sampleWeights());
-  runtime::Status status = assemble::writeArtifact(path, elf.data(), elf.size());
+  Status status = writeArtifact(path, elf.data(), elf.size());
   EXPECT_TRUE(status.ok()) << status.message();
   return path;
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 

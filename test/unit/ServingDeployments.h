@@ -9,7 +9,7 @@
 #ifndef INTARSIA_TEST_SERVINGDEPLOYMENTS_H
 #define INTARSIA_TEST_SERVINGDEPLOYMENTS_H
 
-#include "intarsia/ServingCost.h"
+#include "intarsia/Cost/ServingCost.h"
 #include <gtest/gtest.h>
 #include <map>
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Registration.h"
+#include "intarsia/Registration/Registration.h"
 #include "intarsia/Version.h"
 
 #include "lib/Import/Mlir/MlirFile.h"

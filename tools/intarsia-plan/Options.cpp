@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
-#include "intarsia/Confidence.h"
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Confidence.h"
+#include "intarsia/Plan/Simulation.h"
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"

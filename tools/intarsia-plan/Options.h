@@ -8,7 +8,7 @@
 #ifndef INTARSIA_TOOLS_PLAN_OPTIONS_H
 #define INTARSIA_TOOLS_PLAN_OPTIONS_H
 
-#include "intarsia/Planner.h"
+#include "intarsia/Plan/Planner.h"
 
 namespace intarsia {
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
-#include "intarsia/Probe.h"
+#include "intarsia/Probe/Probe.h"
 
 #include "llvm/Support/InitLLVM.h"
 

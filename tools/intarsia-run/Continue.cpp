@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "tools/intarsia-run/Continue.h"
 
-#include "lib/Runtime/Core/Json.h"
+#include "lib/Support/Json.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,7 +14,6 @@
 
 namespace intarsia::run {
 
-using runtime::format;
 
 /// Tokens that one call takes of a prompt: enough that weights are read once for many tokens.
 static constexpr int64_t prefillTokens = 512;
@@ -44,12 +43,12 @@ static void checkIds(const std::vector<int64_t> &ids, const itx_cache_info &info
 
 /// Tokens that end a text.
 static std::vector<int64_t> endsOf(const itx_function *step) {
-  runtime::Json metadata;
+  Json metadata;
   // The manifest that it is from was parsed when the module was loaded.
-  (void)runtime::parseJson(itx_function_metadata(step), "metadata", metadata);
+  (void)parseJson(itx_function_metadata(step), "metadata", metadata);
   std::vector<int64_t> ends;
   if (auto found = metadata.find("eos_token_ids"); metadata.is_object() && found != metadata.end() && found->is_array())
-    for (const runtime::Json &end : *found)
+    for (const Json &end : *found)
       if (end.is_number_integer())
         ends.push_back(end.get<int64_t>());
   return ends;

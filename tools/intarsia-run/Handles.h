@@ -8,7 +8,7 @@
 #define INTARSIA_TOOLS_RUN_HANDLES_H
 
 #include "intarsia/runtime.h"
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 
 #include <memory>
 #include <string>
@@ -25,7 +25,7 @@ inline void check(itx_status status) {
     throw Failure{itx_last_error()};
 }
 
-inline void check(const runtime::Status &status) {
+inline void check(const Status &status) {
   if (!status.ok())
     throw Failure{status.message()};
 }

@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "tools/intarsia-run/Listing.h"
 
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/Manifest.h"
 #include "lib/Runtime/Core/Tensor.h"
 
 #include <cmath>
@@ -15,7 +15,6 @@
 
 namespace intarsia::run {
 
-using runtime::format;
 
 static std::string shapeOf(const itx_value_info &info) {
   std::string text = "[";
@@ -42,11 +41,11 @@ static std::string line(const char *kind, const itx_value_info &info) {
 }
 
 std::string listing(const itx_module *module) {
-  runtime::Manifest manifest;
+  Manifest manifest;
   // It was parsed when the module was loaded.
-  (void)runtime::parseManifest(itx_module_manifest(module), "manifest", manifest);
+  (void)parseManifest(itx_module_manifest(module), "manifest", manifest);
   std::string text = format("made by %s for %s\n", manifest.producer.c_str(), manifest.triple.c_str());
-  for (const runtime::VariantInfo &variant : manifest.variants)
+  for (const VariantInfo &variant : manifest.variants)
     text += format("variant %s%s\n", variant.name.c_str(),
                    variant.name == itx_module_variant(module) ? " (runs on this machine)" : "");
   text += format("kernels %zu\n", manifest.kernels.size());
@@ -58,7 +57,7 @@ std::string listing(const itx_module *module) {
     text += "weights none\n";
   if (!manifest.files.empty()) {
     text += "files  ";
-    for (const runtime::FileInfo &file : manifest.files)
+    for (const FileInfo &file : manifest.files)
       text += " " + file.name;
     text += "\n";
   }
@@ -69,7 +68,7 @@ std::string listing(const itx_module *module) {
       text += line("input", *itx_function_input(function, i));
     for (size_t i = 0; i < itx_function_output_count(function); ++i)
       text += line("output", *itx_function_output(function, i));
-    for (const runtime::SizeInfo &size : manifest.functions[f].sizes)
+    for (const SizeInfo &size : manifest.functions[f].sizes)
       if (size.maximum >= 0)
         text += format("  size    %s is at most %lld\n", size.name.c_str(), (long long)size.maximum);
     itx_cache_options whole = {sizeof(whole), /*sequences=*/1, /*pages=*/0, /*bytes=*/UINT64_MAX};
@@ -124,7 +123,7 @@ static std::string element(const itx_tensor *tensor, int64_t index) {
 
 std::string summary(const char *name, const itx_tensor *tensor) {
   std::string text =
-      format("%s  %s %s ", name, itx_dtype_name(itx_tensor_dtype(tensor)), runtime::shapeText(tensor->shape).c_str());
+      format("%s  %s %s ", name, itx_dtype_name(itx_tensor_dtype(tensor)), shapeText(tensor->shape).c_str());
   int64_t count = itx_tensor_elements(tensor);
   for (int64_t i = 0; i < count && i < 8; ++i)
     text += " " + element(tensor, i);

@@ -7,7 +7,7 @@
 #include "tools/intarsia-run/Options.h"
 
 #include "intarsia/runtime.h"
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -18,7 +18,7 @@ namespace intarsia::run {
 static std::string description(bool carriesModule, const std::string &command) {
   return (carriesModule ? "Run the model that this program carries; intarsia-compile --emit=exe made it.\n"
                         : "Run a model that intarsia-compile made.\n") +
-         runtime::format(
+         intarsia::format(
              "\n"
              "Arrays are NumPy .npy files. Inputs that the model has a default for may be left out; without\n"
              "--output a short summary of each result is printed.\n"

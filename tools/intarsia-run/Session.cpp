@@ -6,9 +6,9 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "tools/intarsia-run/Session.h"
 
-#include "lib/Runtime/Core/Artifact.h"
-#include "lib/Runtime/Core/File.h"
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/Artifact.h"
+#include "lib/Support/File.h"
+#include "lib/Formats/Manifest.h"
 #include "lib/Runtime/Core/Tensor.h"
 #include "tools/intarsia-run/Continue.h"
 #include "tools/intarsia-run/Handles.h"
@@ -24,10 +24,10 @@
 namespace intarsia::run {
 
 bool carriesModule() {
-  std::unique_ptr<runtime::MappedFile> file;
-  runtime::ArtifactExtent extent;
-  return runtime::MappedFile::open("/proc/self/exe", file).ok() &&
-         runtime::findPayload(file->data(), file->size(), "", extent).code() != ITX_NOT_FOUND;
+  std::unique_ptr<MappedFile> file;
+  ArtifactExtent extent;
+  return MappedFile::open("/proc/self/exe", file).ok() &&
+         findPayload(file->data(), file->size(), "", extent).code() != ITX_NOT_FOUND;
 }
 
 static ModuleHandle load(const Options &options) {
@@ -58,23 +58,23 @@ static std::vector<TensorHandle> readInputs(const itx_function *function, const 
 /// Files that a result must not replace.
 static std::vector<std::string> readFiles(const itx_module *module, const Options &options) {
   std::string artifact = options.module.empty() ? "/proc/self/exe" : options.module;
-  runtime::Manifest manifest;
+  Manifest manifest;
   // It was parsed when the module was loaded.
-  (void)runtime::parseManifest(itx_module_manifest(module), "manifest", manifest);
+  (void)parseManifest(itx_module_manifest(module), "manifest", manifest);
   if (manifest.weights.file.empty())
     return {artifact};
-  return {artifact, runtime::folderOf(artifact) + "/" + manifest.weights.file};
+  return {artifact, folderOf(artifact) + "/" + manifest.weights.file};
 }
 
 /// Says before the model runs why a result cannot be written to a file; appends it to `taken`.
 static void checkResultFile(const std::string &path, std::vector<std::string> &taken,
                             const std::vector<std::string> &read) {
-  check(runtime::checkWritable(path));
+  check(checkWritable(path));
   for (const std::string &file : read)
-    if (runtime::isSameFile(path, file))
+    if (isSameFile(path, file))
       throw Failure{path + ": is a part of the model, which a result would replace; choose another name"};
   for (const std::string &file : taken)
-    if (runtime::isSameFile(path, file))
+    if (isSameFile(path, file))
       throw Failure{path + ": two results would be written to this file; choose another name for one"};
   taken.push_back(path);
 }
@@ -90,7 +90,7 @@ static std::vector<std::string> outputFiles(const itx_function *function, const 
     else
       ++next;
     if (index >= files.size())
-      throw Failure{runtime::format("function '%s' has %zu outputs, --output was given more often",
+      throw Failure{intarsia::format("function '%s' has %zu outputs, --output was given more often",
                                     itx_function_name(function), files.size())};
     if (!files[index].empty())
       throw Failure{std::string("output '") + itx_function_output(function, index)->name + "' is written twice"};
@@ -101,12 +101,12 @@ static std::vector<std::string> outputFiles(const itx_function *function, const 
 
 /// All of them or none: files get their names when every one is written.
 static void writeOutputs(const std::vector<TensorHandle> &outputs, const std::vector<std::string> &paths) {
-  std::vector<std::unique_ptr<runtime::AtomicFile>> files;
+  std::vector<std::unique_ptr<AtomicFile>> files;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (paths[i].empty())
       continue;
     files.emplace_back();
-    check(runtime::AtomicFile::create(paths[i], files.back()));
+    check(AtomicFile::create(paths[i], files.back()));
     check(runtime::writeNpy(*outputs[i], *files.back()));
   }
   for (const auto &file : files)

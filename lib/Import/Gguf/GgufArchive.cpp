@@ -107,7 +107,7 @@ std::string storedNameOf(llvm::StringRef name, const GgufArchitecture &architect
 
 std::unique_ptr<GgufArchive> GgufArchive::open(llvm::StringRef path, Errors &errors) {
   auto archive = std::make_unique<GgufArchive>();
-  if (runtime::Status status = gguf::openParts(path.str(), archive->parts); !status.ok()) {
+  if (Status status = gguf::openParts(path.str(), archive->parts); !status.ok()) {
     errors.report(status.message());
     return nullptr;
   }

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Import.h"
+#include "intarsia/Import/Import.h"
 #include "lib/Import/Gguf/GgufSettings.h"
 #include "lib/Import/HuggingFace/Registry.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/GraphBuilder.h"
 
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/StringExtras.h"
@@ -171,7 +171,7 @@ bool GraphBuilder::differ(llvm::StringRef first, llvm::StringRef second) const {
   auto one = archive->find(path(first)), other = archive->find(path(second));
   if (!one || !other)
     return false;
-  const runtime::SafetensorsEntry &a = *one->entry, &b = *other->entry;
+  const SafetensorsEntry &a = *one->entry, &b = *other->entry;
   return a.dtype != b.dtype || a.shape != b.shape || std::memcmp(a.data, b.data, a.bytes()) != 0;
 }
 
@@ -210,8 +210,8 @@ static void checkShape(const WeightArchive::Tensor &tensor, llvm::ArrayRef<Exten
         (stored.size() != implied.size() || stored[index] != extent.size))
       settings.push_back(extent.setting);
   std::string why = settings.empty() ? "" : " (" + llvm::join(settings, ", ") + ")";
-  errors.report(tensor.file->name + ": tensor '" + tensor.entry->name + "' is " + runtime::shapeText(stored) +
-                ", config.json implies " + runtime::shapeText(sizes) + why + "; is config.json from another model?");
+  errors.report(tensor.file->name + ": tensor '" + tensor.entry->name + "' is " + shapeText(stored) +
+                ", config.json implies " + shapeText(sizes) + why + "; is config.json from another model?");
 }
 
 /// The type that nn.weight has: numbers of a float type, or bytes of blocks. Null for what is not supported.

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Import.h"
+#include "intarsia/Import/Import.h"
 #include "lib/Import/HuggingFace/Architectures/Encoder.h"
 #include "lib/Import/HuggingFace/SafetensorsArchive.h"
 #include "lib/Import/HuggingFace/SentenceTransformers.h"

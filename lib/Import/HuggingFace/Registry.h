@@ -7,7 +7,7 @@
 #ifndef INTARSIA_IMPORT_HUGGINGFACE_REGISTRY_H
 #define INTARSIA_IMPORT_HUGGINGFACE_REGISTRY_H
 
-#include "intarsia/Import.h"
+#include "intarsia/Import/Import.h"
 #include "lib/Import/HuggingFace/GraphBuilder.h"
 #include <memory>
 

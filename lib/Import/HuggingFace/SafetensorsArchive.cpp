@@ -7,7 +7,7 @@
 #include "lib/Import/HuggingFace/SafetensorsArchive.h"
 
 #include "dialects/Nn/FileNames.h"
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -45,8 +45,8 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
     errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
     return false;
   }
-  runtime::Status status =
-      runtime::SafetensorsFile::openPart(path, 0, runtime::MappedFile::toTheEnd, opened->name, opened->contents);
+  Status status =
+      SafetensorsFile::openPart(path, 0, MappedFile::toTheEnd, opened->name, opened->contents);
   if (!status.ok()) {
     errors.report(status.message());
     return false;
@@ -80,7 +80,7 @@ bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef fo
     if (!openFile(directory, folder, file, (symbol + "_" + llvm::Twine(number++)).str(), errors))
       return false;
     for (const std::string &key : keys) {
-      const runtime::SafetensorsEntry *entry = files.back()->contents->find(key);
+      const SafetensorsEntry *entry = files.back()->contents->find(key);
       if (!entry) {
         errors.report(files.back()->name + ": has no tensor '" + key + "', but " + index->name() +
                       " says so; is the download complete?");
@@ -101,7 +101,7 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
     if (!archive->openFile(directory, folder, singleFile, symbol, errors))
       return nullptr;
     const OpenFile *file = archive->files.back().get();
-    for (const runtime::SafetensorsEntry &entry : file->contents->tensors())
+    for (const SafetensorsEntry &entry : file->contents->tensors())
       archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
     return archive;
   }

@@ -22,7 +22,7 @@ public:
 
 private:
   struct OpenFile : File {
-    std::unique_ptr<runtime::SafetensorsFile> contents;
+    std::unique_ptr<SafetensorsFile> contents;
   };
 
   bool openFile(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file, llvm::StringRef symbol,

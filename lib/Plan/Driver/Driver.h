@@ -10,9 +10,9 @@
 #define INTARSIA_LIB_PLAN_DRIVER_H
 
 #include "dialects/Fleet/Fleet.h"
-#include "intarsia/Confidence.h"
-#include "intarsia/Planner.h"
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Confidence.h"
+#include "intarsia/Plan/Planner.h"
+#include "intarsia/Plan/Simulation.h"
 #include "lib/Plan/Menus/Menus.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"

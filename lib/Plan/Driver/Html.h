@@ -75,7 +75,7 @@ std::string placeOf(const PieceRow &row);
 
 /// An agent's tasks from top to bottom, loops, maps and branches as boxes around theirs.
 void writeGraph(llvm::raw_ostream &page, const PlanReport &report, const std::vector<PieceRow> &rows, int agent);
-/// One nominal request of an agent (intarsia/Schedule.h).
+/// One nominal request of an agent (intarsia/Plan/Schedule.h).
 void writeGantt(llvm::raw_ostream &page, const PlanReport &report, int agent);
 /// Dollars against latency.
 void writeFront(llvm::raw_ostream &page, const PlanReport &report, const Batch &batch);

@@ -7,7 +7,7 @@
 // A request over time, dollars against latency, and how busy devices are.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
-#include "intarsia/Schedule.h"
+#include "intarsia/Plan/Schedule.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

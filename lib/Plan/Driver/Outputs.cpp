@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "lib/Plan/Solver/WriteFile.h"
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -35,7 +35,7 @@ Error checkIsKept(const PlannerOptions &options, const std::string &input, Strin
   if (input.empty() || input == "-")
     return Error::success();
   for (auto [flag, file] : outputsOf(options))
-    if (*file != "-" && runtime::isSameFile(*file, input))
+    if (*file != "-" && isSameFile(*file, input))
       return createStringError(flag + "=" + *file + ": " + what + " '" + input +
                                "' would be overwritten; choose another name");
   return Error::success();
@@ -46,10 +46,10 @@ Error checkOutputs(const PlannerOptions &options) {
   for (auto [index, output] : enumerate(outputs)) {
     const std::string &file = *output.second;
     if (file != "-")
-      if (runtime::Status status = runtime::checkWritable(file); !status.ok())
+      if (Status status = checkWritable(file); !status.ok())
         return createStringError(status.message());
     for (auto [flag, other] : ArrayRef(outputs).take_front(index))
-      if (file == "-" ? *other == "-" : *other != "-" && runtime::isSameFile(file, *other))
+      if (file == "-" ? *other == "-" : *other != "-" && isSameFile(file, *other))
         return createStringError(file + ": two results would be written to this file, by " + flag + " and " +
                                  output.first + "; choose another name for one");
   }

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Reads, decomposes, builds the problem, solves, explains, writes.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Planner.h"
+#include "intarsia/Plan/Planner.h"
 #include "Driver.h"
 #include "Text.h"
 #include "dialects/Agent/Agent.h"
-#include "intarsia/Plan.h"
+#include "intarsia/Plan/Plan.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"

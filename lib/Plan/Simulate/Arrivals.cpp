@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Recorded arrivals from CSV.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Catalogue.h"
-#include "intarsia/Simulation.h"
+#include "intarsia/Cost/Catalogue.h"
+#include "intarsia/Plan/Simulation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

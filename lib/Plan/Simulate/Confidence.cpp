@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Confidence.h"
+#include "intarsia/Plan/Confidence.h"
 #include "Random.h"
 #include "lib/Plan/Solver/Evaluate.h"
 #include "lib/Plan/Solver/Slowness.h"

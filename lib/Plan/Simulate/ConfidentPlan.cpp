@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Plans for slower and slower times, until one is sure enough.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Confidence.h"
+#include "intarsia/Plan/Confidence.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -9,7 +9,7 @@
 #ifndef INTARSIA_PLAN_SIMULATE_RANDOM_H
 #define INTARSIA_PLAN_SIMULATE_RANDOM_H
 
-#include "intarsia/Distribution.h"
+#include "intarsia/Plan/Distribution.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

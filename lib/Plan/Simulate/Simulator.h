@@ -12,7 +12,7 @@
 
 #include "Events.h"
 #include "Random.h"
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Simulation.h"
 #include "lib/Plan/Solver/Figures.h"
 
 namespace intarsia::plan {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Plan, simulate, tighten: bounds become stricter until the simulation holds what was promised.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Simulation.h"
+#include "intarsia/Plan/Simulation.h"
 #include "lib/Plan/Solver/Evaluate.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -4,11 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Branch and price (Barnhart et al., Operations Research 46(3), 1998): components meet in resources alone, so a plan is
-// one column of each component. The linear program over columns that are known gives resources their prices; at these
-// prices each component is solved exactly, which gives new columns and a bound (Dantzig and Wolfe, 1960) that is as
-// good as if latencies and routes inside components were convex. Branches fix numbers of whole nodes, then where
-// pieces may go. Prices are smoothed (Wentges, 1997).
+// Branch and price (Barnhart et al., Operations Research 46(3), 1998). Components share only resources, so a plan is
+// one column of each component. The linear program over the known columns gives resources their prices; at these prices
+// each component is solved exactly, which gives new columns and a bound (Dantzig and Wolfe, 1960) that is as good as if
+// latencies and routes inside components were convex. Branches fix numbers of whole nodes, then where pieces may go.
+// Prices are smoothed (Wentges, 1997).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_BRANCHANDPRICE_H
 #define INTARSIA_PLAN_BRANCHANDPRICE_H
@@ -26,34 +26,34 @@ class MixedIntegerSolver;
 
 class BranchAndPrice {
 public:
-  /// What the search tells and asks of its owner.
+  /// Callbacks to the owner of the search.
   struct Owner {
-    /// Evaluates an assignment (option by piece) and keeps it if it is the best; true if it holds everything.
+    /// Evaluates an assignment (option by piece) and keeps it if it is the best; true if it is feasible.
     std::function<bool(llvm::ArrayRef<int>)> offer;
-    std::function<double()> bestObjective; ///< of what was offered; infinity if none held
+    std::function<double()> bestObjective; ///< objective of the best assignment offered; infinity if none is feasible
     std::function<llvm::ArrayRef<int>()> best;
     Component::Judge judge;
   };
-  /// Changes only `program.active`.
+  /// Starts a search, which changes only `program.active`.
   BranchAndPrice(Program &program, Owner owner, const MixedIntegerSolver &mixedInteger, Clock::time_point deadline,
                  double relativeGap);
   ~BranchAndPrice();
 
-  /// Returns a bound: no plan has a lower objective. It is that of the best plan if the search has ended in time.
+  /// Returns a lower bound of all plans' objectives: the objective of the best plan if the search ended in time.
   double run();
 
   int nodesSolved = 0, pricings = 0, mixedIntegerPrograms = 0;
   double rootBound = -unlimited, rootSeconds = 0;
 
 private:
-  static constexpr double integral = 1e-6; ///< numbers this near to an integer are one
+  static constexpr double integral = 1e-6; ///< largest distance to an integer that counts as integral
 
   struct Column {
     int component;
     std::vector<int> options; ///< by position in its component
     double cost;
     std::vector<double> uses; ///< by row of resources
-    int index;                ///< in the linear program
+    int index;                ///< column in the linear program
   };
   struct Decision {
     int piece;
@@ -61,52 +61,52 @@ private:
   };
   struct Node {
     double bound;
-    std::vector<std::pair<double, double>> counts; ///< of whole nodes, by row of resources
+    std::vector<std::pair<double, double>> counts; ///< bounds on the number of whole nodes, by row of resources
     std::vector<Decision> decisions;
     std::vector<double> prices;
   };
   struct Branching {
     double weight;
-    Node children[2]; ///< the one nearer to the linear program's solution last
+    Node children[2]; ///< the last is nearer to the linear program's solution
   };
   /// A resource that can be scarce or is paid by the node.
   struct Shared {
     int resource;
-    double unit = 1; ///< amounts in the linear program are divided by it
+    double unit = 1; ///< divisor of amounts in the linear program
     double limit = 0, nodeSize = 0, nodeCost = 0;
     std::vector<std::pair<int, double>> nodeUses; ///< (row, amount)
     int countColumn = -1;
-    double most = 0; ///< whole nodes
+    double most = 0; ///< largest number of whole nodes
   };
 
   double secondsLeft() const;
   double cutoff() const;
-  /// False if it is known.
+  /// Returns false if the column is known already.
   bool addColumn(int component, llvm::ArrayRef<int> options);
   void addBest();
   bool isAllowed(const Column &column, const std::vector<std::vector<uint8_t>> &allowed) const;
   double priceOf(const Column &column, llvm::ArrayRef<double> prices) const;
   void setPrices(llvm::ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed);
   std::vector<std::vector<uint8_t>> allowedIn(const Node &node) const;
-  /// What limits and whole nodes add to the bound at these prices.
+  /// Returns the contribution of limits and whole nodes to the bound at these prices.
   double countsAt(const Node &node, llvm::ArrayRef<double> prices) const;
-  /// Adds columns until the bound is that of the linear program.
+  /// Adds columns until the bound equals the optimum of the linear program.
   void solveNode(Node &node, int rounds = 1000);
-  /// Gives the linear program the bounds of a node; which columns it may use.
+  /// Gives the linear program the bounds of a node; returns the columns that it may use.
   std::vector<uint8_t> enter(const Node &node, const std::vector<std::vector<uint8_t>> &allowed);
-  /// Pairs of nodes without the linear program's solution, the most promising first.
+  /// Returns pairs of child nodes that both exclude the linear program's solution, the most promising first.
   std::vector<Branching> branchings(const Node &node) const;
-  /// The pair that raises the bound most, the nearer node last; false if the solution is a plan.
+  /// Returns the pair that raises the bound most, the nearer node last; false if the solution is a plan.
   bool branch(const Node &node, std::vector<Node> &children);
-  /// Whether a better plan can be below a node that was solved last.
+  /// Returns true if the subtree of the node solved last may contain a better plan.
   bool isOpen(const Node &node) const;
-  /// The largest column of each component; whether that is all of the linear program's solution.
+  /// Returns the largest column of each component; `isPlan`: they are the whole solution of the linear program.
   std::vector<int> assignmentOfSolution(bool &isPlan) const;
-  /// Plans: by fixing more and more of the linear program's solution, from all columns together, from a neighborhood.
+  /// Search for plans: by fixing more and more of the linear program's solution, over all columns, in a neighborhood.
   void dive(Node node);
   void combine(const Node &node, double seconds);
   void improve(std::vector<int> assignment, double seconds);
-  /// Takes out options that are in no plan that is better than the best.
+  /// Removes options that no plan better than the best has.
   void eliminate(const Node &root);
 
   Program &program;
@@ -116,14 +116,14 @@ private:
   double relativeGap;
   std::vector<Component> components;
   std::vector<Shared> shared;
-  std::vector<int> rowOf; ///< by resource; -1: it cannot be scarce
+  std::vector<int> rowOf; ///< by resource; -1 if it cannot be scarce
   std::vector<Column> columns;
   std::vector<std::vector<int>> columnsOf; ///< by component
   std::set<std::pair<int, std::vector<int>>> known;
   std::unique_ptr<LinearProgram> master;
-  std::vector<int> artificial; ///< columns that make the linear program possible, at a cost that grows
+  std::vector<int> artificial; ///< columns that keep the linear program feasible, at a cost that grows
   double artificialCost;
-  double scale = 1; ///< of costs in the linear program
+  double scale = 1; ///< factor of costs in the linear program
   size_t combinedColumns = 0;
 };
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Work that ends at a deadline, whatever it does: in a process of its own, which is killed then.
+// Work with a hard deadline: it runs in a process of its own, which is killed at the deadline.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_CHILDPROCESS_H
 #define INTARSIA_PLAN_CHILDPROCESS_H

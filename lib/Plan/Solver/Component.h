@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Pieces that agents and edges join, placed exactly while all that they share with others has a price: depth-first
-// branch and bound. The bound is mini-bucket elimination (Dechter and Rish, Journal of the ACM 50(2), 2003) of the
-// costs with rows priced, which is exact bucket elimination where scopes are small; and for each row by itself the
-// least that is still to come.
+// Exact placement of the pieces that agents and edges join, with prices for the resources that they share with others:
+// depth-first branch and bound. The bound is mini-bucket elimination (Dechter and Rish, Journal of the ACM 50(2), 2003)
+// of the costs with rows priced, which is exact bucket elimination where scopes are small. Each row also has a bound of
+// its own: the least that the remaining pieces add to it.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_COMPONENT_H
 #define INTARSIA_PLAN_COMPONENT_H
@@ -27,8 +27,8 @@ std::vector<std::vector<int>> componentsOf(const Program &program);
 
 class Component {
 public:
-  /// A row that an assignment (option by piece of the program) breaks though it holds the checks of `agent`; nothing if
-  /// the agent's percentiles hold.
+  /// Returns a row that an assignment (option by piece of the program) breaks although it satisfies the checks of
+  /// `agent`; nothing if the agent's percentiles hold.
   using Judge = std::function<std::optional<Row>(int agent, llvm::ArrayRef<int> assignment)>;
 
   Component(const Program &program, std::vector<int> pieces, Judge judge);
@@ -45,16 +45,18 @@ public:
     std::vector<int> options; ///< by position
   };
   struct Result {
-    double bound = 0;         ///< nothing costs less; infinity: nothing is possible, or all costs at least `below`
-    std::vector<Found> found; ///< that hold all rows, each better than those before
+    double bound = 0;         ///< a lower bound of the cost; infinity: nothing is possible, or everything costs at
+                              ///< least `below`
+    std::vector<Found> found; ///< assignments that satisfy all rows, each better than those before
   };
-  /// What costs least, if that is less than `below`; not `exactly`: what is found without a search.
+  /// Returns the cheapest assignment, if it costs less than `below`. Without `exactly`, uses only heuristics, no
+  /// search.
   Result minimize(double below, bool exactly = true);
-  /// Whether something with this option costs less than `below`; also true if that is not known in time. Marks in
-  /// `alive` (by position and option) what it takes.
+  /// Returns true if an assignment with this option costs less than `below`, or if that is not known in time. Marks the
+  /// options of the assignment in `alive` (by position and option).
   bool exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive);
 
-  /// Cost at the present prices.
+  /// Returns the cost at the present prices.
   double costOf(llvm::ArrayRef<int> options) const;
 
 private:
@@ -62,7 +64,7 @@ private:
     int pair, first, second; ///< positions, first < second
     bool swapped;            ///< `second` is the pair's `from`
   };
-  /// What elimination of a piece tells of what it costs at least, by the groups of earlier pieces.
+  /// A lower bound of a piece's cost by the groups of earlier pieces, computed when the piece is eliminated.
   struct Message {
     struct Factor {
       bool isPair; ///< else a message
@@ -73,22 +75,22 @@ private:
     std::vector<int> scope; ///< ascending positions
     std::vector<Factor> factors;
     std::vector<size_t> strides; ///< of its table, by scope
-    bool first;                  ///< of those of its piece: it carries the piece's own costs
+    bool first;                  ///< true for the first message of its piece, which carries the piece's own costs
     size_t size = 1;
   };
-  /// Costs, or a row.
+  /// The costs, or a row.
   struct Terms {
     std::vector<std::vector<double>> options; ///< by position and option
     std::vector<std::vector<double>> groups;  ///< by position: the least of its options
     std::vector<std::vector<double>> pairs;   ///< by pair here, [first, second]; empty: zero
     std::vector<std::vector<double>> messages;
-    double least = 0; ///< in all
+    double least = 0; ///< minimum over all assignments
   };
   struct RowHere {
     Terms terms;
     double upper, price = 0;
   };
-  /// What the search has at one position.
+  /// The search state at one position.
   struct Level {
     struct Candidate {
       double bound;
@@ -103,7 +105,7 @@ private:
   };
 
   void orderPieces(std::vector<int> pieces);
-  /// What every plan holds.
+  /// Adds a row that every plan satisfies.
   void addRow(const Row &row);
   void planMessages();
   std::vector<double> pairTable(const PairHere &pair, const std::vector<double> &table) const;
@@ -114,7 +116,7 @@ private:
   void priceRows();
   std::vector<int> decode() const;
   double usageOf(const RowHere &row, llvm::ArrayRef<int> options) const;
-  /// Takes what holds all rows; true if it was.
+  /// Takes an assignment that satisfies all rows; returns true if it does.
   bool offer(llvm::ArrayRef<int> options, double &below, Result &result);
   double relax(double &below, int rounds, Result &result);
   void search(double &below, bool stopAtFirst, Result &result);
@@ -139,7 +141,7 @@ private:
   std::vector<Level> levels;
   size_t visited = 0, visitLimit = 0;
   bool rowAdded = false;
-  double leftOut = 0; ///< least bound of what a search did not look at
+  double leftOut = 0; ///< least bound among the parts that a search did not visit
 };
 
 } // namespace intarsia::plan

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Distribution.h"
+#include "intarsia/Plan/Distribution.h"
 #include <algorithm>
 #include <cmath>
 #include <map>

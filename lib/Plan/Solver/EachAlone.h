@@ -4,26 +4,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A problem in parts that meet in resources alone.
+// Splits a problem into parts that share only resources.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_EACHALONE_H
 #define INTARSIA_PLAN_EACHALONE_H
 
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace intarsia::plan {
 
-/// The pieces that an edge, an agent, a group that is together or apart, or a call joins, in the order of pieces.
+/// Returns classes of pieces that edges, agents, groups (together or apart) or calls join, in the order of pieces.
 std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem);
 
-/// Whether there are several such parts, and what they cost adds up to the objective.
+/// Returns true if there are several such parts, and their costs add up to the objective.
 bool addsUpOverParts(const PlacementProblem &problem);
 
-/// The agents of some pieces as a problem of their own on the whole fleet. Parts of devices and nodes cost their part,
-/// so that no plan of the whole costs less than the parts do.
+/// The agents of some pieces as a problem of their own on the whole fleet. Fractions of devices and nodes cost their
+/// fraction, so that no plan of the whole problem costs less than the sum of its parts.
 struct PartOfProblem {
-  /// `pieces` are one of `agentsApart`. The objective is not the latency.
+  /// Builds the part of `pieces`, one class of `agentsApart`. The objective must not be the latency.
   PartOfProblem(const PlacementProblem &whole, llvm::ArrayRef<int> pieces);
 
   PlacementProblem problem;
@@ -31,7 +31,7 @@ struct PartOfProblem {
   /// The objective of the whole is at least the sum over parts of weight times the objective of each.
   double weight = 1;
 
-  /// Of what is by piece of the whole.
+  /// Restricts per-piece data of the whole problem to this part.
   Placements restricted(const Placements &placements) const;
   std::vector<std::pair<int, int>> restricted(llvm::ArrayRef<std::pair<int, int>> choices) const;
 };

@@ -12,11 +12,11 @@
 namespace intarsia::plan {
 
 Evaluation evaluate(const Figures &figures, const Placements &placements);
-/// Of an agent, stages by piece.
+/// Returns the distribution of an agent's latency for the given stages (by piece).
 Distribution latencyDistribution(const Figures &figures, int agent, const Placements &placements,
                                  const std::vector<Stage> &stages, Measure measure, bool &exact);
 LeafTime leafTimeOf(const Region &region, const Stage &stage, bool later);
-/// Above a bound by more than rounding explains.
+/// Returns true if the value is above the bound by more than rounding explains.
 bool exceeds(double value, double bound);
 
 } // namespace intarsia::plan

@@ -14,14 +14,14 @@
 
 namespace intarsia::plan {
 
-/// Between two choices.
+/// Cost of a transfer between two choices.
 struct Transfer {
   double ms = 0, dollars = 0, joules = 0;
   int link = -1;
   bool forbidden = false;
 };
 
-/// Costs by hour, and what the objective makes of them.
+/// Costs by hour and by request.
 struct Bill {
   double dollarsPerHour = 0, watts = 0, gramsPerHour = 0, peakWatts = 0;
   double dollarsPerRequest = 0, joulesPerRequest = 0, gramsPerRequest = 0;
@@ -36,23 +36,24 @@ public:
 
   const PlacementProblem &problem;
   std::vector<AgentLatency> latencies; ///< by agent
-  std::vector<double> latencyWeights;  ///< of each agent in the objective if that is latency
+  std::vector<double> latencyWeights;  ///< weight of each agent in the objective if that is latency
   std::vector<double> weights;         ///< share of each agent in all requests; equal shares if no rate is given
   double requestsPerSecond = 0;
   std::vector<Load> loads;                                     ///< by piece
   std::vector<double> workPerRequest;                          ///< by piece: scaled executions in a mean request
   std::vector<double> transfersPerRequest, transfersPerSecond; ///< by edge
-  std::vector<double> tokenMsLimits;                           ///< by piece: the strictest of the agents that run it
+  std::vector<double> tokenMsLimits;                           ///< by piece: the strictest limit of the agents that run
+                                                               ///< it
 
-  /// A piece under its load, by one of its choices (or one like it) in so many replicas.
+  /// Returns the times of a piece under its load, with one of its choices (or one like it) in so many replicas.
   Stage stage(int piece, const Choice &choice, int64_t replicas) const;
-  /// Devices of a replica, as counted in its pool; less than one if it shares.
+  /// Returns the devices of a replica, as counted in its pool; less than one if it shares.
   double footprint(const Choice &choice) const;
   Transfer transfer(int edge, int fromChoice, int toChoice) const;
-  /// Everything a piece adds but whole nodes and shared devices, which are of the pool.
+  /// Returns all costs of a piece except whole nodes and shared devices, which the pool pays for.
   Bill bill(int piece, const Choice &choice, const Stage &stage, int64_t replicas) const;
   Bill bill(int edge, const Transfer &transfer) const;
-  /// Devices that are paid for together: a node of a pool with whole nodes, or one device that is shared.
+  /// Returns the cost of devices that are paid for together: a node of a pool with whole nodes, or one shared device.
   Bill billOfHeld(const Pool &pool, int64_t devices) const;
   double gigabytesPerSecond(int edge) const { return transfersPerSecond[edge] * problem.edges[edge].bytes * 1e-9; }
 

@@ -4,42 +4,41 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Times of an agent: from times of its leaves to its end, as linear functions along the critical path and as
-// distributions.
+// Latency of an agent from the times of its leaves, as a linear function along the critical path and as a distribution.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_LATENCY_H
 #define INTARSIA_PLAN_LATENCY_H
 
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <array>
 
 namespace intarsia::plan {
 
-/// A dag of children as a network whose arcs take time: the form in which series and parallel parts are found.
+/// A dag of children as a network whose arcs take time: the form for series-parallel reduction.
 struct Network {
   enum class Takes { Whole, First, Rest, Nothing, Transfer, TransferAndFirst };
   struct Arc {
     int from, to;
     Takes takes;
-    int child = -1; ///< position among the children: whose time it is
-    int arc = -1;   ///< position among the region's arcs: whose edges it carries
+    int child = -1; ///< position among the children of the one whose time it is
+    int arc = -1;   ///< position among the region's arcs of the one whose edges it carries
   };
   int vertices = 0, source = 0, sink = 0;
-  std::vector<Arc> arcs;  ///< from lower to higher order of `order`
+  std::vector<Arc> arcs;  ///< sorted by the order of their start
   std::vector<int> order; ///< vertices, topologically
 };
 
-/// What fixes the random parts of an agent; empty: their expectation. By region.
+/// Fixed outcomes of the random parts of an agent, by region; empty: their expectation.
 struct Scenario {
   std::vector<int> branchTaken; ///< -1: expectation, -2: as if it took no time
   std::vector<int> count;       ///< of loops and maps; -1: expectation
 };
 
-/// Which time is asked for.
+/// Kind of time.
 enum class Measure { EndToEnd, FirstOutput };
 
-/// A leaf's execution: in the queue, from there to the first output, after it.
+/// Time of a leaf's execution: in the queue, from there to the first output, after it.
 struct LeafTime {
   double waitMs = 0, firstMs = 0, restMs = 0;
 };
@@ -49,7 +48,7 @@ enum class LeafPart { Whole, WaitAndFirst, First, Rest };
 struct PathTerms {
   struct Leaf {
     int region;
-    bool later; ///< of a turn but the first
+    bool later; ///< true for all turns but the first
     LeafTime factors;
   };
   std::vector<Leaf> leaves;
@@ -62,14 +61,14 @@ public:
 
   using LeafTimes = llvm::function_ref<LeafTime(int region, bool later)>;
   using EdgeTime = llvm::function_ref<double(int edge)>;
-  /// The longest path; `terms` (if asked for) is the linear function whose value it is, and which is a lower bound of
-  /// it for any other times.
+  /// Returns the longest path. `terms` (optional) receives the linear function that gives this value, which is a lower
+  /// bound of the longest path for any other times.
   double linear(Measure measure, const Scenario &scenario, LeafTimes leafTimes, EdgeTime edgeTime,
                 PathTerms *terms = nullptr) const;
 
   using LeafDistribution = llvm::function_ref<Distribution(int region, bool later, LeafPart part)>;
-  /// Independent leaves. `exact` becomes false where a dag is not series-parallel: paths that meet are then taken as
-  /// independent, which for maxima of sums of common parts is an upper bound.
+  /// Returns the distribution of the time, for independent leaves. Clears `exact` where a dag is not series-parallel:
+  /// paths that meet are then taken as independent, which is an upper bound for maxima of sums with common parts.
   Distribution distribution(Measure measure, LeafDistribution leaf, EdgeTime edgeTime, bool &exact) const;
 
   const Agent &agent;
@@ -78,7 +77,7 @@ private:
   struct Walk;
   const Network &network(int region, bool toFirst) const { return networks[region * 2 + toFirst]; }
   std::vector<Network> networks; ///< by region: to the end, to the first output
-  /// By region: the probability of at least one turn, of exactly one, and the mean number.
+  /// Probability of at least one turn, of exactly one, and the mean number, by region.
   std::vector<std::array<double, 3>> turns;
 };
 

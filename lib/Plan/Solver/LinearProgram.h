@@ -28,12 +28,12 @@ public:
   int addColumn(double cost, double lower, double upper, llvm::ArrayRef<Entry> entries);
   void setBounds(int column, double lower, double upper);
   void setCost(int column, double cost);
-  /// False if there is no solution, or CLP gives up.
+  /// Returns false if there is no solution, or CLP gives up.
   bool solve();
   double objective() const { return value; }
-  /// Of the last time; zero for columns that came since.
+  /// Returns the value of a column in the last solution; 0 for columns added since.
   double solution(int column) const { return values[column]; }
-  /// By how much the objective changes for each unit that the row's bounds rise.
+  /// Returns the change of the objective for each unit that the row's bounds rise.
   double dual(int row) const { return duals[row]; }
 
 private:

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Good plans quickly: descent by single moves and by moves of both ends of a pair, violations priced into the cost.
+// A fast heuristic: descent by moves of one piece and of both ends of a pair, with violations priced into the cost.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_LOCALSEARCH_H
 #define INTARSIA_PLAN_LOCALSEARCH_H
@@ -21,11 +21,11 @@ inline double secondsSince(Clock::time_point begin) {
 
 class LocalSearch {
 public:
-  /// `tightening` by agent scales the limits of checks that only bound a percentile from below.
+  /// Takes a factor for each agent (`tightening`) on the limits of checks that only bound a percentile from below.
   LocalSearch(const Program &program, std::vector<double> tightening);
 
-  /// Improves an assignment until no move helps or time is over. The result may violate rows if no plan is found that
-  /// holds them; `violation()` tells.
+  /// Improves an assignment until no move helps or time is over. The result may violate rows if the search finds no
+  /// plan that satisfies them; `violation()` tells.
   void run(std::vector<int> &assignment, Clock::time_point deadline);
   double cost() const { return currentCost; }
   double violation() const { return currentViolation; }
@@ -45,8 +45,8 @@ private:
   std::vector<double> tightening;
   std::vector<std::vector<int>> checksOf; ///< by agent
   std::vector<std::vector<int>> agentsOf; ///< by piece: agents with checks
-  /// By piece, options that moves of two pieces at once try: of each group a few that cost least and a few that take
-  /// least time. Moves of one piece try all.
+  /// Options, by piece, that moves of two pieces try: for each group a few of the cheapest and a few of the fastest.
+  /// Moves of one piece try all options.
   std::vector<std::vector<int>> candidates;
   std::vector<int> current;
   double linearCost = 0;

@@ -4,12 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Mixed-integer programs, and what solves them: CBC, or HiGHS where its library is.
+// Mixed-integer programs and their solvers: CBC, or HiGHS where its library is.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_MIXEDINTEGER_H
 #define INTARSIA_PLAN_MIXEDINTEGER_H
 
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -20,7 +20,8 @@
 
 namespace intarsia::plan {
 
-/// minimize cost x, rows, bounds. One column or more is integer; `LinearProgram` is for others.
+/// A program: minimize cost x subject to rows and bounds. At least one column is integer; without any, use
+/// `LinearProgram`.
 struct MixedIntegerProgram {
   struct Column {
     std::string name;
@@ -47,8 +48,8 @@ struct MixedIntegerProgram {
 
 struct MixedIntegerResult {
   bool found = false;      ///< `values` is a solution
-  bool proven = false;     ///< it is optimal up to the gap, or it was proven that there is none
-  bool infeasible = false; ///< proven that there is none; an unbounded program is neither found nor infeasible
+  bool proven = false;     ///< the solution is optimal up to the gap, or there is proof that none exists
+  bool infeasible = false; ///< there is proof that none exists; an unbounded program is neither found nor infeasible
   double objective = 0, bound = -std::numeric_limits<double>::infinity();
   std::vector<double> values;
 };
@@ -56,31 +57,31 @@ struct MixedIntegerResult {
 class MixedIntegerSolver {
 public:
   virtual ~MixedIntegerSolver() = default;
-  /// With its version: "CBC 2.10.8".
+  /// Returns the name with the version: "CBC 2.10.8".
   virtual std::string name() const = 0;
-  /// On one thread; several threads may call. `relativeGap`: as a share of the objective. `start`: a solution
-  /// to begin with (by column; empty: none), which is the result of a solver that gives up, or has to be stopped: a
-  /// tenth of the time later, as solvers do not always look at the clock. Nothing is proven then.
+  /// Solves a program on one thread; several threads may call. `relativeGap` is a share of the objective. `start` is an
+  /// initial solution (by column; empty: none). It is the result if the solver gives up, or is stopped because it
+  /// exceeds the time limit by a tenth (solvers do not always look at the clock); nothing is proven then.
   MixedIntegerResult solve(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
                            llvm::ArrayRef<double> start) const;
 
-  /// Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest cost is 1000 here, the largest
-  /// factor of each row 1.
+  /// A scaled copy of a program. Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest
+  /// cost is 1000 here, the largest factor of each row 1.
   struct Scaled {
     std::vector<double> costs, lower, upper, rowLower, rowUpper;
     std::vector<int> integer;      ///< by column; 0 or 1
-    std::vector<int> starts, rows; ///< entries by column: where those of each begin, their rows
+    std::vector<int> starts, rows; ///< first entry of each column; row of each entry
     std::vector<double> factors;
   };
 
 protected:
   struct Outcome {
     bool optimal = false, infeasible = false;
-    std::vector<double> values; ///< of the best solution; unset where none was found
+    std::vector<double> values; ///< the best solution; unset if none was found
     bool found = false;
-    double bound = -std::numeric_limits<double>::infinity(); ///< of the scaled objective
+    double bound = -std::numeric_limits<double>::infinity(); ///< bound of the scaled objective
   };
-  /// Called in a process that does nothing else.
+  /// Solves the program; called in a process of its own.
   virtual Outcome solveScaled(const Scaled &program, double timeLimitSeconds, double relativeGap,
                               llvm::ArrayRef<double> start) const = 0;
 
@@ -90,10 +91,10 @@ private:
 };
 
 std::shared_ptr<const MixedIntegerSolver> cbcSolver();
-/// HiGHS from a shared library; a name without a folder is looked for where the loader looks.
+/// Loads HiGHS from a shared library; a name without a folder is searched for where the loader looks.
 llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library);
 
-/// Writes CPLEX's LP format, to standard output if the path is "-"; a file appears when it is complete.
+/// Writes a program in CPLEX's LP format, atomically; the path "-" is standard output.
 llvm::Error writeLp(const MixedIntegerProgram &program, llvm::StringRef path);
 
 } // namespace intarsia::plan

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A placement problem as a pairwise program: each piece takes one option (a choice in so many replicas), which costs
-// alone and in pairs, under linear rows. All solvers work on this form.
+// A placement problem as a pairwise program: each piece takes one option (a choice in so many replicas). Options have
+// costs alone and in pairs, under linear rows. All solvers work on this form.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_PROGRAM_H
 #define INTARSIA_PLAN_PROGRAM_H
@@ -20,24 +20,25 @@ struct Option {
   Stage stage;
   double cost;    ///< in the unit of the objective, with the cost of a move; without whole nodes and shared devices
   int group;      ///< options of one group cost the same in all pairs
-  double devices; ///< of its pool
+  double devices; ///< devices of its pool
   std::vector<std::pair<int, double>> uses; ///< (resource, amount)
 };
 
-/// What all share. A pool with whole nodes takes `nodeSize` devices at a time; a node costs, and uses other resources.
-/// Where devices are rented one by one, those that are shared are a resource of their own with nodes of one device,
-/// which uses the pool's: what takes whole devices needs no rounding, and a linear program stays tight for it.
+/// A shared resource. A pool with whole nodes takes `nodeSize` devices at a time; a node has a cost and uses other
+/// resources. Where devices are rented one by one, shared devices are a resource of their own with nodes of one device
+/// that use the pool's resource: options with whole devices need no rounding, so the linear program stays tight for
+/// them.
 struct Resource {
   Conflict::Kind kind;
   int index;
   double limit;
-  bool ofShares = false; ///< PoolDevices: of the devices that are shared
+  bool ofShares = false; ///< PoolDevices: only the devices that are shared
   int64_t nodeSize = 0;  ///< 0: nothing is rounded up
   double nodeCost = 0;
   std::vector<std::pair<int, double>> nodeUses;
 };
 
-/// Two pieces whose groups of options cost or exclude something together; `from` comes before `to` in the order of
+/// Two pieces whose groups of options have costs or exclusions together; `from` comes before `to` in the order of
 /// pieces. Matrices are [groups of from, groups of to].
 struct Pair {
   int from, to;
@@ -46,8 +47,8 @@ struct Pair {
   std::vector<std::pair<int, std::vector<double>>> uses; ///< (resource, amounts)
 };
 
-/// sum of terms - (latency variable of `latencyOf`, if any) <= upper; in the Lagrangian also variables of shared
-/// devices
+/// A row: sum of terms - (latency variable of `latencyOf`, if any) <= upper. In the Lagrangian, `latencyOf` may also be
+/// a variable of shared devices.
 struct Row {
   struct OptionTerm {
     int piece;
@@ -65,32 +66,32 @@ struct Row {
   double upper = 0;
 };
 
-/// A bound that the linear form knows: a time of an agent in a scenario, in which each leaf takes at least `leafTimes`.
+/// A time of an agent that the linear form bounds, in a scenario where each leaf takes at least `leafTimes`.
 struct LatencyCheck {
   int agent;
   Measure measure;
   Scenario scenario;
-  double limit;          ///< infinity where the time is only part of the objective
-  bool nominal;          ///< leaves take their means; else their least times
+  double limit;          ///< infinity if the time is only part of the objective
+  bool nominal;          ///< leaves take their mean times; else their least times
   int quantileLeaf = -1; ///< region of the leaf that takes its quantile at the agent's percentile
   bool inObjective = false;
 };
 
 class Program {
 public:
-  /// Menus become options; those that pins, token times or dominance exclude are left out.
+  /// Builds options from the candidates; leaves out those that pins, token times or dominance exclude.
   Program(const Figures &figures, bool prune, llvm::ArrayRef<std::pair<int, int>> forbiddenChoices = {});
 
   const Figures &figures;
   const PlacementProblem &problem;
   std::vector<std::vector<Option>> options; ///< by piece
-  std::vector<int> groups;                  ///< by piece: how many
-  std::vector<std::vector<uint8_t>> active; ///< by piece and option: still possible in a better plan
+  std::vector<int> groups;                  ///< by piece: number of groups
+  std::vector<std::vector<uint8_t>> active; ///< by piece and option: true if a better plan may have it
   std::vector<Resource> resources;
   std::vector<Pair> pairs;
   std::vector<std::vector<int>> pairsOf; ///< by piece
   std::vector<LatencyCheck> checks;
-  /// By agent: its weight in the objective if that is latency, else 0.
+  /// Weight of each agent in the objective if that is latency, else 0.
   std::vector<double> latencyWeights;
   int optionsBeforePruning = 0;
   /// A piece without an option, or -1.
@@ -98,21 +99,21 @@ public:
 
   LeafTime leafTime(const LatencyCheck &check, int region, bool later, const Option &option) const;
   double edgeMs(int edge, int fromGroup, int toGroup) const;
-  /// The time of a check in an assignment (option by piece).
+  /// Returns the time of a check in an assignment (option by piece).
   double latency(const LatencyCheck &check, llvm::ArrayRef<int> assignment, PathTerms *terms = nullptr) const;
   Row rowOf(const LatencyCheck &check, const PathTerms &terms) const;
-  /// A resource as a row over options and pairs, with whole nodes as if devices were rented one by one (`relaxed`), or
-  /// without what nodes use.
+  /// Returns a resource as a row over options and pairs. With `relaxed`, whole nodes count as if devices were rented
+  /// one by one; otherwise the row leaves out what nodes use.
   Row rowOf(const Resource &resource, bool relaxed) const;
-  /// Of a resource of shares, that it takes as many devices as the variable `latencyOf` says: by all pieces together,
-  /// then by each piece alone, whose shares are rounded up. The latter hold what the sum forgets: who shares with few
-  /// pays for a whole device all the same.
+  /// Returns the rows that bound the variable `latencyOf` of a resource of shares, the number of its devices, from
+  /// below: by the sum over all pieces, then by each piece alone with its shares rounded up. The latter keep what the
+  /// sum loses: a piece that shares with few others still pays for a whole device.
   std::vector<Row> rowsOfShares(const Resource &resource, int variable) const;
-  /// Cost of options with whole nodes and shares as if devices were rented by the part, or without shares.
+  /// Returns the cost of an option with whole nodes and shares as if devices were rented in parts, or without shares.
   double relaxedCost(const Option &option, int piece, bool withShares = true) const;
 
   Placements placementsOf(llvm::ArrayRef<int> assignment) const;
-  /// Options by piece; -1 where a placement is none of the options.
+  /// Returns options by piece; -1 where a placement is none of the options.
   std::vector<int> assignmentOf(const Placements &placements) const;
 
 private:
@@ -126,7 +127,7 @@ private:
     std::vector<double> ms;
   };
   std::vector<EdgeTimes> edgeTimes;
-  std::vector<std::vector<double>> leastShape; ///< by piece: least value of its shape, by 0; its quantile by agent
+  std::vector<std::vector<double>> leastShape; ///< by piece: its shape's least value, at 0; its quantile by agent
 };
 
 } // namespace intarsia::plan

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The longest paths of Latency.cpp once more, with the times at which each part of a request begins and ends.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Schedule.h"
+#include "intarsia/Plan/Schedule.h"
 #include "Evaluate.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>

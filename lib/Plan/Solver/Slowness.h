@@ -4,24 +4,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Pieces that take longer than their menus say.
+// Scales pieces to be slower than their choices predict.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_SLOWNESS_H
 #define INTARSIA_PLAN_SLOWNESS_H
 
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace intarsia::plan {
 
-/// The choices of a plan, all times of each piece with its factor. An execution that calls another piece has that one's
-/// time within its own: this part has the factor of the piece that is called. (A decode's step is attention, exchange
-/// and experts one after the other; where batches that take turns hide some of it, it is slowed by too much, but by
-/// less than one of their steps.)
+/// Returns the choices of a plan with all times of each piece scaled by its factor. The time of an execution that calls
+/// another piece includes the time of the called piece; that part gets the factor of the called piece. (In a step of a
+/// decode, attention, exchange and experts run one after the other. Where alternating batches overlap them, the step is
+/// slowed too much, but by less than one of their steps.)
 std::vector<Choice> slowed(const PlacementProblem &problem, const Placements &placements,
                            llvm::ArrayRef<double> factors);
 
-/// The same for whole menus, where a caller has within it the longest of the choices that go with its own.
+/// Does the same for whole problems; a caller's time includes the longest of the choices that go with its own.
 PlacementProblem slowed(const PlacementProblem &problem, llvm::ArrayRef<double> factors);
 
 } // namespace intarsia::plan

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The road to a plan: heuristic, bound, elimination, then the MILP, to which rows are added until what it finds holds
-// all latencies. Percentiles enter as cuts (logic-based Benders decomposition: Hooker and Ottosson, 2003).
+// The solver: heuristic, bound, elimination, then the MILP, to which rows are added until its solution satisfies all
+// latencies. Percentiles enter as cuts (logic-based Benders decomposition: Hooker and Ottosson, 2003).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_SOLVER_H
 #define INTARSIA_PLAN_SOLVER_H
@@ -22,59 +22,59 @@ public:
   Solver(const PlacementProblem &problem, const SolveOptions &options,
          llvm::ArrayRef<std::pair<int, int>> forbiddenChoices = {});
 
-  /// A plan to start from, if it is one.
+  /// Suggests an initial plan; ignored if it is not feasible.
   void suggest(const Placements &placements);
-  /// Lets the heuristic look longer for its first plan than its share of the time, if that is short.
+  /// Allows the heuristic more than its share of a short time limit to find a first plan.
   void insistOnPlan();
   SolveResult run();
-  /// Writes the model where the options say.
+  /// Writes the model to the file that the options name.
   llvm::Error exportModel() const;
-  /// A bound and a plan without the MILP: what is known after the heuristic and the bound.
+  /// Returns a bound and a plan without the MILP: the results of the heuristic and the bound.
   SolveResult estimate();
 
 private:
   double secondsLeft() const;
-  /// For at most so much of the time.
+  /// Runs for at most this share of the time.
   void heuristic(double share);
   void bound();
   void milp();
-  /// Each of the parts that meet in resources alone by itself, then together.
+  /// Solves the parts that share only resources each alone, then together.
   void eachAlone(double share);
   void branchAndPrice();
-  /// Evaluates a plan and keeps it if it holds everything and is the best so far.
+  /// Evaluates a plan and keeps it if it is feasible and the best so far.
   bool offer(llvm::ArrayRef<int> assignment);
-  /// Rows that an assignment violates, added; false if there are none.
+  /// Adds the rows that an assignment violates; returns false if there are none.
   bool addViolatedRows(llvm::ArrayRef<int> assignment, const Evaluation &evaluation, double estimatedObjective);
   void addRow(Row row);
   void addPathRow(const LatencyCheck &check, llvm::ArrayRef<int> assignment);
-  /// From a plan whose percentile is too high (or, for the objective, has the value `level`).
+  /// Returns a cut from a plan whose percentile is too high (or, for the objective, has the value `level`).
   Row speedCut(int agent, Measure measure, llvm::ArrayRef<int> assignment, double level, bool objective);
-  /// Plans whose means are bounded such that percentiles hold: bounds move by what the percentiles of the last plan
-  /// lack.
+  /// Searches for plans with bounded means until the percentiles hold: each round moves the bounds by the excess of the
+  /// last plan's percentiles.
   void boundMeans(double share);
-  /// A cut that an assignment breaks whose percentile is too high.
+  /// Returns a cut that excludes an assignment whose percentile is too high.
   std::optional<Row> brokenPercentile(int agent, llvm::ArrayRef<int> assignment);
   double percentileOf(int agent, Measure measure, llvm::ArrayRef<Stage> stages, llvm::ArrayRef<double> edgeMs) const;
   MixedIntegerProgram build(std::vector<std::vector<int>> &optionColumns, std::vector<std::vector<int>> &pairColumns,
                             std::vector<int> &nodeColumns, std::vector<int> &latencyColumns) const;
-  /// The options that a solution takes; empty if it is none.
+  /// Returns the options that a solution takes; empty if there is no solution.
   std::vector<int> assignmentOf(const MixedIntegerResult &result,
                                 const std::vector<std::vector<int>> &optionColumns) const;
   std::vector<double> startOf(const MixedIntegerProgram &milp, const std::vector<std::vector<int>> &optionColumns,
                               const std::vector<std::vector<int>> &pairColumns, const std::vector<int> &nodeColumns,
                               const std::vector<int> &latencyColumns) const;
   double gap() const;
-  /// A plan that costs a whole device may as well use it: what shares takes more of what nobody takes.
   double meanMsOf(const Evaluation &evaluation) const;
-  /// Of plans that are as good, one that is faster: options that cost no more, a piece or two alike at a time.
+  /// Moves to faster options that cost no more, one piece or two linked pieces at a time.
   void preferFaster();
+  /// Doubles device shares where that costs nothing: a device that the plan pays for may as well be used.
   void fillSharedDevices();
   SolveResult finish();
 
-  Clock::time_point begin = Clock::now(), deadline; ///< first: options are listed within the time, too
+  Clock::time_point begin = Clock::now(), deadline; ///< declared first: building the options counts as solver time
   const PlacementProblem &problem;
   SolveOptions options;
-  std::vector<std::pair<int, int>> forbidden; ///< choices, by piece
+  std::vector<std::pair<int, int>> forbidden; ///< forbidden choices, by piece
   Figures figures;
   Program program;
   std::unique_ptr<Lagrangian> lagrangian;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // What a placement problem must be before anything is computed with it.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Placement.h"
+#include "intarsia/Plan/Placement.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "WriteFile.h"
-#include "lib/Runtime/Core/File.h"
+#include "lib/Support/File.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
@@ -23,8 +23,8 @@ Error writeFile(StringRef path, StringRef text) {
     outs().clear_error();
     return createStringError("standard output cannot be written: " + why);
   }
-  std::unique_ptr<runtime::AtomicFile> file;
-  runtime::Status status = runtime::AtomicFile::create(path.str(), file);
+  std::unique_ptr<AtomicFile> file;
+  Status status = AtomicFile::create(path.str(), file);
   if (status.ok())
     status = file->write(text.data(), text.size());
   if (status.ok())

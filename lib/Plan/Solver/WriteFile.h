@@ -13,7 +13,7 @@
 
 namespace intarsia::plan {
 
-/// The file appears, or is replaced, when all of the text is in it; "-" is standard output. Errors name the path.
+/// Writes a file atomically; "-" is standard output. Errors name the path.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef text);
 
 } // namespace intarsia::plan

@@ -5,12 +5,12 @@
 //
 // Launches run at once on the process's thread pool: every event has happened when dispatch returns.
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/CPU/CpuFeatures.h"
+#include "lib/Runtime/CPU/CpuDriver.h"
 #include "lib/Runtime/CPU/GuardedDriver.h"
 #include "lib/Runtime/CPU/ThreadPool.h"
-#include "lib/Runtime/Core/Driver.h"
-#include "lib/Runtime/Core/Json.h"
 #include "lib/Runtime/Core/Profile.h"
+#include "lib/Support/CpuFeatures.h"
+#include "lib/Support/Json.h"
 
 #include <cstring>
 #include <unistd.h>
@@ -38,6 +38,9 @@ public:
   Status copy(uint32_t queue, void *destination, const void *source, int64_t bytes, const itx_event *after,
               uint32_t afterCount, itx_event &event) override;
   Status wait(itx_event) override { return Status::success(); }
+  Status setThreads(int32_t threads) override;
+  int32_t threads() const override { return processPool().threads(); }
+  Status checkEnvironment() const override { return checkThreadVariables(); }
 };
 
 } // namespace
@@ -108,6 +111,12 @@ Status CpuDriver::copy(uint32_t, void *destination, const void *source, int64_t 
     std::memmove(destination, source, bytes);
   if (profiled)
     recordEvent({"copy", "copy", std::to_string(bytes) + " bytes", beginNs, profileClockNs(), 0, 0});
+  return Status::success();
+}
+
+Status CpuDriver::setThreads(int32_t threads) {
+  ITX_RETURN_IF_ERROR(threads == 0 ? checkThreadVariables() : Status::success());
+  processPool().setThreads(threads == 0 ? defaultThreads() : threads);
   return Status::success();
 }
 

@@ -10,7 +10,7 @@
 #include "lib/Runtime/CPU/GuardedDriver.h"
 
 #include "lib/Runtime/CPU/GuardedMemory.h"
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/Manifest.h"
 
 #include <algorithm>
 #include <csignal>
@@ -117,6 +117,9 @@ public:
     return driver_.copy(queue, destination, source, bytes, after, afterCount, event);
   }
   Status wait(itx_event event) override { return driver_.wait(event); }
+  Status setThreads(int32_t threads) override { return driver_.setThreads(threads); }
+  int32_t threads() const override { return driver_.threads(); }
+  Status checkEnvironment() const override { return driver_.checkEnvironment(); }
 
 private:
   Status run(const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf, GuardSide side,

@@ -10,7 +10,7 @@
 #ifndef INTARSIA_RUNTIME_CPU_THREADPOOL_H
 #define INTARSIA_RUNTIME_CPU_THREADPOOL_H
 
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 
 #include <atomic>
 #include <cstdint>

@@ -4,17 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/CPU/HostMemory.h"
+#include "lib/Support/MachineLimits.h"
 #include "lib/Runtime/CPU/ThreadPool.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <sched.h>
-#include <string>
 
 namespace intarsia::runtime {
 
@@ -44,61 +39,11 @@ static Status readVariable(const Variable &variable, long &value) {
   return Status::success();
 }
 
-static long affinityCpus() {
-  for (int cpus = 1024; cpus <= 1 << 18; cpus *= 4) {
-    cpu_set_t *set = CPU_ALLOC(cpus);
-    if (!set)
-      break;
-    size_t bytes = CPU_ALLOC_SIZE(cpus);
-    CPU_ZERO_S(bytes, set);
-    bool good = sched_getaffinity(0, bytes, set) == 0;
-    long count = good ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (good)
-      return count;
-  }
-  return 1;
-}
-
-/// CPUs of one cgroup v2 folder's "cpu.max" ("200000 100000", "max 100000"), or 0 without a limit.
-static double quotaOf(const std::string &folder) {
-  std::ifstream file(folder + "/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0)
-    return 0;
-  return std::atof(quota.c_str()) / period;
-}
-
-/// The smallest quota on the way from this process's cgroup to the root; 0 without one.
-static double cgroupCpus() {
-  double result = 0;
-  auto consider = [&](double cpus) {
-    if (cpus > 0 && (result == 0 || cpus < result))
-      result = cpus;
-  };
-  for (const CgroupFolder &folder : cgroupFolders("cpu")) {
-    if (folder.isVersion2) {
-      consider(quotaOf(folder.path));
-      continue;
-    }
-    double quota = 0, period = 0;
-    std::ifstream(folder.path + "/cpu.cfs_quota_us") >> quota;
-    std::ifstream(folder.path + "/cpu.cfs_period_us") >> period;
-    if (quota > 0 && period > 0)
-      consider(quota / period);
-  }
-  return result;
-}
-
 int32_t defaultThreads() {
   long threads = 0;
   if (readVariable(threadsVariable, threads).ok() && threads != 0)
     return int32_t(threads);
-  threads = affinityCpus();
-  if (double cpus = cgroupCpus(); cpus > 0)
-    threads = std::min(threads, long(std::ceil(cpus)));
-  return int32_t(std::clamp(threads, 1l, maximumThreads));
+  return std::min(usableThreads(), int32_t(maximumThreads));
 }
 
 int32_t spinMicroseconds() {

@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
 
-#include "lib/Runtime/CPU/HostMemory.h"
+#include "lib/Support/MachineLimits.h"
 #include "lib/Runtime/Cache/SequenceFile.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #define INTARSIA_RUNTIME_CACHE_CACHE_H
 
 #include "lib/Runtime/Cache/StateMemory.h"
-#include "lib/Runtime/Core/Hash.h"
+#include "lib/Support/Hash.h"
 #include "lib/Runtime/Core/Module.h"
 
 #include <mutex>

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 
 /// A step function and what is asked of its cache.

@@ -7,8 +7,8 @@
 #ifndef INTARSIA_RUNTIME_CACHE_SEQUENCEFILE_H
 #define INTARSIA_RUNTIME_CACHE_SEQUENCEFILE_H
 
-#include "lib/Runtime/Core/File.h"
-#include "lib/Runtime/Core/Hash.h"
+#include "lib/Support/File.h"
+#include "lib/Support/Hash.h"
 
 #include <vector>
 
@@ -53,7 +53,7 @@ struct SequenceFileContents {
 /// Checks that everything the header tells of lies inside of the file. `name` starts each message.
 Status parseSequenceFile(const uint8_t *data, uint64_t bytes, const std::string &name, SequenceFileContents &contents);
 
-/// Of a file that was parsed.
+/// Checks the hash of a file that was parsed.
 Status checkSequenceHash(const uint8_t *data, uint64_t bytes, const std::string &name);
 
 /// units[s]: of state s in order; as many as its tokens have pages, or one. The file appears when it is complete.

@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/StateMemory.h"
 
-#include "lib/Runtime/CPU/HostMemory.h"
+#include "lib/Support/MachineLimits.h"
 
 #include <cerrno>
 #include <cstring>

@@ -75,7 +75,7 @@ private:
     int64_t grows = 0;
     std::vector<uint8_t> slot; // what it held, where the step may leave nothing of it
   };
-  /// Of a page in this step: how many leave it for a copy, and how much of it the longest of those uses.
+  /// Sequences that leave a page in this step for a copy: their number, and the length of the longest.
   struct Leaving {
     int32_t count = 0;
     int64_t length = 0;

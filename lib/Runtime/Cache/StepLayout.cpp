@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/StepLayout.h"
 
-#include "lib/Runtime/Core/Dtype.h"
+#include "lib/Formats/Dtype.h"
 
 namespace intarsia::runtime {
 

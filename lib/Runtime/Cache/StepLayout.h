@@ -7,7 +7,7 @@
 #ifndef INTARSIA_RUNTIME_CACHE_STEPLAYOUT_H
 #define INTARSIA_RUNTIME_CACHE_STEPLAYOUT_H
 
-#include "lib/Runtime/Core/Manifest.h"
+#include "lib/Formats/Manifest.h"
 
 namespace intarsia::runtime {
 

@@ -7,7 +7,6 @@
 #include "lib/Runtime/Core/Api.h"
 
 #include "intarsia/Version.h"
-#include "lib/Runtime/CPU/ThreadPool.h"
 #include "lib/Runtime/Core/Call.h"
 #include "lib/Runtime/Core/Executor.h"
 #include "lib/Runtime/Core/Profile.h"
@@ -19,6 +18,7 @@
 #include <mutex>
 #include <unistd.h>
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 
 // ---- Errors -----------------------------------------------------------------------------------------------
@@ -56,13 +56,11 @@ itx_status itx_set_threads(int32_t threads) {
   return guarded([&]() -> Status {
     if (threads < 0 || threads > 1024)
       return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to 1024 are possible, 0 means the default", threads);
-    ITX_RETURN_IF_ERROR(threads == 0 ? checkThreadVariables() : Status::success());
-    processPool().setThreads(threads == 0 ? defaultThreads() : threads);
-    return Status::success();
+    return hostDriver().setThreads(threads);
   });
 }
 
-int32_t itx_threads(void) { return processPool().threads(); }
+int32_t itx_threads(void) { return hostDriver().threads(); }
 
 size_t itx_device_count(void) { return drivers().size(); }
 
@@ -186,7 +184,7 @@ template <typename Load> static Status loadModule(const itx_load_options *option
   std::shared_ptr<Module> loaded;
   LoadOptions parsed;
   ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-  ITX_RETURN_IF_ERROR(checkThreadVariables());
+  ITX_RETURN_IF_ERROR(hostDriver().checkEnvironment());
   ITX_RETURN_IF_ERROR(load(parsed, loaded));
   *module = handleOf(std::move(loaded));
   return Status::success();

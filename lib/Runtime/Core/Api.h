@@ -7,7 +7,7 @@
 #ifndef INTARSIA_RUNTIME_CORE_API_H
 #define INTARSIA_RUNTIME_CORE_API_H
 
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 
 #include <cstddef>
 #include <exception>
@@ -19,7 +19,7 @@ namespace intarsia::runtime {
 
 class Module;
 
-/// Of a handle.
+/// Returns the module of a handle.
 std::shared_ptr<Module> moduleOf(const itx_module *module);
 /// Index of a function by name; the message lists those that exist.
 Status findFunction(const Module &module, const std::string &name, size_t &index);

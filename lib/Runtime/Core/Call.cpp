@@ -6,10 +6,10 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Call.h"
 
+#include "lib/Formats/FloatFormats.h"
 #include "lib/Runtime/Core/Profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace intarsia::runtime {
@@ -139,30 +139,6 @@ static Status checkState(const ValueInfo &info, const Tensor &tensor) {
   return Status::success();
 }
 
-/// To nearest, ties to even; IEEE 754 binary16.
-static uint16_t toHalf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  uint16_t sign = bits >> 16 & 0x8000;
-  double magnitude = std::fabs(double(value));
-  if (std::isnan(value))
-    return sign | 0x7e00;
-  if (magnitude >= 65520)
-    return sign | 0x7c00;
-  int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -14, -14);
-  // In units of the last place; a carry into the exponent gives the right bits by itself.
-  auto units = uint16_t(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  return sign | uint16_t((exponent + 14) * 1024 + units);
-}
-
-static uint16_t toBfloat16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  if (std::isnan(value))
-    return 0x7fc0;
-  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16); // to nearest, ties to even
-}
-
 template <typename T> static void fillWith(void *data, int64_t count, T value) {
   T *values = static_cast<T *>(data);
   for (int64_t i = 0; i < count; ++i)
@@ -177,9 +153,9 @@ static void fillDefault(const ValueInfo &info, void *data, int64_t count) {
   case ITX_F64:
     return fillWith(data, count, value);
   case ITX_F16:
-    return fillWith(data, count, toHalf(float(value)));
+    return fillWith(data, count, encodeF16(float(value)));
   case ITX_BF16:
-    return fillWith(data, count, toBfloat16(float(value)));
+    return fillWith(data, count, encodeBf16(float(value)));
   case ITX_I64:
     return fillWith(data, count, int64_t(value));
   case ITX_I32:

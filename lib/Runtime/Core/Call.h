@@ -17,14 +17,14 @@
 /// What a host function gets as its opaque `call`. Kept by the module between calls.
 struct itx_call {
   const intarsia::runtime::Module *module = nullptr;
-  const intarsia::runtime::FunctionInfo *function = nullptr;
+  const intarsia::FunctionInfo *function = nullptr;
   size_t functionIndex = 0;
 
   std::vector<int64_t> symbols;
   std::vector<std::shared_ptr<void>> inputOwners; // keeps the caller's memory alive during the call
   std::vector<void *> inputs;
   std::vector<intarsia::runtime::Tensor> outputs;
-  intarsia::runtime::Status status; // the first thing that went wrong
+  intarsia::Status status; // the first thing that went wrong
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;

@@ -11,13 +11,15 @@
 
 #include "intarsia/module_abi.h"
 #include "lib/Runtime/Core/Memory.h"
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 
 #include <vector>
 
-namespace intarsia::runtime {
-
+namespace intarsia {
 struct OperandInfo;
+}
+
+namespace intarsia::runtime {
 
 /// One kernel launch.
 struct Launch {
@@ -52,11 +54,18 @@ public:
                       uint32_t afterCount, itx_event &event) = 0;
   /// Returns when the event has happened; at once for 0.
   virtual Status wait(itx_event event) = 0;
+
+  /// Sets how many threads of the host compute a launch, the caller among them; 0: as many as the driver chooses.
+  virtual Status setThreads(int32_t threads) = 0;
+  virtual int32_t threads() const = 0;
+  /// An error where an environment variable that the driver reads is set to something that it cannot be.
+  virtual Status checkEnvironment() const = 0;
 };
 
 /// The drivers of this build, the host's CPU first.
 const std::vector<Driver *> &drivers();
-Driver &cpuDriver();
+/// The first of them: it runs the code that artifacts hold for the host.
+inline Driver &hostDriver() { return *drivers().front(); }
 
 } // namespace intarsia::runtime
 

@@ -6,11 +6,11 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Module.h"
 
-#include "lib/Runtime/CPU/CpuFeatures.h"
-#include "lib/Runtime/Core/Artifact.h"
+#include "lib/Support/CpuFeatures.h"
+#include "lib/Formats/Artifact.h"
 #include "lib/Runtime/Core/Call.h"
-#include "lib/Runtime/Core/File.h"
-#include "lib/Runtime/Core/Hash.h"
+#include "lib/Support/File.h"
+#include "lib/Support/Hash.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -73,7 +73,7 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   std::shared_ptr<Module> result(new Module);
   result->name_ = source.name;
   std::memcpy(result->hash_.data(), header.hash, sizeof(header.hash));
-  result->driver_ = &cpuDriver();
+  result->driver_ = &hostDriver();
   ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));
   ITX_RETURN_IF_ERROR(result->bindCode());

@@ -9,9 +9,9 @@
 
 #include "intarsia/module_abi.h"
 #include "lib/Runtime/Core/Driver.h"
-#include "lib/Runtime/Core/Hash.h"
-#include "lib/Runtime/Core/Manifest.h"
-#include "lib/Runtime/Core/Safetensors.h"
+#include "lib/Support/Hash.h"
+#include "lib/Formats/Manifest.h"
+#include "lib/Formats/Safetensors.h"
 
 #include <memory>
 #include <mutex>
@@ -29,9 +29,9 @@ struct LoadOptions {
   std::string weights; // empty: beside the artifact
 };
 
-/// Of the variants whose features a processor has, and whose name is `wanted` unless that is empty: the one made for
-/// this processor (LLVM's name, empty where it is not known), else the one with most features. Nothing when it can run
-/// none.
+/// Returns the best variant among those that the processor can run and that are named `wanted` (if that is not empty):
+/// the one made for this processor (LLVM's name, empty if unknown), else the one with the most features. Returns nullopt
+/// if there is none.
 std::optional<size_t> bestVariant(const std::vector<VariantInfo> &variants, const std::string &wanted,
                                   const std::vector<std::string> &features, const std::string &processor);
 
@@ -48,7 +48,7 @@ public:
 
   const std::string &name() const { return name_; }
   const Manifest &manifest() const { return manifest_; }
-  /// Of the artifact, as its header says; the manifest with the hash of the weights is part of what it is of.
+  /// The hash in the artifact's header. It covers code and manifest, hence the hash of the weights too.
   const Hash128 &hash() const { return hash_; }
   const VariantInfo &variant() const { return manifest_.variants[variant_]; }
   const itx_kernel_entry *kernels() const { return kernels_; }

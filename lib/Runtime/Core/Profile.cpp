@@ -8,8 +8,8 @@
 #include "lib/Runtime/Core/Profile.h"
 
 #include "intarsia/Version.h"
-#include "lib/Runtime/Core/File.h"
-#include "lib/Runtime/Core/Json.h"
+#include "lib/Support/File.h"
+#include "lib/Support/Json.h"
 
 #include <chrono>
 #include <mutex>

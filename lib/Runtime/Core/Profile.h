@@ -7,7 +7,7 @@
 #ifndef INTARSIA_RUNTIME_CORE_PROFILE_H
 #define INTARSIA_RUNTIME_CORE_PROFILE_H
 
-#include "lib/Runtime/Core/Status.h"
+#include "lib/Support/Status.h"
 
 #include <atomic>
 #include <cstdint>

@@ -7,7 +7,7 @@
 #ifndef INTARSIA_RUNTIME_CORE_TENSOR_H
 #define INTARSIA_RUNTIME_CORE_TENSOR_H
 
-#include "lib/Runtime/Core/Dtype.h"
+#include "lib/Formats/Dtype.h"
 
 #include <memory>
 #include <vector>
@@ -22,10 +22,13 @@ struct itx_tensor {
   bool isCopy = false;        // of strided memory, whose owner would not see what is written here
 };
 
+namespace intarsia {
+class OutputFile;
+}
+
 namespace intarsia::runtime {
 
 using Tensor = ::itx_tensor;
-class OutputFile;
 
 /// A tensor with memory of its own, not initialised.
 Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor);

@@ -5,13 +5,14 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Api.h"
-#include "lib/Runtime/Core/DLPack.h"
+#include "lib/Formats/DLPack.h"
 #include "lib/Runtime/Core/Tensor.h"
 
 #include "intarsia/module_abi.h"
 
 #include <cstring>
 
+using namespace intarsia;
 using namespace intarsia::runtime;
 
 /// What an empty tensor points to: buffers are never null.

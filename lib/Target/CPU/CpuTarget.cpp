@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CpuTarget.h"
 
+#include "lib/Support/CpuFeatures.h"
 #include "lib/Target/CPU/Codegen.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,11 +31,11 @@ namespace {
 /// than it uses.
 constexpr StringRef x86Features[] = {
 #define X86_FEATURE(name, ...) name,
-#include "lib/Runtime/CPU/CpuFeatures.def"
+#include "lib/Support/CpuFeatures.def"
 };
 constexpr StringRef aarch64Features[] = {
 #define AARCH64_FEATURE(name, ...) name,
-#include "lib/Runtime/CPU/CpuFeatures.def"
+#include "lib/Support/CpuFeatures.def"
 };
 
 StringRef defaultTriple(bool aarch64) { return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"; }
@@ -106,7 +107,7 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   StringRef name = parts.front();
   bool host = name.empty();
   bool hostIsAArch64 = Triple(sys::getProcessTriple()).isAArch64();
-  StringRef processor = host ? sys::getHostCPUName() : name;
+  StringRef processor = !host ? name : hostProcessorName().empty() ? "generic" : StringRef(hostProcessorName());
 
   CpuVariant variant;
   llvm::StringSet<> features;
@@ -121,9 +122,8 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   };
   if (host) {
     aarch64 = hostIsAArch64;
-    for (const auto &feature : sys::getHostCPUFeatures())
-      if (feature.getValue())
-        features.insert(feature.getKey());
+    for (const std::string &feature : hostFeatures())
+      features.insert(feature);
   } else if (name == "aarch64") {
     aarch64 = true;
     features.insert("neon");

@@ -136,8 +136,8 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
   Value queries = scratch(maximalRows * headDim * 4), scores = scratch(maximalRows * blockKeys * 4);
   Value sums = scratch(maximalRows * valueDim * 4);
   Value maxima = scratch(maximalRows * 4), totals = scratch(maximalRows * 4);
-  // Of codes: a page of keys that are none, queries times the scales of a page, scales and zeros, and for each row what
-  // the zeros add to its sums.
+  // Scratch for quantized caches: a page of keys that are not quantized yet, queries times the scales of a page, scales
+  // and zero points, and for each row the contribution of the zero points to its sums.
   Value panel, scaledQueries, keyScales, keyZeros, valueScales, valueZeros, offsets;
   if (quantized) {
     panel = scratch(headDim * page * 4);

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Target.h"
+#include "intarsia/Target/Target.h"
 #include "lib/Target/CPU/Codegen.h"
 #include "lib/Target/CPU/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

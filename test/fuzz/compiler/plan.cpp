@@ -4,11 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Plan.h"
+#include "intarsia/Plan/Plan.h"
 #include "dialects/Agent/Agent.h"
 #include "dialects/Fleet/Fleet.h"
-#include "intarsia/AgentGraph.h"
-#include "intarsia/Registration.h"
+#include "intarsia/Plan/AgentGraph.h"
+#include "intarsia/Registration/Registration.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Plan/Driver/Driver.h"
 #include "mlir/Pass/PassManager.h"

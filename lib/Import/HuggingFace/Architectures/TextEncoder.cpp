@@ -100,7 +100,7 @@ Value TextEncoder::maskedLanguageModel(GraphBuilder &graph, Value hiddenState, l
     GraphBuilder::Scope scope(graph, encoder);
     weight = graph.weight("embeddings.word_embeddings.weight", {vocabulary, hidden});
   }
-  // Of two tied parameters an archive may hold either.
+  // An archive may hold either one of two tied parameters.
   return graph.linear(normalised, decoder, weight, graph.weight(graph.spelling({tiedBias, ownBias}), {vocabulary}));
 }
 

@@ -1,0 +1,35 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The plan phase, as far as it needs no costs: tasks of agent graphs become pieces.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_PLAN_H
+#define INTARSIA_PLAN_PLAN_H
+
+#include "intarsia/Plan/AgentGraph.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace intarsia {
+
+namespace agent {
+class GraphOp;
+}
+
+/// Appends what turns the agent graphs of a module into what AgentGraph.h extracts: calls inlined, language models
+/// split into prefill and decode, retrievals into embedding and search, what is no text encoded, expected work written.
+/// `splitsExperts`: the expert layers of a decode become a piece of their own.
+void buildDecomposePipeline(mlir::OpPassManager &pipeline, bool splitsExperts = true);
+
+/// A decomposed graph as plain data. Fails, with an error at the op, if something in it is not decomposed.
+mlir::FailureOr<workflow::Graph> extractAgentGraph(agent::GraphOp graph, mlir::SymbolTableCollection &tables);
+
+/// Registers the passes of lib/Plan and the pipeline --plan-decompose.
+void registerPlanPasses();
+
+} // namespace intarsia
+
+#endif

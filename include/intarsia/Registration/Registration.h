@@ -1,0 +1,24 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_REGISTRATION_REGISTRATION_H
+#define INTARSIA_REGISTRATION_REGISTRATION_H
+
+#include "mlir/IR/DialectRegistry.h"
+
+namespace intarsia {
+
+/// Adds the dialects of Intarsia, and the upstream ones that its phases produce, to a registry.
+void registerAllIntarsia(mlir::DialectRegistry &registry);
+/// Makes every pass and pipeline of every phase known by name.
+void registerIntarsiaPasses();
+/// Moves the flags that are known so far, which are those of LLVM's libraries, from --help to --help-hidden. To be
+/// called before a tool makes its own.
+void hideLibraryFlags();
+
+} // namespace intarsia
+
+#endif

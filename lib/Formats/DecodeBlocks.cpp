@@ -1,0 +1,303 @@
+//===- DecodeBlocks.cpp - The numbers that blocks of GGUF files mean ----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layouts: block_q4_0, block_q4_K, … in ggml-common.h of https://github.com/ggml-org/ggml. Products are rounded before
+// they are added to, as ggml does: this file is compiled without contraction to fused multiply-add.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Formats/DecodeBlocks.h"
+
+#include "lib/Formats/FloatFormats.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace intarsia::gguf {
+namespace {
+
+uint16_t twoBytes(const uint8_t *bytes) { return bytes[0] | bytes[1] << 8; }
+
+float halfToFloat(const uint8_t *bytes) { return decodeF16(twoBytes(bytes)); }
+
+/// Half of what E8M0 says: the codes of MXFP4 are doubled to be integers. In this format 255 is 2^128, no NaN.
+float halfOfE8M0(uint8_t e) { return e == 255 ? 0x1p127f : decodeE8M0(e) / 2; }
+
+/// Half of what an E4M3 scale says, whose sign is not read; the code of NaN means zero in this format.
+float halfOfUnsignedE4M3(uint8_t code) { return code == 0x7f ? 0 : decodeFloat(floatE4M3, code & 0x7f) / 2; }
+
+constexpr int8_t fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // E2M1, doubled
+constexpr int8_t nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/// 32 codes of four bits: the first 16 in the low halves of bytes.
+void takeNibbles(const uint8_t *packed, uint8_t *codes) {
+  for (unsigned i = 0; i < 32; ++i)
+    codes[i] = packed[i % 16] >> (i / 16 * 4) & 15;
+}
+
+void takeQ4_0(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  takeNibbles(block + 2, parts.codes);
+}
+
+void takeQ4_1(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  parts.minimum = twoBytes(block + 2);
+  takeNibbles(block + 4, parts.codes);
+}
+
+void takeQ8_0(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  for (unsigned i = 0; i < 32; ++i)
+    parts.codes[i] = block[2 + i] ^ 128;
+}
+
+void takeMXFP4(const uint8_t *block, BlockParts &parts) {
+  parts.scale = block[0];
+  takeNibbles(block + 1, parts.codes);
+}
+
+void takeScalesAndMinima(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block);
+  parts.minimum = twoBytes(block + 2);
+  const uint8_t *packed = block + 4;
+  for (unsigned i = 0; i < 4; ++i) {
+    parts.scales[i] = packed[i] & 63;
+    parts.minima[i] = packed[i + 4] & 63;
+    parts.scales[i + 4] = (packed[i + 8] & 15) | (packed[i] >> 2 & 48);
+    parts.minima[i + 4] = packed[i + 8] >> 4 | (packed[i + 4] >> 2 & 48);
+  }
+}
+
+void takeQ4_K(const uint8_t *block, BlockParts &parts) {
+  takeScalesAndMinima(block, parts);
+  for (unsigned i = 0; i < 256; ++i)
+    parts.codes[i] = block[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+}
+
+void takeQ5_K(const uint8_t *block, BlockParts &parts) {
+  takeScalesAndMinima(block, parts);
+  for (unsigned i = 0; i < 256; ++i) {
+    int low = block[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15, high = block[16 + i % 32] >> (i / 32) & 1;
+    parts.codes[i] = low | high << 4;
+  }
+}
+
+void takeQ6_K(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block + 208);
+  std::memcpy(parts.scales, block + 192, 16);
+  for (unsigned i = 0; i < 256; ++i) {
+    int low = block[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
+    int high = block[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    parts.codes[i] = low | high << 4;
+  }
+}
+
+void decodeQ4_0(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ4_0(block, parts);
+  float d = decodeF16(parts.scale);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(int(parts.codes[i]) - 8);
+}
+
+void decodeQ4_1(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ4_1(block, parts);
+  float d = decodeF16(parts.scale), m = decodeF16(parts.minimum);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(parts.codes[i]) + m;
+}
+
+void decodeQ5_0(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i) {
+    int high = block[2 + i / 8] >> (i % 8) & 1, low = block[6 + i % 16] >> (i / 16 * 4) & 15;
+    values[i] = d * float((low | high << 4) - 16);
+  }
+}
+
+void decodeQ5_1(const uint8_t *block, float *values) {
+  float d = halfToFloat(block), m = halfToFloat(block + 2);
+  for (unsigned i = 0; i < 32; ++i) {
+    int high = block[4 + i / 8] >> (i % 8) & 1, low = block[8 + i % 16] >> (i / 16 * 4) & 15;
+    values[i] = d * float(low | high << 4) + m;
+  }
+}
+
+void decodeQ8_0(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ8_0(block, parts);
+  float d = decodeF16(parts.scale);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = float(int(parts.codes[i]) - 128) * d;
+}
+
+/// Two bits of element i of 256: 128 elements share 32 bytes.
+int twoBits(const uint8_t *codes, unsigned i) { return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+
+void decodeQ2_K(const uint8_t *block, float *values) {
+  const uint8_t *scales = block, *codes = block + 16;
+  float d = halfToFloat(block + 80), dmin = halfToFloat(block + 82);
+  for (unsigned i = 0; i < 256; ++i) {
+    float scale = d * float(scales[i / 16] & 15), minimum = dmin * float(scales[i / 16] >> 4);
+    values[i] = scale * float(twoBits(codes, i)) - minimum;
+  }
+}
+
+void decodeQ3_K(const uint8_t *block, float *values) {
+  const uint8_t *mask = block, *codes = block + 32, *packed = block + 96;
+  float d = halfToFloat(block + 108);
+  for (unsigned i = 0; i < 256; ++i) {
+    unsigned part = i / 16;
+    int low = packed[part % 8] >> (part / 8 * 4) & 15, high = packed[8 + part % 4] >> (part / 4 * 2) & 3;
+    float scale = d * float((low | high << 4) - 32);
+    int isHigh = mask[i % 32] >> (i / 32) & 1;
+    values[i] = scale * float(twoBits(codes, i) - (isHigh ? 0 : 4));
+  }
+}
+
+void decodeWithMinima(const BlockParts &parts, float *values) {
+  float d = decodeF16(parts.scale), dmin = decodeF16(parts.minimum);
+  for (unsigned part = 0; part < 8; ++part) {
+    float scale = d * float(parts.scales[part]), minimum = dmin * float(parts.minima[part]);
+    for (unsigned i = 0; i < 32; ++i)
+      values[part * 32 + i] = scale * float(parts.codes[part * 32 + i]) - minimum;
+  }
+}
+
+void decodeQ4_K(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ4_K(block, parts);
+  decodeWithMinima(parts, values);
+}
+
+void decodeQ5_K(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ5_K(block, parts);
+  decodeWithMinima(parts, values);
+}
+
+void decodeQ6_K(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeQ6_K(block, parts);
+  float d = decodeF16(parts.scale);
+  for (unsigned i = 0; i < 256; ++i) {
+    float scale = d * float(int8_t(parts.scales[i / 16]));
+    values[i] = scale * float(int(parts.codes[i]) - 32);
+  }
+}
+
+void decodeIQ4_NL(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(nonlinearLevels[block[2 + i % 16] >> (i / 16 * 4) & 15]);
+}
+
+void decodeIQ4_XS(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  unsigned highs = block[2] | block[3] << 8;
+  for (unsigned part = 0; part < 8; ++part) {
+    int low = block[4 + part / 2] >> (part % 2 * 4) & 15, high = highs >> (2 * part) & 3;
+    float scale = d * float((low | high << 4) - 32);
+    for (unsigned i = 0; i < 32; ++i)
+      values[part * 32 + i] = scale * float(nonlinearLevels[block[8 + part * 16 + i % 16] >> (i / 16 * 4) & 15]);
+  }
+}
+
+void decodeMXFP4(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeMXFP4(block, parts);
+  float d = halfOfE8M0(parts.scale);
+  for (unsigned i = 0; i < 32; ++i)
+    values[i] = d * float(fourBitFloats[parts.codes[i]]);
+}
+
+void decodeNVFP4(const uint8_t *block, float *values) {
+  for (unsigned part = 0; part < 4; ++part) {
+    float d = halfOfUnsignedE4M3(block[part]);
+    for (unsigned i = 0; i < 16; ++i)
+      values[part * 16 + i] = d * float(fourBitFloats[block[4 + part * 8 + i % 8] >> (i / 8 * 4) & 15]);
+  }
+}
+
+void decodeF32(const uint8_t *block, float *values) { std::memcpy(values, block, 4); }
+void decodeHalf(const uint8_t *block, float *values) { *values = halfToFloat(block); }
+void decodeBF16(const uint8_t *block, float *values) {
+  *values = decodeBf16(twoBytes(block));
+}
+
+constexpr struct {
+  std::string_view name;
+  TakeApart takeApart;
+} takers[] = {{"Q4_0", takeQ4_0}, {"Q4_1", takeQ4_1}, {"Q8_0", takeQ8_0},  {"Q4_K", takeQ4_K},
+              {"Q5_K", takeQ5_K}, {"Q6_K", takeQ6_K}, {"MXFP4", takeMXFP4}};
+
+using Decode = void (*)(const uint8_t *block, float *values);
+
+constexpr struct {
+  std::string_view name;
+  Decode decode;
+} decoders[] = {{"F32", decodeF32},    {"F16", decodeHalf},       {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
+                {"Q4_1", decodeQ4_1},  {"Q5_0", decodeQ5_0},     {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
+                {"Q2_K", decodeQ2_K},  {"Q3_K", decodeQ3_K},     {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
+                {"Q6_K", decodeQ6_K},  {"IQ4_NL", decodeIQ4_NL}, {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},
+                {"NVFP4", decodeNVFP4}};
+
+constexpr Decode decoderOf(const GgmlType &type) {
+  for (const auto &entry : decoders)
+    if (entry.name == type.name)
+      return entry.decode;
+  return nullptr;
+}
+
+constexpr bool tableSaysWhatIsDecoded() {
+  for (const GgmlType &type : ggmlTypes)
+    if (type.isDecoded != (decoderOf(type) != nullptr))
+      return false;
+  return true;
+}
+static_assert(tableSaysWhatIsDecoded());
+
+} // namespace
+
+TakeApart partsOf(const GgmlType &type) {
+  for (const auto &entry : takers)
+    if (entry.name == type.name)
+      return entry.takeApart;
+  return nullptr;
+}
+
+void decodeBlocks(const GgmlType &type, const void *blocks, uint64_t count, float *values) {
+  Decode decode = decoderOf(type);
+  const auto *block = static_cast<const uint8_t *>(blocks);
+  for (uint64_t i = 0; i < count; ++i, block += type.bytes, values += type.elements)
+    decode(block, values);
+}
+
+void decodeElements(const GgmlType &type, const void *blocks, uint64_t first, uint64_t count, float *values) {
+  float whole[256];
+  static_assert(std::ranges::all_of(ggmlTypes, [](const GgmlType &each) { return each.elements <= 256; }));
+  const auto *block = static_cast<const uint8_t *>(blocks) + first / type.elements * type.bytes;
+  uint64_t inside = first % type.elements;
+  while (count) {
+    if (inside == 0 && count >= type.elements) {
+      uint64_t blocksNow = count / type.elements;
+      decodeBlocks(type, block, blocksNow, values);
+      block += blocksNow * type.bytes;
+      values += blocksNow * type.elements;
+      count -= blocksNow * type.elements;
+      continue;
+    }
+    uint64_t now = std::min<uint64_t>(count, type.elements - inside);
+    decodeBlocks(type, block, 1, whole);
+    std::memcpy(values, whole + inside, now * sizeof(float));
+    block += type.bytes;
+    values += now;
+    count -= now;
+    inside = 0;
+  }
+}
+
+} // namespace intarsia::gguf

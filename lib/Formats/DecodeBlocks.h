@@ -1,0 +1,35 @@
+//===- DecodeBlocks.h - The numbers that blocks of GGUF files mean ------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_FORMATS_DECODEBLOCKS_H
+#define INTARSIA_LIB_FORMATS_DECODEBLOCKS_H
+
+#include "lib/Formats/GgmlTypes.h"
+
+namespace intarsia::gguf {
+
+/// What a block holds. A number is scale * scales[part] * (code - offset) - minimum * minima[part], where the type has
+/// such; q4_1 adds its minimum.
+struct BlockParts {
+  uint8_t codes[256];              ///< unsigned: with the offset, for those that are signed numbers
+  uint8_t scales[16], minima[16];  ///< integers of parts; two's complement in q6_k
+  uint16_t scale = 0, minimum = 0; ///< as the block holds them, little-endian: f16, or E8M0 in one byte
+};
+
+/// Takes a block apart of q4_0, q4_1, q8_0, q4_k, q5_k, q6_k or mxfp4; null for other types.
+using TakeApart = void (*)(const uint8_t *block, BlockParts &parts);
+TakeApart partsOf(const GgmlType &type);
+
+/// Decodes `count` blocks of a type that `isDecoded` into `values`, type.elements each. The operations and their order
+/// are those of quants.dequantize in the `gguf` package, so that every number is equal to its.
+void decodeBlocks(const GgmlType &type, const void *blocks, uint64_t count, float *values);
+
+/// Elements [first, first + count) of a tensor whose blocks begin at `blocks`; they need not be whole blocks.
+void decodeElements(const GgmlType &type, const void *blocks, uint64_t first, uint64_t count, float *values);
+
+} // namespace intarsia::gguf
+
+#endif

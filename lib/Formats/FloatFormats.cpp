@@ -1,0 +1,43 @@
+//===- FloatFormats.cpp - Floating-point numbers of 8 bits and fewer ----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Formats/FloatFormats.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace intarsia {
+
+float decodeFloat(const FloatFormat &format, unsigned code) {
+  unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
+  float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
+  if (magnitude > format.largestCode) {
+    // E5M2 has infinities between its largest number and its NaNs; the others have a NaN or nothing up there.
+    bool isInfinity = format.bits == 8 && format.mantissaBits == 2 && magnitude == format.largestCode + 1;
+    return isInfinity ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  }
+  unsigned exponent = magnitude >> format.mantissaBits;
+  unsigned mantissa = magnitude & ((1u << format.mantissaBits) - 1);
+  if (exponent == 0)
+    return sign * std::ldexp(static_cast<float>(mantissa), format.smallestExponent - int(format.mantissaBits));
+  mantissa |= 1u << format.mantissaBits;
+  return sign * std::ldexp(static_cast<float>(mantissa),
+                           int(exponent) - 1 + format.smallestExponent - int(format.mantissaBits));
+}
+
+unsigned encodeFloat(const FloatFormat &format, float value) {
+  if (std::isnan(value))
+    return std::max(format.nan, 0);
+  float magnitude = std::min(std::fabs(value), format.largest);
+  // Below the smallest normal number the step between numbers stops shrinking. Scaling by a power of two is exact, and
+  // the count of steps carries into the exponent by itself when rounding does.
+  int exponent = magnitude == 0 ? format.smallestExponent : std::max(std::ilogb(magnitude), format.smallestExponent);
+  auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, int(format.mantissaBits) - exponent)));
+  unsigned code = steps + (unsigned(exponent - format.smallestExponent) << format.mantissaBits);
+  return code | unsigned(std::signbit(value)) << (format.bits - 1);
+}
+
+} // namespace intarsia

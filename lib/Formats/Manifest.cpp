@@ -1,0 +1,333 @@
+//===- Manifest.cpp - What an artifact says about itself ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Formats/Manifest.h"
+
+#include "lib/Formats/ArtifactFormat.h"
+#include "lib/Formats/Dtype.h"
+#include "lib/Support/Json.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+namespace intarsia {
+
+namespace {
+
+/// Reads members of JSON objects; remembers the first thing that is wrong.
+class Reader {
+public:
+  explicit Reader(const std::string &name) : name_(name) {}
+
+  Status status;
+
+  void fail(const std::string &what) {
+    if (status.ok())
+      status = {ITX_CORRUPT, name_ + ": manifest: " + what};
+  }
+
+  const Json *member(const Json &object, const char *key, bool required = true) {
+    auto found = object.is_object() ? object.find(key) : object.end();
+    if (!object.is_object() || found == object.end() || found->is_null()) {
+      if (required)
+        fail(std::string("'") + key + "' is missing");
+      return nullptr;
+    }
+    return &*found;
+  }
+
+  std::string text(const Json &object, const char *key, bool required = true) {
+    const Json *value = member(object, key, required);
+    if (!value)
+      return {};
+    if (!value->is_string()) {
+      fail(std::string("'") + key + "' is not a string");
+      return {};
+    }
+    return value->get<std::string>();
+  }
+
+  bool integer(const Json &value, const char *what, int64_t &result) {
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX))) {
+      fail(std::string(what) + " is not an integer");
+      return false;
+    }
+    result = value.get<int64_t>();
+    return true;
+  }
+
+  /// An empty array when missing and not required.
+  const Json &array(const Json &object, const char *key, bool required = true) {
+    static const Json empty = Json::array();
+    const Json *value = member(object, key, required);
+    if (!value)
+      return empty;
+    if (!value->is_array()) {
+      fail(std::string("'") + key + "' is not an array");
+      return empty;
+    }
+    return *value;
+  }
+
+  std::vector<std::string> texts(const Json &object, const char *key, bool required = true) {
+    std::vector<std::string> result;
+    for (const Json &item : array(object, key, required)) {
+      if (!item.is_string())
+        fail(std::string("'") + key + "' holds something that is not a string");
+      else
+        result.push_back(item.get<std::string>());
+    }
+    return result;
+  }
+
+private:
+  const std::string &name_;
+};
+
+} // namespace
+
+static void readValue(Reader &reader, const Json &json, const FunctionInfo &function, bool output, ValueInfo &value) {
+  value.name = reader.text(json, "name");
+  std::string dtype = reader.text(json, "dtype");
+  const DtypeInfo *info = dtypeInfo(dtype);
+  if (!info)
+    return reader.fail("'" + value.name + "' has the unknown dtype '" + dtype + "'");
+  value.dtype = info->dtype;
+  for (const Json &size : reader.array(json, "shape")) {
+    int64_t number = -1;
+    int32_t symbol = -1;
+    std::string expression;
+    if (size.is_string()) {
+      const std::string &name = size.get_ref<const std::string &>();
+      for (size_t i = 0; i < function.sizes.size(); ++i)
+        if (function.sizes[i].name == name)
+          symbol = int32_t(i);
+      // The module computes the sizes of its outputs; a name that is no size's is an expression in them, for people.
+      if (symbol < 0 && output)
+        expression = name;
+      else if (symbol < 0)
+        return reader.fail("'" + value.name + "' has the size '" + name + "', which function '" + function.name +
+                           "' does not list");
+    } else if (!reader.integer(size, "a size", number) || number < 0) {
+      return reader.fail("'" + value.name + "' has a negative size");
+    }
+    value.shape.push_back(number);
+    value.symbols.push_back(symbol);
+    value.expressions.push_back(expression);
+  }
+  if (value.shape.size() > ITX_MAX_RANK)
+    return reader.fail("'" + value.name + "' has more than 16 dimensions");
+  if (const Json *fill = reader.member(json, "default", false)) {
+    if (!fill->is_number() && !fill->is_boolean())
+      return reader.fail("the default of '" + value.name + "' is not a number");
+    value.optional = true;
+    value.defaultValue = fill->is_boolean() ? double(fill->get<bool>()) : fill->get<double>();
+    if (!(std::fabs(value.defaultValue) <= 9007199254740992.0)) // 2^53: exact as an integer too
+      return reader.fail("the default of '" + value.name + "' is out of range");
+  }
+  if (const Json *range = reader.member(json, "range", false)) {
+    if (!range->is_array() || range->size() != 2 || !reader.integer((*range)[0], "a range", value.rangeLow) ||
+        !reader.integer((*range)[1], "a range", value.rangeHigh) || value.rangeLow >= value.rangeHigh)
+      return reader.fail("the range of '" + value.name + "' is not [low, high)");
+    value.hasRange = true;
+    if (value.dtype == ITX_F32 || value.dtype == ITX_F16 || value.dtype == ITX_BF16 || value.dtype == ITX_F64)
+      return reader.fail("'" + value.name + "' has a range, but is not of an integer type");
+    if (value.optional &&
+        (value.defaultValue < double(value.rangeLow) || value.defaultValue >= double(value.rangeHigh)))
+      return reader.fail("the default of '" + value.name + "' is not in its range");
+  }
+  if (const Json *below = reader.member(json, "below", false)) {
+    std::string size = reader.text(*below, "size");
+    for (size_t i = 0; i < function.sizes.size(); ++i)
+      if (function.sizes[i].name == size)
+        value.belowSize = int32_t(i);
+    const Json *factor = reader.member(*below, "factor");
+    if (value.belowSize < 0 || !value.hasRange || value.rangeLow < 0 || !factor ||
+        !reader.integer(*factor, "a factor", value.belowFactor) || value.belowFactor < 1)
+      return reader.fail("the limit of '" + value.name + "' is not a size and a factor");
+  }
+  if (const Json *state = reader.member(json, "state", false))
+    value.state = state->is_boolean() && state->get<bool>();
+  if (value.state && value.optional)
+    return reader.fail("'" + value.name + "' is updated in place and may be left out");
+}
+
+static void readFunction(Reader &reader, const Json &json, FunctionInfo &function) {
+  function.name = reader.text(json, "name");
+  for (const Json &size : reader.array(json, "sizes", false)) {
+    SizeInfo info;
+    info.name = reader.text(size, "name");
+    if (const Json *maximum = reader.member(size, "maximum", false))
+      if (!reader.integer(*maximum, "a maximum", info.maximum) || info.maximum < 1)
+        reader.fail("the maximum of size '" + info.name + "' is not positive");
+    for (const SizeInfo &other : function.sizes)
+      if (other.name == info.name)
+        reader.fail("function '" + function.name + "' lists the size '" + info.name + "' twice");
+    function.sizes.push_back(std::move(info));
+  }
+  for (const Json &check : reader.array(json, "checks", false)) {
+    std::string relation = reader.text(check, "relation");
+    if (relation != "equal" && relation != "at_most")
+      reader.fail("function '" + function.name + "' has a check with the unknown relation '" + relation + "'");
+    function.checks.push_back({relation == "at_most", reader.text(check, "left"), reader.text(check, "right"),
+                               reader.text(check, "why", false)});
+  }
+  for (const char *key : {"inputs", "outputs"}) {
+    std::vector<ValueInfo> &values = key[0] == 'i' ? function.inputs : function.outputs;
+    for (const Json &value : reader.array(json, key)) {
+      values.emplace_back();
+      readValue(reader, value, function, key[0] == 'o', values.back());
+      for (size_t i = 0; i + 1 < values.size(); ++i)
+        if (values[i].name == values.back().name)
+          reader.fail("function '" + function.name + "' has two " + key + " named '" + values[i].name + "'");
+    }
+  }
+  for (size_t i = 0; i < function.sizes.size() && reader.status.ok(); ++i) {
+    bool bound = false;
+    for (const ValueInfo &input : function.inputs)
+      for (int32_t symbol : input.symbols)
+        bound |= symbol == int32_t(i);
+    if (!bound)
+      reader.fail("no input of function '" + function.name + "' has the size '" + function.sizes[i].name + "'");
+  }
+  if (const Json *metadata = reader.member(json, "metadata", false))
+    function.metadata = jsonText(*metadata);
+}
+
+/// Reads an expression in postfix notation, "s0 3 + s1 floordiv". Returns no steps if it is not valid.
+static std::vector<SizeStep> readExpression(const std::string &text) {
+  using Kind = SizeStep::Kind;
+  static const std::pair<const char *, Kind> operators[] = {{"+", Kind::Add},
+                                                            {"*", Kind::Multiply},
+                                                            {"floordiv", Kind::FloorDivide},
+                                                            {"ceildiv", Kind::CeilDivide},
+                                                            {"mod", Kind::Modulo}};
+  std::vector<SizeStep> steps;
+  std::istringstream words(text);
+  size_t depth = 0;
+  for (std::string word; words >> word;) {
+    auto op = std::find_if(std::begin(operators), std::end(operators), [&](auto &one) { return word == one.first; });
+    if (op != std::end(operators)) {
+      if (depth < 2)
+        return {};
+      --depth;
+      steps.push_back({op->second});
+      continue;
+    }
+    bool isSize = word.front() == 's';
+    char *end = nullptr;
+    errno = 0;
+    long long value = std::strtoll(word.c_str() + isSize, &end, 10);
+    if (errno != 0 || *end != '\0' || end == word.c_str() + isSize || (isSize && (value < 0 || value > INT32_MAX)))
+      return {};
+    ++depth;
+    steps.push_back({isSize ? Kind::Size : Kind::Number, value});
+  }
+  return depth == 1 ? steps : std::vector<SizeStep>();
+}
+
+/// Reads one operand of a kernel: [bytes, factors…], where a factor is the position of a size or an expression.
+static OperandInfo readOperand(Reader &reader, const Json &json) {
+  OperandInfo operand;
+  if (!json.is_array() || json.empty())
+    reader.fail("an operand in 'operands' has no bytes");
+  for (size_t i = 0; i < json.size() && reader.status.ok(); ++i) {
+    if (i > 0 && json[i].is_string()) {
+      operand.expressions.push_back(readExpression(json[i]));
+      if (operand.expressions.back().empty())
+        reader.fail("'operands' has the expression '" + std::string(json[i]) + "', which is not valid");
+      continue;
+    }
+    int64_t number = 0;
+    if (reader.integer(json[i], "a number of 'operands'", number) && (number < 0 || (i > 0 && number > INT32_MAX)))
+      reader.fail("a number of 'operands' is out of range");
+    if (i == 0)
+      operand.bytes = number;
+    else
+      operand.sizes.push_back(uint32_t(number));
+  }
+  return operand;
+}
+
+static void readOperands(Reader &reader, const Json &json, Manifest &manifest) {
+  for (const Json &kernel : reader.array(json, "operands", false)) {
+    manifest.operands.emplace_back();
+    if (!kernel.is_array() || kernel.size() != 2 || !kernel[0].is_array() || !kernel[1].is_array())
+      return reader.fail("'operands' holds something that is not a pair of inputs and outputs");
+    for (bool isOutput : {false, true})
+      for (const Json &item : kernel[isOutput]) {
+        manifest.operands.back().push_back(readOperand(reader, item));
+        manifest.operands.back().back().isOutput = isOutput;
+      }
+  }
+  if (!manifest.operands.empty() && manifest.operands.size() != manifest.kernels.size())
+    reader.fail("'operands' are of another number of kernels");
+}
+
+Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest) {
+  // A C compiler may end the section with a zero byte.
+  while (!text.empty() && text.back() == '\0')
+    text.remove_suffix(1);
+  Json json;
+  ITX_RETURN_IF_ERROR(parseJson(text, name + ": manifest", json));
+  Manifest result;
+  result.text = std::string(text);
+  Reader reader(name);
+  int64_t version = 0;
+  if (const Json *value = reader.member(json, "format"))
+    if (reader.integer(*value, "'format'", version) && version != artifactFormatVersion)
+      return error(ITX_VERSION_MISMATCH, "%s: manifest has format %lld, this runtime reads %u", name.c_str(),
+                   (long long)version, artifactFormatVersion);
+  result.producer = reader.text(json, "producer");
+  if (const Json *target = reader.member(json, "target")) {
+    result.triple = reader.text(*target, "triple");
+    for (const Json &item : reader.array(*target, "variants"))
+      result.variants.push_back(
+          {reader.text(item, "name"), reader.text(item, "cpu", false), reader.texts(item, "features", false)});
+    if (result.variants.empty())
+      reader.fail("there is no target variant");
+  }
+  result.kernels = reader.texts(json, "kernels");
+  readOperands(reader, json, result);
+  result.labels = reader.texts(json, "labels", false);
+  for (const Json &file : reader.array(json, "files", false))
+    result.files.push_back({reader.text(file, "name"), reader.text(file, "tensor"), reader.text(file, "hash")});
+  if (const Json *weights = reader.member(json, "weights", false)) {
+    WeightsInfo &info = result.weights;
+    info.tensors = reader.texts(*weights, "tensors", false);
+    info.present = !info.tensors.empty() || !result.files.empty();
+    if (info.present) {
+      info.file = reader.text(*weights, "file", false);
+      if (info.file.find('/') != std::string::npos)
+        reader.fail("the weights file '" + info.file + "' is in another folder");
+      int64_t bytes = 0;
+      if (const Json *value = reader.member(*weights, "bytes"))
+        if (reader.integer(*value, "the size of the weights", bytes) && bytes < 0)
+          reader.fail("the size of the weights is negative");
+      info.bytes = bytes;
+      info.headerHash = reader.text(*weights, "header_hash");
+      info.hash = reader.text(*weights, "hash");
+    }
+  }
+  if (!result.files.empty() && !result.weights.present)
+    reader.fail("there are files, but no weights that they lie with");
+  for (const Json &item : reader.array(json, "functions")) {
+    result.functions.emplace_back();
+    readFunction(reader, item, result.functions.back());
+    for (size_t i = 0; i + 1 < result.functions.size(); ++i)
+      if (result.functions[i].name == result.functions.back().name)
+        reader.fail("there are two functions named '" + result.functions[i].name + "'");
+  }
+  if (!reader.status.ok())
+    return reader.status;
+  manifest = std::move(result);
+  return Status::success();
+}
+
+} // namespace intarsia

@@ -1,0 +1,113 @@
+//===- Manifest.h - What an artifact says about itself ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_FORMATS_MANIFEST_H
+#define INTARSIA_LIB_FORMATS_MANIFEST_H
+
+#include "lib/Support/Status.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace intarsia {
+
+/// A symbolic size of a function.
+struct SizeInfo {
+  std::string name;
+  int64_t maximum = -1; // -1: no limit
+};
+
+/// An input or output.
+struct ValueInfo {
+  std::string name;
+  itx_dtype dtype = ITX_F32;
+  std::vector<int64_t> shape;           // -1: symbolic
+  std::vector<int32_t> symbols;         // index into the function's sizes, -1 for a static size
+  std::vector<std::string> expressions; // of an output's size that is computed from several ("batch*sequence")
+  bool optional = false;
+  double defaultValue = 0;
+  bool hasRange = false;
+  int64_t rangeLow = 0;
+  int64_t rangeHigh = 0;
+  int32_t belowSize = -1; // index into the function's sizes: values are less than belowFactor times it
+  int64_t belowFactor = 1;
+  bool state = false; // updated in place
+};
+
+/// What two sizes that the module computes must meet.
+struct CheckInfo {
+  bool atMost = false; // else equal
+  std::string left;    // expressions in the function's sizes, for people
+  std::string right;
+  std::string why;
+};
+
+struct FunctionInfo {
+  std::string name;
+  std::vector<SizeInfo> sizes;
+  std::vector<CheckInfo> checks; // numbered as host code does
+  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> outputs;
+  std::string metadata = "{}"; // JSON
+};
+
+struct VariantInfo {
+  std::string name;
+  std::string cpu;
+  std::vector<std::string> features;
+};
+
+/// One step of an expression in postfix notation: pushes a value, or replaces the two last ones by a result.
+struct SizeStep {
+  enum class Kind { Number, Size, Add, Multiply, FloorDivide, CeilDivide, Modulo } kind;
+  int64_t value = 0; // the number, or the position of a size
+};
+
+/// How many bytes an operand of a kernel has: the product of a number, sizes of the launch, and expressions in those.
+struct OperandInfo {
+  uint64_t bytes = 0;
+  std::vector<uint32_t> sizes;
+  bool isOutput = false;
+  std::vector<std::vector<SizeStep>> expressions;
+};
+
+struct WeightsInfo {
+  bool present = false;
+  std::string file; // beside the artifact; empty: embedded
+  uint64_t bytes = 0;
+  std::string headerHash;
+  std::string hash; // of what comes after the header
+  std::vector<std::string> tensors;
+};
+
+/// A file of the model that lies in the archive of the weights as a tensor of bytes.
+struct FileInfo {
+  std::string name;
+  std::string tensor;
+  std::string hash;
+};
+
+struct Manifest {
+  std::string text;
+  std::string producer;
+  std::string triple;
+  std::vector<VariantInfo> variants; // best first
+  std::vector<std::string> kernels;
+  std::vector<std::vector<OperandInfo>>
+      operands; // of each kernel, outputs last; empty where no compiler wrote the manifest
+  std::vector<std::string> labels;
+  WeightsInfo weights;
+  std::vector<FileInfo> files;
+  std::vector<FunctionInfo> functions;
+};
+
+/// Parses and checks a manifest. `name` starts each message.
+Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest);
+
+} // namespace intarsia
+
+#endif
