@@ -23,7 +23,7 @@ from harness.cases import CASES, make_inputs, model_directory, onnx_file
 
 
 class Engine(ABC):
-    """What is measured: `load` once, `call` again and again."""
+    """An engine under measurement: `load` once, `call` again and again."""
 
     version = ""
     settings: dict[str, Any]
@@ -36,18 +36,18 @@ class Engine(ABC):
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027 - most engines have nothing to do here
-        """Imports and the like: what the time to the first answer does not count."""
+        """Does imports and other work that the time to the first answer does not include."""
 
     @abstractmethod
     def load(self) -> None:
-        """From the model's file to something that can be called."""
+        """Loads the model's file, so that it can be called."""
 
     @abstractmethod
     def call(self) -> Any:
-        """One call; the result is finished when it returns."""
+        """Runs one call; the result is complete when it returns."""
 
     def last_hidden_state(self, result: Any) -> np.ndarray:
-        """The first output of a result."""
+        """Returns the first output of a result."""
         return np.asarray(result[0])
 
 
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--artifact", type=Path, help="compiled model, for the engine intarsia")
     parser.add_argument("--runtime", type=Path, help="libintarsia_runtime.so, for the engine intarsia")
     arguments = parser.parse_args()
-    # What libraries print to standard output must not be taken for an answer.
+    # Output of libraries on standard output must not be mistaken for an answer.
     answers = os.dup(1)
     os.dup2(2, 1)
     serve(ENGINES[arguments.engine](arguments), answers)

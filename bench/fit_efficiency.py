@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures kernels that the compiler makes and fits the cost model of a CPU target to them.
 
-Writes catalogue/efficiency/NAME.csv (what was measured, one kernel a line) and NAME.yaml (the fitted model, which
-becomes part of the compiler at the next build). Run it on a machine with nothing else to do.
+Writes catalogue/efficiency/NAME.csv (the measurements, one kernel a line) and NAME.yaml (the fitted model, which is
+built into the compiler at the next build). Run it on an idle machine.
 
 usage: fit_efficiency.py --target=cpu:x86-64-v4 [--build=build/release] [--threads=2] [--fit-only]
 """
@@ -30,16 +30,16 @@ from harness import capi, machine
 ROOT = Path(__file__).resolve().parent.parent
 CATALOGUE = ROOT / "catalogue/efficiency"
 ROOTS = ("linear", "matmul", "attention", "rows", "generic")
-NORM_FLOPS = 8  # of a layer norm, for one element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp)
+NORM_FLOPS = 8  # FLOPs of a layer norm for one element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp)
 WORK = ("flops", "transcendentals", "weight_bytes", "activation_bytes", "finish_elements")
 CHAIN = "chain"
-# Where the search begins, and its bounds: launch in us, a transcendental function in ns, then efficiencies of
-# computation and bandwidth for each root. Efficiencies of computation are at most 1; caches nearer than the one that
-# bandwidth is of can be faster than it.
+# Start of the search and its bounds: launch in us, a transcendental function in ns, then efficiencies of computation
+# and bandwidth for each root. Efficiencies of computation are at most 1; those of bandwidth may exceed 1, since nearer
+# caches are faster than the measured one.
 START = np.log(np.array([1.0, 0.1] + [0.5, 1.0] * len(ROOTS)))
 LOWER = np.log(np.array([1e-2, 1e-4] + [1e-3, 1e-3] * len(ROOTS)))
 UPPER = np.log(np.array([100.0, 100.0] + [1.0, 4.0] * len(ROOTS)))
-# Targets that each model stands for; the first is the name in --target.
+# Targets that each model covers; the first is the name in --target.
 CPUS = {
     "cpu-x86-64-v4": "x86-64-v4, skylake-avx512, cascadelake, cooperlake, icelake-client, icelake-server, tigerlake, "
     "rocketlake, sapphirerapids, emeraldrapids, graniterapids, znver4, znver5",
@@ -47,7 +47,7 @@ CPUS = {
     "znver2, znver3, aarch64",
 }
 
-# ---- What is measured --------------------------------------------------------------------------------------------
+# ---- Measured kernels --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def tensor(*shape: int, element: str = "f32") -> str:
 
 
 def linear(rows: int, n: int, k: int, epilogue: str) -> Function:
-    """A linear of `rows` tokens, alone or with what follows it in a transformer."""
+    """Returns a linear of `rows` tokens, alone or with the ops that follow it in a transformer."""
     x, y, w, f = tensor(rows, k), tensor(rows, n), tensor(n, k), tensor(n)
     lines = [f"%h = nn.linear %x, %w, %b : ({x}, {w}, {f}) -> {y}"]
     arguments = [("x", x)]
@@ -157,14 +157,14 @@ return %r : {y}"""
 
 
 def chain(length: int) -> Function:
-    """Kernels that wait for each other and do next to nothing: what lies between two kernels."""
+    """Returns kernels that wait for each other and do almost nothing, to measure the time between two kernels."""
     x = tensor(1, 16)
     lines = [f"%v{index + 1} = nn.softmax %{f'v{index}' if index else 'x'} : {x}" for index in range(length)]
     return Function(CHAIN, (("x", x),), x, "\n".join([*lines, f"return %v{length} : {x}"]))
 
 
 def functions() -> Iterator[Function]:
-    """Shapes of encoders from MiniLM to BERT-large, few tokens to many."""
+    """Returns shapes of encoders from MiniLM to BERT-large, with few tokens to many."""
     for count in (1, 16, 128, 512, 1024):
         for hidden in (384, 768):
             for epilogue in ("none", "residual", "residual-norm"):
@@ -229,7 +229,7 @@ def array_of(kind: str, generator: np.random.Generator) -> np.ndarray:
 
 
 def measure(build: Path, target: str, threads: int) -> list[dict[str, Any]]:
-    """Work and time of every kernel; the time includes what lies between it and the next."""
+    """Returns work and time of every kernel; the time includes the gap to the next kernel."""
     from safetensors.numpy import save_file
 
     everything = list(functions())
@@ -269,14 +269,14 @@ def measure(build: Path, target: str, threads: int) -> list[dict[str, Any]]:
 
 
 def typical(times: np.ndarray) -> np.ndarray:
-    """Fastest twentieth of the calls: neighbours on the machine only ever make a call slower."""
+    """Returns the fastest twentieth of the calls: other load on the machine only makes calls slower."""
     return np.quantile(times, 0.05, axis=0)
 
 
 def profile(
     runtime: capi.Runtime, call: capi.Function, handles: object, kernels: int, trace: Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Begin and end in microseconds, [calls, kernels], of each kernel of a function."""
+    """Returns begin and end in microseconds, [calls, kernels], of each kernel of a function."""
     for _ in range(5):
         call(handles)
     rounds = 100
@@ -293,7 +293,7 @@ def profile(
 
 
 def peaks(build: Path, threads: int) -> dict[str, float]:
-    """f32 peak, bandwidth from memory and from the second-level cache, all threads together; the best of three runs."""
+    """Returns f32 peak and bandwidths of memory and second-level cache, of all threads; the best of three runs."""
     best: dict[tuple[str, str], float] = {}
     for _ in range(3):
         text = subprocess.run([build / "bin/intarsia-bench-peak"], check=True, capture_output=True, text=True).stdout
@@ -309,15 +309,15 @@ def peaks(build: Path, threads: int) -> dict[str, float]:
 
 
 def finish_ns(logs: np.ndarray, ceiling: dict[str, float]) -> float:
-    """A row-wise finish runs as a kernel of rows does: a norm's operations at the efficiency of rows.
+    """Returns the time of a row-wise finish: a norm's operations at the efficiency of kernels of rows.
 
-    As a parameter of its own it drowned in the noise of the products that it follows.
+    As a separate parameter it was lost in the noise of the GEMMs that it follows.
     """
     return NORM_FLOPS / (ceiling["peak_gflops"] * float(np.exp(logs[2 + 2 * ROOTS.index("rows")])))
 
 
 def predict(logs: np.ndarray, table: dict[str, np.ndarray], ceiling: dict[str, float]) -> np.ndarray:
-    """The formula of lib/Cost/DeviceModel.cpp; `logs`: launch, transcendental, then two efficiencies a root."""
+    """Evaluates the formula of lib/Cost/DeviceModel.cpp; `logs`: launch, transcendental, two efficiencies a root."""
     launch, transcendental = np.exp(logs[:2])
     finish = finish_ns(logs, ceiling)
     compute = np.exp(logs[2::2])[table["root"]]
@@ -330,7 +330,7 @@ def predict(logs: np.ndarray, table: dict[str, np.ndarray], ceiling: dict[str, f
 
 
 def fit(rows_of: list[dict[str, str]], ceiling: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Least squares of log(predicted / measured) by coordinate search; few parameters, a maximum in the formula."""
+    """Fits log(predicted / measured) by least squares with a coordinate search: the formula contains a maximum."""
     table = {field: np.array([float(row[field]) for row in rows_of]) for field in WORK}
     table["root"] = np.array([ROOTS.index(row["root"]) for row in rows_of])
     measured = np.array([float(row["measured_us"]) for row in rows_of])
@@ -354,7 +354,7 @@ def fit(rows_of: list[dict[str, str]], ceiling: dict[str, float]) -> tuple[np.nd
 
 
 def undetermined(logs: np.ndarray) -> list[str]:
-    """Say which figures the measurements do not determine: those that stand where the search began or ended."""
+    """Reports figures that the measurements do not determine: those at the start or a bound of the search."""
     names = ["launch", "transcendental"] + [f"{root} {kind}" for root in ROOTS for kind in ("compute", "bandwidth")]
     notes = []
     for what, places in (

@@ -30,10 +30,10 @@ EFFICIENCY = ROOT / "catalogue/efficiency"
 ENGINES = ("trtllm", "vllm", "sglang")
 # A residual of this size is usual: beyond it a row counts linearly, not squared.
 USUAL_ERROR = 0.15
-# A prior counts like so many rows of 400.
+# A prior counts like this many rows of 400.
 PRIOR_WEIGHT = 4.0
 
-# Median and, as a logarithm, the width of what is plausible; a width of 0 fixes the figure.
+# Median and, as a logarithm, the width of the plausible range; a width of 0 fixes the figure.
 Prior = tuple[float, float]
 DECODE_PRIORS: dict[str, Prior] = {
     "layer_us": (36, 0.5),  # about ten kernels

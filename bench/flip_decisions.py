@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Takes every fusion decision of a model the other way, one at a time, and measures both.
 
-Each artifact is loaded beside the one with all decisions as the cost model took them; calls alternate, and the ratio is
-the median over pairs of flipped / chosen. Below 1 the cost model chose the slower side. Ends with exit code 1 if that
-side is more than the tolerance slower.
+Each artifact is loaded beside the one with the cost model's decisions; calls alternate, and the ratio is the median
+over pairs of flipped / chosen. Below 1 the cost model chose the slower side. Ends with exit code 1 if that side is
+slower by more than the tolerance.
 
 usage: flip_decisions.py [--case=minilm-1x128] [--build=build/release] [--pairs=60] [--together] [--only=TEXT]
 """
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Flip:
-    """What is flipped: an id or, for several equal decisions, a pattern; and one decision of them."""
+    """A flip: an id or, for several equal decisions, a pattern; and one of these decisions."""
 
     pattern: str
     count: int
@@ -44,7 +44,7 @@ def compile_model(options: argparse.Namespace, model: Path, output: Path, *more:
 
 
 def flips_of(decisions: list[dict[str, object]], together: bool) -> list[Flip]:
-    """Decisions of main; `together` takes those that differ in the layer alone as one."""
+    """Returns the decisions of main; `together` merges decisions that differ only in the layer."""
     groups: dict[str, list[dict[str, object]]] = {}
     for decision in decisions:
         if decision["function"] != "main":
@@ -56,7 +56,7 @@ def flips_of(decisions: list[dict[str, object]], together: bool) -> list[Flip]:
 
 
 def ratio(base: object, flipped: object, pairs: int) -> tuple[float, float, float]:
-    """Median of flipped / base over alternating pairs, and its 95 % interval by the binomial of ranks."""
+    """Returns the median of flipped / base over alternating pairs, and its 95 % interval from binomial ranks."""
 
     def seconds(call: object) -> float:
         begin = time.perf_counter()

@@ -20,7 +20,7 @@ import numpy as np
 
 
 def test_values(count: int, seed: int) -> np.ndarray:
-    """The test matrix of bench/common/Worker.h (testValue)."""
+    """Returns the test matrix of bench/common/Worker.h (testValue)."""
     hashed = np.arange(count, dtype=np.uint32) + np.uint32((seed * 0x9E3779B9) % 2**32)
     hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What rounding does to a trained language model, what a language model takes of memory, and when it begins to answer.
+"""Measures the quality of quantized language models, their memory, and the time to the first token.
 
 Perplexity of examples/glossary on its held-out text (defined in its README), beside llama.cpp's and OpenVINO's own
 formats of the same weights; perplexity through the cache and memory of the kinds of keys and values; time to the first
@@ -37,13 +37,13 @@ TOKENS, WINDOWS = 192, 200
 FORMATS = ("none", "int8", "nvfp4", "int4", "mxfp4")
 PEERS = ("q8_0", "q4_0", "q4_k_m")
 CACHES = ("f16", "int8", "fp8", "int4")
-CACHE_TOKENS = 1024  # whose memory is compared
-PROMPT = 16  # tokens before the first one
+CACHE_TOKENS = 1024  # tokens whose memory is compared
+PROMPT = 16  # tokens of the prompt before the first generated token
 BILLION = "llama-1.1b"
 
 
 def losses(logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """-log p of tokens [n] by logits [n, vocabulary]."""
+    """Returns -log p of tokens [n] by logits [n, vocabulary]."""
     logits = logits.astype(np.float64)
     largest = logits.max(-1, keepdims=True)
     totals = np.log(np.exp(logits - largest).sum(-1)) + largest[:, 0]
@@ -51,7 +51,7 @@ def losses(logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
 
 
 def token_by_token(step: Callable[[np.ndarray, int], np.ndarray], windows: np.ndarray) -> float:
-    """Perplexity where all windows go through a cache together; step(tokens [windows], position) → their logits."""
+    """Returns the perplexity with all windows in one cache; step(tokens [windows], position) returns their logits."""
     sums = np.zeros(len(windows))
     for position in range(windows.shape[1] - 1):
         sums += losses(step(windows[:, position], position), windows[:, position + 1])
@@ -59,7 +59,7 @@ def token_by_token(step: Callable[[np.ndarray, int], np.ndarray], windows: np.nd
 
 
 class Session:
-    """Compiles, and makes what is measured."""
+    """Compiles models and makes the measured data."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -71,7 +71,7 @@ class Session:
         return artifact
 
     def windows(self) -> np.ndarray:
-        """Held-out text, [windows, tokens + 1]."""
+        """Returns held-out text, [windows, tokens + 1]."""
         import intarsia
 
         generator = intarsia.Generator(self.compile(GLOSSARY, "glossary"), tokenizer=GLOSSARY)
@@ -81,7 +81,7 @@ class Session:
         return np.array([ids[at : at + TOKENS + 1] for at in range(0, WINDOWS * TOKENS, TOKENS)])
 
     def ggufs(self) -> Iterator[tuple[str, Path]]:
-        """The glossary in llama.cpp's formats."""
+        """Makes the glossary model in llama.cpp's formats."""
         from safetensors.torch import load_file
 
         plain = self.arguments.work / "quality/glossary-f32.gguf"
@@ -98,7 +98,7 @@ def say(text: str) -> None:
 
 
 def llama_perplexity(model: Path, windows: np.ndarray, threads: int) -> float:
-    """Each window whole, by llama.cpp."""
+    """Returns the perplexity by llama.cpp, each window as a whole."""
     from language_model_worker import LlamaCpp
 
     settings = argparse.Namespace(model=str(model), tokens=TOKENS, batch=1, threads=threads)
@@ -112,7 +112,7 @@ def llama_perplexity(model: Path, windows: np.ndarray, threads: int) -> float:
 
 
 def openvino_perplexity(model: Path, windows: np.ndarray, threads: int) -> float:
-    """Token by token: its model gives the logits of the last one."""
+    """Returns the perplexity token by token: OpenVINO's model gives only the logits of the last token."""
     from language_model_worker import OpenVino
 
     engine = OpenVino(argparse.Namespace(model=str(model), tokens=TOKENS, batch=len(windows), threads=threads))
@@ -127,7 +127,7 @@ def openvino_perplexity(model: Path, windows: np.ndarray, threads: int) -> float
 
 
 def measure_perplexity(session: Session) -> list[dict[str, Any]]:
-    """Ours and the peers' formats, with the bytes that their weights take."""
+    """Measures our formats and the peers', with the bytes of their weights."""
     import intarsia
 
     windows, threads = session.windows(), session.arguments.threads
@@ -154,7 +154,7 @@ def measure_perplexity(session: Session) -> list[dict[str, Any]]:
 
 
 def measure_cache(session: Session) -> list[dict[str, Any]]:
-    """Kinds of keys and values: memory of one sequence, perplexity token by token through the cache."""
+    """Measures types of keys and values: memory of one sequence, and perplexity token by token through the cache."""
     import intarsia
 
     windows = session.windows()
@@ -184,7 +184,7 @@ def start_first_token(session: Session, artifact: Path, tokens: int) -> Worker:
 
 
 def measure_first_token(session: Session) -> list[dict[str, Any]]:
-    """From a prompt to the first token with a warm artifact, and from a fresh process with its files in memory."""
+    """Measures the time to the first token: with a warm artifact, and in a new process with its files in memory."""
     rows = []
     for format in ("none", "int4"):
         artifact = session.compile(GLOSSARY, f"first-{format}", f"--quantize={format}")
@@ -199,7 +199,7 @@ def measure_first_token(session: Session) -> list[dict[str, Any]]:
 
 
 def measure_memory(session: Session) -> list[dict[str, Any]]:
-    """Resident memory of the 1.1B shape after a prompt of 512 tokens, from C and from Python."""
+    """Measures resident memory of the 1.1B shape after a prompt of 512 tokens, from C and from Python."""
     folder = session.arguments.cache / BILLION
     if not (folder / "model.safetensors").exists():
         llama.write_directory(folder, llama.BILLION, llama.random_weights(llama.BILLION))
@@ -220,7 +220,7 @@ def measure_memory(session: Session) -> list[dict[str, Any]]:
     environment = os.environ | {"PYTHONPATH": str(session.arguments.build / "python")}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     python = json.loads(done.stdout.splitlines()[-1])
-    # Python with what it imports, which a server that is written in Python has in any case.
+    # Subtracts Python with its imports, which a server in Python has in any case.
     count = "import intarsia; print(open('/proc/self/statm').read().split()[1])"
     done = subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=True, env=environment)
     python["interpreter_bytes"] = int(done.stdout) * os.sysconf("SC_PAGE_SIZE")

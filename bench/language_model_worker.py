@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One engine with one language model and one task, as a worker of the harness (protocol: bench/common/Worker.h).
 
-A call of "prefill" computes the prompts from nothing and gives the logits after the last token of each; a call of
-"decode" appends a token to each sequence, whose prompts were computed before. The model's context is started anew when
-a sequence is full.
+A call of "prefill" computes the prompts in an empty context and gives the logits after the last token of each. A call
+of "decode" appends a token to each sequence, whose prompts were computed before. The context is reset when a sequence
+is full.
 
 "save PATH" writes the logits of the last call, [batch, vocabulary] as raw f32.
 
@@ -49,7 +49,7 @@ class Engine(ABC):
 
     @abstractmethod
     def append(self, ids: list[list[int]]) -> None:
-        """Appends tokens to each sequence; logits after the last of each are computed."""
+        """Appends tokens to each sequence, and computes the logits after the last of each."""
 
     @abstractmethod
     def logits(self) -> np.ndarray:
@@ -176,7 +176,7 @@ class OpenVino(Engine):
 
 
 class OpenVinoBf16(OpenVino):
-    """What OpenVINO does by itself on a CPU with bf16 products: it widens weights to bf16, and rounds no inputs."""
+    """OpenVINO's default on a CPU with bf16 products: it widens weights to bf16, and quantizes no inputs."""
 
     precision = "bf16"
 
@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    # Libraries print to standard output, which is for answers.
+    # Libraries may print to standard output, which is for answers.
     answers = os.dup(1)
     os.dup2(2, 1)
 

@@ -4,10 +4,10 @@
 """Measures language models at four bits against llama.cpp and OpenVINO: prefill, decode, decode of several sequences.
 
 The model is a Llama of 1.1 billion random weights (the shape of TinyLlama). llama.cpp makes its own files of it, Q4_0
-and Q4_K_M; OpenVINO's are built as its tools do (harness/openvino_llama.py). Ours is the directory of Hugging Face,
-rounded by --quantize, or the very GGUF file that llama.cpp reads (against q4_k_m, or everywhere with --ours=file).
-Decoding of one sequence is compared with the machine's read bandwidth too. Markdown to standard output, Markdown and
-JSON to build/bench. On a build of `make bench`:
+and Q4_K_M; OpenVINO's are built as its tools do (harness/openvino_llama.py). Ours is the Hugging Face directory with
+--quantize, or the same GGUF file that llama.cpp reads (against q4_k_m, or everywhere with --ours=file). Decoding of one
+sequence is also compared with the machine's read bandwidth. Markdown to standard output, Markdown and JSON to
+build/bench. On a build of `make bench`:
 
     pip install -r bench/requirements.txt -r bench/requirements-language-models.txt
     python bench/language_models.py [--pairs=12] [--quantize=int4] [--peers=q4_0,openvino-int4] [--tasks=prefill]
@@ -35,7 +35,7 @@ NAME = "llama-1.1b"
 
 @dataclass(frozen=True)
 class Peer:
-    """Another engine with a file of its own; `reads_ours`: ours can be compiled from that file."""
+    """Another engine with its own file; `reads_ours`: ours can be compiled from that file."""
 
     engine: str
     file: str
@@ -49,7 +49,7 @@ PEERS = {
     "openvino-int4": Peer("openvino", f"{NAME}-openvino-int4.xml"),
     "openvino-int4-bf16": Peer("openvino-bf16", f"{NAME}-openvino-int4.xml"),
 }
-# Formats that --quantize cannot make: ours is the peer's own file.
+# Formats that --quantize cannot make: ours uses the peer's file.
 ALWAYS_FROM_FILE = {"q4_k_m"}
 TASKS = {  # tokens of the prompts, sequences
     "prefill": (512, 1),
@@ -96,12 +96,12 @@ class Session:
         self._refused: dict[str, str] = {}
 
     def ours(self, peer: str) -> tuple[str, Path]:
-        """Name and artifact of our side against a peer.
+        """Returns name and artifact of our side against a peer.
 
         Raises
         ------
         NotMeasuredError
-            The compiler has no kernel for the file's format, and stores its numbers.
+            The compiler has no kernel for the file's format, and stores dequantized values.
         """
         source, given = self.arguments.ours, PEERS[peer]
         if given.reads_ours and (source == "file" or (source == "auto" and peer in ALWAYS_FROM_FILE)):
@@ -176,7 +176,7 @@ def measure_against_peer(session: Session, task: str, peer: str) -> dict[str, An
 
 
 def measure_reading(session: Session, peer: str) -> dict[str, Any]:
-    """Bytes of weights that decoding reads a second, in rounds that alternate with a loop that only reads."""
+    """Measures the bytes of weights that decoding reads a second, in rounds alternating with a loop that only reads."""
     name, artifact = session.ours(peer)
     loop = session.arguments.build / "bin/intarsia-bench-peak"
     log = session.arguments.work / "log/language-read.log"

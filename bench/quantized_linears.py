@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures linears of coded weights: many rows against the peak of vpdpbusd, one row against the read bandwidth.
+"""Measures linears of quantized weights: many rows against the peak of vpdpbusd, one row against the read bandwidth.
 
 Each is a module with one nn.linear, called through the C interface; quantizing its input is part of the call. Its rounds
-alternate with those of the loop that it is compared with. One row rotates through copies of the weights that no cache
-holds. Markdown to standard output, Markdown and JSON to build/bench. On a build of `make bench`:
+alternate with those of the loop that it is compared with. For one row, calls rotate through copies of the weights that
+together exceed every cache. Markdown to standard output, Markdown and JSON to build/bench. On a build of `make bench`:
 
     python bench/quantized_linears.py [--formats=int4,q4_k] [--products=gemm] [--shapes=4096x14336] [--pairs=20]
 """
@@ -38,13 +38,13 @@ SHAPES = {
 ROUNDED = ("int4", "int8", "mxfp4", "nvfp4")
 # Codes of GGUF files, and where the f16 numbers of a block lie that must not be NaN (ggml-common.h).
 GGML = {"q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,)}
-ROWS = 512  # of a GEMM
-# Copies that a GEMV rotates through hold so much, four times the largest last-level cache that is usual.
+ROWS = 512  # rows of a GEMM
+# Bytes of all copies that a GEMV rotates through: four times the largest usual last-level cache.
 ROTATING_BYTES = 256 << 20
-# The results are near the product with exact inputs, and with the weights before they were rounded.
+# The least cosine between the results and the GEMM of exact inputs with unquantized weights.
 LEAST_COSINE = 0.98
 CHECKED = 256  # outputs that are compared
-# Weights that take this much more than their codes are stored as numbers.
+# An artifact that exceeds the size of its quantized weights by this factor stores dequantized values.
 MOST_GROWTH = 1.25
 
 MODULE = """\
@@ -76,7 +76,7 @@ class Linear:
 
 
 def random_blocks(format: str, rows: int, columns: int) -> np.ndarray:
-    """Blocks [rows, bytes] of random codes, their f16 scales and minima between 2^-8 and 2^-7."""
+    """Returns blocks [rows, bytes] of random codes, with f16 scales and minima between 2^-8 and 2^-7."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[format.upper()]]
@@ -109,7 +109,7 @@ def write_source(linear: Linear, folder: Path) -> Path:
 
 
 def first_numbers(linear: Linear, folder: Path) -> np.ndarray:
-    """The weights of some outputs, [outputs, k] in f32."""
+    """Returns the weights of some outputs, [outputs, k] in f32."""
     from safetensors import safe_open
 
     with safe_open(folder / "w.safetensors", "np") as file:
@@ -122,25 +122,25 @@ def first_numbers(linear: Linear, folder: Path) -> np.ndarray:
 
 
 def code_bytes(linear: Linear, folder: Path) -> int:
-    """What the codes take, the scales of those that are made from numbers aside."""
+    """Returns the bytes of the quantized weights; without the scales if they are not from a GGUF file."""
     if linear.format in GGML:
         return sum(stored_bytes(folder / "w.safetensors").values())
     return linear.n * linear.k * (8 if linear.format.startswith("int8") else 4) // 8
 
 
 class Session:
-    """What is measured, and where."""
+    """The arguments and the compiled linears of a run."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
 
     def compile(self, linear: Linear) -> Path:
-        """Gives the artifact.
+        """Returns the artifact.
 
         Raises
         ------
         NotMeasuredError
-            The compiler has no kernel for the format, and stores numbers.
+            The compiler has no kernel for the format, and stores dequantized values.
         """
         folder = self.arguments.work / "linears" / linear.key
         artifact = folder / "linear.itx"
@@ -193,7 +193,7 @@ class Session:
 
 
 def measure(session: Session, linear: Linear) -> list[dict[str, Any]]:
-    """Both products of a linear."""
+    """Measures GEMM and GEMV of a linear."""
     artifact = session.compile(linear)
     rows = []
     for product in session.arguments.products:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures Intarsia against other runtimes; Markdown to standard output, Markdown and JSON to build/bench.
 
-Run it with a Python that has bench/requirements.txt, on a machine with nothing else to do.
+Run it with a Python that has bench/requirements.txt, on an idle machine.
 
 usage: run.py [--build=build/release] [--only=models,gemm,…] [--cases=…] [--pairs=30] [--update-docs]
 """
@@ -35,7 +35,7 @@ MEASURES: dict[str, Callable[[measures.Session], Any]] = {
     "gemm": measures.measure_gemm,
     "peak_share": measures.measure_peak_share,
 }
-# What measures the compiler or its artifacts alone.
+# Measurements of the compiler or its artifacts alone.
 OURS_ALONE = {"size", "compile", "dynamic"}
 
 
@@ -78,7 +78,7 @@ def commit() -> str:
 
 
 def measure(arguments: argparse.Namespace, session: measures.Session) -> dict[str, Any]:
-    """Runs what was asked for. One measurement that fails does not take the others with it."""
+    """Runs the selected measurements. A failed one does not end the others."""
     results: dict[str, Any] = {"not_measured": {}}
     for name in arguments.only:
         if session.baseline != measures.OURS and name in OURS_ALONE:
@@ -92,7 +92,7 @@ def measure(arguments: argparse.Namespace, session: measures.Session) -> dict[st
 
 
 def circumstances(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Where, when and how thoroughly is measured."""
+    """Returns the machine, the date and how thoroughly the run measures."""
     described = machine.describe()
     if described["load_at_start"] > 0.5:
         print(
@@ -109,7 +109,7 @@ def circumstances(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def previous(path: Path) -> dict[str, Any]:
-    """Results of an earlier run; nothing if there was none."""
+    """Returns the results of an earlier run; empty if there was none."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 

@@ -52,7 +52,7 @@ DRAFT_TOKENS_PER_STEP = 1.8
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: what was deployed, the load, and the milliseconds."""
+    """One measurement: the deployment, the load, and the milliseconds."""
 
     model: str
     system: str

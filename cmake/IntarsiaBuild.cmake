@@ -19,7 +19,7 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initi
 
 find_program(INTARSIA_CCACHE ccache)
 if(INTARSIA_CCACHE)
-  # A precompiled header carries times of its own; without these settings each build misses the cache.
+  # A precompiled header contains timestamps; without these settings each build misses the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${INTARSIA_CCACHE})
@@ -33,7 +33,7 @@ endif()
 if(INTARSIA_SANITIZE)
   add_compile_options(-fsanitize=${INTARSIA_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${INTARSIA_SANITIZE})
-  if(INTARSIA_PYTHON) # an extension module shares the sanitizer of the process that loads it
+  if(INTARSIA_PYTHON) # an extension module uses the sanitizer runtime of the process that loads it
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
                     OUTPUT_VARIABLE sanitizer OUTPUT_STRIP_TRAILING_WHITESPACE)
     get_filename_component(folder "${sanitizer}" DIRECTORY)

@@ -1,4 +1,4 @@
-# With g++ and hidden visibility the compiler has type ids of its own beside those in libMLIR, and verifies no module.
+# With g++ and hidden visibility the compiler's type ids differ from those in libMLIR, and no module verifies.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "The compiler is built with clang, not with ${CMAKE_CXX_COMPILER}: set CMAKE_CXX_COMPILER to "
                       "clang++-22, or build the runtime alone with -DINTARSIA_COMPILER=OFF")
@@ -18,7 +18,7 @@ set(INTARSIA_MLIR_INCLUDES "${LLVM_INCLUDE_DIRS}" "${MLIR_INCLUDE_DIRS}")
 include_directories("${CMAKE_SOURCE_DIR}")
 include_directories(SYSTEM ${INTARSIA_MLIR_INCLUDES})
 
-# One precompiled header for the whole compiler: MLIR's own headers are what takes the time.
+# The whole compiler shares one precompiled header: MLIR's headers take most of the time.
 add_library(IntarsiaPrecompiled OBJECT "${CMAKE_CURRENT_LIST_DIR}/Precompiled.cpp")
 target_precompile_headers(IntarsiaPrecompiled PRIVATE "${CMAKE_CURRENT_LIST_DIR}/Precompiled.h")
 

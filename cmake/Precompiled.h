@@ -1,4 +1,4 @@
-// What nearly every compiler file includes.
+// Headers that nearly every compiler file includes.
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

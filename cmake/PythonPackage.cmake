@@ -1,5 +1,5 @@
-# Initial cache of `pip install .`: clang when it is there, and the compiler's tools when MLIR is too. What CXX says does
-# not matter: scikit-build-core sets it to the compiler that Python was built with.
+# Initial cache of `pip install .`: clang if it is installed, and the compiler's tools if MLIR is too. CXX is ignored:
+# scikit-build-core sets it to the compiler that Python was built with.
 find_program(INTARSIA_CLANG NAMES clang-22)
 find_program(INTARSIA_CLANGXX NAMES clang++-22)
 set(compiler OFF)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build.sh PRESET [TARGET…]: configures a preset of CMakePresets.json when that is needed, and builds it.
+# build.sh PRESET [TARGET…]: configures a preset of CMakePresets.json if needed, and builds it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Formats the C++ and Python sources of the repository; --check says what is not formatted instead, and lints Python.
+# Formats the C++ and Python sources of the repository; --check only lists unformatted files, and lints Python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Files that git tracks or would track, so that a new file is checked before its first commit.
+# Includes files that git would track, so that a new file is checked before its first commit.
 mapfile -t cpp < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.c' '*.cpp' '*.inc' | sort -u |
                    while read -r f; do [ ! -f "$f" ] || echo "$f"; done)
 if [ "${1:-}" = --check ]; then

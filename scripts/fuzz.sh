@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzz.sh SECONDS [compiler | NAME…]: builds the fuzzers of everything that parses bytes from outside and runs each for
-# that long, as many at a time as there are cores: those of the runtime and of what needs no MLIR; those of the compiler,
-# which are a long build; or some by their names. What they find is kept in build/fuzz/findings.
+# fuzz.sh SECONDS [compiler | NAME…]: builds the fuzzers of everything that parses external bytes and runs each for that
+# long, as many at a time as there are cores: those that need no MLIR; those of the compiler, which are a long build; or
+# some by name. Findings are kept in build/fuzz/findings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,7 +32,7 @@ scripts/build.sh dev IntarsiaPython
 mkdir -p build/fuzz/findings
 
 fuzz() { # target
-  if [ "$1" = tokenizer ]; then # Python reads those
+  if [ "$1" = tokenizer ]; then # this fuzzer is in Python
     PYTHONPATH=build/dev/python .venv/bin/python test/fuzz/tokenizer.py "$seconds"
     return
   fi
@@ -42,7 +42,7 @@ fuzz() { # target
   rm -f "build/fuzz/findings/$name-"*
   [ -n "$(ls -A "$seeds")" ] || { echo "error: no seeds in $seeds" >&2; return 1; }
   mkdir -p "$grown"
-  # Deep and quadratic inputs are longer than seeds; what is read up to a limit of its own needs no more.
+  # Deep and quadratic inputs are longer than seeds; parsers with their own limit need no more.
   local longest=$((1 << 20))
   case $name in
   fuzz-npy | fuzz-sequence) longest=$((1 << 16)) ;;
@@ -50,7 +50,7 @@ fuzz() { # target
   esac
   local flags=(-max_total_time="$seconds" -max_len="$longest" -len_control=0 -timeout=10 -rss_limit_mb=2048
     -print_final_stats=1 -close_fd_mask=1 -artifact_prefix="build/fuzz/findings/$name-")
-  # MLIR's own reader does not take hostile bytecode: what it crashes of is left out, and the search goes on.
+  # MLIR's own reader does not withstand hostile bytecode: its crashes are ignored, and the search continues.
   [ "$name" != fuzz-bytecode ] || flags+=(-fork=1 -ignore_crashes=1 -ignore_ooms=1 -ignore_timeouts=1)
   if ! "$program" "${flags[@]}" "$grown" "$seeds" </dev/null >"$log" 2>&1; then
     tail -n 40 "$log"
@@ -60,7 +60,7 @@ fuzz() { # target
   local upstream=0
   for finding in "build/fuzz/findings/$name-"*; do
     [ -f "$finding" ] || continue
-    # Ours are those with a function of Intarsia above the one that calls MLIR's reader.
+    # A finding is ours if a function of Intarsia is above the call of MLIR's reader.
     if "$program" -timeout=10 -rss_limit_mb=2048 "$finding" </dev/null 2>&1 | sed '/intarsia::parseMlir/,$d' |
       grep -q '^ *#[0-9]* .* in intarsia::'; then
       echo "error: $name found $finding" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# sanitize.sh asan|guard|asan-compiler|tsan|tsan-compiler [all]: builds with sanitizers and runs what they can find
-# something in.
+# sanitize.sh asan|guard|asan-compiler|tsan|tsan-compiler [all]: builds with sanitizers and runs the tests in which they
+# can find errors.
 #   asan           the runtime: unit tests, and the end-to-end tests of intarsia-run on artifacts of build/dev's compiler
 #   guard          the runtime and its Python module, generated code between pages that fault: encoders, decoders and
 #                  experts end to end; with `all` every end-to-end test
@@ -20,10 +20,10 @@ scripts/build.sh "$preset"
 rm -rf "$reports"
 mkdir -p "$reports"
 
-# An exit code of its own, so that no test takes a finding for an ordinary refusal.
+# A separate exit code, so that no test mistakes a finding for an ordinary refusal.
 export ASAN_OPTIONS=exitcode=199:strict_string_checks=1 UBSAN_OPTIONS=exitcode=199:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=exitcode=199:halt_on_error=1:second_deadlock_stack=1
-# LLVM's libraries are not instrumented: vectors and allocators that both sides change look overrun to the one that is.
+# LLVM's libraries are not instrumented: vectors and allocators that both sides change look overrun to our side.
 [ "$preset" != asan-compiler ] || ASAN_OPTIONS+=:detect_container_overflow=0:allow_user_poisoning=0
 [ "$preset" != tsan-compiler ] || TSAN_OPTIONS+=:suppressions=$PWD/scripts/tsan-compiler.supp
 case $preset in
@@ -50,7 +50,7 @@ INTARSIA_HIGHS=$(echo "$PWD"/.venv/lib/python3*/site-packages/highspy/libhighs.s
   { status=1; cat "$reports/unit.log"; }
 sed -n '/tests passed/p' "$reports/unit.log"
 
-# What of the build is under test, with the other tools of build/dev and, unless the build has one, its Python package.
+# Runs end-to-end tests with this build's tools; other tools, and a missing Python package, come from build/dev.
 end_to_end() { # pytest's arguments…
   echo "==> End-to-end tests ($preset)"
   scripts/build.sh dev intarsia-compile intarsia-run IntarsiaPython
@@ -66,17 +66,17 @@ asan)
   ;;
 guard)
   tests=(test/EndToEnd/test_{architectures,decoders,experts}.py)
-  # Not those that compile for another machine or several gigabytes, and not those of messages.
+  # Leaves out tests that compile for another machine or several gigabytes, and tests of messages.
   [ "$extent" != all ] || tests=(test/EndToEnd --ignore-glob='*test_aarch64.py' --ignore-glob='*test_large_archive.py' \
     --ignore-glob='*test_bad_*.py' --ignore-glob='*test_interrupted.py' --ignore-glob='*test_completion.py')
-  # Python's own memory lives until the end.
+  # Python never frees some of its memory.
   ASAN_OPTIONS+=:detect_leaks=0:allocator_may_return_null=1
   preload=$(clang++-22 -print-file-name=libclang_rt.asan-x86_64.so)
   INTARSIA_RUN=$build/bin/intarsia-run INTARSIA_COMPILE=$PWD/build/dev/bin/intarsia-compile end_to_end "${tests[@]}"
   ;;
 asan-compiler)
   echo "==> IR and driver tests ($preset)"
-  # LLVM's `not` takes any exit code for a refusal, but no signal.
+  # LLVM's `not` accepts any exit code as a refusal, but no signal.
   ASAN_OPTIONS+=:abort_on_error=1 UBSAN_OPTIONS+=:abort_on_error=1 \
     .venv/bin/lit -s -v -j "$jobs" --xunit-xml-output "$reports/lit.xml" "$build/test" </dev/null || status=1
   INTARSIA_RUN=$build/bin/intarsia-run INTARSIA_COMPILE=$build/bin/intarsia-compile \

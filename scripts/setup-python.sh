@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup-python.sh [bench]: makes the virtual environment .venv with what the build and the tests need, and the MiniLM
-# model; with "bench" another one, .venv-bench, with the runtimes that the benchmarks compare with.
-# Quick when nothing changed: a copy of the requirements that an environment was made from lies in it.
+# setup-python.sh [bench]: makes the virtual environment .venv with the packages of the build and the tests and the
+# MiniLM model; with "bench" another one, .venv-bench, with the runtimes that the benchmarks compare with.
+# It is quick if nothing changed: each environment holds a copy of the requirements that it was made from.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -31,7 +31,7 @@ class Report:
 
 
 def skip_reason(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
-    """Return why a test was skipped: from the report, or from what the test printed (GoogleTest)."""
+    """Return the reason why a test was skipped, from the report or from the test's output (GoogleTest)."""
     message = (skipped.get("message") or skipped.text or "").strip()
     if message and not message.startswith("SKIP_REGULAR_EXPRESSION"):
         return message
@@ -43,7 +43,7 @@ def skip_reason(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
 
 
 def read(path: Path) -> Report:
-    """Read one report, with those of the GoogleTest programs that it started."""
+    """Read one report, with the reports of the GoogleTest programs that it started."""
     report = Report(f"{path.parent.parent.name} {path.name}")
     read_file(path.with_suffix(".xml"), report)
     programs = len(report.failed)  # a program with failed tests is one failed test for CTest
@@ -51,7 +51,7 @@ def read(path: Path) -> Report:
         failed = len(report.failed)
         read_file(file, report)
         if len(report.failed) == failed:
-            report.passed -= 1  # and one without is a test that passed
+            report.passed -= 1  # CTest counts a program without failures as a passed test
         elif programs > 0:
             programs -= 1
             del report.failed[0]

@@ -3,10 +3,11 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The harness keeps one process for each engine and asks them in turn, so that a change of the machine's clock meets
+// The harness keeps one process for each engine and asks them in turn, so that a change of the machine's clock affects
 // all of them. Lines on standard input: `time CALLS WARMUP` (answer: {"ms": [...]}, one number a timed call) and
 // `save PATH` (answer: {"saved": true}; the last result as raw little-endian f32). End of input ends the process.
-// The first line of output says that the engine is ready, and what it is. bench/engine_worker.py speaks the same.
+// The first line of output says that the engine is ready and describes it. bench/engine_worker.py has the same
+// protocol.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_BENCH_WORKER_H
 #define INTARSIA_BENCH_WORKER_H
@@ -50,7 +51,7 @@ private:
   size_t count;
 };
 
-/// The value at `index` of a test matrix, in [-1, 1]: the index through MurmurHash3's finalizer, the same in
+/// Returns the value at `index` of a test matrix, in [-1, 1]: the index through MurmurHash3's finalizer, as in
 /// bench/gemm_torch.py, so that the engines' results can be compared.
 inline float testValue(uint32_t index, uint32_t seed) {
   uint32_t hash = index + seed * 0x9e3779b9u;

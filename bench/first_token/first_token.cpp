@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // usage: intarsia-bench-first-token ARTIFACT TOKENS
-// A call takes a prompt of TOKENS tokens into an empty sequence and finds the most likely token after it. The first
-// line of output has also the milliseconds of loading and of the first call after it, the most memory that the process
-// has had in RAM by then, and what of it the cache takes. Threads: ITX_THREADS.
+// A call reads a prompt of TOKENS tokens into an empty sequence and finds the most likely next token. The first line of
+// output also has the milliseconds of loading and of the first call, the peak resident memory of the process by then,
+// and the cache's share of it. Threads: ITX_THREADS.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "../common/Worker.h"
 #include "intarsia/runtime.h"
@@ -25,7 +25,7 @@ void require(itx_status status) {
   std::exit(1);
 }
 
-/// Linux's high-water mark of resident memory.
+/// Returns Linux's high-water mark of resident memory.
 uint64_t mostResidentBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
   };
   call();
   double first = nowMs();
-  // Pages of the cache are memory once they are written to.
+  // Pages of the cache take memory once they are written to.
   int64_t pages = (count + info.page_tokens - 1) / info.page_tokens;
   uint64_t cacheBytes = static_cast<uint64_t>(pages) * info.page_bytes + info.sequence_bytes;
   std::ostringstream ready;

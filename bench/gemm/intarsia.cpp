@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // usage: intarsia-bench-gemm M K ARTIFACT...
-// Each artifact holds main(x[M, K]) -> y[M, N] with weights of its own; calls rotate through them. What is timed is
-// the whole itx_invoke: checks, the result's memory and the kernel. Threads: ITX_THREADS.
+// Each artifact holds main(x[M, K]) -> y[M, N] with its own weights; calls rotate through the artifacts. The time is
+// that of the whole itx_invoke: checks, the result's memory and the kernel. Threads: ITX_THREADS.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "../common/Worker.h"
 #include "intarsia/runtime.h"

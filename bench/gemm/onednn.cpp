@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // usage: intarsia-bench-gemm-onednn M N K matmul|inner_product [COPIES]
-// C[M, N] = A[M, K] * W[N, K]^T. W is in whatever layout oneDNN asks for (format any), reordered before the first
-// call; A and C stay row-major. COPIES > 1 rotates through that many copies of W. Threads: OMP_NUM_THREADS.
+// C[M, N] = A[M, K] * W[N, K]^T. W is in oneDNN's preferred layout (format any), reordered before the first call; A and
+// C stay row-major. COPIES > 1 rotates through that many copies of W. Threads: OMP_NUM_THREADS.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "../common/Worker.h"
 
@@ -23,7 +23,7 @@ struct Product {
   std::string implementation;
 };
 
-/// inner_product takes W as [N, K], as PyTorch's linear does.
+/// Makes an inner_product, which takes W as [N, K], like PyTorch's linear.
 Product makeInnerProduct(const dnnl::engine &engine, int64_t m, int64_t n, int64_t k) {
   memory::desc source({m, k}, memory::data_type::f32, memory::format_tag::ab);
   memory::desc weights({n, k}, memory::data_type::f32, memory::format_tag::any);
@@ -33,7 +33,7 @@ Product makeInnerProduct(const dnnl::engine &engine, int64_t m, int64_t n, int64
   return {dnnl::inner_product_forward(descriptor), descriptor.weights_desc(), descriptor.impl_info_str()};
 }
 
-/// matmul takes W as [K, N].
+/// Makes a matmul, which takes W as [K, N].
 Product makeMatmul(const dnnl::engine &engine, int64_t m, int64_t n, int64_t k) {
   memory::desc source({m, k}, memory::data_type::f32, memory::format_tag::ab);
   memory::desc weights({k, n}, memory::data_type::f32, memory::format_tag::any);

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an artifact, and the packed weights beside it, consist of."""
+"""The parts of an artifact and of the packed weights beside it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def measure(path: Path) -> Sizes:
 
 
 def stored_bytes(archive: Path) -> dict[str, int]:
-    """Bytes of each tensor in a packed archive (safetensors), by its name."""
+    """Returns the bytes of each tensor in a packed archive (safetensors), by its name."""
     with archive.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))

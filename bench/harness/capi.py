@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The C API through ctypes: what is measured needs nothing installed."""
+"""The C API through ctypes: the measurements need no installed package."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Function:
         self.outputs = int(runtime.c.itx_function_output_count(handle))
 
     def wrap(self, arrays: Mapping[str, np.ndarray]) -> ctypes.Array[ctypes.c_void_p]:
-        """Handles of the inputs in the function's order; those that are not in `arrays` take their defaults."""
+        """Returns handles of the inputs in the function's order; inputs not in `arrays` have their defaults."""
         c = self.runtime.c
         handles = (ctypes.c_void_p * self.inputs)()
         for name, array in arrays.items():
@@ -100,7 +100,7 @@ class Function:
         return [self._take(ctypes.c_void_p(output)) for output in outputs]
 
     def _take(self, handle: ctypes.c_void_p) -> np.ndarray:
-        """A copy of an output, which is freed."""
+        """Copies an output and frees it."""
         c = self.runtime.c
         rank = c.itx_tensor_rank(handle)
         shape = (ctypes.c_int64 * rank).from_address(c.itx_tensor_shape(handle)) if rank else ()

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The models and the inputs that are measured."""
+"""The measured models and inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Input:
-    """One input: `values` is what it holds, "tokens", "ones" or "normal"."""
+    """One input; `values` is the kind of its values: "tokens", "ones" or "normal"."""
 
     name: str
     dtype: str
@@ -78,7 +78,7 @@ CASES = {
 
 
 def flops(case: Case) -> int:
-    """Multiply-adds times two of the case's matrix products: what the FMA units cannot do without."""
+    """Returns twice the multiply-adds of the case's matrix products, the least work for the FMA units."""
     model = MODELS[case.model]
     batch = case.sizes[0]
     tokens = model.patches + 1 if model.patches else case.sizes[1]
@@ -89,7 +89,7 @@ def flops(case: Case) -> int:
 
 
 def make_inputs(case: Case) -> dict[str, np.ndarray]:
-    """The arrays of a case, the same in every process."""
+    """Returns the arrays of a case, the same in every process."""
     model = MODELS[case.model]
     generator = np.random.default_rng(0)
     shape = (*case.sizes, *model.feature_shape)
@@ -106,7 +106,7 @@ def make_inputs(case: Case) -> dict[str, np.ndarray]:
 
 
 def model_directory(cache: Path, model: str) -> Path:
-    """The Hugging Face directory of a model."""
+    """Returns the Hugging Face directory of a model."""
     return cache / model
 
 

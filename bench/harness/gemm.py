@@ -37,7 +37,7 @@ class Shape:
         return 2 * self.m * self.n * self.k
 
 
-# Eight weights of 64 MiB are twice the largest last-level cache that was met (260 MiB, a server's whole socket).
+# Eight weights of 64 MiB are twice the largest last-level cache seen so far (260 MiB, a server's whole socket).
 SHAPES = (
     Shape(512, 512, 512),
     Shape(1024, 1024, 1024),
@@ -74,7 +74,7 @@ def write_source(shape: Shape, folder: Path) -> Path:
 
 
 def copy_artifact(artifact: Path, copies: int) -> list[Path]:
-    """The artifact and its weights again, in folders of their own: other pages, the same code."""
+    """Copies the artifact and its weights to other folders: other pages, the same code."""
     result = [artifact]
     for index in range(1, copies):
         folder = artifact.parent / f"copy{index}"
@@ -87,7 +87,7 @@ def copy_artifact(artifact: Path, copies: int) -> list[Path]:
 
 
 def expected(shape: Shape) -> np.ndarray:
-    """The product in f64, [m, n]."""
+    """Returns the product in f64, [m, n]."""
     a = test_values(shape.m * shape.k, 1).reshape(shape.m, shape.k).astype(np.float64)
     w = test_values(shape.n * shape.k, 2).reshape(shape.n, shape.k).astype(np.float64)
     return a @ w.T

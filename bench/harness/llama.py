@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Llamas as files: a directory of Hugging Face, GGUF files that llama.cpp reads and makes."""
+"""Llama models as files: a Hugging Face directory, and GGUF files that llama.cpp reads and makes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BILLION = {
     "rope_theta": 10000.0,
     "tie_word_embeddings": False,
 }
-# What llama.cpp calls its formats (llama.h, enum llama_ftype).
+# Numbers of llama.cpp's formats (llama.h, enum llama_ftype).
 FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
 
 
 @functools.cache
 def load_llama_cpp() -> Any:
-    """The binding of llama.cpp's C interface, silent."""
+    """Returns the binding of llama.cpp's C interface, with its log silenced."""
     import llama_cpp
 
     silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
@@ -46,7 +46,7 @@ def load_llama_cpp() -> Any:
 
 
 def random_weights(config: Mapping[str, Any], seed: int = 1) -> dict[str, np.ndarray]:
-    """Weights by the names of Hugging Face, f16: one stretch of random numbers, from another place for each."""
+    """Returns f16 weights by their Hugging Face names: one array of random numbers, read at different offsets."""
     rng = np.random.default_rng(seed)
     numbers = (0.02 * rng.standard_normal(1 << 22, np.float32)).astype(np.float16)
 
@@ -69,14 +69,14 @@ def random_weights(config: Mapping[str, Any], seed: int = 1) -> dict[str, np.nda
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json, with rope_theta where older files have it."""
+    """Reads config.json, with rope_theta where older files have it."""
     config = json.loads((folder / "config.json").read_text())
     config.setdefault("rope_theta", config.get("rope_parameters", {}).get("rope_theta", 10000.0))
     return config
 
 
 def write_directory(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a model as Hugging Face does."""
+    """Writes a model as a Hugging Face directory."""
     from safetensors.numpy import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def write_directory(folder: Path, config: Mapping[str, Any], tensors: Mapping[st
 
 
 def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a model as llama.cpp reads it: rows of query and key in the order of its rope, vectors in f32."""
+    """Writes a model for llama.cpp: rows of query and key in the order of its rope, vectors in f32."""
     import gguf
 
     head_dim = config["hidden_size"] // config["num_attention_heads"]
@@ -116,7 +116,7 @@ def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.n
 
 
 def quantize_gguf(source: Path, target: Path, format: str) -> None:
-    """llama.cpp's own quantization of a GGUF file."""
+    """Quantizes a GGUF file with llama.cpp."""
     llama_cpp = load_llama_cpp()
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = FTYPES[format]

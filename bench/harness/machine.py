@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The machine, named by what it can do."""
+"""The description of the machine by its properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Features of /proc/cpuinfo that change which kernels run, as the vendors write them.
+# Features of /proc/cpuinfo that determine which kernels run, spelled as by the vendors.
 FEATURES = {
     "avx2": "AVX2",
     "fma": "FMA",
@@ -30,7 +30,7 @@ FEATURES = {
 
 
 def describe() -> dict[str, Any]:
-    """Vendor, family, features, caches, memory and kernel of this machine."""
+    """Returns vendor, family, features, caches, memory and kernel of this machine."""
     text = Path("/proc/cpuinfo").read_text()
     first = dict(
         (key.strip(), value.strip())
@@ -54,19 +54,19 @@ def describe() -> dict[str, Any]:
 
 
 def use_cores(threads: int) -> list[int]:
-    """Pins this process, and so all that it starts, to as many cores as there are threads."""
+    """Pins this process, and hence all its children, to as many cores as there are threads."""
     cores = sorted(os.sched_getaffinity(0))[:threads]
     os.sched_setaffinity(0, cores)
     return cores
 
 
 def processor(machine: dict[str, Any]) -> str:
-    """Vendor and model, for the head of a short report."""
+    """Returns vendor and model, for the head of a short report."""
     return f"{machine['vendor']}, family {machine['family']}, model {machine['model']}"
 
 
 def sentence(machine: dict[str, Any], cores: Sequence[int]) -> str:
-    """The description as one line of a report."""
+    """Returns the description as one line of a report."""
     kind = "virtual machine" if machine["virtual"] else "machine"
     return (
         f"{machine['architecture']} {kind}, {machine['vendor']} family {machine['family']} model {machine['model']}, "

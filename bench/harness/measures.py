@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The measurements, one function each; all give JSON values."""
+"""The measurements, one function each; all return JSON values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OURS = "intarsia"
 
 @dataclass
 class Session:
-    """Where things are, and how thoroughly to measure."""
+    """Paths, and how thoroughly to measure."""
 
     build: Path
     cache: Path
@@ -47,14 +47,14 @@ class Session:
         return self.build / "bin/intarsia-compile"
 
     def program(self, name: str) -> Path:
-        """A program of bench/CMakeLists.txt."""
+        """Returns a program of bench/CMakeLists.txt."""
         path = self.build / "bin" / name
         if not path.exists():
             raise FileNotFoundError(f"{path} is missing: configure with -DINTARSIA_BENCHMARKS=ON and build {name}")
         return path
 
     def compile(self, source: Path, target: Path, *flags: str) -> Path:
-        """Compiles with the compiler under measurement; what it says goes into the error."""
+        """Compiles with the compiler under measurement; its output goes into the error."""
         target.parent.mkdir(parents=True, exist_ok=True)
         command = [str(self.compiler), str(source), "-o", str(target), *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -63,7 +63,7 @@ class Session:
         return target
 
     def artifact(self, model: str) -> Path:
-        """The compiled model; compiled once a run."""
+        """Returns the compiled model, which is compiled once a run."""
         target = self.work / model / "model.itx"
         if target not in self._compiled:
             self.compile(model_directory(self.cache, model), target)
@@ -71,7 +71,7 @@ class Session:
         return target
 
     def engine(self, engine: str, case: Case, artifact: Path | None = None, name: str | None = None) -> Worker:
-        """Starts an engine with a case; it has loaded and answered once when this returns."""
+        """Starts an engine with a case, and waits until it has loaded and answered once."""
         command = [sys.executable, ROOT / "bench/engine_worker.py", engine, case.key]
         command += [f"--cache={self.cache}", f"--threads={self.threads}"]
         if engine == OURS:
@@ -93,7 +93,7 @@ def say(text: str) -> None:
 
 
 def measure_models(session: Session) -> dict[str, Any]:
-    """Each case: ours and every peer, in alternating rounds."""
+    """Measures for each case ours and every peer, in alternating rounds."""
     rows = []
     best: list[Comparison] = []
     for key in session.cases:
@@ -149,7 +149,7 @@ def comparison_text(one: Comparison) -> str:
 
 
 def _differences(session: Session, case: Case, workers: dict[str, Worker]) -> dict[str, float]:
-    """Largest difference of each engine's last_hidden_state from PyTorch's, or from the baseline's without it."""
+    """Returns each engine's largest difference of last_hidden_state from PyTorch's (without it, the baseline's)."""
     results = {}
     for name, worker in workers.items():
         path = session.work / "results" / f"{case.key}-{name}.f32"
@@ -162,20 +162,20 @@ def _differences(session: Session, case: Case, workers: dict[str, Worker]) -> di
         if values.shape != reference.shape:
             raise RuntimeError(f"{name} gives {values.size} numbers, expected {reference.size}")
         differences[name] = float(np.max(np.abs(values - reference)))
-        # An engine that computes something else is no rival. Values are of order 1; f32 engines differ by some 1e-6
-        # a layer.
+        # An engine that computes something else is not comparable. Values are of order 1; f32 engines differ by some
+        # 1e-6 a layer.
         if not differences[name] < 1e-3:
             raise RuntimeError(f"{case.title}: {name} differs from the others by {differences[name]:.3g}")
     return differences
 
 
 def measure_dynamic(session: Session) -> dict[str, Any]:
-    """MiniLM 1×128: the artifact for all sizes against one whose sizes are fixed."""
+    """Measures MiniLM 1×128: the artifact for all sizes against one with fixed sizes."""
     case = CASES["minilm-1x128"]
     say("==> MiniLM 1×128, sizes known at the call against fixed sizes")
     directory = model_directory(session.cache, case.model)
     imported = session.compile(directory, session.work / "minilm/imported.mlir", "--stop-after=import")
-    # Beside the weights: archives are named relative to the module.
+    # The file must lie beside the weights: archives are named relative to the module.
     fixed = directory / "specialised.mlir"
     fixed.write_text(specialise(imported.read_text(), dict(zip(("batch", "sequence"), case.sizes, strict=True))))
     static = session.compile(fixed, session.work / "minilm-1x128/model.itx")
@@ -192,7 +192,7 @@ def measure_dynamic(session: Session) -> dict[str, Any]:
 
 
 def measure_compile(session: Session) -> dict[str, Any]:
-    """Seconds from directory to artifact, a fresh process each time, files in the page cache."""
+    """Measures the seconds from directory to artifact, each in a new process, with files in the page cache."""
     say("==> Compile time")
     result = {}
     for model in dict.fromkeys(CASES[key].model for key in session.cases):
@@ -208,9 +208,9 @@ def measure_compile(session: Session) -> dict[str, Any]:
 
 
 def measure_first_answer(session: Session) -> dict[str, Any]:
-    """Milliseconds from loading to the first answer of MiniLM 1×128, a fresh process each time.
+    """Measures the milliseconds from loading to the first answer of MiniLM 1×128, each in a new process.
 
-    Counted from the call that loads, the libraries being there: importing torch alone takes seconds.
+    The time begins at the call that loads, after imports: importing torch alone takes seconds.
     """
     say("==> Load to first answer, MiniLM 1×128")
     case = CASES["minilm-1x128"]
@@ -235,7 +235,7 @@ def measure_first_answer(session: Session) -> dict[str, Any]:
 
 
 def measure_size(session: Session) -> dict[str, Any]:
-    """Bytes of each model's artifact without its weights."""
+    """Returns the bytes of each model's artifact without its weights."""
     say("==> Size of the artifacts without weights")
     result = {}
     for model in dict.fromkeys(CASES[key].model for key in session.cases):
@@ -254,7 +254,7 @@ def measure_size(session: Session) -> dict[str, Any]:
 
 
 def measure_peak(session: Session) -> list[dict[str, Any]]:
-    """FMA, dot-product and read-bandwidth loops."""
+    """Measures the FMA, dot-product and read-bandwidth loops."""
     say("==> Peaks of the machine")
     done = subprocess.run([session.program("intarsia-bench-peak")], capture_output=True, text=True, check=True)
     rows = json.loads(done.stdout)
@@ -264,7 +264,7 @@ def measure_peak(session: Session) -> list[dict[str, Any]]:
 
 
 def measure_gemm(session: Session) -> dict[str, Any]:
-    """f32 products against the system's oneDNN (both its primitives) and the one inside torch."""
+    """Measures f32 GEMMs against the system's oneDNN (both its primitives) and the one inside torch."""
     rows = []
     for shape in gemm.SHAPES:
         if session.shapes and shape.key not in session.shapes:
@@ -300,7 +300,7 @@ def _measure_shape(session: Session, shape: gemm.Shape) -> dict[str, Any]:
 
 
 def _product_starters(session: Session, shape: gemm.Shape) -> list[Callable[[], Worker]]:
-    """How to start each engine of a product, ours first."""
+    """Returns functions that start each engine of a GEMM, ours first."""
     log = session.work / "log"
     sizes = [str(size) for size in (shape.m, shape.n, shape.k)]
 
@@ -340,14 +340,14 @@ def _check_product(session: Session, shape: gemm.Shape, worker: Worker) -> None:
     worker.save(path)
     reference = gemm.expected(shape)
     error = float(np.max(np.abs(np.fromfile(path, "<f4").reshape(reference.shape) - reference)))
-    # Sums of K products of values in [-1, 1]: each addition rounds by at most 2^-24 of a partial sum, of which few pass
-    # 2 * sqrt(K); errors of different signs add up like sqrt(K).
+    # Sums of K products of values in [-1, 1]: each addition rounds by at most 2^-24 of a partial sum, and few partial
+    # sums exceed 2 * sqrt(K); errors of different signs add up like sqrt(K).
     if not error < 4 * shape.k * 2.0**-24:
         raise RuntimeError(f"{worker.name}: product {shape.title} is off by {error:.3g}")
 
 
 def measure_peak_share(session: Session) -> dict[str, Any]:
-    """The product of 1024³ on one thread, its rounds alternating with the FMA loop's."""
+    """Measures the GEMM of 1024³ on one thread, in rounds that alternate with the FMA loop's."""
     shape = gemm.PEAK_SHAPE
     say(f"==> Product {shape.title}, against the FMA loop")
     starters = _product_starters(session, shape)
@@ -356,7 +356,7 @@ def measure_peak_share(session: Session) -> dict[str, Any]:
     with starters[0]() as ours, Worker("FMA loop", loop, log, 1) as peak:
         comparison = alternate(ours, [peak], session.pairs, round_ms=30)[0]
         operations = float(peak.ready["operations"])
-    # Operations a second of ours / of the loop.
+    # The ratio of operations a second, ours / the loop's.
     scale = shape.flops / operations
     low, high = comparison.interval()
     result = {

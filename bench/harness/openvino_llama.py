@@ -1,15 +1,15 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A Llama of Hugging Face as an OpenVINO model with four-bit weights.
+"""Converts a Hugging Face Llama to an OpenVINO model with four-bit weights.
 
-The graph has the shapes that OpenVINO's CPU plugin fuses: RMS, RoPE, attention with the state that keeps keys and values
-(one node; queries that share keys are a broadcast before it), compressed weights. Weights are what `nncf.compress_weights`
-makes with INT4_SYM and group size 32: linears of the layers in signed codes of four bits with an f16 scale for 32,
-embedding and head in its backup mode INT8_ASYM, eight bits with scale and zero point for a row. Logits are those after
-the last token.
+The graph has the patterns that OpenVINO's CPU plugin fuses: RMS, RoPE, attention with the state of keys and values (one
+node; queries that share keys are a broadcast before it), compressed weights. Weights are as `nncf.compress_weights`
+makes them with INT4_SYM and group size 32: linears of the layers in signed values of four bits with an f16 scale for
+32, embedding and head in its backup mode INT8_ASYM, eight bits with scale and zero point for a row. Logits are those
+after the last token.
 
-Figures of alternatives on a Zen 5 with two threads, against this choice: unsigned codes with zero points of 8 are a fifth
-slower; `causal` attention without a mask is a twentieth slower.
+Alternatives on a Zen 5 with two threads were slower: unsigned values with zero points of 8 by a fifth, `causal`
+attention without a mask by a twentieth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def constant(values: Any, dtype: type) -> Node:
 
 
 def int4_weight(weight: np.ndarray) -> Node:
-    """Codes -8 … 7 [n, k / 32, 32] and scales: the number of the largest magnitude in a group has the code -8."""
+    """Returns codes -8 … 7 [n, k / 32, 32] and scales; the largest magnitude in a group has the code -8."""
     rows, columns = weight.shape
     groups = weight.astype(np.float32).reshape(rows, columns // GROUP, GROUP)
     largest = np.take_along_axis(groups, np.abs(groups).argmax(-1, keepdims=True), -1)
@@ -43,14 +43,14 @@ def int4_weight(weight: np.ndarray) -> Node:
     divisors = np.where(scales == 0, 1, scales.astype(np.float32))
     codes = np.clip(np.rint(groups / divisors), -8, 7).astype(np.int8).reshape(-1, 2)
     packed = (codes[:, 0] & 15 | (codes[:, 1] & 15) << 4).astype(np.uint8)
-    # Without a copy the constant would read memory that Python has given away.
+    # Without a copy the constant would read memory that Python has freed.
     stored = op.constant(ov.Tensor(packed, ov.Shape(groups.shape), ov.Type.i4), shared_memory=False)
     numbers = op.multiply(op.convert(stored, "f16"), op.constant(scales))
     return op.convert(op.reshape(numbers, constant([rows, columns], np.int64), False), "f32")
 
 
 def int8_weight(weight: np.ndarray) -> Node:
-    """Codes 0 … 255 [n, k], a scale and a zero point for a row."""
+    """Returns codes 0 … 255 [n, k], and a scale and a zero point for each row."""
     numbers = weight.astype(np.float32)
     low = np.minimum(numbers.min(-1, keepdims=True), 0)
     high = np.maximum(numbers.max(-1, keepdims=True), 0)
@@ -130,12 +130,12 @@ class Builder:
         return op.multiply(scaled, constant(self.tensor(name).reshape(1, 1, -1), np.float32))
 
     def _split(self, value: Node, heads: int) -> Node:
-        """[batch, tokens, heads * d] → [batch, heads, tokens, d]."""
+        """Splits heads: [batch, tokens, heads * d] → [batch, heads, tokens, d]."""
         apart = op.reshape(value, constant([0, 0, heads, self.head_dim], np.int64), True)
         return op.transpose(apart, constant([0, 2, 1, 3], np.int32))
 
     def _rotations(self) -> tuple[Node, Node]:
-        """Cosines and sines [batch, 1, tokens, d]."""
+        """Returns cosines and sines [batch, 1, tokens, d]."""
         exponents = np.arange(0, self.head_dim, 2) / self.head_dim
         frequencies = constant((self.config["rope_theta"] ** -exponents).reshape(1, -1, 1), np.float32)
         shape = op.concat([self.batch, constant([1], np.int64), constant([1], np.int64)], 0)
@@ -153,7 +153,7 @@ class Builder:
         return op.add(op.multiply(value, self.cosines), op.multiply(turned, self.sines))
 
     def _with_past(self, value: Node, layer: int, kind: str) -> Node:
-        """Appends to the state, [batch, key heads, tokens, d]; gives all of it for each query head."""
+        """Appends to the state, [batch, key heads, tokens, d]; returns all of it for each query head."""
         shape = op.concat([self.batch, *(constant([size], np.int64) for size in (self.key_heads, 0, self.head_dim))], 0)
         information = ov.op.util.VariableInfo()
         information.data_shape = ov.PartialShape([-1, self.key_heads, -1, self.head_dim])
@@ -180,7 +180,7 @@ class Builder:
         return op.reshape(repeated, constant([0, self.heads, -1, self.head_dim], np.int64), True)
 
     def _causal_mask(self, past: Node) -> Node:
-        """[batch, 1, tokens, tokens with the past]: what each token may not see."""
+        """Returns the mask [batch, 1, tokens, tokens with the past] of positions that a token may not see."""
         length = op.add(self._size(op.shape_of(past, "i64"), 2), self._size(self.sizes, 1))
         zero, one = constant(0, np.int64), constant(1, np.int64)
         keys = op.unsqueeze(op.range(zero, op.squeeze(length, zero), one, "i64"), constant([0, 1, 2], np.int64))

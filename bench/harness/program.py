@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the programs about language models have in common: options, and how they end."""
+"""Code that the programs about language models share: options, compilation and reports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class NotMeasuredError(Exception):
-    """Says why a figure is left out."""
+    """The reason why a figure is left out."""
 
 
 def some_of(known: Collection[str]) -> Callable[[str], list[str]]:
-    """The type of an option that takes some of `known`, with commas between them."""
+    """Returns the type of an option that takes some of `known`, separated by commas."""
 
     def listed(text: str) -> list[str]:
         given = [entry for entry in text.split(",") if entry]
@@ -33,7 +33,7 @@ def some_of(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def add_options(parser: argparse.ArgumentParser, pairs: int) -> None:
-    """Where things are, and how thoroughly to measure."""
+    """Adds the options for paths and for how thoroughly to measure."""
     add = parser.add_argument
     add("--build", type=Path, default=ROOT / "build/release", help="build folder to measure")
     add("--cache", type=Path, default=ROOT / "build/bench/models", help="where models are made")
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser, pairs: int) -> None:
 
 
 def compile_model(build: Path, source: Path, artifact: Path, *flags: str) -> None:
-    """Compiles, unless the artifact is newer than compiler and model; its name says with which flags."""
+    """Compiles, unless the artifact is newer than compiler and model; its name contains the flags."""
     compiler = build / "bin/intarsia-compile"
     read = [compiler, *(source.iterdir() if source.is_dir() else [source])]
     if artifact.exists() and artifact.stat().st_mtime > max(path.stat().st_mtime for path in read):
@@ -59,7 +59,7 @@ def compile_model(build: Path, source: Path, artifact: Path, *flags: str) -> Non
 def report(
     arguments: argparse.Namespace, described: dict[str, Any], name: str, title: str, body: str, results: dict[str, Any]
 ) -> None:
-    """Prints a page, and writes it and the results beside each other; `described`: the machine, before all else."""
+    """Prints a page, and writes it and the results beside each other; `described` is the machine at the start."""
     page = f"## {title}\n\n{machine.processor(described)}; {arguments.threads} threads.\n\n{body}"
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / f"{name}.md").write_text(page)

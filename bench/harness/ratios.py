@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Alternating rounds, and what they say: medians, ratios and their intervals."""
+"""Alternating rounds, and their statistics: medians, ratios and intervals."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Comparison:
 
     @property
     def ratios(self) -> np.ndarray:
-        """Time of the peer / time of ours, [pairs]: above 1 we are the faster."""
+        """Returns the peer's time / our time, [pairs]: above 1 ours is faster."""
         return np.asarray(self.peer_ms) / np.asarray(self.ours_ms)
 
     def share(self, ours_work: float, peer_work: float) -> tuple[float, float, float]:
-        """Work a second of ours / of the peer where a call does so much of it: (value, low, high)."""
+        """Returns the ratio of work a second, ours / the peer's, for so much work a call: (value, low, high)."""
         scale = ours_work / peer_work
         return tuple(scale * value for value in (self.ratio, *self.interval()))
 
@@ -50,7 +50,7 @@ class Comparison:
         return float(np.median(self.ratios))
 
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the median ratio."""
+        """Returns the 95 % interval of the median ratio."""
         low, high = np.percentile(_resampled_medians(self.ratios, SEED), [2.5, 97.5])
         return float(low), float(high)
 
@@ -70,7 +70,7 @@ class Comparison:
 
 
 def geomean(comparisons: Sequence[Comparison]) -> tuple[float, float, float]:
-    """Geometric mean of the median ratios, and its 95 % interval: (value, low, high)."""
+    """Returns the geometric mean of the median ratios, and its 95 % interval: (value, low, high)."""
     value = math.exp(statistics.fmean(math.log(one.ratio) for one in comparisons))
     logs = [np.log(_resampled_medians(one.ratios, SEED + i)) for i, one in enumerate(comparisons)]
     low, high = np.exp(np.percentile(np.mean(logs, axis=0), [2.5, 97.5]))
@@ -82,8 +82,8 @@ def alternate(
 ) -> list[Comparison]:
     """Measures ours, peer A, ours, peer B, … until each peer has `pairs` pairs.
 
-    Which side of a pair goes first changes from pair to pair. A round is some `round_ms` of calls, at least `least`,
-    after calls that do not count: another process has just had the caches.
+    The side that goes first alternates from pair to pair. A round is some `round_ms` of calls, at least `least`, after
+    calls that do not count, because another process has just used the caches.
     """
     calls = {worker.name: _calibrate(worker, round_ms, least) for worker in (ours, *peers)}
     results = [Comparison(ours.name, peer.name) for peer in peers]
@@ -99,7 +99,7 @@ def alternate(
 
 
 def _calibrate(worker: Worker, round_ms: float, least: int) -> int:
-    """Warms the engine up for about ten rounds' time and gives its calls a round."""
+    """Warms the engine up for about the time of ten rounds, and returns its calls a round."""
     ms = statistics.median(worker.time(least, least))
     ms = statistics.median(worker.time(max(least, min(1000, int(5 * round_ms / ms))), min(2, least)))
     return max(least, min(2000, math.ceil(round_ms / ms)))

@@ -22,14 +22,14 @@ what the loops at the end of the page do on as many threads, counting matrix pro
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are aligned to the right."""
+    """Returns a Markdown table; all columns but the first are aligned to the right."""
     lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def render(results: dict[str, Any]) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     description = machine.sentence(results["machine"], results["cores"])
     parts = [
         INTRODUCTION,
@@ -53,7 +53,7 @@ def render(results: dict[str, Any]) -> str:
 
 
 def _mark_shares(results: dict[str, Any]) -> None:
-    """Writes into each comparison which share of the FMA peak ours reaches, where the peak was measured."""
+    """Adds to each comparison our share of the FMA peak, if the peak was measured."""
     peaks = {row["threads"]: row["value"] for row in results.get("peak", []) if row["key"] == "f32"}
     peak = peaks.get(results["threads"])
     for case in results.get("models", {}).get("cases", []):

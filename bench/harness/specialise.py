@@ -1,10 +1,10 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Fixes the sizes of an imported text encoder, to measure what sizes that are known only at the call cost.
+"""Fixes the sizes of an imported text encoder, to measure the cost of sizes that are known only at the call.
 
-Works on the text that `intarsia-compile --stop-after=import` writes: a straight line of ops whose types are spelled
-out. A type with two unknown dimensions is [batch, …, sequence, …]; which one a single unknown dimension is follows
-from the sizes and operands that the op names.
+Works on the text that `intarsia-compile --stop-after=import` writes: a straight line of ops with explicit types. A type
+with two unknown dimensions is [batch, …, sequence, …]; a single unknown dimension is identified by the sizes and
+operands that the op names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def specialise(text: str, sizes: Mapping[str, int]) -> str:
     Raises
     ------
     ValueError
-        An op of which it cannot be said which size its unknown dimension is.
+        An op has an unknown dimension that cannot be identified.
     """
     lines = []
     function = _Function(sizes)
@@ -42,15 +42,15 @@ def specialise(text: str, sizes: Mapping[str, int]) -> str:
 
 
 class _Function:
-    """What is known about the values of the function at hand."""
+    """The known sizes of values in the current function."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
         self.arguments: dict[str, list[str]] = {}
         self.constants: dict[str, int] = {}
-        self.dims: dict[str, str] = {}  # a value of type index: the size that it is
-        self.single: dict[str, str] = {}  # a tensor with one unknown dimension: which size that is
-        self.current = ""  # the same of the op that the region at hand belongs to
+        self.dims: dict[str, str] = {}  # the size of a value of type index
+        self.single: dict[str, str] = {}  # the size of the one unknown dimension of a tensor
+        self.current = ""  # the same for the op that owns the current region
 
     def declare(self, line: str) -> None:
         for name, names in ARGUMENT.findall(line):
@@ -73,7 +73,7 @@ class _Function:
         return self._replace_dims(line)
 
     def _rewrite_signature(self, line: str) -> str:
-        """Arguments and results name their sizes, in `nn.sizes` behind the type."""
+        """Reads the sizes of arguments and results, in `nn.sizes` behind the type."""
 
         def fix(match: re.Match[str]) -> str:
             shape, between, names = match[1], match[2], match[3]
@@ -86,7 +86,7 @@ class _Function:
         return re.sub(r"(, )?nn\.size_limits = \{[^}]*\}(?(1)|(, )?)", "", line)
 
     def _single_of(self, line: str) -> str:
-        """Which size a single unknown dimension in this op is; "" where there is none."""
+        """Returns the size of the single unknown dimension in this op; "" if there is none."""
         if not any(shape.count("?") == 1 for shape in TYPE.findall(line)):
             return ""
         result, equals, rest = line.partition(" = ")
@@ -96,7 +96,7 @@ class _Function:
         if len(known) != 1:
             raise ValueError(f"which size is the unknown dimension of: {line.strip()}")
         size = known.pop()
-        # The last type of a line is that of the result, or of the operand that the result is written to.
+        # The last type in a line is that of the result, or of the operand that the result is written to.
         if equals and TENSOR.findall(line)[-1].count("?") == 1:
             self.single[result.strip()] = size
         return size
@@ -109,7 +109,7 @@ class _Function:
         return re.sub(r"\?", lambda _: str(self.sizes[next(names)]), shape)
 
     def _replace_dims(self, line: str) -> str:
-        """tensor.empty loses its operands, lists of sizes get numbers."""
+        """Removes the operands of tensor.empty, and replaces sizes in lists by numbers."""
         if "tensor.empty(" in line:
             return re.sub(r"tensor\.empty\([^)]*\)", "tensor.empty()", line)
         return VALUE.sub(lambda match: self._number(match[0]), line)

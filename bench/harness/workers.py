@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Processes that wait to be measured, one for each engine.
 
-All of them are alive at once, but only the one that is asked runs: the others are stopped with SIGSTOP, so that no
-thread pool that waits by spinning takes time from its rival.
+All are alive at once, but only the one that is asked runs: the others are stopped with SIGSTOP, so that no spinning
+thread pool takes time from the measured engine.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """One engine in a process of its own.
+    """One engine in its own process.
 
     Parameters
     ----------
     name
-        What reports call it.
+        The name in reports.
     command
         The program and its arguments. It speaks the protocol of bench/common/Worker.h.
     log
         File for the process's standard error.
     threads
-        Number of threads, told to every runtime through its environment variable.
+        Number of threads, set for every runtime through its environment variable.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Worker:
         self.close()
 
     def time(self, calls: int, warmup: int) -> list[float]:
-        """Milliseconds of each of `calls` calls, after `warmup` calls that do not count."""
+        """Returns the milliseconds of each of `calls` calls, after `warmup` calls that do not count."""
         return [float(ms) for ms in self._ask(f"time {calls} {warmup}")["ms"]]
 
     def save(self, path: Path) -> None:
@@ -91,7 +91,7 @@ class Worker:
         self._ask(f"save {path}")
 
     def close(self) -> None:
-        """Ends the process and what it started."""
+        """Ends the process and its children."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:

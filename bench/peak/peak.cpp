@@ -53,7 +53,7 @@ struct ArithmeticLoop {
   }
 #define DECLARE512(i) __m512 c##i = _mm512_setzero_ps();
 #define SUM512(i) sum = _mm512_add_ps(sum, c##i);
-// Inline assembly: a compiler would see that the loop's value is known.
+// Uses inline assembly, because a compiler would see that the loop's value is known.
 #define FMA(i) asm volatile("vfmadd231ps %1, %2, %0" : "+v"(c##i) : "v"(a), "v"(b));
 #define DOT_BF16(i) asm volatile("vdpbf16ps %1, %2, %0" : "+v"(c##i) : "v"(a), "v"(b));
 #define DOT_INT8(i) asm volatile("vpdpbusd %1, %2, %0" : "+v"(c##i) : "v"(a), "v"(b));
@@ -136,7 +136,7 @@ bool canRead() { return true; }
 
 #endif
 
-/// Runs body(0 … threads - 1), each on a thread of its own.
+/// Runs body(0 … threads - 1), each on its own thread.
 void inParallel(int threads, const std::function<void(int)> &body) {
   std::vector<std::thread> others;
   for (int i = 1; i < threads; ++i)
@@ -162,7 +162,7 @@ double arithmeticGops(const ArithmeticLoop &loop, int threads) {
   return threads * static_cast<double>(iterations) * loop.operationsPerIteration / ms / 1e6;
 }
 
-/// Memory that threads read, each its own part.
+/// Memory of which each thread reads its own part.
 class Reading {
 public:
   Reading(size_t megabytes, int threads)
@@ -174,7 +174,7 @@ public:
     inParallel(threads, [&](int thread) {
       uint64_t sum = 0;
       for (size_t i = 0; i < repeats; ++i) {
-        asm volatile("" ::: "memory"); // otherwise one pass serves for all
+        asm volatile("" ::: "memory"); // otherwise the compiler keeps only one pass
         sum += readBytes(memory.data() + static_cast<size_t>(thread) * part, part);
       }
       sink = static_cast<double>(sum);
@@ -189,7 +189,7 @@ private:
   size_t part;
 };
 
-/// All threads together read `megabytes` again and again.
+/// Measures the bandwidth of all threads together reading `megabytes` again and again.
 double readGBps(size_t megabytes, int threads) {
   Reading reading(megabytes, threads);
   size_t repeats = std::max<size_t>(1, 1024 / megabytes);
@@ -224,7 +224,7 @@ int report() {
   return 0;
 }
 
-/// `count`: operations, or bytes, of a call.
+/// Returns the worker's first line. `count` is the operations or bytes of a call.
 std::string readyLine(const char *what, int threads, const char *unit, double count) {
   std::ostringstream line;
   line << "{\"ready\": true, \"version\": \"" << what << "\", \"settings\": {\"threads\": " << threads << "}, \""

@@ -29,12 +29,12 @@
 
 namespace intarsia::agent {
 
-/// What values of a type of this dialect are counted in.
+/// Returns the unit of the values of a type of this dialect.
 Unit unitOf(mlir::Type type);
 
-/// What holds for each task: names that are not empty, amounts that can be.
+/// Verifies that the names that a task is given are not empty.
 mlir::LogicalResult verifyTask(mlir::Operation *op);
-/// The pools that a task is placed on exist.
+/// Verifies that the pools of a task's placement exist.
 mlir::LogicalResult verifyTaskSymbols(mlir::Operation *op, mlir::SymbolTableCollection &tables);
 
 } // namespace intarsia::agent

@@ -50,8 +50,8 @@ Unit agent::unitOf(Type type) {
 
 //===-- Amounts -----------------------------------------------------------------------------------------------===//
 
-/// What a request may plausibly hold of each unit. The bounds are wide: they find a unit that was mistaken, not a
-/// request that is unusual.
+/// Returns the plausible range of a request's amount in a unit. The bounds are wide: they find mistaken units, not
+/// unusual requests.
 static FigureRange rangeOf(Unit unit) {
   switch (unit) {
   case Unit::Tokens:
@@ -296,7 +296,7 @@ LogicalResult WorkAttr::verify(EmitError emitError, FloatAttr executions, FloatA
   if (failed(verifyFigure(emitError, "executions", executions, {1e-9, 1e9, "is it of one request?", true})) ||
       failed(verifyFigure(emitError, "probability", probability, {1e-12, 1, "is it a fraction?", true})))
     return failure();
-  // At least once is at most as often as on average.
+  // The probability of at least one execution is at most the expected number.
   if (probability.getValueAsDouble() > executions.getValueAsDouble() * (1 + 1e-9))
     return emitError() << "probability " << figureText(probability.getValueAsDouble()) << " is above the "
                        << figureText(executions.getValueAsDouble()) << " executions, which no distribution has";

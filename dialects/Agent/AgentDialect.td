@@ -67,7 +67,7 @@ def Agent_Features : Agent_Type<"Features", "features", "What an encoder makes o
 def Agent_Cache : Agent_Type<"Cache", "kv", "Keys and values of a language model for a request, counted in tokens">;
 def Agent_Experts : Agent_Type<"Experts", "experts", "The expert layers of a model, which a decode calls; nothing flows">;
 
-/// What flows between tasks of a graph that is not decomposed.
+/// Values between tasks of a graph that is not decomposed.
 def Agent_Value : AnyTypeOf<[Agent_Text, Agent_Image, Agent_Audio, Agent_Video, Agent_Data]>;
 def Agent_AnyValue : AnyTypeOf<[Agent_Text, Agent_Image, Agent_Audio, Agent_Video, Agent_Data, Agent_Vector,
                                 Agent_Features, Agent_Cache]>;
@@ -110,7 +110,7 @@ def Agent_AmountAttr : AttrDef<Agent_Dialect, "Amount"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// What is known of it, as a distribution. Of `ms` in milliseconds, of each other unit in that.
+    /// Returns the distribution of the amount: `ms` in milliseconds, every other unit as it is.
     ::intarsia::Amount getAmount() const;
     double getMeanValue() const { return getAmount().mean(); }
   }];

@@ -155,7 +155,7 @@ LogicalResult GraphOp::verifyRegions() {
   return success();
 }
 
-/// Calls from a graph that lead back to it, as names; empty if none do.
+/// Finds calls from a graph that lead back to it; `path` receives their names.
 static bool findCycle(GraphOp start, GraphOp graph, SymbolTableCollection &tables, SmallVectorImpl<StringRef> &path,
                       llvm::SmallPtrSetImpl<Operation *> &seen) {
   bool found = false;
@@ -204,7 +204,7 @@ OpFoldResult JoinOp::fold(FoldAdaptor) {
 }
 
 namespace {
-/// A join of joins is one join.
+/// Flattens a join of joins.
 struct FlattenJoins : OpRewritePattern<JoinOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -118,7 +118,7 @@ def Agent_GraphOp : Agent_Op<"graph", [IsolatedFromAbove, FunctionOpInterface, S
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// What a request brings, null if it is not said.
+    /// Returns the size that a request brings, null if it is not given.
     AmountAttr getArgumentSize(unsigned index) { return getArgAttrOfType<AmountAttr>(index, "agent.size"); }
   }];
 }

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::agent;
 
-/// Probabilities are numbers between 0 and 1 whose sum is 1, but for what was lost when they were written down.
+/// Verifies that probabilities are between 0 and 1 and sum to 1, up to the rounding of written numbers.
 static LogicalResult verifyProbabilities(Operation *op, StringRef what, ArrayRef<double> probabilities) {
   double sum = 0;
   std::string text;
@@ -41,7 +41,7 @@ static LogicalResult verifyYield(Operation *op, const Twine &where, Block &block
   return success();
 }
 
-/// Puts a region's ops in place of the op that holds it, its arguments replaced by `arguments`.
+/// Replaces an op by the ops of its region, with `arguments` for the region's arguments.
 static void inlineRegion(PatternRewriter &rewriter, Operation *op, Region &region, ValueRange arguments) {
   auto yield = cast<YieldOp>(region.front().getTerminator());
   rewriter.inlineBlockBefore(&region.front(), op, arguments);
@@ -147,8 +147,8 @@ struct DropImpossibleCases : OpRewritePattern<BranchOp> {
   }
 };
 
-/// A branch of one case is no branch. What it waited for is lost where the case does not need it, which a plan may
-/// gain.
+/// Inlines a branch of one case. The case no longer waits for the branch's operands that it does not need, which can
+/// make a plan faster.
 struct InlineOnlyCase : OpRewritePattern<BranchOp> {
   using OpRewritePattern::OpRewritePattern;
 

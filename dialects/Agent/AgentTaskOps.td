@@ -10,7 +10,7 @@
 include "dialects/Agent/AgentInterfaces.td"
 include "dialects/Agent/AgentOps.td"
 
-/// A task: `parameters` are what is particular to it, beside what each task has.
+/// A task: `parameters` are its own arguments, beside those of every task.
 class Agent_Task<string mnemonic, dag parameters, list<Trait> traits = []>
     : Agent_Op<mnemonic, traits # [DeclareOpInterfaceMethods<SymbolUserOpInterface>, Agent_TaskOpInterface]> {
   let arguments = !con(parameters, (ins OptionalAttr<StrAttr>:$label, OptionalAttr<Fleet_PlacementAttr>:$place,

@@ -29,7 +29,7 @@ LogicalResult agent::verifyTaskSymbols(Operation *op, SymbolTableCollection &tab
   return place ? fleet::verifyPlacement(op, place, tables) : success();
 }
 
-/// What a task produces is said, in the unit of its type.
+/// Verifies that a task declares the size of its output, in the unit of its type.
 static LogicalResult verifySize(Operation *op, AmountAttr size, Type type, bool mayBeMissing = false) {
   Unit unit = unitOf(type);
   if (!size && mayBeMissing)
@@ -44,7 +44,7 @@ static LogicalResult verifySize(Operation *op, AmountAttr size, Type type, bool 
   return success();
 }
 
-/// A language model writes a token, or it would not be asked.
+/// Verifies that a language model writes at least one token.
 static LogicalResult verifyWritten(Operation *op, AmountAttr size, Type type) {
   if (failed(verifySize(op, size, type)))
     return failure();
@@ -63,7 +63,7 @@ static LogicalResult verifyInstructions(Operation *op, std::optional<int64_t> to
   return success();
 }
 
-/// The name of the encoder that an input needs, empty for text.
+/// Returns the name of the encoder that an input needs, empty for text.
 static StringRef encoderKind(Type type) {
   return isa<ImageType>(type) ? "image" : isa<AudioType>(type) ? "audio" : isa<VideoType>(type) ? "video" : "";
 }
@@ -109,7 +109,7 @@ LogicalResult InvokeOp::verifySymbolUses(SymbolTableCollection &tables) {
                  succeeded(verifyTaskSymbols(*this, tables)));
 }
 
-/// `top_k` texts are there to be found.
+/// Verifies that `top_k` is plausible.
 static LogicalResult verifyTopK(Operation *op, int64_t topK) {
   if (topK >= 1 && topK <= 1'000'000)
     return success();
@@ -185,7 +185,7 @@ LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &tables) {
 }
 
 LogicalResult DecodeOp::verify() {
-  // Through transfers to the prefill that made the cache, where it is in sight.
+  // Follows transfers to the prefill that made the cache, where it is visible.
   Value cache = getCache();
   while (auto transfer = cache.getDefiningOp<KvTransferOp>())
     cache = transfer.getCache();
@@ -194,7 +194,7 @@ LogicalResult DecodeOp::verify() {
                          << ", must be the same model";
   if (Value called = getExperts()) {
     auto experts = called.getDefiningOp<ExpertsOp>();
-    // They run when this runs, and as often.
+    // Experts run when their decode runs, and as often.
     if (!experts || experts->getBlock() != (*this)->getBlock())
       return emitOpError() << "calls experts that are not in its own region; put an 'agent.experts' before it";
     if (experts.getModelAttr() != getModelAttr())

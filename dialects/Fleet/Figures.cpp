@@ -38,7 +38,7 @@ std::string intarsia::figureText(double figure) {
   auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), figure,
                                     plain ? std::chars_format::fixed : std::chars_format::scientific);
   std::string text(buffer, end);
-  // MLIR reads an exponent only behind a point.
+  // MLIR accepts an exponent only after a decimal point.
   if (size_t exponent = text.find('e'); exponent != std::string::npos && text.find('.') == std::string::npos)
     text.insert(exponent, ".0");
   return text;

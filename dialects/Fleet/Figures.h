@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the dialects of plans share about figures that people write: how they are read and printed, which are plausible,
-// and which name was meant where one is unknown.
+// Parsing, printing and plausibility of figures that people write, common to the dialects of plans, and suggestions for
+// unknown names.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_FLEET_FIGURES_H
 #define INTARSIA_DIALECTS_FLEET_FIGURES_H
@@ -16,11 +16,11 @@
 
 namespace intarsia {
 
-/// What a figure may plausibly be, to find units that were mistaken.
+/// Plausible range of a figure, to find mistaken units.
 struct FigureRange {
   double low, high;       ///< both included
-  const char *hint;       ///< what may have gone wrong: "did you give seconds?"
-  bool mayBeZero = false; ///< whether 0 is fine although it is below `low`
+  const char *hint;       ///< the likely mistake: "did you give seconds?"
+  bool mayBeZero = false; ///< 0 is valid although it is below `low`
 };
 
 using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
@@ -38,18 +38,19 @@ struct NamedFigure {
 };
 /// Reads `<name = number, …>`; a name that is not in the list, or is there twice, is an error.
 mlir::ParseResult parseFigures(mlir::AsmParser &parser, llvm::ArrayRef<NamedFigure> figures);
-/// Prints `name = number, …` of those that are there.
+/// Prints `name = number, …` of the figures that are set.
 void printFigures(llvm::raw_ostream &out, llvm::ArrayRef<std::pair<llvm::StringRef, mlir::FloatAttr>> figures);
 
-/// A figure is a number that is not negative, and in its range. A null one is fine.
+/// Verifies that a figure is not negative and in its range. A null figure is valid.
 mlir::LogicalResult verifyFigure(EmitError emitError, const llvm::Twine &what, mlir::FloatAttr figure,
                                  const FigureRange &range);
 mlir::LogicalResult verifyFigure(EmitError emitError, const llvm::Twine &what, double figure, const FigureRange &range);
 
-/// "; did you mean 'fast'?", "; known are 'fast', 'cheap'", or "; there are none".
+/// Returns "; did you mean 'fast'?", "; known are 'fast', 'cheap'", or "; there are none".
 std::string nearestNames(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known);
 
-/// The op that a symbol names, of the wanted kind. Null, with an error that lists the nearest names, if there is none.
+/// Returns the op that a symbol names, of the wanted kind. Returns null, with an error that lists the nearest names, if
+/// there is none.
 template <typename Op>
 Op lookupNamed(mlir::Operation *user, mlir::SymbolRefAttr symbol, mlir::SymbolTableCollection &tables,
                llvm::StringRef kind) {
@@ -60,7 +61,7 @@ Op lookupNamed(mlir::Operation *user, mlir::SymbolRefAttr symbol, mlir::SymbolTa
     user->emitOpError() << "names " << symbol << ", which is '" << found->getName() << "', must be " << kind;
     return nullptr;
   }
-  // The table that the last part of the name was looked for in.
+  // The symbol table of the last part of the name.
   mlir::Operation *table = mlir::SymbolTable::getNearestSymbolTable(user->getParentOp());
   if (auto nested = symbol.getNestedReferences(); !nested.empty() && table) {
     mlir::Operation *outer = tables.lookupNearestSymbolFrom(user, symbol.getRootReference());

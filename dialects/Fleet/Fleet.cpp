@@ -33,8 +33,9 @@ void FleetDialect::initialize() {
 }
 
 namespace {
-// From the cheapest and dearest, slowest and fastest that are on offer, with an order of magnitude of room: a T4 is
-// rented for 0.1 $/h and a wafer costs some millions; memory of a wafer gives 20 PB/s, but no link comes near it.
+// Ranges: from the cheapest to the most expensive and from the slowest to the fastest on offer, with an order of
+// magnitude of room. A T4 is rented for 0.1 $/h and a wafer costs some millions; memory of a wafer gives 20 PB/s, but
+// no link comes near it.
 constexpr FigureRange dollarsPerHourRange = {0.001, 2000, "is it in dollars, of one device and one hour?", true};
 constexpr FigureRange dollarsRange = {10, 1e7, "is it in dollars, of one device?"};
 constexpr FigureRange yearsRange = {0.25, 30, "is it in years?"};
@@ -44,7 +45,7 @@ constexpr FigureRange bandwidthRange = {0.001, 20000, "is it in GB/s (10^9 bytes
 constexpr FigureRange microsecondsRange = {0.01, 1e6, "is it in microseconds?", true};
 constexpr FigureRange kilowattsRange = {0.005, 1e6, "is it in kilowatts, not watts?"};
 constexpr FigureRange gramsRange = {0.1, 2000, "is it in grams of carbon dioxide per kWh?", true};
-/// The largest clusters have some hundred thousand.
+/// Limit of devices; the largest clusters have some hundred thousand.
 constexpr int64_t mostDevices = 10'000'000;
 constexpr FigureRange dollarsPerGigabyteRange = {1e-6, 10, "is it in dollars per 10^9 bytes?", true};
 } // namespace
@@ -161,7 +162,7 @@ LogicalResult fleet::verifyPlacement(Operation *op, PlacementAttr placement, Sym
 
 //===-- Systems -----------------------------------------------------------------------------------------------===//
 
-/// An op's errors, for what verifies figures.
+/// Returns the error function of an op, for the verifiers of figures.
 static auto errorsOf(Operation *op) {
   return [op] { return op->emitOpError(); };
 }
@@ -205,7 +206,7 @@ LogicalResult DeviceOp::verify() {
 }
 
 LogicalResult PoolOp::verify() {
-  // In 64 bits without a sign a negative count is a large one.
+  // The count is unsigned: a negative one would pass as a large one.
   int64_t count = int64_t(getCount());
   if (count < 1)
     return emitOpError() << "@" << getSymName() << " has " << count << " devices, must have at least one";

@@ -19,11 +19,11 @@
 #include "dialects/Fleet/FleetAttrs.h.inc"
 
 namespace intarsia::fleet {
-/// A number format is one of elementTypes; else the nearest names are said.
+/// Verifies that a number format is one of elementTypes; the error names the nearest.
 mlir::LogicalResult verifyPrecision(EmitError emitError, llvm::StringRef precision);
 
-/// A misspelt attribute would be kept and never read: what has no dialect's prefix (`note.author`) must be one that the
-/// op has; else the nearest names are said.
+/// Verifies that attributes without a dialect's prefix (`note.author`) are the op's own, as a misspelt one would be
+/// kept and never read; the error names the nearest.
 mlir::LogicalResult verifyKnownAttributes(mlir::Operation *op);
 
 template <typename ConcreteType>
@@ -37,7 +37,7 @@ public:
 #include "dialects/Fleet/FleetOps.h.inc"
 
 namespace intarsia::fleet {
-/// A placement names a pool that exists, and takes no more devices than it has.
+/// Verifies that a placement names a pool that exists, and takes no more devices than it has.
 mlir::LogicalResult verifyPlacement(mlir::Operation *op, PlacementAttr placement, mlir::SymbolTableCollection &tables);
 } // namespace intarsia::fleet
 

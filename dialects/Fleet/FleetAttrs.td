@@ -33,7 +33,8 @@ def Fleet_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
-/// Of the ops of this dialect and of `agent`: an attribute without a dialect's prefix is one of the op's own.
+/// Trait of the ops of this dialect and of `agent`: an attribute without a dialect's prefix must be one of the op's
+/// own.
 def Fleet_KnownAttributes : NativeOpTrait<"KnownAttributes"> {
   let cppNamespace = "::intarsia::fleet";
 }
@@ -89,9 +90,9 @@ def Fleet_PlacementAttr : AttrDef<Fleet_Dialect, "Placement"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Devices of one replica; one if it takes a part of it.
+    /// Returns the devices of one replica; one if it takes a part of it.
     int64_t getDevicesPerReplica() const { return getTensor() * getPipeline() * getData(); }
-    /// Whether all but the pool is left to the planner.
+    /// Returns true if all but the pool is left to the planner.
     bool isPoolOnly() const {
       return getDevicesPerReplica() == 1 && getExpert() == 1 && getParts() == 1 && !getReplicas() && getBatch() == 1 &&
              !getPrecision() && !getAggregated();

@@ -74,7 +74,7 @@ def Fleet_PoolOp : Fleet_Op<"pool", [Symbol, HasParent<"SystemOp">, DeclareOpInt
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Devices of a node: all of the pool, if nothing else is said.
+    /// Returns the devices of a node: all of the pool if not given.
     int64_t getDevicesPerNode() { return getPerNode().value_or(getCount()); }
   }];
 }

@@ -9,6 +9,7 @@
 
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpDefinition.h"
 
 namespace intarsia {
@@ -30,9 +31,20 @@ mlir::AffineExpr elementCount(mlir::MLIRContext *context, llvm::ArrayRef<mlir::A
 /// Bytes of a dense tensor of `type` with these sizes; 4-bit elements are packed two a byte, i1 takes one byte.
 mlir::AffineExpr byteCount(mlir::ShapedType type, llvm::ArrayRef<mlir::AffineExpr> sizes);
 
+/// How an op reads an operand as it is stored.
+enum class StoredOperand {
+  None,   ///< it is computed
+  Matrix, ///< the rows of matrices that the op multiplies by
+  Table,  ///< rows that are looked up
+  Vector, ///< one number for each feature
+};
+
 } // namespace intarsia
 
+#include "dialects/Interfaces/KernelRoot.h.inc"
+
 #include "dialects/Interfaces/CostOpInterface.h.inc"
+#include "dialects/Interfaces/KernelOpInterfaces.h.inc"
 #include "dialects/Interfaces/SizeOpInterface.h.inc"
 
 #endif

@@ -29,6 +29,16 @@ def Nn_GatedActivationAttr : EnumAttr<Nn_Dialect, Nn_GatedActivation, "gated_act
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Nn_RootAttr : AttrDef<Nn_Dialect, "Root"> {
+  let mnemonic = "root";
+  let summary = "The kind of a kernel";
+  let parameters = (ins "::intarsia::KernelRoot":$value);
+  let assemblyFormat = "`<` $value `>`";
+  let convertFromStorage = "$_self.getValue()";
+  let returnType = "::intarsia::KernelRoot";
+  let constBuilderCall = "::intarsia::nn::RootAttr::get($_builder.getContext(), $0)";
+}
+
 def Nn_BlockElement : I32EnumAttr<"BlockElement", "what one code of a block format means", [
     I32EnumAttrCase<"I4", 0, "i4">, I32EnumAttrCase<"U4", 1, "u4">, I32EnumAttrCase<"I8", 2, "i8">,
     I32EnumAttrCase<"U8", 3, "u8">, I32EnumAttrCase<"E2M1", 4, "e2m1">, I32EnumAttrCase<"E2M3", 5, "e2m3">,

@@ -15,7 +15,7 @@ def Nn_ByteTensor : RankedTensorOf<[I8]>;
 // sequences, in any mixture: the row t is at place `positions[t]` of sequence `sequences[t]`. A cache is a tensor of
 // pages; row s of `page_table` lists the pages of sequence s in order.
 
-def Nn_CacheAppendOp : Nn_TensorOp<"cache_append"> {
+def Nn_CacheAppendOp : Nn_TensorOp<"cache_append", "CacheAppend", [DeclareOpInterfaceMethods<InPlaceOpInterface>]> {
   let summary = "Puts rows of new tokens into a paged cache";
   let description = [{
     The result is `cache` with `rows[t, h, :]` of every token at slot `positions[t] mod page` of the page
@@ -39,7 +39,8 @@ def Nn_CacheAppendOp : Nn_TensorOp<"cache_append"> {
   }];
 }
 
-def Nn_CacheAppendQuantizedOp : Nn_TensorOp<"cache_append_quantized"> {
+def Nn_CacheAppendQuantizedOp : Nn_TensorOp<"cache_append_quantized", "CacheAppend",
+                                            [DeclareOpInterfaceMethods<InPlaceOpInterface>]> {
   let summary = "Puts rows of new tokens into a paged cache of codes";
   let description = [{
     As `nn.cache_append`, into groups of codes with one scale and zero each: an element is `scale * (code - zero)`.
@@ -77,7 +78,7 @@ def Nn_CacheAppendQuantizedOp : Nn_TensorOp<"cache_append_quantized"> {
   }];
 }
 
-def Nn_TailAppendOp : Nn_TensorOp<"tail_append"> {
+def Nn_TailAppendOp : Nn_TensorOp<"tail_append", "CacheAppend", [DeclareOpInterfaceMethods<InPlaceOpInterface>]> {
   let summary = "Keeps the rows of each sequence's last page";
   let description = [{
     `result[sequences[t], h, :, positions[t] mod page] = rows[t, h, :]` for the tokens of the last page of each sequence
@@ -100,7 +101,7 @@ def Nn_TailAppendOp : Nn_TensorOp<"tail_append"> {
   }];
 }
 
-def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", [AttrSizedOperandSegments]> {
+def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [AttrSizedOperandSegments]> {
   let summary = "Causal attention of new tokens over paged caches";
   let description = [{
     `result[t, h, :] = sum_j softmax_j(cap(scale * dot(query[t, h, :], key_j[g, :]))) * value_j[g, :]` over the

@@ -9,7 +9,7 @@
 
 // Mixture of experts (arXiv 1701.06538): each token goes through some of many feed-forward layers.
 
-def Nn_RouteOp : Nn_TensorOp<"route"> {
+def Nn_RouteOp : Nn_TensorOp<"route", "Route"> {
   let summary = "The experts of each token and their weights";
   let description = [{
     `indices[t, :]` are the numbers of the `top_k` largest of `logits[t, :]`, the largest first; of equal ones the lower
@@ -29,7 +29,8 @@ def Nn_RouteOp : Nn_TensorOp<"route"> {
   let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_ExpertsOp : Nn_TensorOp<"experts", [AttrSizedOperandSegments]> {
+def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
+                                        DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
   let summary = "Gated feed-forward layers, some of many for each token";
   let description = [{
     `result[t, :] = sum_k weights[t, k] * (down[e] h_e(input[t, :]) + down_bias[e])` with `e = indices[t, k]` and

@@ -14,14 +14,11 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
-static constexpr StringLiteral groupRoots[] = {"linear",       "matmul",           "attention", "rows",   "generic",
-                                               "cache_append", "cached_attention", "route",     "experts"};
-
-void GroupOp::build(OpBuilder &builder, OperationState &state, TypeRange results, ValueRange inputs, StringRef root,
+void GroupOp::build(OpBuilder &builder, OperationState &state, TypeRange results, ValueRange inputs, KernelRoot root,
                     StringRef why) {
   state.addOperands(inputs);
   state.addTypes(results);
-  state.addAttribute(getRootAttrName(state.name), builder.getStringAttr(root));
+  state.addAttribute(getRootAttrName(state.name), RootAttr::get(builder.getContext(), root));
   if (!why.empty())
     state.addAttribute(getWhyAttrName(state.name), builder.getStringAttr(why));
   Region *body = state.addRegion();
@@ -31,13 +28,20 @@ void GroupOp::build(OpBuilder &builder, OperationState &state, TypeRange results
 }
 
 ParseResult GroupOp::parse(OpAsmParser &parser, OperationState &result) {
-  StringAttr root;
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
   FunctionType type;
   SMLoc location = parser.getCurrentLocation();
-  if (parser.parseAttribute(root, getRootAttrName(result.name), result.attributes) ||
-      parser.parseAssignmentList(arguments, operands) || parser.parseOptionalAttrDict(result.attributes) ||
+  std::string text;
+  if (succeeded(parser.parseOptionalString(&text)))
+    return parser.emitError(location) << "root is the string \"" << text
+                                      << "\", as Intarsia wrote it before kernel roots were words: write " << text
+                                      << " without quotes, or compile the model again with this version";
+  auto root = FieldParser<KernelRoot>::parse(parser);
+  if (failed(root))
+    return failure();
+  result.addAttribute(getRootAttrName(result.name), RootAttr::get(parser.getContext(), *root));
+  if (parser.parseAssignmentList(arguments, operands) || parser.parseOptionalAttrDict(result.attributes) ||
       parser.parseColonType(type))
     return failure();
   if (type.getNumInputs() != arguments.size())
@@ -52,7 +56,7 @@ ParseResult GroupOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void GroupOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getRootAttr() << '(';
+  printer << ' ' << getRoot() << '(';
   llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()), printer,
                         [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
   printer << ')';
@@ -64,9 +68,6 @@ void GroupOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult GroupOp::verify() {
-  if (!llvm::is_contained(groupRoots, getRoot()))
-    return emitOpError() << "root is '" << getRoot() << "', must be one of "
-                         << llvm::join(std::begin(groupRoots), std::end(groupRoots), ", ");
   Block &body = getBodyBlock();
   if (body.getNumArguments() != getInputs().size())
     return emitOpError() << "body has " << body.getNumArguments() << " arguments, the group has " << getInputs().size()

@@ -8,6 +8,7 @@
 #define INTARSIA_NN_OPS
 
 include "dialects/Interfaces/CostOpInterface.td"
+include "dialects/Interfaces/KernelOpInterfaces.td"
 include "dialects/Interfaces/SizeOpInterface.td"
 include "dialects/Nn/NnAttrs.td"
 include "dialects/Nn/NnDialect.td"
@@ -25,13 +26,17 @@ def Nn_AnyTensor : RankedTensorOf<[AnyType]>;
 
 class Nn_Op<string mnemonic, list<Trait> traits = []> : Op<Nn_Dialect, mnemonic, traits>;
 
-/// A pure op on tensors: its result type follows from its operands, its sizes are expressions, its work is known.
-class Nn_TensorOp<string mnemonic, list<Trait> traits = []>
+/// A pure op on tensors: its result type follows from its operands, its sizes are expressions, its work is known. `root`
+/// is a case of KernelRoot, empty for ops that no kernel is built around.
+class Nn_TensorOp<string mnemonic, string root, list<Trait> traits = []>
     : Nn_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<InferTypeOpInterface>,
                                    DeclareOpInterfaceMethods<SizeOpInterface>,
-                                   DeclareOpInterfaceMethods<CostOpInterface>], traits)> {
+                                   DeclareOpInterfaceMethods<CostOpInterface>],
+                                  !if(!empty(root), []<Trait>, [KernelRootOpInterface]<Trait>), traits)> {
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
+  string rootDeclaration = !if(!empty(root), "",
+    "static ::intarsia::KernelRoot getKernelRoot() { return ::intarsia::KernelRoot::" # root # "; }\n");
+  let extraClassDeclaration = rootDeclaration # [{
     /// A result may be declared with fewer or more static sizes than the operands imply.
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
       return ::intarsia::nn::areCompatible(inferred, declared);
@@ -40,9 +45,9 @@ class Nn_TensorOp<string mnemonic, list<Trait> traits = []>
 }
 
 /// One tensor in, one of the same type out: the syntax states it once.
-class Nn_SameTypeOp<string mnemonic> : Nn_TensorOp<mnemonic> {
+class Nn_SameTypeOp<string mnemonic, list<Trait> traits = []> : Nn_TensorOp<mnemonic, "Rows", traits> {
   let assemblyFormat = "$input attr-dict `:` type($input)";
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = rootDeclaration # [{
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
       return inferred == declared;
     }
@@ -50,7 +55,7 @@ class Nn_SameTypeOp<string mnemonic> : Nn_TensorOp<mnemonic> {
 }
 
 /// A function of each element.
-class Nn_UnaryOp<string mnemonic, string formula> : Nn_SameTypeOp<mnemonic> {
+class Nn_UnaryOp<string mnemonic, string formula> : Nn_SameTypeOp<mnemonic, [Elementwise]> {
   let summary = "Elementwise " # mnemonic;
   let description = "`" # formula # "`, for tensors of any shape. Computed in f32.";
   let arguments = (ins Nn_FloatTensor:$input);
@@ -108,11 +113,11 @@ def Nn_WeightOp : Nn_Op<"weight", [Pure, DeclareOpInterfaceMethods<SymbolUserOpI
 def Nn_GroupOp : Nn_Op<"group", [IsolatedFromAbove, Pure, SingleBlock]> {
   let summary = "What becomes one kernel";
   let description = [{
-    A region for each kernel-to-be: block arguments are the operands, `nn.yield` gives the results. `root` says what
-    the kernel is built around (`linear`, `matmul`, `attention`, `rows`, `generic`), `why` the reason for the choice.
+    A region for each kernel-to-be: block arguments are the operands, `nn.yield` gives the results. `root` is the kind of
+    kernel (`KernelRoot` in dialects/Interfaces), `why` the reason for the choice.
 
     ```mlir
-    %r = nn.group "linear"(%a = %x, %b = %w) {why = "gelu: 6.2 us inside, 9.8 apart"}
+    %r = nn.group linear(%a = %x, %b = %w) {why = "gelu: 6.2 us inside, 9.8 apart"}
         : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32> {
       %h = nn.linear %a, %b : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32>
       %g = nn.gelu %h {form = #nn.gelu_form<erf>} : tensor<?x1536xf32>
@@ -120,7 +125,7 @@ def Nn_GroupOp : Nn_Op<"group", [IsolatedFromAbove, Pure, SingleBlock]> {
     }
     ```
   }];
-  let arguments = (ins Variadic<Nn_AnyTensor>:$inputs, StrAttr:$root, OptionalAttr<StrAttr>:$why);
+  let arguments = (ins Variadic<Nn_AnyTensor>:$inputs, Nn_RootAttr:$root, OptionalAttr<StrAttr>:$why);
   let results = (outs Variadic<Nn_AnyTensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -129,7 +134,7 @@ def Nn_GroupOp : Nn_Op<"group", [IsolatedFromAbove, Pure, SingleBlock]> {
   let skipDefaultBuilders = 1;
   let builders = [
     /// Makes the group with an empty body block that has an argument for each input; the caller fills it.
-    OpBuilder<(ins "::mlir::TypeRange":$results, "::mlir::ValueRange":$inputs, "::llvm::StringRef":$root,
+    OpBuilder<(ins "::mlir::TypeRange":$results, "::mlir::ValueRange":$inputs, "::intarsia::KernelRoot":$root,
                    "::llvm::StringRef":$why)>
   ];
   let extraClassDeclaration = [{
@@ -146,7 +151,7 @@ def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"GroupO
 
 //===-- Products ----------------------------------------------------------------------------------------------===//
 
-def Nn_LinearOp : Nn_TensorOp<"linear"> {
+def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
   let summary = "Fully connected layer";
   let description = [{
     `result[…, n] = sum_k input[…, k] * weight[n, k] (+ bias[n])`: input `[…, in]`, weight `[out, in]`,
@@ -163,7 +168,7 @@ def Nn_LinearOp : Nn_TensorOp<"linear"> {
   let assemblyFormat = "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_MatmulOp : Nn_TensorOp<"matmul"> {
+def Nn_MatmulOp : Nn_TensorOp<"matmul", "Matmul"> {
   let summary = "Batched matrix product of two computed tensors";
   let description = [{
     `result[b…, m, n] = sum_k lhs[b…, m, k] * rhs[b…, k, n]`; with `transpose_lhs` the lhs is `[b…, k, m]`, with
@@ -178,7 +183,7 @@ def Nn_MatmulOp : Nn_TensorOp<"matmul"> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_AttentionOp : Nn_TensorOp<"attention"> {
+def Nn_AttentionOp : Nn_TensorOp<"attention", "Attention"> {
   let summary = "Scaled dot-product attention";
   let description = [{
     `result[b, i, h, :] = sum_j softmax_j(scale * dot(query[b, i, h, :], key[b, j, g, :]) + mask[b, h, i, j])
@@ -205,7 +210,7 @@ def Nn_AttentionOp : Nn_TensorOp<"attention"> {
 
 //===-- Rows --------------------------------------------------------------------------------------------------===//
 
-def Nn_LayerNormOp : Nn_TensorOp<"layer_norm"> {
+def Nn_LayerNormOp : Nn_TensorOp<"layer_norm", "Rows", [DeclareOpInterfaceMethods<RowwiseOpInterface>, DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (input - mean) / sqrt(variance + epsilon) * scale (+ bias)`, mean and (biased) variance over the last
@@ -221,7 +226,7 @@ def Nn_LayerNormOp : Nn_TensorOp<"layer_norm"> {
   let assemblyFormat = "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_RmsNormOp : Nn_TensorOp<"rms_norm"> {
+def Nn_RmsNormOp : Nn_TensorOp<"rms_norm", "Rows", [DeclareOpInterfaceMethods<RowwiseOpInterface>, DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
   let summary = "Root-mean-square normalisation over the last dimension";
   let description = [{
     `result = input / sqrt(mean(input^2) + epsilon) * scale` (arXiv 1910.07467, equation 4); scale is `[features]`,
@@ -236,7 +241,7 @@ def Nn_RmsNormOp : Nn_TensorOp<"rms_norm"> {
   let assemblyFormat = "$input `,` $scale attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_SoftmaxOp : Nn_SameTypeOp<"softmax"> {
+def Nn_SoftmaxOp : Nn_SameTypeOp<"softmax", [DeclareOpInterfaceMethods<RowwiseOpInterface>]> {
   let summary = "Softmax over the last dimension";
   let description = [{
     `result = exp(input - max) / sum(exp(input - max))` over the last dimension. A row of -inf gives zeros.
@@ -269,7 +274,7 @@ def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 
 //===-- Positions and tables ----------------------------------------------------------------------------------===//
 
-def Nn_EmbeddingOp : Nn_TensorOp<"embedding"> {
+def Nn_EmbeddingOp : Nn_TensorOp<"embedding", "Rows", [DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
   let summary = "Rows of a table";
   let description = [{
     `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An input whose
@@ -287,7 +292,7 @@ def Nn_EmbeddingOp : Nn_TensorOp<"embedding"> {
   let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_RopeOp : Nn_TensorOp<"rope"> {
+def Nn_RopeOp : Nn_TensorOp<"rope", "Rows"> {
   let summary = "Rotary position embedding";
   let description = [{
     Rotates pairs of features by `angle = positions[…] * frequencies[i]` (arXiv 2104.09864, equation 15): input
@@ -368,7 +373,7 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
   let hasFolder = 1;
 }
 
-def Nn_DequantizeBlocksOp : Nn_TensorOp<"dequantize_blocks"> {
+def Nn_DequantizeBlocksOp : Nn_TensorOp<"dequantize_blocks", ""> {
   let summary = "The numbers that the blocks of a GGUF tensor mean";
   let description = [{
     Blocks hold codes and scales together, as ggml lays them out: blocks `[…, bytes]` are rows as the file has them,

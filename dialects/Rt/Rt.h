@@ -7,6 +7,7 @@
 #ifndef INTARSIA_DIALECTS_RT_H
 #define INTARSIA_DIALECTS_RT_H
 
+#include "dialects/Nn/Nn.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -68,6 +68,13 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
 
 //===-- Kernels and constants ---------------------------------------------------------------------------------===//
 
+/// The kind of a kernel, as its group had it.
+def Rt_RootAttr : Attr<CPred<"::llvm::isa<::intarsia::nn::RootAttr>($_self)">, "an #nn.root"> {
+  let storageType = "::intarsia::nn::RootAttr";
+  let returnType = "::intarsia::KernelRoot";
+  let convertFromStorage = "$_self.getValue()";
+}
+
 def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbol]> {
   let summary = "A program for one device";
   let description = [{
@@ -77,14 +84,14 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
 
     ```mlir
     rt.kernel @relu(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x384xf32> {nn.sizes = ["s0", ""]})
-        attributes {root = "rows", sizes = ["s0"]} {
+        attributes {root = #nn.root<rows>, sizes = ["s0"]} {
       %r = nn.relu %x : tensor<?x384xf32>
       rt.yield %r : tensor<?x384xf32>
     }
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, StrArrayAttr:$sizes,
-                       StrAttr:$root, OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       Rt_RootAttr:$root, OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

@@ -22,7 +22,7 @@ static void print_signature(const itx_function *function) {
   }
 }
 
-/* The largest element of each row of an f32 tensor: the class, where the model is a classifier. */
+/* Prints the largest element of each row of an f32 tensor: the class, if the model is a classifier. */
 static void print_largest(const char *name, const itx_tensor *tensor) {
   uint32_t rank = itx_tensor_rank(tensor);
   int64_t width = rank ? itx_tensor_shape(tensor)[rank - 1] : 1;

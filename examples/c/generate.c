@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * usage: generate MODEL.itx COUNT PREFIX FIRST SECOND
- * Two texts that begin with the same tokens, each continued by its COUNT most likely ones. PREFIX, FIRST and SECOND are
- * token ids with commas between them; the prefix is computed, and kept in memory, once.
+ * Continues two texts that begin with the same tokens, each by its COUNT most likely ones. PREFIX, FIRST and SECOND are
+ * token ids separated by commas; the prefix is computed and stored once.
  *===------------------------------------------------------------------------------------------------------===*/
 #include <intarsia/runtime.h>
 
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: %s MODEL.itx COUNT PREFIX FIRST SECOND\n", argv[0]);
     return 2;
   }
-  /* Room for two sequences; no more memory than that of 64 pages. */
+  /* Room for two sequences and 64 pages. */
   itx_cache_options options = {sizeof(options), 2, 64, 0};
   itx_cache_info info = {sizeof(info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   uint64_t bytes;
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
   if (itx_cache_step(cache, chunks, 1, NULL) != ITX_OK || itx_sequence_fork(sequences[0], &sequences[1]) != ITX_OK)
     return failed();
 
-  /* What differs, in one call; then a token of each at a time. */
+  /* Computes the differing ends in one call, then a token of each text at a time. */
   for (int i = 0; i < 2; ++i) {
     itx_chunk rest = {sequences[i], prompts[i], read_ids(argv[4 + i], prompts[i]), 1};
     chunks[i] = rest;

@@ -39,7 +39,7 @@ YEARS, INTEREST, DOLLARS_PER_KWH = 4.0, 0.08, 0.40
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A model and what requests ask of it, in tokens."""
+    """A model and the size of its requests, in tokens."""
 
     model: str
     precision: str
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def is_decode_heavy(self) -> bool:
-        """Whether more is written than read."""
+        """Return True if the output is longer than the prompt."""
         return self.output > self.prompt
 
 
@@ -91,7 +91,7 @@ class Inputs:
     bandwidth: tuple[tuple[str, float], ...] = ()
 
     def dollars_per_hour(self, device: str) -> float:
-        """Returns a device's price spread over the hours of its years, plus Table 5's operating cost (interest, power).
+        """Return a device's price spread over the hours of its years, plus Table 5's operating cost (interest, power).
 
         Inputs that differ from the table's change the table's cost by the formula that it follows.
         """
@@ -108,7 +108,7 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What the planner says of a pair; `refusal` is set, and all else not, where there is no plan."""
+    """The planner's result for a pair; if there is no plan, only `refusal` is set."""
 
     dollars_per_million_tokens: float = math.inf
     prefill: str = ""
@@ -132,14 +132,14 @@ class Planner:
         return self._plan(case, pools, inputs, pinned=True)
 
     def freely(self, case: Case, inputs: Inputs = Inputs()) -> Plan:
-        """Find the cheapest plan where the planner may choose among all six devices."""
+        """Find the cheapest plan if the planner may choose among all six devices."""
         return self._plan(case, {name: name for name in TABLE5}, inputs, pinned=False)
 
     def grid(self, case: Case, inputs: Inputs = Inputs()) -> dict[tuple[str, str], Plan]:
         """Plan all 36 pairs.
 
-        A device that cannot prefill beside a B200 that decodes cannot beside any other, and the other way around: each
-        promise is of one phase. Such pairs are not asked for, as what conflicts takes the planner longest to find.
+        A device that cannot prefill beside a decoding B200 cannot beside any other device, and vice versa: each service
+        level concerns one phase. Such pairs are skipped, because the planner takes longest to explain conflicts.
         """
         refusals: dict[tuple[int, str], str] = {}
 
@@ -263,7 +263,7 @@ def _program(case: Case, pools: dict[str, str], inputs: Inputs, pinned: bool, fi
 
 def advantage(planner: Planner, case: Case, inputs: Inputs) -> float:
     """Say what Gaudi3 saves behind B200s, as a share of the cost with the best other decoder; negative if it loses."""
-    # Prices do not decide what is possible, and why something is not takes the planner longest.
+    # Prices do not change which plans are possible, and the planner takes longest to explain why none is.
     possible = [device for device in TABLE5 if not planner.pair(case, "b200", device).refusal]
     costs = {device: planner.pair(case, "b200", device, inputs).dollars_per_million_tokens for device in possible}
     gaudi3 = costs.pop("gaudi3")
@@ -271,8 +271,8 @@ def advantage(planner: Planner, case: Case, inputs: Inputs) -> float:
     return 1 - gaudi3 / other
 
 
-#: Inputs of which each alone may decide between Gaudi3 and what beats it: how they are called, how they enter, the
-#: paper's value, and how far from it one looks.
+#: Inputs that alone may decide between Gaudi3 and its best rival: the name, the effect, the paper's value, and the
+#: farthest value to try.
 INPUTS: dict[str, tuple[str, typing.Callable[[float], Inputs], float, float]] = {
     "price": ("price of an MI300X, $", lambda x: Inputs(price=(("mi300x", x),)), 20000, 60000),
     "bandwidth": (
@@ -287,9 +287,9 @@ INPUTS: dict[str, tuple[str, typing.Callable[[float], Inputs], float, float]] = 
 
 
 def flip(planner: Planner, case: Case, name: str, tolerance: float = 0.004) -> float | None:
-    """Find where Gaudi3 becomes the best decoder, going from the paper's value of one input; None if it does not.
+    """Find the value of one input, starting from the paper's, where Gaudi3 becomes the best decoder; None if nowhere.
 
-    By bisection: Gaudi3 is best at the value that is given, and another device `tolerance` of the paper's value before.
+    By bisection: Gaudi3 is best at the result, and another device at `tolerance` of the paper's value before it.
     """
     _, inputs, loses, wins = INPUTS[name]
     if advantage(planner, case, inputs(loses)) > 0:
@@ -322,7 +322,7 @@ def print_table(case: Case, grid: dict[tuple[str, str], Plan]) -> None:
 
 
 def print_finding(planner: Planner, case: Case, grid: dict[tuple[str, str], Plan], flips: list[str]) -> None:
-    """Say how the paper's finding fares on one table."""
+    """Print how the paper's finding holds in one table."""
 
     def cost(prefill: str, decode: str) -> float:
         return grid[prefill, decode].dollars_per_million_tokens

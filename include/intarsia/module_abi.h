@@ -58,7 +58,7 @@ typedef struct itx_kernel_entry {
 typedef struct itx_call itx_call; /* one call in flight; opaque to the module */
 typedef uint64_t itx_event;       /* 0 is an event that has already happened */
 
-/* What a size belongs to that a call cannot have. */
+/* The owner of a size that a call refuses. */
 enum {
   ITX_SIZE_OF_LEFT = 0,      /* left side of a check; index into the function's "checks" */
   ITX_SIZE_OF_RIGHT = 1,     /* right side of one */
@@ -68,12 +68,12 @@ enum {
 };
 
 typedef struct itx_host_api {
-  /* Compares two sizes as the manifest's "checks" of the function say, by index. Returns 0, or 1 when they do not meet
-   * it: the host function then returns 1 at once. */
+  /* Compares two sizes by an entry of the function's "checks" in the manifest. Returns 0 if they pass, else 1: the host
+   * function then returns 1 at once. */
   int32_t (*check)(itx_call *call, uint32_t check, int64_t left, int64_t right);
   /* Makes the call's results and workspace. output_sizes holds the sizes of all results one after another;
    * outputs receives a pointer for each result. Returns the workspace (workspace_bytes, aligned), or a null pointer
-   * when memory is lacking: the host function then returns 1 at once. workspace_bytes 0 gives a valid pointer too. */
+   * when out of memory: the host function then returns 1 at once. workspace_bytes 0 gives a valid pointer too. */
   void *(*prepare)(itx_call *call, int64_t workspace_bytes, const int64_t *output_sizes, void **outputs);
   /* Starts a kernel (index into the manifest's "kernels") on a queue after the given events. label is an index into
    * the manifest's "labels": where in the user's model the work comes from, for profiles. */
@@ -84,12 +84,12 @@ typedef struct itx_host_api {
                     const itx_event *after, uint32_t after_count);
   /* Blocks until the event has happened. */
   void (*wait)(itx_call *call, itx_event event);
-  /* Ends the call because of a size, before anything is made: it is negative, or INT64_MAX if it does not fit in 64
+  /* Ends the call because of a size, before anything is made. `size` is negative, or INT64_MAX if it does not fit in 64
    * bits, or larger than the workspace. `owner` is one of ITX_SIZE_OF_*. The host function then returns 1 at once. */
   void (*refuse)(itx_call *call, uint32_t owner, uint32_t index, int64_t size);
 } itx_host_api;
 
-/* One entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
+/* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
  * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked.
  * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed
  * or a size was refused. */
@@ -98,8 +98,8 @@ typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const in
 
 /* ---- The module ------------------------------------------------------------------------------------------- */
 
-/* A host function, and how much of the manifest's function it relies on: a runtime takes a module only if the manifest
- * lists as many of each. */
+/* A host function, and the counts of manifest entries that it relies on: a runtime refuses a module whose manifest has
+ * other counts. */
 typedef struct itx_function_entry {
   itx_host_fn call;
   uint32_t size_count;  /* symbolic sizes */

@@ -17,8 +17,8 @@
  *   itx_tensor_free(outputs[0]); itx_tensor_free(inputs[0]); itx_module_free(module);
  *
  * Threads: every function may be called from any thread; a module and a tensor may be used by several threads at once
- * as long as none frees it. Fork: a child may go on using what its parent made; a call that the parent started and that
- * was not done at the fork is the parent's alone.
+ * as long as none frees it. Fork: a child may use all objects that its parent made, except a call that the parent
+ * started and that was not done at the fork.
  *
  * Null pointers: where a pointer is needed, a null one is ITX_INVALID_ARGUMENT; functions that return no status give a
  * null pointer or 0 for a null handle (itx_tensor_dtype: a value that is not in the enumeration).
@@ -35,7 +35,7 @@
 #define ITX_API
 #endif
 
-/* Enumerations have the size of int in C++ too, so that a value which is not listed is an error and not undefined. */
+/* Enumerations have the size of int in C++ too, so that an unlisted value is an error and not undefined behaviour. */
 #ifdef __cplusplus
 #define ITX_ENUM(name) enum name : int
 extern "C" {
@@ -71,18 +71,18 @@ ITX_API const char *itx_version(void);
 
 /* ---- Threads ---------------------------------------------------------------------------------------------- */
 
-/* Number of threads that a call uses, its caller included, 1 to 1024. 0 goes back to the default: the environment
- * variable ITX_THREADS, or else what the affinity mask and the cgroup's CPU quota allow. Takes effect for the next
- * call. An ITX_THREADS that is no such number is an error here and when a module is loaded. */
+/* Sets the number of threads that a call uses, its caller included, 1 to 1024. 0 restores the default: the environment
+ * variable ITX_THREADS, or else the number that the affinity mask and the cgroup's CPU quota allow. Takes effect for
+ * the next call. An invalid ITX_THREADS is an error here and when a module is loaded. */
 ITX_API itx_status itx_set_threads(int32_t threads);
 ITX_API int32_t itx_threads(void);
 
 /* ---- Devices ---------------------------------------------------------------------------------------------- */
 
 ITX_API size_t itx_device_count(void);
-/* "cpu"; a null pointer past the end. */
+/* Returns the name of a device, "cpu"; a null pointer past the end. */
 ITX_API const char *itx_device_name(size_t index);
-/* JSON object: name, description, threads, features, memory_bytes. A null pointer past the end. */
+/* Returns a JSON object: name, description, threads, features, memory_bytes. A null pointer past the end. */
 ITX_API const char *itx_device_info(size_t index);
 
 /* ---- Types ------------------------------------------------------------------------------------------------ */
@@ -95,9 +95,9 @@ typedef ITX_ENUM(itx_dtype){
 /* Largest rank of a tensor. */
 #define ITX_MAX_RANK 16
 
-/* "f32", "i64", …; a null pointer for a value that is not in the enumeration. */
+/* Returns "f32", "i64", …; a null pointer for a value that is not in the enumeration. */
 ITX_API const char *itx_dtype_name(itx_dtype dtype);
-/* Bytes of one element; 0 for a value that is not in the enumeration. */
+/* Returns the bytes of one element; 0 for a value that is not in the enumeration. */
 ITX_API size_t itx_dtype_bytes(itx_dtype dtype);
 
 /* ---- Tensors ---------------------------------------------------------------------------------------------- */
@@ -105,13 +105,13 @@ ITX_API size_t itx_dtype_bytes(itx_dtype dtype);
 /* A dense row-major array in host memory. */
 typedef struct itx_tensor itx_tensor;
 
-/* A new tensor with memory of its own (64-byte aligned). `data` is copied into it, or may be null: the contents are
- * then undefined. */
+/* Makes a tensor with its own memory (64-byte aligned). `data` is copied into it; if it is null, the contents are
+ * undefined. */
 ITX_API itx_status itx_tensor_create(itx_dtype dtype, uint32_t rank, const int64_t *shape, const void *data,
                                      itx_tensor **tensor);
-/* A tensor over the caller's memory, without copying. `release(context)`, unless null, is called when the last user
- * of the memory is gone (this may be on another thread). Calls read 64-byte aligned memory in place; memory that is
- * aligned less is copied at each call. */
+/* Makes a tensor over the caller's memory, without copying. `release(context)`, unless null, is called when the last
+ * user of the memory is gone (this may be on another thread). Calls read 64-byte aligned memory in place; memory with
+ * less alignment is copied at each call. */
 ITX_API itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, const int64_t *shape,
                                    void (*release)(void *context), void *context, itx_tensor **tensor);
 /* Frees the handle; a null pointer is allowed. The memory lives on while a DLPack tensor or a call in flight uses it.
@@ -128,8 +128,8 @@ ITX_API void *itx_tensor_data(const itx_tensor *tensor);
 /* DLPack (https://dmlc.github.io/dlpack): the structures are those of its published ABI, versioned (1.x) or not (0.x).
  * from_dlpack: takes `managed` over if it succeeds and calls its deleter when the last user is gone. Rows that are
  * not dense are copied into dense memory, everything else stays where it is.
- * to_dlpack: shares the memory; the receiver calls the deleter. What came in read-only and was not copied goes out
- * read-only; DLPack 0.x cannot say that, to_dlpack refuses it. */
+ * to_dlpack: shares the memory; the receiver calls the deleter. A tensor that was imported read-only and not copied is
+ * exported read-only; DLPack 0.x cannot express that, so to_dlpack refuses it. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 ITX_API itx_status itx_tensor_from_dlpack(struct DLManagedTensor *managed, itx_tensor **tensor);
@@ -138,7 +138,7 @@ ITX_API itx_status itx_tensor_to_dlpack(const itx_tensor *tensor, struct DLManag
 ITX_API itx_status itx_tensor_to_dlpack_versioned(const itx_tensor *tensor, struct DLManagedTensorVersioned **managed);
 
 /* NumPy files (.npy 1.0 to 3.0, little endian; Fortran order is converted). bf16 has no NumPy type and is stored as
- * unsigned 16-bit integers ('<u2'), which are read back as bf16. Writing is to a temporary file that is renamed. */
+ * unsigned 16-bit integers ('<u2'), which are read back as bf16. Saving writes a temporary file and renames it. */
 ITX_API itx_status itx_tensor_load_npy(const char *path, itx_tensor **tensor);
 ITX_API itx_status itx_tensor_save_npy(const itx_tensor *tensor, const char *path);
 
@@ -157,36 +157,36 @@ typedef struct itx_load_options {
  * weights are mapped read-only and checked by size and header hash. options may be null.
  * The hash finds damage, it is no signature: load only modules that you trust. */
 ITX_API itx_status itx_module_load(const char *path, const itx_load_options *options, itx_module **module);
-/* The same from memory (copied; may be freed afterwards). `name` is for messages; the folder in it, if any, is where
- * a separate weights file is looked for. */
+/* Loads an artifact from memory (copied; may be freed afterwards). `name` is for messages; its folder, if any, is
+ * searched for a separate weights file. */
 ITX_API itx_status itx_module_load_memory(const void *data, size_t bytes, const char *name,
                                           const itx_load_options *options, itx_module **module);
-/* The module that is appended to an executable made with --emit=exe. path: null for the running executable.
+/* Loads the module that is appended to an executable made with --emit=exe. path: null for the running executable.
  * ITX_NOT_FOUND when there is none. */
 ITX_API itx_status itx_module_load_embedded(const char *path, const itx_load_options *options, itx_module **module);
-/* Frees the handle and with it the functions; a null pointer is allowed. It waits for nothing: a call that has begun
- * (an itx_pending, an itx_invoke that is computing on another thread) keeps the code and the weights until it is done,
- * and tensors live on. A call that begins afterwards is ITX_INVALID_ARGUMENT. */
+/* Frees the handle and its functions; a null pointer is allowed. It does not wait: a call that has begun (an
+ * itx_pending, an itx_invoke on another thread) keeps the code and the weights until it is done, and tensors remain
+ * valid. A call that begins afterwards returns ITX_INVALID_ARGUMENT. */
 ITX_API void itx_module_free(itx_module *module);
 
-/* The artifact's manifest, JSON in UTF-8. */
+/* Returns the artifact's manifest, JSON in UTF-8. */
 ITX_API const char *itx_module_manifest(const itx_module *module);
-/* Name of the target variant that runs, e.g. "x86-64-v4". */
+/* Returns the name of the target variant that runs, e.g. "x86-64-v4". */
 ITX_API const char *itx_module_variant(const itx_module *module);
 
-/* Files of the model that the artifact carries, with their folders: of a language model "tokenizer.json",
- * "tokenizer_config.json", … or, where it comes from a GGUF file, "tokenizer.gguf.json": the metadata that begin with
- * tokenizer., as JSON. A null pointer past the end. */
+/* Files of the model that the artifact carries, with their folders: for a language model "tokenizer.json",
+ * "tokenizer_config.json", …; if it is from a GGUF file, "tokenizer.gguf.json": the metadata that begin with
+ * tokenizer., as JSON. The name is a null pointer past the end. */
 ITX_API size_t itx_module_file_count(const itx_module *module);
 ITX_API const char *itx_module_file_name(const itx_module *module, size_t index);
-/* The bytes of such a file, which live as long as the module. ITX_NOT_FOUND with a list of those that there are,
- * ITX_CORRUPT when they do not have the hash that the artifact says. */
+/* Gives the bytes of such a file, which live as long as the module. ITX_NOT_FOUND lists the existing files;
+ * ITX_CORRUPT means that the bytes do not have the hash in the artifact. */
 ITX_API itx_status itx_module_file(const itx_module *module, const char *name, const void **data, size_t *bytes);
 
 /* ---- Functions and their signatures ----------------------------------------------------------------------- */
 
-/* A function of a module. What is asked about it lives as long as the module; of a freed module, the answers are those
- * for a null handle. */
+/* A function of a module. Data about it live as long as the module; after the module is freed, queries return the same
+ * as for a null handle. */
 typedef struct itx_function itx_function;
 
 typedef struct itx_value_info {
@@ -208,7 +208,7 @@ typedef struct itx_value_info {
 ITX_API size_t itx_module_function_count(const itx_module *module);
 /* A null pointer past the end. */
 ITX_API const itx_function *itx_module_function_at(const itx_module *module, size_t index);
-/* By name; a null name means "main". The message lists the functions that exist. */
+/* Finds a function by name; a null name means "main". The message lists the functions that exist. */
 ITX_API itx_status itx_module_function(const itx_module *module, const char *name, const itx_function **function);
 
 ITX_API const char *itx_function_name(const itx_function *function);
@@ -217,10 +217,10 @@ ITX_API size_t itx_function_output_count(const itx_function *function);
 /* A null pointer past the end. */
 ITX_API const itx_value_info *itx_function_input(const itx_function *function, size_t index);
 ITX_API const itx_value_info *itx_function_output(const itx_function *function, size_t index);
-/* Position of an input by name. The message lists the inputs that exist. */
+/* Finds the position of an input by name. The message lists the inputs that exist. */
 ITX_API itx_status itx_function_input_index(const itx_function *function, const char *name, size_t *index);
 ITX_API itx_status itx_function_output_index(const itx_function *function, const char *name, size_t *index);
-/* JSON object: what the importer kept about the model (labels of classes and the like). */
+/* Returns a JSON object: metadata of the model that the importer kept, such as class labels. */
 ITX_API const char *itx_function_metadata(const itx_function *function);
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
@@ -236,19 +236,19 @@ typedef struct itx_pending itx_pending;
  * memory must not change before the call is done. */
 ITX_API itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                                     itx_pending **pending);
-/* Not 0 once itx_pending_wait will not block; so of a null pointer. */
+/* Returns non-zero if itx_pending_wait will not block, and for a null pointer. */
 ITX_API int32_t itx_pending_done(const itx_pending *pending);
-/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. outputs may be null: results are
- * dropped. ITX_INVALID_ARGUMENT in a child of a fork when the call was not done at the fork. */
+/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. If outputs is null, results are
+ * dropped. ITX_INVALID_ARGUMENT in a child of a fork if the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
 
 /* ---- Caches of language models ----------------------------------------------------------------------------- */
 
 /* A language model is a function "step": it takes new tokens of several sequences, in any mixture of prompts, parts of
- * prompts and single tokens, and keeps what later tokens need in its state (the inputs with is_state). A cache is the
- * memory of that state: pages for so many tokens of a sequence each (state whose first size is "pages"), and a slot for
- * each sequence (state whose first size is "sequences": what belongs to the page of its last token). Sequences that
- * were forked share the pages of their common beginning; a page that is written to is copied first.
+ * prompts and single tokens, and keeps the state for later tokens in the inputs with is_state. A cache is the memory of
+ * that state: pages, each for a number of tokens of a sequence (state whose first size is "pages"), and a slot for each
+ * sequence (state whose first size is "sequences"; it belongs to the page of the last token). Forked sequences share
+ * the pages of their common beginning; a shared page is copied before it is written to.
  *
  * The short form:
  *   itx_cache_options options = {sizeof(options), 1, 0, 0};
@@ -284,43 +284,43 @@ typedef struct itx_cache_info {
   int64_t vocabulary;
 } itx_cache_info;
 
-/* Bytes that a cache with these options takes. function: name, null means "step"; options may be null: one sequence as
- * long as the model's context. ITX_INVALID_ARGUMENT when the function is no step, or the pages take more than `bytes`.
- */
+/* Gives the bytes of a cache with these options. function: name, null means "step"; options may be null: one sequence
+ * as long as the model's context. ITX_INVALID_ARGUMENT if the function is not a step function, or if the pages take
+ * more than `bytes`. */
 ITX_API itx_status itx_cache_bytes_needed(const itx_module *module, const char *function,
                                           const itx_cache_options *options, uint64_t *bytes);
-/* ITX_OUT_OF_MEMORY, with the bytes that are needed and those available, when the machine or the cgroup has less. The
- * cache keeps the module: its handle may be freed. */
+/* Makes a cache. ITX_OUT_OF_MEMORY names the needed and the available bytes if the machine or the cgroup has too few.
+ * The cache keeps the module: its handle may be freed. */
 ITX_API itx_status itx_cache_create(const itx_module *module, const char *function, const itx_cache_options *options,
                                     itx_cache **cache);
 /* Frees the handle; the memory lives as long as a sequence. A null pointer is allowed. */
 ITX_API void itx_cache_free(itx_cache *cache);
 ITX_API itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *info);
 
-/* A sequence without tokens. ITX_CACHE_FULL when all are in use. */
+/* Makes a sequence without tokens. ITX_CACHE_FULL if all sequences are in use. */
 ITX_API itx_status itx_sequence_create(itx_cache *cache, itx_sequence **sequence);
 /* Gives its pages back; a null pointer is allowed. */
 ITX_API void itx_sequence_free(itx_sequence *sequence);
-/* Tokens in the cache; 0 when it was evicted. */
+/* Returns the sequence's tokens in the cache; 0 if it was evicted. */
 ITX_API int64_t itx_sequence_length(const itx_sequence *sequence);
-/* Copies the first `capacity` of its tokens; `count` is how many it has, those of an evicted sequence too. */
+/* Copies the first `capacity` of its tokens, also of an evicted sequence; `count` is the number of all its tokens. */
 ITX_API itx_status itx_sequence_tokens(const itx_sequence *sequence, int64_t *tokens, size_t capacity, size_t *count);
-/* Another sequence with the same tokens, which shares their pages. ITX_CACHE_FULL when all sequences are in use. */
+/* Makes another sequence with the same tokens, which shares their pages. ITX_CACHE_FULL if all sequences are in use. */
 ITX_API itx_status itx_sequence_fork(const itx_sequence *sequence, itx_sequence **child);
-/* Forgets the tokens from `length` on. *kept, unless null, is the length now: it is less than `length` where more
- * cannot be kept (0 of an evicted sequence; a multiple of page_tokens where a slot was of a later page), and
- * the tokens from there on have to be given again. With a null pointer that is an error. */
+/* Drops the tokens from `length` on. *kept, unless null, is the new length. It is less than `length` if not all can be
+ * kept (0 for an evicted sequence; a multiple of page_tokens if the slot belonged to a later page); the tokens from
+ * there on must be given again. If `kept` is null, that is an error. */
 ITX_API itx_status itx_sequence_truncate(itx_sequence *sequence, int64_t length, int64_t *kept);
-/* Gives its pages back and keeps its tokens for itx_sequence_tokens. To go on: truncate it to 0, and give them again.
- */
+/* Gives its pages back and keeps its tokens for itx_sequence_tokens. To continue, truncate it to 0 and give the tokens
+ * again. */
 ITX_API itx_status itx_sequence_evict(itx_sequence *sequence);
-/* Not 0: when pages run out, the cache may evict it; of several, the one that was longest not in a step. */
+/* If not 0, the cache may evict the sequence when pages run out; it evicts the least recently used one first. */
 ITX_API itx_status itx_sequence_set_evictable(itx_sequence *sequence, int32_t evictable);
 ITX_API int32_t itx_sequence_is_evicted(const itx_sequence *sequence);
 /* Writes tokens and state to a file, which appears when it is complete. */
 ITX_API itx_status itx_sequence_save(const itx_sequence *sequence, const char *path);
-/* A new sequence with the contents of such a file. ITX_INVALID_ARGUMENT when another artifact wrote it, ITX_CORRUPT
- * when it is damaged, ITX_CACHE_FULL when there is no room. The hash finds damage, it is no signature. */
+/* Makes a sequence with the contents of such a file. ITX_INVALID_ARGUMENT if another artifact wrote it, ITX_CORRUPT if
+ * it is damaged, ITX_CACHE_FULL if there is no room. The hash finds damage, it is no signature. */
 ITX_API itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_sequence **sequence);
 
 /* New tokens of one sequence. */
@@ -332,18 +332,18 @@ typedef struct itx_chunk {
 } itx_chunk;
 
 /* Appends tokens to sequences, each at most once in a call. *logits: f32 [sum of output_count, vocabulary] in the order
- * of the chunks, null where none are wanted (logits may be null then).
+ * of the chunks, null if none are wanted (logits may be null then).
  * Errors: ITX_INVALID_ARGUMENT (a token outside of the vocabulary, a sequence longer than the model's context, …),
- * ITX_CACHE_FULL, ITX_EVICTED. The sequences of the call are then what they were before; others that were evicted to
- * make room stay so. */
+ * ITX_CACHE_FULL, ITX_EVICTED. The sequences of the call are then unchanged; others that were evicted to make room stay
+ * evicted. */
 ITX_API itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count, itx_tensor **logits);
 
 /* ---- Profiles --------------------------------------------------------------------------------------------- */
 
-/* Starts recording every kernel launch of the process; what was recorded before is dropped. */
+/* Starts recording every kernel launch of the process; an earlier record is dropped. */
 ITX_API itx_status itx_profile_start(void);
 /* Stops, and writes Chrome-trace JSON (chrome://tracing, https://ui.perfetto.dev): one event a launch, with the
- * kernel's name, the place in the user's model that it comes from, tiles and threads. path null: drops the record. */
+ * kernel's name, its location in the user's model, tiles and threads. With a null path drops the record. */
 ITX_API itx_status itx_profile_stop(const char *path);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// What ops need of sizes, how symbols that must be equal become one, and what is left to check.
+// Collects the conditions of ops on sizes, unites symbols that must be equal, and keeps the conditions to check.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Analysis/SymbolicSizes.h"
@@ -44,7 +44,8 @@ void SymbolicSizes::requireAtMost(AffineExpr left, AffineExpr right, Operation *
   require(Relation::AtMost, left, right, op);
 }
 
-/// The largest value of an indexing expression over loops of these sizes; null if it can fall as a loop goes on.
+/// Returns the largest value of an indexing expression over loops of these sizes; null if it can decrease during a
+/// loop.
 static AffineExpr largestIndex(AffineExpr expression, ArrayRef<AffineExpr> loops) {
   if (isa<AffineConstantExpr>(expression))
     return expression;
@@ -62,7 +63,7 @@ static AffineExpr largestIndex(AffineExpr expression, ArrayRef<AffineExpr> loops
   return binary.getKind() == AffineExprKind::Mul && factor && factor.getValue() >= 0 ? left * right : AffineExpr();
 }
 
-/// Operands that a loop runs along have its size; positions that are read in other ways lie inside.
+/// Requires that dimensions which a loop runs along have its size, and that other positions lie inside the operand.
 void SymbolicSizes::requireOfLoops(linalg::LinalgOp op) {
   SmallVector<AffineExpr> loops(op.getNumLoops());
   auto forEachSize = [&](llvm::function_ref<void(AffineExpr, AffineExpr)> visitSize) {
@@ -89,7 +90,7 @@ void SymbolicSizes::requireOfLoops(linalg::LinalgOp op) {
     AffineExpr most = largestIndex(index, loops);
     requireAtMost(most ? most + 1 : AffineExpr(), size, op);
   });
-  // Positions that are computed from data are checked where they are read, in the kernel.
+  // The kernel checks positions that are computed from data.
   op.getBlock()->walk([&](tensor::ExtractOp extract) {
     for (auto [index, size] : llvm::zip_equal(extract.getIndices(), Sizes(of(extract.getTensor())))) {
       if (auto loop = index.getDefiningOp<linalg::IndexOp>()) {
@@ -121,8 +122,8 @@ void SymbolicSizes::requireOfSlice(tensor::ExtractSliceOp slice) {
 
 //===-- What follows from them ---------------------------------------------------------------------------------===//
 
-/// Takes up what says that a symbol is another or a number. True if there was something, and expressions are to be
-/// made anew.
+/// Replaces symbols that conditions make equal to another symbol or a number. Returns true if it replaced any; the
+/// expressions must then be recomputed.
 bool SymbolicSizes::replaceEqualSymbols() {
   size_t before = replaced.size();
   for (const SizeConstraint &constraint : required) {
@@ -151,7 +152,7 @@ bool SymbolicSizes::replaceEqualSymbols() {
   return replaced.size() != before;
 }
 
-/// Limits of symbols that are one now, and what says no more than such a limit.
+/// Merges the limits of united symbols, and turns conditions that only bound a symbol into limits.
 void SymbolicSizes::settleLimits(Operation *function) {
   auto lower = [&](unsigned symbol, int64_t limit) {
     limits[symbol] = std::min(limits[symbol].value_or(limit), limit);

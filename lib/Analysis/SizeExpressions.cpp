@@ -16,7 +16,7 @@ using namespace intarsia;
 //===-- Normal form --------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A total order of expressions that does not depend on addresses: symbols by position, then divisions by structure.
+/// Orders expressions totally and independently of addresses: symbols by position, then divisions by structure.
 bool isBefore(AffineExpr a, AffineExpr b) {
   if (a == b)
     return false;
@@ -37,7 +37,7 @@ bool isBefore(AffineExpr a, AffineExpr b) {
   return isBefore(left.getRHS(), right.getRHS());
 }
 
-/// Long products first, the constant last: a * b + a + b + 1.
+/// Orders long products first and the constant last: a * b + a + b + 1.
 struct ProductOrder {
   bool operator()(const std::vector<AffineExpr> &a, const std::vector<AffineExpr> &b) const {
     if (a.size() != b.size())
@@ -67,7 +67,7 @@ static AffineExpr toExpression(const Polynomial &polynomial, MLIRContext *contex
   return sum;
 }
 
-/// `dividend / divisor` if the divisor is one product that divides each term.
+/// Returns `dividend / divisor` if the divisor is one product that divides each term.
 static std::optional<Polynomial> divideExactly(const Polynomial &dividend, const Polynomial &divisor) {
   if (divisor.size() != 1)
     return std::nullopt;
@@ -116,7 +116,7 @@ static Polynomial toPolynomial(AffineExpr expression) {
     return expression.getKind() == AffineExprKind::Mod ? Polynomial() : *quotient;
   AffineExpr division =
       getAffineBinaryOpExpr(expression.getKind(), toExpression(left, context), toExpression(right, context));
-  // Building it may have made something else of it, such as a sum of simpler divisions.
+  // Building it may have simplified it, for example to a sum of divisions.
   if (division.getKind() != expression.getKind())
     return toPolynomial(division);
   return Polynomial{{{division}, 1}};
@@ -211,7 +211,7 @@ SizeRange SymbolicSizes::range(AffineExpr expression) const {
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
     return {constant.getValue(), constant.getValue()};
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
-    // Sizes that a call gives are positive, those that nothing is known of may be zero.
+    // Sizes that a call gives are positive; unknown sizes may be zero.
     std::optional<int64_t> most = limit(symbol.getPosition());
     return {isKnown(expression) ? leastKnown : 0, most ? *most : highest};
   }
@@ -241,7 +241,7 @@ std::optional<SymbolicSizes::Solution> SymbolicSizes::solve(AffineExpr differenc
   std::pair<std::vector<AffineExpr>, int64_t> first = *polynomial.begin(), second = *polynomial.rbegin();
   auto &[leftFactors, left] = first;
   auto &[rightFactors, right] = second;
-  // Symbols are positive, so those that both terms share do not matter: a * b = a * c says b = c.
+  // Symbols are positive, so common factors cancel: a * b = a * c implies b = c.
   for (size_t i = 0; i < leftFactors.size();) {
     auto shared = llvm::find(rightFactors, leftFactors[i]);
     if (shared == rightFactors.end() || !isa<AffineSymbolExpr>(leftFactors[i])) {
@@ -265,7 +265,7 @@ std::optional<SymbolicSizes::Solution> SymbolicSizes::solve(AffineExpr differenc
   return Solution{cast<AffineSymbolExpr>(leftFactors.front()), getAffineConstantExpr(-right / left, context)};
 }
 
-/// n in `constant - coefficient * n >= 0`, and the most that it can be.
+/// Returns the symbol n of `constant - coefficient * n >= 0` and its largest value.
 std::optional<std::pair<unsigned, int64_t>> SymbolicSizes::largest(AffineExpr difference) {
   Polynomial polynomial = toPolynomial(difference);
   if (polynomial.size() != 2)

@@ -41,7 +41,7 @@ Value SizeMaterializer::make(OpBuilder &builder, Location location, AffineExpr e
   case AffineExprKind::CeilDiv:
     return arith::CeilDivSIOp::create(builder, location, left, right);
   default: {
-    // No op of arith has a remainder that is not negative.
+    // arith has no op for the non-negative remainder.
     Value whole = get(builder, location, binary.getLHS().floorDiv(binary.getRHS()));
     Value multiple = arith::MulIOp::create(builder, location, whole, right);
     return arith::SubIOp::create(builder, location, left, multiple);

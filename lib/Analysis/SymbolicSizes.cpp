@@ -29,7 +29,7 @@ SymbolicSizes::SymbolicSizes(FunctionOpInterface function, SizesOf sizesOf)
       symbol(name);
   if (function.isExternal())
     return;
-  // Symbols that turn out to be one may make more of them equal; each round leaves fewer.
+  // Uniting symbols may make more of them equal; each round leaves fewer.
   do {
     sizes.clear();
     indices.clear();
@@ -83,7 +83,7 @@ void SymbolicSizes::visitArguments(FunctionOpInterface function) {
   }
 }
 
-/// A name that a result shares with an argument or another result promises the same size.
+/// Requires equal sizes where a result shares a size name with an argument or another result.
 void SymbolicSizes::visitResults(FunctionOpInterface function) {
   Block &block = function.getFunctionBody().back();
   if (isa<rt::KernelOp>(function.getOperation()) || !block.mightHaveTerminator())
@@ -150,8 +150,8 @@ AffineExpr SymbolicSizes::expressionOf(OpFoldResult size) const {
   return ofIndex(cast<Value>(size));
 }
 
-/// Static sizes are what the type says, which what is inferred must then be; others as inferred, or unknown where that
-/// is null.
+/// Sets the sizes of a value. A static size comes from the type, and the inferred size must equal it. A dynamic size is
+/// the inferred one, or unknown if that is null.
 void SymbolicSizes::setSizes(Value value, ArrayRef<AffineExpr> inferred) {
   auto type = dyn_cast<ShapedType>(value.getType());
   if (!type || !type.hasRank())
@@ -203,7 +203,7 @@ void SymbolicSizes::visit(Operation *op) {
       operands.emplace_back(of(operand));
     for (auto [left, right] : sized.getEqualSizes(operands))
       requireEqual(left, right, op);
-    if (isa<nn::EmbeddingOp>(op)) // reads a row whatever the index is
+    if (isa<nn::EmbeddingOp>(op)) // reads a row for any index
       requireAtMost(getAffineConstantExpr(1, context), operands[0][0], op);
     for (auto [result, inferred] : llvm::zip_equal(op->getResults(), sized.inferResultSizes(operands)))
       setSizes(result, inferred);
@@ -241,7 +241,7 @@ void SymbolicSizes::visitIndex(Operation *op) {
   auto operand = [&](unsigned index) { return ofIndex(op->getOperand(index)); };
   auto isBinary = [&] { return op->getNumOperands() == 2 && operand(0) && operand(1); };
   auto constant = [&](int64_t value) { return getAffineConstantExpr(value, context); };
-  // Rounding down and up are those of the ops where they are defined and no sign makes a difference.
+  // AffineExpr rounds as the ops do if the divisor is positive and, where the sign matters, the dividend not negative.
   auto mayDivide = [&](bool mayBeNegative) {
     auto divisor = dyn_cast<AffineConstantExpr>(operand(1));
     if (divisor && divisor.getValue() < 1)
@@ -285,7 +285,7 @@ void SymbolicSizes::visitIndex(Operation *op) {
     indices[result] = normalize(expression);
 }
 
-/// Ops that make, view or join tensors and buffers. False if it is none of them.
+/// Sets the sizes of ops that make, view or concatenate tensors and buffers. Returns false for other ops.
 bool SymbolicSizes::visitShape(Operation *op) {
   auto setFrom = [&](Value value, ArrayRef<OpFoldResult> mixed) {
     Sizes expressions;
@@ -338,7 +338,7 @@ bool SymbolicSizes::visitShape(Operation *op) {
         Sizes expressions;
         for (OpFoldResult size : expand.getMixedOutputShape())
           expressions.push_back(expressionOf(size));
-        // One size of a group that is not written down follows from the others.
+        // The one missing size of a group follows from the others.
         for (auto [dimension, group] : llvm::enumerate(expand.getReassociationIndices())) {
           AffineExpr others = getAffineConstantExpr(1, context);
           SmallVector<int64_t> missing;

@@ -22,7 +22,7 @@ llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) 
       isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);
   if (!status.ok())
     return createStringError(status.message());
-  // Read ahead in large steps: tensors are read once, from their beginning to their end.
+  // Reads ahead in large steps: tensors are read once, from their beginning to their end.
   const uint8_t *data = isGguf ? archive->gguf->data() : archive->safetensors->data();
   uint64_t bytes = isGguf ? archive->gguf->size() : archive->safetensors->size();
   madvise(const_cast<uint8_t *>(data), bytes, MADV_SEQUENTIAL);

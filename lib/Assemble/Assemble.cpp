@@ -42,15 +42,15 @@ llvm::Error errorOf(const Status &status) {
 
 bool hasWeightsBeside(const AssembleOptions &options) { return !options.embedWeights && options.emit != Emit::Exe; }
 
-/// m.itx → m.safetensors, m.o → m.o.safetensors: artifacts whose names differ in more than .itx have weights of their
-/// own.
+/// Returns the path of the weights file: m.itx → m.safetensors, m.o → m.o.safetensors. Artifacts whose names differ in
+/// more than .itx have different weights files.
 std::string weightsPath(const AssembleOptions &options) {
   StringRef path = options.output;
   path.consume_back(".itx");
   return (path + ".safetensors").str();
 }
 
-/// Weights beside the artifact replace a file of that name: it has to be one that this artifact owned before.
+/// Checks that weights beside the artifact replace no file that belongs to another artifact.
 llvm::Error checkWeightsBeside(const AssembleOptions &options) {
   if (StringRef(options.output).ends_with(".safetensors"))
     return createStringError(options.output + ": is a name for weights; the artifact's name ends in .itx");
@@ -69,7 +69,7 @@ llvm::Error checkWeightsBeside(const AssembleOptions &options) {
   return errorOf(checkWritable(weights));
 }
 
-/// A runner of another machine would make a program that cannot load what it carries.
+/// Checks that the runner is for the target's machine: another one could not load the module that it carries.
 llvm::Error checkRunner(const AssembleOptions &options, const target::Target &target) {
   if (!llvm::sys::fs::exists(options.runner))
     return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
@@ -95,7 +95,7 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   auto manifest = makeManifest(module, tables, target, options.flags, weights, weightsName);
   if (!manifest)
     return manifest.takeError();
-  // A manifest that no runtime would load is an error of the compilation.
+  // A manifest that no runtime would load is a compilation error.
   Manifest parsed;
   if (Status status = parseManifest(*manifest, path, parsed); !status.ok())
     return errorOf(status);
@@ -118,8 +118,7 @@ llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleO
   return errorOf(status.ok() ? file->close() : status);
 }
 
-/// Removes weights of this artifact that still have the name with their hash: those of a compilation that ended between
-/// two renames.
+/// Removes weights of this artifact whose name still contains their hash: a compilation ended between two renames.
 void removeWaitingWeights(const AssembleOptions &options) {
   std::string weights = weightsPath(options);
   std::error_code code;
@@ -141,7 +140,7 @@ bool haveSameBytes(const std::string &first, const std::string &second) {
          one->size() == other->size() && std::equal(one->data(), one->data() + one->size(), other->data());
 }
 
-/// Lets one process at a time replace files in a folder; on file systems without locks, all of them.
+/// Lets one process at a time replace files in a folder. File systems without locks do not exclude others.
 class FolderLock {
 public:
   explicit FolderLock(const std::string &folder)
@@ -160,15 +159,15 @@ private:
   int descriptor;
 };
 
-/// Puts an artifact and its weights in the place of older ones. At each instant one of the two pairs can be loaded,
-/// wherever the process ends: new weights wait under a name with their hash, which the runtime tries too, until the
-/// artifact that reads them is there (docs/decisions/0016-a-pair-is-replaced-by-one-rename.md).
+/// Replaces an artifact and its weights. At each instant the old or the new pair can be loaded, wherever the process
+/// ends: new weights wait under a name with their hash, which the runtime tries too, until their artifact is there
+/// (docs/decisions/0016-a-pair-is-replaced-by-one-rename.md).
 llvm::Error replacePair(TemporaryFiles &files, const std::string &artifact, const std::string &weightsFile,
                         const std::string &headerHash, const AssembleOptions &options) {
   std::string weights = weightsPath(options), waiting = waitingWeights(weights, headerHash);
   FolderLock lock(folderOf(weights));
-  // A file of this name is left by a compilation that was killed. An artifact may be using it, and it stays if anything
-  // fails, unless it is damaged.
+  // A killed compilation has left a file of this name. An artifact may be using it, so it stays if anything fails,
+  // unless it is damaged.
   bool wasWaiting = haveSameBytes(weightsFile, waiting);
   if (!wasWaiting) {
     llvm::sys::fs::remove(waiting);
@@ -198,7 +197,7 @@ std::vector<std::string> outputFiles(const AssembleOptions &options) {
 llvm::Error checkOutput(const AssembleOptions &options) {
   if (llvm::Error error = errorOf(checkWritable(options.output)))
     return error;
-  // Results are renamed into place, which would replace a device or a pipe.
+  // The output is renamed into place, which would replace a device or a pipe.
   if (options.output == "-" ||
       (llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_regular_file(options.output)))
     return createStringError(options.output + ": an artifact can only be written to a file");
@@ -245,7 +244,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
   step("kernels");
   for (const auto &target : *targets) {
     kernels.emplace_back();
-    OwningOpRef<ModuleOp> copy(module.clone()); // targets change it
+    OwningOpRef<ModuleOp> copy(module.clone()); // targets modify their module
     error = target->compileKernels(*copy, kernels.back());
     if (error)
       break;

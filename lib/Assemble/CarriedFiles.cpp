@@ -18,8 +18,8 @@ using llvm::createStringError;
 
 namespace intarsia::assemble {
 
-/// What the metadata of a GGUF file say about its tokenizer: an object of the keys as they are. An error where JSON has
-/// no form for it.
+/// Returns the tokenizer metadata of a GGUF file as a JSON object with the file's keys. Returns an error if JSON cannot
+/// represent a value.
 static llvm::Expected<std::string> tokenizerOf(const gguf::File &file) {
   std::string text;
   llvm::raw_string_ostream stream(text);

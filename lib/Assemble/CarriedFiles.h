@@ -19,7 +19,7 @@ struct CarriedFile {
   std::vector<char> bytes;
 };
 
-/// The files that nn.files of a module names, from `directory`; of a GGUF file what it says about its tokenizer.
+/// Reads the files that nn.files of a module names, from `directory`; from a GGUF file the tokenizer metadata.
 llvm::Expected<std::vector<CarriedFile>> readCarriedFiles(mlir::ModuleOp module, llvm::StringRef directory);
 
 } // namespace intarsia::assemble

@@ -13,14 +13,14 @@ using namespace mlir;
 
 namespace intarsia::assemble {
 
-/// The bits of a float's exponent, which are all set in NaN and infinity; 0 for types that have neither.
+/// Returns the mask of a float's exponent bits, which are all set in NaN and infinity; 0 for types that have neither.
 static uint64_t exponentBits(StringRef dtype) {
   return dtype == "F32" ? 0x7f800000 : dtype == "F16" ? 0x7c00 : dtype == "BF16" ? 0x7f80 : 0;
 }
 
-/// The number of elements before the first that is NaN or infinite; of all if none is.
+/// Returns the number of elements before the first NaN or infinity; all if there is none.
 template <typename T> static uint64_t finiteBefore(StringRef bytes, T exponent) {
-  // Blocks without a branch between their elements become vector instructions.
+  // A block has no branch between elements, so it becomes vector instructions.
   constexpr uint64_t block = 256;
   uint64_t count = bytes.size() / sizeof(T);
   T values[block];

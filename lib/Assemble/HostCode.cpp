@@ -56,7 +56,7 @@ namespace {
 /// Positions in itx_host_api.
 enum { checkFunction, prepareFunction, dispatchFunction, copyFunction, waitFunction, refuseFunction };
 
-/// An array on the stack that is filled before each call. The host interface copies what it keeps.
+/// An array on the stack that is filled before each call. The host interface copies its contents if it keeps them.
 class CallArray {
 public:
   CallArray(llvm::IRBuilder<> &builder, llvm::Type *type, unsigned length)
@@ -87,7 +87,7 @@ public:
   }
 
   llvm::Error build();
-  /// An itx_function_entry.
+  /// Returns an itx_function_entry.
   llvm::Constant *entry();
 
 private:
@@ -108,7 +108,7 @@ private:
   SmallVector<llvm::Value *> all(ValueRange list) {
     return llvm::map_to_vector(list, [&](Value value) { return values.lookup(value); });
   }
-  /// Sizes of a memref, static and dynamic.
+  /// Returns the sizes of a memref, static and dynamic.
   SmallVector<llvm::Value *> sizesOf(MemRefType type, ValueRange dynamicSizes) {
     SmallVector<llvm::Value *> sizes;
     auto next = dynamicSizes.begin();
@@ -125,15 +125,15 @@ private:
   llvm::Function *function;
   llvm::Value *api, *theCall, *symbols, *inputs, *weights;
   DenseMap<Value, llvm::Value *> values;
-  DenseMap<Value, llvm::Value *> overflows; // of numbers that may not fit in 64 bits: whether this one does not
-  llvm::Value *overflow = nullptr;          // of the number that is computed at the moment; null if it always fits
+  DenseMap<Value, llvm::Value *> overflows; // for numbers that may not fit in 64 bits: true if they do not
+  llvm::Value *overflow = nullptr;          // the same for the current number; null if it always fits
   DenseSet<Value> testedSizes;
-  using Bytes = std::pair<int64_t, std::vector<void *>>; // of the static part, and dynamic sizes
+  using Bytes = std::pair<int64_t, std::vector<void *>>; // bytes of the static part, and dynamic sizes
   std::map<Bytes, llvm::Value *> testedBytes;
-  DenseSet<std::pair<Value, llvm::Value *>> testedEnds; // by where a view begins, and its bytes
+  DenseSet<std::pair<Value, llvm::Value *>> testedEnds; // (offset of a view, its bytes)
   std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
   bool isPrepared = false;
-  unsigned checks = 0; // translated so far: their numbers in the manifest
+  unsigned checks = 0; // checks translated so far, which is the next one's index in the manifest
 };
 
 llvm::Value *HostFunction::call(unsigned position, llvm::Type *result, ArrayRef<llvm::Value *> arguments) {
@@ -191,7 +191,7 @@ llvm::Constant *HostFunction::entry() {
   return llvm::ConstantStruct::getAnon(fields);
 }
 
-/// Computes a sum, difference or product; `overflow` then tells whether this and what it is computed from fit.
+/// Computes a sum, difference or product, and adds its overflow to `overflow`.
 llvm::Value *HostFunction::exact(llvm::Intrinsic::ID operation, llvm::Value *left, llvm::Value *right) {
   llvm::Value *result = builder.CreateBinaryIntrinsic(operation, left, right);
   llvm::Value *own = builder.CreateExtractValue(result, 1);
@@ -199,8 +199,8 @@ llvm::Value *HostFunction::exact(llvm::Intrinsic::ID operation, llvm::Value *lef
   return builder.CreateExtractValue(result, 0);
 }
 
-/// Returns a divisor that the processor can divide by. One that was computed and is not positive is no divisor of
-/// sizes: the quotient counts as one that does not fit.
+/// Returns a divisor that the processor can divide by. If a computed divisor is not positive, the quotient counts as an
+/// overflow.
 llvm::Value *HostFunction::positive(llvm::Value *divisor) {
   if (auto *constant = dyn_cast<llvm::ConstantInt>(divisor); constant && constant->getSExtValue() > 0)
     return divisor;
@@ -209,8 +209,8 @@ llvm::Value *HostFunction::positive(llvm::Value *divisor) {
   return builder.CreateSelect(isWrong, builder.getInt64(1), divisor);
 }
 
-/// Returns a dividend of an op that rounds to zero or takes numbers without a sign. One that is negative is no size:
-/// the result counts as one that does not fit.
+/// Returns the dividend of an op that rounds to zero or takes unsigned numbers. If it is negative, the result counts as
+/// an overflow.
 llvm::Value *HostFunction::notNegative(llvm::Value *dividend) {
   if (auto *constant = dyn_cast<llvm::ConstantInt>(dividend); constant && !constant->isNegative())
     return dividend;
@@ -219,7 +219,7 @@ llvm::Value *HostFunction::notNegative(llvm::Value *dividend) {
   return dividend;
 }
 
-/// The quotient rounded down: one less than what rounds to zero if a negative dividend leaves a remainder.
+/// Returns the quotient rounded down: the truncated quotient, less one if a negative dividend leaves a remainder.
 llvm::Value *HostFunction::floorDivide(llvm::Value *dividend, llvm::Value *divisor) {
   llvm::Value *zero = builder.getInt64(0);
   llvm::Value *quotient = builder.CreateSDiv(dividend, divisor), *remainder = builder.CreateSRem(dividend, divisor);
@@ -259,7 +259,7 @@ llvm::Value *HostFunction::arithmetic(Operation &op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-/// Ends the function with 1 if the condition holds, after what `before` emits.
+/// Emits: if the condition holds, run the code of `before` and return 1.
 void HostFunction::returnIf(llvm::Value *failed, llvm::function_ref<void()> before) {
   auto *end = llvm::BasicBlock::Create(context, "", function), *next = llvm::BasicBlock::Create(context, "", function);
   builder.CreateCondBr(failed, end, next);
@@ -269,7 +269,7 @@ void HostFunction::returnIf(llvm::Value *failed, llvm::function_ref<void()> befo
   builder.SetInsertPoint(next);
 }
 
-/// Ends the function, and tells the runtime why, if `failed` holds. A size that is not negative then is too large.
+/// Emits: if `failed` holds, tell the runtime why and return. A non-negative size is then too large.
 void HostFunction::refuseIf(llvm::Value *failed, unsigned owner, unsigned index, llvm::Value *size) {
   returnIf(failed, [&] {
     llvm::Value *told = overflow ? builder.CreateSelect(overflow, builder.getInt64(INT64_MAX), size) : size;
@@ -277,7 +277,7 @@ void HostFunction::refuseIf(llvm::Value *failed, unsigned owner, unsigned index,
   });
 }
 
-/// Refuses a size that is negative or does not fit in 64 bits. Each is tested once.
+/// Refuses a size that is negative or does not fit in 64 bits. Each size is tested once.
 void HostFunction::testSize(Value size, unsigned owner, unsigned index) {
   llvm::Value *value = values.lookup(size);
   auto *constant = dyn_cast<llvm::ConstantInt>(value);
@@ -288,7 +288,7 @@ void HostFunction::testSize(Value size, unsigned owner, unsigned index) {
   refuseIf(overflow ? builder.CreateOr(failed, overflow) : failed, owner, index, value);
 }
 
-/// Returns the bytes of a buffer, and refuses it if they do not fit in 64 bits. Those of equal sizes are tested once.
+/// Returns the bytes of a buffer, and refuses it if they do not fit in 64 bits. Buffers of equal sizes are tested once.
 llvm::Expected<llvm::Value *> HostFunction::testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner,
                                                       unsigned index) {
   int64_t staticBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
@@ -308,7 +308,7 @@ llvm::Expected<llvm::Value *> HostFunction::testBytes(MemRefType type, ValueRang
   return bytes;
 }
 
-/// Refuses a view that is not inside of the workspace.
+/// Refuses a view that is not inside the workspace.
 llvm::Error HostFunction::testEnd(memref::ViewOp view) {
   Value shift = view.getByteShift();
   if (!values.lookup(shift))
@@ -326,7 +326,7 @@ llvm::Error HostFunction::testEnd(memref::ViewOp view) {
   return llvm::Error::success();
 }
 
-/// The first launch that uses a buffer, through any views of it; null if none does.
+/// Returns the first launch that uses a buffer, through any views of it; null if none does.
 static Operation *firstLaunch(Value buffer) {
   Operation *first = nullptr;
   for (Operation *user : buffer.getUsers()) {
@@ -339,8 +339,8 @@ static Operation *firstLaunch(Value buffer) {
   return first;
 }
 
-/// Tests the sizes of all that is made and started, before any of it is; the workspace last, since an error in one of
-/// its buffers says more.
+/// Tests all sizes before anything is made or started. The workspace comes last, since an error in one of its buffers
+/// says more.
 llvm::Error HostFunction::testSizes() {
   SmallVector<Operation *> order;
   Block &body = source.getBody().front();
@@ -351,7 +351,7 @@ llvm::Error HostFunction::testSizes() {
     order.push_back(workspace);
   for (Operation *op : order) {
     SmallVector<Value> sizes;
-    MemRefType buffer; // whose bytes are tested too; the runtime counts those of results
+    MemRefType buffer; // buffer whose bytes are tested too; the runtime computes the bytes of results
     unsigned owner = ITX_SIZE_OF_WORKSPACE, index = 0;
     auto belongsTo = [&](Operation *launch) {
       owner = ITX_SIZE_OF_LAUNCH;
@@ -393,7 +393,7 @@ llvm::Error HostFunction::testSizes() {
   return llvm::Error::success();
 }
 
-/// Asks once for all results and the workspace, when everything that they need is known.
+/// Asks once for all results and the workspace, as soon as all their sizes are known.
 llvm::Error HostFunction::prepare() {
   if (isPrepared)
     return llvm::Error::success();
@@ -513,7 +513,7 @@ llvm::Error HostFunction::translate(Operation &op) {
       });
 }
 
-/// Bytes in a section of their own, kept by the linker.
+/// Adds a section with these bytes, which the linker keeps.
 void addSection(llvm::Module &target, StringRef section, StringRef bytes, llvm::Align alignment) {
   auto *data = llvm::ConstantDataArray::getString(target.getContext(), bytes, /*AddNull=*/false);
   auto *global = new llvm::GlobalVariable(target, data->getType(), /*isConstant=*/true,
@@ -583,8 +583,8 @@ llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleT
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(target, &stream))
     return createStringError("host code does not verify: " + problem);
-  // One long block of stores and calls: optimised, it takes ten times as long to compile (60 ms for MiniLM) and runs no
-  // faster than can be measured.
+  // The code is one long block of stores and calls: with optimisation it takes ten times as long to compile (60 ms for
+  // MiniLM) and is not measurably faster.
   machine.setOptLevel(llvm::CodeGenOptLevel::None);
   SmallVector<char> object;
   llvm::raw_svector_ostream output(object);

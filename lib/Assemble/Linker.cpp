@@ -23,8 +23,8 @@ using namespace llvm;
 
 namespace intarsia::assemble {
 
-/// Kernels may call these of the C library, and nothing else: everything more would be missing when the artifact is
-/// loaded.
+/// Returns true if kernels may refer to this symbol: a few functions of the C library. Others would be missing when the
+/// artifact is loaded.
 static bool isAllowedReference(StringRef name) {
   return name == "memcpy" || name == "memset" || name == "memmove" || name == "memcmp";
 }
@@ -44,7 +44,7 @@ static Error checkReferences(const std::vector<char> &linked, bool relocatable) 
     Expected<StringRef> name = symbol.getName();
     if (!name)
       return name.takeError();
-    // The linker that makes a module of an object provides its own table of offsets.
+    // The linker that turns an object into a module provides this table.
     bool isLinkers = relocatable && *name == "_GLOBAL_OFFSET_TABLE_";
     if ((*flags & object::SymbolRef::SF_Undefined) && !name->empty() && !isLinkers && !isAllowedReference(*name))
       return createStringError("compiled code refers to '" + *name + "', which artifacts do not contain");
@@ -53,8 +53,8 @@ static Error checkReferences(const std::vector<char> &linked, bool relocatable) 
 }
 
 namespace {
-/// A pipe, and a thread that keeps what is written into it. lld writes a regular file under a temporary name beside it,
-/// which a process that is killed leaves; a pipe it writes as it is.
+/// A pipe, and a thread that collects its contents. lld writes a regular file under a temporary name beside it, which a
+/// killed process leaves behind; it writes a pipe directly.
 class Collector {
 public:
   ~Collector() { finish(); }

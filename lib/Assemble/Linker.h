@@ -11,8 +11,8 @@
 
 namespace intarsia::assemble {
 
-/// Links objects to a shared object that exports the module descriptor alone, or (`relocatable`) to one object.
-/// The bytes depend on the objects and their order alone.
+/// Links objects to a shared object that exports only the module descriptor, or (`relocatable`) to one object.
+/// The bytes depend only on the objects and their order.
 llvm::Expected<std::vector<char>> link(llvm::ArrayRef<target::CompiledObject> objects, llvm::StringRef elfEmulation,
                                        bool relocatable);
 

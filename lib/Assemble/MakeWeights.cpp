@@ -65,7 +65,7 @@ namespace {
 
 template <typename T>
 void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t width, T *panel) {
-  // Sixteen columns at a time: whole cache lines of each row, and a target that stays in the first-level cache.
+  // Transposes sixteen columns at a time: whole cache lines of each row, and a target that fits the first-level cache.
   constexpr int64_t block = 16;
   for (int64_t begin = 0; begin < columns; begin += block) {
     int64_t end = std::min(begin + block, columns);
@@ -75,7 +75,7 @@ void interleaveRows(const std::vector<const T *> &rows, int64_t columns, int64_t
   }
 }
 
-/// The number of the part that holds a row of the whole, and the row's number in it.
+/// Returns the index of the part that holds a row of the item, and the row's index in that part.
 std::pair<size_t, int64_t> partOfRow(const Item &item, int64_t row) {
   for (size_t part = 0; part < item.parts.size(); ++part) {
     int64_t rows = elementsOf(item, part) / item.columns;
@@ -86,7 +86,7 @@ std::pair<size_t, int64_t> partOfRow(const Item &item, int64_t row) {
   llvm_unreachable("rows of the parts were counted");
 }
 
-/// Where a row of an item with strides begins in the joined parts, in elements.
+/// Returns the offset of a row of an item with strides in the concatenated parts, in elements.
 int64_t stridedOffset(const Item &item, int64_t row) {
   int64_t offset = 0;
   for (size_t dimension = item.shape.size() - 1; dimension-- > 0; row /= item.shape[dimension])
@@ -94,7 +94,7 @@ int64_t stridedOffset(const Item &item, int64_t row) {
   return offset;
 }
 
-/// A row of an item with strides, whose elements are strides.back() apart; `decoded` is memory for one.
+/// Returns a row of an item with strides; its elements are strides.back() apart. `decoded` is memory for one row.
 template <typename T> const T *stridedRow(const Item &item, int64_t row, T *decoded) {
   int64_t offset = stridedOffset(item, row);
   if constexpr (std::is_same_v<T, uint16_t>)
@@ -162,7 +162,8 @@ template <typename T> void makeReorderedRows(const Unit &unit, std::vector<char>
   }
 }
 
-/// Elements [first, first + count) of an item with blocks, as f32; their sources are not read again.
+/// Decodes elements [first, first + count) of an item with blocks to f32, and drops their sources, which are not read
+/// again.
 void decode(const Item &item, uint64_t first, uint64_t count, float *values) {
   uint64_t partBegin = 0;
   for (size_t part = 0; part < item.parts.size(); ++part) {
@@ -181,7 +182,7 @@ void decode(const Item &item, uint64_t first, uint64_t count, float *values) {
   }
 }
 
-/// Where the numbers of a row are: the part, its first one and how far they are apart, in elements of the part.
+/// The location of a row's elements: the part, the first element and the stride, in elements of the part.
 struct RowPlace {
   size_t part;
   int64_t first, stride = 1;
@@ -201,7 +202,7 @@ RowPlace placeOfRow(const Item &item, int64_t row) {
   return {part, partRow * item.columns};
 }
 
-/// The row at a place as f32.
+/// Reads a row as f32.
 template <typename T> void readRow(const void *data, const RowPlace &place, MutableArrayRef<float> to) {
   const T *from = static_cast<const T *>(data) + place.first;
   for (size_t column = 0; column < to.size(); ++column, from += place.stride) {
@@ -223,7 +224,7 @@ void readRow(const Item &item, const RowPlace &place, MutableArrayRef<float> to)
   readRow<_Float16>(part.data, place, to);
 }
 
-/// What a unit of an item with blocks stores.
+/// Makes a unit of an item with blocks.
 void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   buffer.assign(unit.bytes, 0);
@@ -252,7 +253,7 @@ void makeDecoded(const Unit &unit, std::vector<char> &buffer) {
   }
 }
 
-/// "[1, 2, 3]" of a number of a part; that of a tensor in blocks as if it were numbers.
+/// Returns the indices of an element of a part, "[1, 2, 3]"; blocks count as their elements.
 std::string indicesOf(const Item &item, size_t part, int64_t element) {
   std::vector<int64_t> shape = item.parts[part]->shape, indices;
   if (const GgmlType *type = blocksOf(item, part); type && !shape.empty())
@@ -264,7 +265,7 @@ std::string indicesOf(const Item &item, size_t part, int64_t element) {
   return shapeText(indices);
 }
 
-/// What a failed encoding says: which number of which tensor has no code.
+/// Returns the message of a failed encoding: it names the tensor and the value that has no code.
 std::string withoutCode(const Item &item, const RowPlace &place, int64_t column, float value) {
   return llvm::formatv("tensor '{0}' has {1} at {2}, which has no code in {3}; leave the tensor as it is or mend "
                        "the weights",
@@ -272,7 +273,7 @@ std::string withoutCode(const Item &item, const RowPlace &place, int64_t column,
                        indicesOf(item, place.part, place.first + column * place.stride), nameOf(item.format));
 }
 
-/// Panels of codes, or rows or panels of the numbers that codes mean. Gives what is wrong, empty if nothing is.
+/// Makes panels of codes, or rows or panels of dequantized values. Returns an error message, empty on success.
 std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   BlockCodec codec(item.format);
@@ -308,7 +309,7 @@ std::string makeRounded(const Unit &unit, std::vector<char> &buffer) {
   return {};
 }
 
-/// Codes and scales of a row of a weight that an archive holds in MXFP4. Gives whether a scale is no number.
+/// Reads codes and scales of a row of a weight that an archive holds in MXFP4. Returns true if a scale is NaN.
 bool readMxfp4(const Item &item, int64_t first, MutableArrayRef<uint8_t> codes, MutableArrayRef<uint8_t> scales) {
   const auto *bytes = static_cast<const uint8_t *>(item.parts[0]->data) + first / 2;
   for (size_t i = 0; i < codes.size(); i += 2, ++bytes) {
@@ -319,7 +320,7 @@ bool readMxfp4(const Item &item, int64_t first, MutableArrayRef<uint8_t> codes, 
   return llvm::is_contained(scales, 255);
 }
 
-/// Panels of the codes and scales that the parts' blocks are.
+/// Makes panels of the codes and scales in the parts' blocks.
 std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   const BlockPanels &panels = *item.coded;
@@ -351,7 +352,7 @@ std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
       auto *block = static_cast<const uint8_t *>(item.parts[part]->data) + partRow * blocks * type.bytes;
       for (int64_t i = 0; i < blocks; ++i, block += type.bytes) {
         takeApart(block, parts);
-        constexpr uint16_t exponent = 0x7c00; // of f16: all set in NaN and infinity
+        constexpr uint16_t exponent = 0x7c00; // exponent bits of f16, all set in NaN and infinity
         bool isE8M0 = panels.scale == nn::BlockScale::E8M0;
         if (isE8M0 ? parts.scale == 255
                    : (parts.scale & exponent) == exponent || (parts.minimum & exponent) == exponent)
@@ -385,7 +386,7 @@ template <typename T> struct ReorderedRows {
   void operator()(const Unit &unit, std::vector<char> &buffer) { makeReorderedRows<T>(unit, buffer); }
 };
 
-/// Bytes [first, last) of an item that is stored as its parts are.
+/// Returns bytes [first, last) of an item that is stored like its parts.
 StringRef copyBytes(const Unit &unit, std::vector<char> &buffer) {
   const Item &item = *unit.item;
   if (item.parts.empty())

@@ -49,7 +49,7 @@ StringRef dtypeName(Type type) {
       .Default([](Type) { return ""; });
 }
 
-/// An expression in postfix notation, as the runtime reads it: "s0 3 + s1 floordiv".
+/// Returns an expression in postfix notation, as the runtime reads it: "s0 3 + s1 floordiv".
 std::string postfix(AffineExpr size) {
   if (auto constant = dyn_cast<AffineConstantExpr>(size))
     return std::to_string(constant.getValue());
@@ -81,8 +81,8 @@ void appendFactors(AffineExpr size, int64_t &bytes, std::vector<unsigned> &sizes
   }
 }
 
-/// Writes how many bytes an operand of a kernel has: a number, and the factors to multiply it by, each the position of
-/// a size or an expression.
+/// Writes the bytes of an operand of a kernel: a number and the factors to multiply it by, each the position of a size
+/// or an expression.
 void writeOperand(llvm::json::OStream &json, rt::KernelOp kernel, Type type, DictionaryAttr attributes) {
   auto tensor = cast<RankedTensorType>(type);
   int64_t bytes = llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
@@ -129,7 +129,7 @@ void writeOperands(llvm::json::OStream &json, ModuleOp module, const ModuleTable
   }
 }
 
-/// Metadata of the model: dictionaries, lists, strings, numbers, booleans.
+/// Converts metadata of the model to JSON: dictionaries, lists, strings, numbers, booleans.
 llvm::json::Value jsonOf(Attribute attribute) {
   return llvm::TypeSwitch<Attribute, llvm::json::Value>(attribute)
       .Case([](DictionaryAttr dictionary) {
@@ -209,8 +209,8 @@ public:
   }
 
 private:
-  /// The names that the model gives, and for values without one the kind and number: with as many '_' behind it as make
-  /// it different from the others.
+  /// Returns the names that the model gives. Values without one get their kind and index, followed by as many '_' as
+  /// make the name unique.
   static std::vector<std::string> names(ArrayRef<DictionaryAttr> values, const Twine &kind) {
     llvm::StringSet<> taken;
     std::vector<std::string> names;
@@ -327,7 +327,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
   });
   if (error)
     return error;
-  // What cannot be loaded is not written.
+  // A manifest that cannot be loaded is not written.
   Manifest parsed;
   if (Status status = parseManifest(text, "the module", parsed); !status.ok())
     return createStringError(status.message());

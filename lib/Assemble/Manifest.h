@@ -13,8 +13,8 @@
 
 namespace intarsia::assemble {
 
-/// The JSON text of the manifest. `weightsFile` is the name of the weights file beside the artifact, empty when the
-/// weights are embedded. The error names the argument or result whose element type the runtime lacks.
+/// Returns the JSON text of the manifest. `weightsFile` is the name of the weights file beside the artifact, empty if
+/// the weights are embedded. The error names an argument or result whose element type the runtime lacks.
 llvm::Expected<std::string> makeManifest(mlir::ModuleOp module, const ModuleTables &tables,
                                          const target::Target &target, llvm::ArrayRef<std::string> flags,
                                          const PackedWeights &weights, llvm::StringRef weightsFile);

@@ -11,8 +11,8 @@
 
 namespace intarsia::assemble {
 
-/// bf16 of every code under every scale. Two bits of mantissa and the exponents of E8M0 fit, subnormal or not: the
-/// lower half of the f32 is zero.
+/// Computes the bf16 value of every code with every scale. They are exact, subnormal or not: two bits of mantissa and
+/// the exponents of E8M0 fit.
 static std::array<std::array<uint16_t, 16>, 256> makeTable() {
   std::array<std::array<uint16_t, 16>, 256> table;
   for (unsigned scale = 0; scale < 256; ++scale)

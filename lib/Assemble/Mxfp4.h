@@ -11,12 +11,12 @@
 
 namespace intarsia::assemble {
 
-/// Numbers of a block: they share a scale.
+/// Elements of a block, which share a scale.
 inline constexpr int64_t mxfp4Block = 32;
 
-/// Writes the numbers [first, first + count) as bf16, exactly; both are multiples of a block. A byte of `blocks` holds
+/// Writes the elements [first, first + count) as bf16, exactly; both are multiples of a block. A byte of `blocks` holds
 /// two codes, the first in its lower four bits; scales are E8M0 (OCP Microscaling 1.0, sections 5.3.3 and 5.4.1).
-/// Returns where it wrote them.
+/// Returns a pointer to the written values.
 const uint16_t *decodeMxfp4(const void *blocks, const void *scales, int64_t first, int64_t count, uint16_t *bf16);
 
 } // namespace intarsia::assemble

@@ -77,16 +77,16 @@ std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
 
 namespace {
 
-/// Stands in the header until all data are hashed.
+/// The placeholder in the header until all data are hashed.
 constexpr llvm::StringLiteral unknownHash = "00000000000000000000000000000000";
 
-constexpr uint64_t unitBytes = 2 << 20; // about what a core's second-level cache holds
+constexpr uint64_t unitBytes = 2 << 20; // about the size of a core's second-level cache
 
 bool isZero(StringRef bytes) {
   return bytes.empty() || (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-/// The product of sizes, nothing if it does not fit in 64 bits.
+/// Returns the product of sizes, nullopt if it does not fit in 64 bits.
 std::optional<int64_t> productOf(ArrayRef<int64_t> sizes) {
   int64_t product = 1;
   for (int64_t size : sizes)
@@ -184,7 +184,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
       if (blocks && !item.format && !constant.getLayout().getFormat())
         decoded[blocks->name].insert(*entry);
     }
-    if (item.mxfp4) // bf16 for four bits each; a byte of scale for each block
+    if (item.mxfp4) // bf16 values from four bits each, and a byte of scale for each block
       bytes = item.parts[1]->bytes() * mxfp4Block * 2 == wanted ? item.parts[0]->bytes() * 4 : 0;
     if (bytes != wanted)
       return createStringError("tensor '" + item.name + "' is " +
@@ -202,7 +202,7 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.strides.assign(strides.begin(), strides.end());
     item.shape.assign(type.getShape().begin(), type.getShape().end());
     item.columns = item.shape.back();
-    // Rows are read from blocks, or from one of several tensors.
+    // Rows are read from blocks or from several tensors.
     bool areRows = item.parts.size() > 1 || !item.blocks.empty();
     int64_t unit = std::max<int64_t>(item.mxfp4 ? mxfp4Block : areRows ? item.columns : 1, 1);
     auto isWhole = [&](int64_t elements) { return elements % unit == 0; };
@@ -289,7 +289,7 @@ void WeightPacker::State::makeUnique(std::string &name) {
 }
 
 /// Places the items and returns the file's first bytes: the header's length and the header. A reader of safetensors may
-/// ask for tensors without gaps, so gaps are tensors too.
+/// refuse gaps between tensors, so gaps are tensors too.
 std::string WeightPacker::State::header(llvm::StringRef owner, std::vector<Item> &padding) {
   uint64_t offset = 0;
   for (Item &item : items) {
@@ -388,7 +388,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   std::vector<Unit> units;
   uint64_t dataBytes = 0;
   for (const Item *item : placed) {
-    uint64_t stepBytes = 1, steps = item->bytes; // bytes, rows or panels: what a unit is counted in
+    uint64_t stepBytes = 1, steps = item->bytes; // steps are bytes, rows or panels, of which a unit has several
     if (item->panelWidth || item->isReordered() || item->format) {
       stepBytes = item->coded ? item->fileShape[1]
                               : (item->panelWidth ? item->panelWidth : 1) * item->columns * item->elementBytes;
@@ -429,12 +429,12 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
     errorCode = errno;
   Hasher hasher;
 
-  // Units are made in any order and hashed in the order of the file.
+  // Units are made in any order, but hashed in the order of the file.
   std::atomic<size_t> next = 0;
   size_t hashed = 0;
   std::mutex mutex;
   std::condition_variable turn;
-  std::string problem; // of a number that has no code
+  std::string problem; // message about a value that has no code
   std::set<const Item *> withoutMeaning;
   auto work = [&] {
     std::vector<char> buffer;
@@ -450,7 +450,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       }
       if (!isZero(bytes))
         store(bytes, unit.fileOffset);
-      // What the IR itself holds may be infinite: masks are.
+      // Constants in the IR, such as masks, may be infinite.
       bool hasMeaning = item.parts.empty() || item.dataEntry || areFinite(item.dtype, bytes);
       {
         std::unique_lock lock(mutex);
@@ -462,8 +462,8 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       }
       turn.notify_all();
       if (item.parts.empty() || item.dataEntry || item.isReordered() || !item.blocks.empty())
-        continue; // nothing mapped, or read across, or dropped already
-      // What this unit read of the sources: rows of panels, rows or bytes.
+        continue; // not mapped, read out of order, or already dropped
+      // The range of the sources that this unit has read: rows of panels, rows or bytes.
       uint64_t rowBytes = item.columns * sourceBytes(item), partBegin = 0;
       auto bytesBefore = [&](uint64_t step) {
         return item.panelWidth ? rowsBefore(item, step) * rowBytes : item.format ? step * rowBytes : step;
@@ -494,7 +494,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   for (const Item &item : state->items)
     if (withoutMeaning.count(&item))
       result.warnings.push_back(describeNonFinite(item));
-  // A header with the hash of the data: what was packed from other weights has another, whatever its shapes are.
+  // The header contains the hash of the data, so that other weights of the same shapes have another header.
   result.hash = hashText(hasher.finish());
   std::string place = ("\"" + hashKey + "\":\"").str();
   header.replace(header.find(place) + place.size(), unknownHash.size(), result.hash);

@@ -26,27 +26,27 @@ struct PackedFile {
   std::string hash; ///< XXH3-128
 };
 
-/// What a manifest says about the packed archive.
+/// The manifest's data about the packed archive.
 struct PackedWeights {
   std::vector<std::string> tensors;  ///< in the order of the module's rt.constants
-  std::vector<uint64_t> tensorBytes; ///< of each of them
+  std::vector<uint64_t> tensorBytes; ///< bytes of each tensor
   std::vector<PackedFile> files;
   uint64_t bytes = 0;
-  std::string headerHash, hash; ///< XXH3-128 of the header, which has that of the data, and of the data after it
+  std::string headerHash, hash; ///< XXH3-128 of the header, which contains `hash`, and of the data after it
   std::vector<std::string> warnings;
 };
 
-/// A file of weights: safetensors, or GGUF, whose blocks are bytes.
+/// A file of weights: safetensors, or GGUF with blocks as bytes.
 class Archive {
 public:
   static llvm::Expected<std::unique_ptr<Archive>> open(const std::string &path);
   const std::string &name() const { return gguf ? gguf->name() : safetensors->name(); }
   size_t tensorCount() const { return gguf ? gguf->tensors().size() : safetensors->tensors().size(); }
-  /// A null pointer when there is none of this name.
+  /// Returns the tensor of a name, null if there is none.
   const SafetensorsEntry *find(llvm::StringRef key) const;
 
 private:
-  std::unique_ptr<SafetensorsFile> safetensors; // one of the two
+  std::unique_ptr<SafetensorsFile> safetensors; // either this or `gguf` is set
   std::unique_ptr<gguf::File> gguf;
 };
 
@@ -54,7 +54,7 @@ private:
 class Archives {
 public:
   Archives(mlir::ModuleOp module, llvm::StringRef directory) : module(module), directory(directory) {}
-  /// The tensor that `archive` (an nn.archive) holds under `key`.
+  /// Returns the tensor that `archive` (an nn.archive) holds under `key`.
   llvm::Expected<const SafetensorsEntry *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
   llvm::Expected<Archive *> open(mlir::FlatSymbolRefAttr archive);
 
@@ -64,18 +64,19 @@ private:
   llvm::StringMap<std::unique_ptr<Archive>> files;
 };
 
-/// "F32 [2, 3]".
+/// Returns "F32 [2, 3]".
 std::string typeText(llvm::StringRef dtype, llvm::ArrayRef<int64_t> shape);
 
-/// "F32" for f32: a name of the safetensors format, empty for types that it lacks.
+/// Returns the safetensors format's name of a type, "F32" for f32; empty for types that it lacks.
 llvm::StringRef safetensorsDtype(mlir::Type elementType);
 
-/// The name of the artifact that WeightPacker wrote the file at `path` for; nothing if another program wrote it.
+/// Returns the name of the artifact that WeightPacker wrote the file at `path` for; nullopt if another program wrote
+/// it.
 std::optional<std::string> ownerOfPackedArchive(const std::string &path);
 
 /// Streams the rt.constants of a module into one safetensors file: tensors in kernel layout, each at a multiple of 64
-/// bytes. Sources are mapped and dropped behind the reader; the memory used is a few megabytes a thread whatever the
-/// size of the model. Parts that are all zero become holes of the file.
+/// bytes. Sources are mapped and dropped after they are read, so that any model takes only a few megabytes of memory a
+/// thread. Parts that are all zero become holes of the file.
 class WeightPacker {
 public:
   /// Reads the module, opens the archives and compares types. The module is not needed afterwards.
@@ -84,8 +85,8 @@ public:
   ~WeightPacker();
 
   bool empty() const;
-  /// Writes the file, which exists and is empty, on `threads` threads. `owner`: name of the artifact that it lies
-  /// beside, empty when it becomes a part of one.
+  /// Writes the file, which exists and is empty, on `threads` threads. `owner` is the name of the artifact beside it,
+  /// empty if the file is embedded in the artifact.
   llvm::Expected<PackedWeights> write(const std::string &path, llvm::StringRef owner, unsigned threads);
 
 private:

@@ -16,12 +16,12 @@
 
 namespace intarsia::assemble {
 
-/// Files on the file system of the outputs, which go away with the process unless they are kept. They have no name
-/// until then; where the file system knows no such files, those that have one are removed by signals that can be
-/// handled.
+/// Files on the file system of the outputs, which disappear with the process unless they are kept. They have no name
+/// until then; on file systems without nameless files they have a temporary name, and a signal that can be handled
+/// removes them.
 class TemporaryFiles {
 public:
-  /// Makes an empty file that can stand in for `finalPath`, and returns a path that opens it.
+  /// Makes an empty file that can become `finalPath`, and returns a path that opens it.
   llvm::Expected<std::string> make(const std::string &finalPath) {
     std::unique_ptr<AtomicFile> file;
     if (Status status = AtomicFile::create(finalPath, file); !status.ok())
@@ -42,7 +42,7 @@ public:
     return status.ok() ? llvm::Error::success() : llvm::createStringError(status.message());
   }
 
-  /// Returns the error with the names that files will have in place of the paths that open them.
+  /// Returns the error with the final names of files in place of the paths that open them.
   llvm::Error named(llvm::Error error) const {
     if (!error)
       return error;
@@ -54,8 +54,8 @@ public:
   }
 
 private:
-  std::map<std::string, std::string> names; ///< by the path that opens each, also of those that are kept
-  std::map<std::string, std::unique_ptr<AtomicFile>> files; ///< by the path that opens each
+  std::map<std::string, std::string> names; ///< final names by the path that opens the file, kept files included
+  std::map<std::string, std::unique_ptr<AtomicFile>> files; ///< by the path that opens the file
 };
 
 } // namespace intarsia::assemble

@@ -18,7 +18,7 @@ using namespace intarsia;
 
 namespace {
 
-/// What a figure can be, widely: outside of it a unit was mistaken. The hints name the usual mistake.
+/// Wide range of a figure: a value outside has a mistaken unit. The hints name the usual mistake.
 struct Range {
   const char *name;
   double least, most;
@@ -41,7 +41,7 @@ constexpr Range ranges[] = {
     {"operating_dollars_per_hour", 0.001, 2000, "did you give dollars a second?", "did you give dollars a month?"},
 };
 
-/// One value of the files embedded in the program.
+/// An embedded file of the program.
 struct EmbeddedFile {
   const char *path, *text;
 };
@@ -49,12 +49,13 @@ const EmbeddedFile deviceFiles[] = {
 #include "Devices.inc"
 };
 
-/// Reads the maps of one file, remembering where.
+/// Reads the maps of one file and keeps the name for errors.
 class Reader {
 public:
   explicit Reader(StringRef file) : file(file) {}
 
-  /// What a machine says of itself has no mistaken unit: busy or small ones are slower than anything on sale.
+  /// Factor that widens ranges for measured figures, which have no mistaken unit: busy or small machines are slower
+  /// than anything on sale.
   double slack = 1;
 
   Error at(const YamlNode &node, const Twine &message) const { return yamlError(file, node.line, message); }
@@ -75,7 +76,7 @@ public:
     return node->scalar;
   }
 
-  /// `range` names the plausible range; `name` is what messages say.
+  /// Reads a figure: `range` names the plausible range, `name` is the name in messages.
   Expected<Figure> figure(const YamlNode &node, StringRef name, StringRef range) const {
     if (Error error = checkKeys(node, name, {"value", "source", "date", "unsure"}))
       return std::move(error);

@@ -38,7 +38,7 @@ public:
     model.machine = root.find("machine")->scalar;
     for (const YamlNode &cpu : root.find("cpus")->items)
       model.cpus.push_back(cpu.scalar);
-    // Times may be 0, rates are divided by.
+    // Times may be 0; rates are divisors and may not.
     for (auto [key, into, least] : {std::tuple("peak_gflops", &model.peakGflops, leastRate),
                                     std::tuple("memory_gbps", &model.memoryGBps, leastRate),
                                     std::tuple("cache_gbps", &model.cacheGBps, leastRate),
@@ -49,23 +49,27 @@ public:
         return std::move(error);
     const YamlNode &roots = *root.find("roots");
     for (const auto &[name, node] : roots.entries) {
-      RootEfficiency &efficiency = model.roots[name];
+      std::optional<KernelRoot> root = symbolizeKernelRoot(name);
+      if (!root)
+        return yamlError(file, node.line, "roots: '" + name + "' is no kind of kernel");
+      RootEfficiency &efficiency = model.roots[*root];
       if (Error error = checkKeys(node, {"compute", "bandwidth"}))
         return std::move(error);
       for (auto [key, into] : {std::pair("compute", &efficiency.compute), std::pair("bandwidth", &efficiency.bandwidth)})
         if (Error error = number(*node.find(key), name + "." + key, leastRate, *into))
           return std::move(error);
     }
-    for (const char *name : {"linear", "matmul", "attention", "rows", "generic"})
-      if (!model.roots.count(name))
-        return yamlError(file, roots.line, Twine("roots lacks '") + name + "'");
+    for (KernelRoot root : {KernelRoot::Linear, KernelRoot::Matmul, KernelRoot::Attention, KernelRoot::Rows,
+                            KernelRoot::Generic})
+      if (!model.roots.count(root))
+        return yamlError(file, roots.line, "roots lacks '" + stringifyKernelRoot(root) + "'");
     return model;
   }
 
 private:
   static constexpr double leastRate = std::numeric_limits<double>::min();
 
-  /// All of these keys, and no others.
+  /// Checks that the map has all of these keys, and no others.
   Error checkKeys(const YamlNode &map, ArrayRef<StringRef> keys) const {
     if (map.kind != YamlNode::Kind::Map)
       return yamlError(file, map.line, "is not a map");

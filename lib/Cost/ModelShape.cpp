@@ -166,7 +166,7 @@ double ModelShape::expertsTouched(double tokens, double dispersion) const {
 
 namespace {
 
-/// Settings of a config.json, by name; the first thing that is wrong is remembered.
+/// Settings of a config.json, by name; keeps the first error.
 class Settings {
 public:
   Settings(const json::Object &object, StringRef model) : object(object), model(model) {}
@@ -185,7 +185,7 @@ public:
     }
     return int(*number);
   }
-  /// Above zero.
+  /// Reads an integer above zero.
   int size(StringRef key, std::optional<int> otherwise = std::nullopt) {
     int value = number(key, otherwise);
     if (value < 1)

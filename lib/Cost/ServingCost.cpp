@@ -17,11 +17,11 @@ using namespace intarsia;
 
 using Kind = AttentionLayers::Kind;
 
-/// Of a device's memory, what weights and caches get: engines keep the rest for activations and graphs (vLLM's
+/// Share of a device's memory for weights and caches: engines keep the rest for activations and graphs (vLLM's
 /// gpu_memory_utilization is 0.9 by default).
 static constexpr double usableMemory = 0.88;
 
-/// (a^q + b^q)^(1/q).
+/// Returns (a^q + b^q)^(1/q).
 static double blended(double a, double b, double q) {
   double most = std::max(a, b), least = std::min(a, b);
   return most > 0 ? most * std::pow(1 + std::pow(least / most, q), 1 / q) : 0;
@@ -88,7 +88,7 @@ StringRef intarsia::modelPartName(ModelPart part) {
   return names[int(part)];
 }
 
-/// Why a part cannot be deployed so, or "".
+/// Returns why a part cannot be deployed so, or "".
 static std::string refusalOfPart(const Deployment &deployment) {
   if (deployment.part == ModelPart::Whole)
     return "";
@@ -205,7 +205,7 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.denseStreamUs = dense / cost.bytesPerUs;
   cost.headStreamUs = head / cost.bytesPerUs;
   cost.expertStreamUs = experts / cost.bytesPerUs;
-  // Tied ones are the same bytes; in a pipeline the first stage has the embedding and the last the head.
+  // Tied embeddings are stored once; in a pipeline the first stage has the embedding and the last the head.
   bool both = !shape.tiedEmbeddings && degrees.pipeline == 1;
   cost.weightBytes = (dense + experts) / degrees.pipeline + (both ? head + embedding : std::max(head, embedding));
   cost.productUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
@@ -222,7 +222,7 @@ double ServingCost::allReduces() const {
   case ModelPart::Whole:
     return 2.0 * shape.layers;
   case ModelPart::Attention:
-    // Behind attention, and behind feed-forward parts that are here.
+    // After attention, and after feed-forward parts that are on these devices.
     return shape.layers + (shape.sharedWidth > 0 ? shape.layers : shape.layers - shape.expertLayers);
   case ModelPart::Experts:
     return 0;
@@ -292,7 +292,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   context = std::max(0.0, context);
   // A pipeline's stages work on shares of the batch in turn; a token passes them all.
   double together = std::max(1.0, batch / degrees.pipeline);
-  // A speculative step checks one drafted token a sequence beside the next one.
+  // A speculative step checks one drafted token for each sequence beside the next one.
   double positions = together * (what.tokensPerStep > 1 ? 2 : 1);
   double replica = together / degrees.attentionData;
   bool fourBit = isFourBit(what.precision.weights);
@@ -339,7 +339,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   double productUs = productUsPerToken * positions / computeRate;
   double cacheUs = blended(cacheBytes * replica / (bytesPerUs * f.cacheBandwidth),
                            scoreFlops * replica / (sixteenBitFlopsPerUs * f.attentionCompute), 4);
-  // Of replicas that step together; experts have their own, above.
+  // Imbalance of replicas that step together; that of experts is above.
   double imbalance = hasAttention && degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
   double stepUs =
       blended(fixedUs + latencyUs, (transferUs + blended(streamUs, productUs, 4) + cacheUs) * imbalance, f.blend);
@@ -353,7 +353,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   return time;
 }
 
-/// Of a prompt, on one device.
+/// Returns the flops of a prompt's scores on one device.
 double ServingCost::promptScoreFlops(double prompt) const {
   double flops = 0;
   for (const AttentionLayers &layers : attentionLayers())

@@ -21,7 +21,7 @@ namespace {
 using Single = double ServingFigures::*;
 using ByEngine = std::array<double, servingEngines> ServingFigures::*;
 
-/// What a figure may be. Efficiencies are shares of a peak; a fit that needs more than all of it hides a mistake.
+/// Kind of a figure. Efficiencies are shares of a peak; a fitted value above 1 hides a mistake.
 enum class Kind { Time, Efficiency, Factor };
 
 struct Named {
@@ -205,7 +205,7 @@ Expected<ServingEfficiency> ServingEfficiency::parse(StringRef text, StringRef f
     if (!is_contained(ServingFigures::names(), StringRef(key)))
       return yamlError(file, node.line, "figures: unknown figure '" + key + "'");
   for (const auto &[index, figure] : enumerate(figureTable)) {
-    // Factors of engines that the file is not about.
+    // Sets factors of engines that the file does not cover to 1.
     if (figure.byEngine && !is_contained(efficiency.engines, ServingEngine(figure.engine))) {
       efficiency.figures.at(index) = 1;
       continue;

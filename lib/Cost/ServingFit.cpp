@@ -56,7 +56,7 @@ Expected<Row> readRow(const itx_serving_row &row) {
   deployment.slowBuild = row.slow_build;
   deployment.powerCapped = row.power_capped;
   deployment.tokensPerStep = row.tokens_per_step;
-  // Without the figures of the program, which may be of an older formula: the fit brings its own.
+  // Does not use the figures of the program, which may belong to an older formula: the fit brings its own.
   static const ServingEfficiency measuredGenerations = [] {
     ServingEfficiency efficiency{};
     efficiency.generations = {"ampere", "hopper", "blackwell"};
@@ -67,8 +67,8 @@ Expected<Row> readRow(const itx_serving_row &row) {
     return cost.takeError();
   Row read{std::move(*cost), row};
   if (row.kind != ITX_SERVING_FIRST) {
-    // The engine runs what fits and queues the rest. It was measured, so a replica holds one request at least, also
-    // where a checkpoint is smaller than the format says.
+    // The engine runs the batch that fits and queues the rest. As the row was measured, a replica holds at least one
+    // request, even if the checkpoint is smaller than the format says.
     Expected<double> most = read.cost.largestBatch(row.input_tokens + row.output_tokens / 2);
     double bound = row.attention_data;
     if (most)

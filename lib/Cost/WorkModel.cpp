@@ -25,8 +25,8 @@ bool intarsia::isCompileTime(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa<nn::WeightOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;
-  // Packing transposes what one tensor of an archive holds, and moves whole rows of joined ones; any other
-  // transposition is a kernel.
+  // The packer transposes a tensor of an archive and moves whole rows of concatenated ones; any other transposition is
+  // a kernel.
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
     Operation *source = transpose.getInput().getDefiningOp();
     while (isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(source))
@@ -43,7 +43,7 @@ bool intarsia::isCompileTime(Value value) {
          llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
 }
 
-/// Functions whose polynomial takes about as long as that of exp.
+/// Returns true for functions whose polynomial takes about as long as that of exp.
 static bool isTranscendental(Operation *op) {
   return isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
          !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::RsqrtOp, math::FloorOp, math::CeilOp,
@@ -89,7 +89,7 @@ int64_t WorkModel::elements(Value value) const {
 }
 
 double WorkModel::bytes(Value value) const {
-  // A weight whose numbers are made of codes is stored, and read, as those, whatever its shape; so are joined ones.
+  // A weight of quantized values is stored, and read, in that form, whatever its shape; so are concatenations of them.
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp, tensor::ConcatOp, tensor::ExpandShapeOp,
                       tensor::CollapseShapeOp>(op) &&
@@ -146,20 +146,18 @@ void WorkModel::add(Operation *op, KernelWork &work) const {
   }
 }
 
-KernelWork WorkModel::work(StringRef root, ArrayRef<Operation *> ops) const {
+KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
   KernelWork work;
-  work.root = root.str();
+  work.root = root;
   llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
-  llvm::SmallDenseMap<Value, double> read; // bytes of each value from outside that are really read
+  llvm::SmallDenseMap<Value, double> read; // bytes of each outside value that are actually read
   double written = 0;
-  bool hasProduct = false;
-  for (Operation *op : ops)
-    hasProduct |= isa<nn::LinearOp, nn::MatmulOp>(op);
+  bool hasProduct = root == KernelRoot::Linear || root == KernelRoot::Matmul;
   for (Operation *op : ops) {
     double productFlops = work.flops;
     add(op, work);
-    // The finish is computed in tiles of its own, at its own rate: its operations are not the product's.
-    if (hasProduct && isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
+    // The finish has tiles and a rate of its own: its operations do not count as the matmul's.
+    if (hasProduct && isa<RowwiseOpInterface>(op)) {
       work.finishElements += double(elements(op->getResult(0)));
       work.flops = productFlops;
     }
@@ -172,8 +170,9 @@ KernelWork WorkModel::work(StringRef root, ArrayRef<Operation *> ops) const {
       if (matchPattern(value, m_Constant(&splat)))
         continue;
       double bytes = this->bytes(value);
-      // Of a table, or of what a slice is taken from, only the rows that are asked for are read.
-      bool isTable = isa<nn::EmbeddingOp>(op) && operand.getOperandNumber() == 0;
+      // A lookup in a table, or a slice, reads only the requested rows.
+      auto stored = dyn_cast<StoredOperandOpInterface>(op);
+      bool isTable = stored && stored.getStoredOperand(operand.getOperandNumber()) == StoredOperand::Table;
       if (isTable || isa<tensor::ExtractSliceOp>(op))
         bytes = std::min(bytes, this->bytes(op->getResult(0)));
       double &most = read[value];

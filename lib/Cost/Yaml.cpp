@@ -22,13 +22,13 @@ namespace {
 constexpr size_t mostBytes = 64 << 10;
 constexpr size_t deepest = 32;
 
-/// What stopped the reading; thrown and caught in this file.
+/// An error while reading; thrown and caught in this file.
 struct Refused {
   int line;
   std::string message;
 };
 
-/// Builds the tree from yaml-cpp's events, which, unlike its nodes, tell of aliases before they are followed.
+/// Builds the tree from yaml-cpp's events, which, unlike its nodes, report aliases before they are followed.
 class TreeBuilder final : public YAML::EventHandler {
 public:
   YamlNode root;

@@ -32,7 +32,7 @@ struct YamlNode {
   ~YamlNode();
 
   const YamlNode *find(llvm::StringRef key) const;
-  /// A finite number; the error says `file:line: name: …`.
+  /// Returns a finite number; the error says `file:line: name: …`.
   llvm::Expected<double> number(llvm::StringRef file, llvm::StringRef name) const;
 };
 
@@ -44,7 +44,7 @@ struct YamlEntry {
 /// Reads one document without anchors and aliases, at most 64 KB and 32 levels deep; the error says `file:line: …`.
 llvm::Expected<YamlNode> parseYaml(llvm::StringRef text, llvm::StringRef file);
 
-/// An error `file:line: message`.
+/// Returns an error `file:line: message`.
 llvm::Error yamlError(llvm::StringRef file, int line, const llvm::Twine &message);
 
 } // namespace intarsia

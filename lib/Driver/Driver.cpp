@@ -232,7 +232,7 @@ llvm::Error Compilation::checkFlags() const {
   return llvm::Error::success();
 }
 
-/// Everything that can be known to fail before the work begins; the result's place before all else.
+/// Checks everything that can fail before the work begins, the output path first.
 llvm::Error Compilation::checkRequest() {
   if (llvm::Error error = checkOutputs())
     return error;
@@ -251,12 +251,12 @@ void Compilation::makeContext() {
   DialectRegistry registry;
   registerCompilerDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  // Dumps show a module that no other thread changes.
+  // Dumps need a module that no other thread changes.
   if (threads > 1 && !dumps()) {
     pool = std::make_unique<llvm::DefaultThreadPool>(llvm::hardware_concurrency(threads));
     context->setThreadPool(*pool);
   }
-  // What comes from a line of a file is shown with that line; what comes from a model with the place in the model.
+  // Diagnostics show the line of a file, or the location in a model.
   context->printOpOnDiagnostic(false);
   diagnostics = std::make_unique<SourceMgrDiagnosticHandler>(sources, context.get());
   modelDiagnostics = std::make_unique<ScopedDiagnosticHandler>(context.get(), [](Diagnostic &diagnostic) {
@@ -349,7 +349,7 @@ llvm::Error Compilation::run() {
     if (phase >= firstPhase && phase <= options.stopAfter)
       if (llvm::Error error = runPhase(phase))
         return error;
-  // Lowered IR that was read is checked as that which was made is.
+  // Lowered IR from a file is checked like IR that this process lowered.
   if (firstPhase > Phase::Lower)
     if (llvm::Error error = runPhase(firstPhase))
       return error;

@@ -19,7 +19,7 @@ static std::string textOf(ModuleOp module, StringRef path) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   if (path.ends_with(".mlirbc"))
-    (void)writeBytecodeToFile(module, stream); // fails for old versions of the format alone
+    (void)writeBytecodeToFile(module, stream); // fails only for old versions of the format
   else
     module.print(stream, OpPrintingFlags().enableDebugInfo());
   return text;

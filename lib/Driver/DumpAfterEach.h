@@ -22,7 +22,7 @@ public:
   void dump(mlir::ModuleOp module, llvm::StringRef name);
   /// Dumps after each pass of a pass manager, whose context must not be multi-threaded.
   std::unique_ptr<mlir::PassInstrumentation> instrumentation();
-  /// True for a path that ends as those of dumps do.
+  /// Returns true if a path ends like the path of a dump.
   static bool isDump(llvm::StringRef path);
   const std::string &problem() const { return firstProblem; }
 

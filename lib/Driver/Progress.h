@@ -13,12 +13,12 @@
 
 namespace intarsia::driver {
 
-/// Lines on standard error, one a step with the time it took; silent unless someone looks.
+/// Prints each step and its time to standard error, if enabled.
 class Progress {
 public:
   explicit Progress(bool enabled);
   ~Progress() { end(); }
-  /// Ends the step before and begins another.
+  /// Ends the previous step and begins another.
   void begin(llvm::StringRef step);
   void end();
   void note(const llvm::Twine &text);

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Weights are read through mappings. Where another process shortens the file, the kernel raises SIGBUS at the first
-// read behind its new end: no check before the read can exclude that. All here is safe in a signal handler.
+// Weights are read through mappings. If another process shortens the file, the kernel raises SIGBUS at the first read
+// behind its new end; no check before the read can exclude that. All code here is safe in a signal handler.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Driver/Driver.h"
 #include "llvm/Support/Signals.h"
@@ -70,7 +70,7 @@ private:
   }
 
   uintptr_t address;
-  char line[4096 + 128]; // PATH_MAX and what stands before a path
+  char line[4096 + 128]; // PATH_MAX and the fields before a path
   size_t length = 0;
 };
 
@@ -81,12 +81,12 @@ struct sigaction previous;
 void explain(int signal, siginfo_t *info, void *) {
   static std::atomic_flag isExplained;
   while (isExplained.test_and_set())
-    pause(); // another thread does it, and ends the process
+    pause(); // another thread is handling it and ends the process
   const char *path = nullptr;
   MappingFinder finder(reinterpret_cast<uintptr_t>(info->si_addr));
   if (info->si_code == BUS_ADRERR)
     path = finder.find();
-  if (!path) { // no mapped file: the instruction faults again and meets LLVM's handler
+  if (!path) { // no mapped file: the instruction faults again, in LLVM's handler
     sigaction(signal, &previous, nullptr);
     return;
   }

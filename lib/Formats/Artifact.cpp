@@ -46,13 +46,13 @@ Status findArtifact(const uint8_t *data, uint64_t bytes, const std::string &name
                elfMachineName(hostElfMachine()).c_str());
 }
 
-/// True for a program that a module follows, as its first bytes say: only part of it where there is no trailer.
+/// Returns true if a module follows a program in the file. Without a trailer such a file is incomplete.
 static bool hasModuleAfterProgram(const uint8_t *data, uint64_t bytes) {
   Elf64_Ehdr header;
   if (bytes < sizeof(header) || std::memcmp(data, ELFMAG, SELFMAG) != 0)
     return false;
   std::memcpy(&header, data, sizeof(header));
-  // Section headers are the last that linkers write.
+  // Linkers write section headers last.
   uint64_t end = header.e_shoff + uint64_t(header.e_shnum) * header.e_shentsize;
   uint64_t begin = (end + artifactPageBytes - 1) / artifactPageBytes * artifactPageBytes;
   if (header.e_shoff > bytes || begin > bytes - SELFMAG)

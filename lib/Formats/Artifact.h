@@ -12,25 +12,25 @@
 
 namespace intarsia {
 
-/// Where the module lies inside a file.
+/// The extent of the module inside a file.
 struct ArtifactExtent {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
 
-/// The module for this machine inside `data`: all of it for an .itx, one entry for a bundle.
+/// Finds the module for this machine in `data`: all of it for an .itx, one entry for a bundle.
 Status findArtifact(const uint8_t *data, uint64_t bytes, const std::string &name, ArtifactExtent &extent);
 
-/// The payload at the end of an executable. ITX_NOT_FOUND when it has none.
+/// Finds the payload at the end of an executable. ITX_NOT_FOUND if it has none.
 Status findPayload(const uint8_t *data, uint64_t bytes, const std::string &name, ArtifactExtent &extent);
 
-/// Checks format, version, machine and size; `data` is the ELF file and what follows it.
+/// Checks format, version, machine and size; `data` is the ELF file and the bytes behind it.
 Status checkArtifactHeader(const uint8_t *data, uint64_t bytes, const std::string &name, ArtifactHeader &header);
 
 /// Checks hash and manifest; `data` are the header's fileBytes bytes.
 Status checkArtifactContents(const uint8_t *data, uint64_t bytes, const std::string &name, Manifest &manifest);
 
-/// Hash of an ELF file with the header's hash field (at `headerOffset`) taken as zero.
+/// Computes the hash of an ELF file with the header's hash field (at `headerOffset`) taken as zero.
 void artifactHash(const uint8_t *data, uint64_t bytes, uint64_t headerOffset, uint8_t (&hash)[16]);
 
 } // namespace intarsia

@@ -20,7 +20,7 @@ inline constexpr uint32_t artifactFormatVersion = 1;
 inline constexpr char artifactHeaderSection[] = ".itx.header";
 inline constexpr char artifactManifestSection[] = ".itx.manifest";
 
-/// What is mapped on its own starts at a multiple of this: the largest page of the hosts (AArch64 with 64 KiB pages).
+/// Alignment of parts that are mapped separately: the largest page of the hosts (AArch64 with 64 KiB pages).
 inline constexpr uint64_t artifactPageBytes = 65536;
 
 /// Contents of .itx.header. The first 16 bytes mean the same in every version.
@@ -28,7 +28,7 @@ struct ArtifactHeader {
   char magic[8];
   uint32_t formatVersion;
   uint32_t flags;         // 0
-  uint64_t fileBytes;     // the ELF file, without what follows it
+  uint64_t fileBytes;     // bytes of the ELF file, without the bytes behind it
   uint8_t hash[16];       // XXH3-128 of these bytes, most significant byte first, with this field zero
   uint64_t weightsOffset; // from the start of the ELF file, a multiple of artifactPageBytes; 0: weights not embedded
   uint64_t weightsBytes;
@@ -36,7 +36,7 @@ struct ArtifactHeader {
 };
 static_assert(sizeof(ArtifactHeader) == 64);
 
-/// The name that new weights have beside an artifact until they replace the old ones under their own:
+/// Returns the temporary name of new weights beside an artifact, until they replace the old ones:
 /// "m.safetensors" → "m.<hash of their header>.safetensors".
 inline std::string waitingWeights(const std::string &name, const std::string &headerHash) {
   size_t stem = name.rfind('.');

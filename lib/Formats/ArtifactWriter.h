@@ -3,10 +3,10 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files are written in place: who wants them to appear complete gives a temporary name and renames.
+// Files are written in place. A caller that wants them to appear complete gives a temporary name and renames.
 //
-// The linker makes an ELF file whose .itx.header section is 64 zero bytes (or any): here it gets its contents. This
-// file needs no LLVM; the bytes it writes depend on its inputs alone.
+// The linker makes an ELF file whose .itx.header section is 64 arbitrary bytes; this file fills them in. It needs no
+// LLVM, and the bytes it writes depend only on its inputs.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FORMATS_ARTIFACTWRITER_H
 #define INTARSIA_LIB_FORMATS_ARTIFACTWRITER_H

@@ -21,16 +21,16 @@ uint16_t twoBytes(const uint8_t *bytes) { return bytes[0] | bytes[1] << 8; }
 
 float halfToFloat(const uint8_t *bytes) { return decodeF16(twoBytes(bytes)); }
 
-/// Half of what E8M0 says: the codes of MXFP4 are doubled to be integers. In this format 255 is 2^128, no NaN.
+/// Returns half of an E8M0 scale: the codes of MXFP4 are doubled to be integers. In this format 255 is 2^128, not NaN.
 float halfOfE8M0(uint8_t e) { return e == 255 ? 0x1p127f : decodeE8M0(e) / 2; }
 
-/// Half of what an E4M3 scale says, whose sign is not read; the code of NaN means zero in this format.
+/// Returns half of an E4M3 scale, ignoring its sign; the code of NaN means zero in this format.
 float halfOfUnsignedE4M3(uint8_t code) { return code == 0x7f ? 0 : decodeFloat(floatE4M3, code & 0x7f) / 2; }
 
 constexpr int8_t fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // E2M1, doubled
 constexpr int8_t nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// 32 codes of four bits: the first 16 in the low halves of bytes.
+/// Unpacks 32 codes of four bits; the first 16 are in the low halves of the bytes.
 void takeNibbles(const uint8_t *packed, uint8_t *codes) {
   for (unsigned i = 0; i < 32; ++i)
     codes[i] = packed[i % 16] >> (i / 16 * 4) & 15;
@@ -134,7 +134,7 @@ void decodeQ8_0(const uint8_t *block, float *values) {
     values[i] = float(int(parts.codes[i]) - 128) * d;
 }
 
-/// Two bits of element i of 256: 128 elements share 32 bytes.
+/// Returns the two bits of element i of 256; 128 elements share 32 bytes.
 int twoBits(const uint8_t *codes, unsigned i) { return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
 
 void decodeQ2_K(const uint8_t *block, float *values) {

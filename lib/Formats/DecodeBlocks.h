@@ -11,23 +11,23 @@
 
 namespace intarsia::gguf {
 
-/// What a block holds. A number is scale * scales[part] * (code - offset) - minimum * minima[part], where the type has
-/// such; q4_1 adds its minimum.
+/// The contents of a block. A value is scale * scales[part] * (code - offset) - minimum * minima[part], as far as the
+/// type has these; q4_1 adds its minimum.
 struct BlockParts {
-  uint8_t codes[256];              ///< unsigned: with the offset, for those that are signed numbers
-  uint8_t scales[16], minima[16];  ///< integers of parts; two's complement in q6_k
+  uint8_t codes[256];              ///< unsigned; signed codes have the offset added
+  uint8_t scales[16], minima[16];  ///< integer scales of parts; two's complement in q6_k
   uint16_t scale = 0, minimum = 0; ///< as the block holds them, little-endian: f16, or E8M0 in one byte
 };
 
-/// Takes a block apart of q4_0, q4_1, q8_0, q4_k, q5_k, q6_k or mxfp4; null for other types.
+/// Unpacks a block of q4_0, q4_1, q8_0, q4_k, q5_k, q6_k or mxfp4; null for other types.
 using TakeApart = void (*)(const uint8_t *block, BlockParts &parts);
 TakeApart partsOf(const GgmlType &type);
 
 /// Decodes `count` blocks of a type that `isDecoded` into `values`, type.elements each. The operations and their order
-/// are those of quants.dequantize in the `gguf` package, so that every number is equal to its.
+/// are those of quants.dequantize in the `gguf` package, so that the results are equal.
 void decodeBlocks(const GgmlType &type, const void *blocks, uint64_t count, float *values);
 
-/// Elements [first, first + count) of a tensor whose blocks begin at `blocks`; they need not be whole blocks.
+/// Decodes elements [first, first + count) of a tensor whose blocks begin at `blocks`; they need not be whole blocks.
 void decodeElements(const GgmlType &type, const void *blocks, uint64_t first, uint64_t count, float *values);
 
 } // namespace intarsia::gguf

@@ -23,13 +23,13 @@ struct DtypeInfo {
   uint8_t dlpackCode; // DLDataTypeCode
 };
 
-/// A null pointer when there is no such type.
+/// Returns the properties of a type, null if there is no such type.
 const DtypeInfo *dtypeInfo(itx_dtype dtype);
 const DtypeInfo *dtypeInfo(std::string_view name);
 const DtypeInfo *dtypeInfoOfNpy(std::string_view descr);
 const DtypeInfo *dtypeInfoOfDlpack(uint8_t code, uint8_t bits, uint16_t lanes);
 
-/// Bytes of a dense tensor; an error when a size is negative or the product passes 2^62.
+/// Computes the bytes of a dense tensor; an error if a size is negative or the product exceeds 2^62.
 Status tensorBytes(itx_dtype dtype, const int64_t *shape, size_t rank, uint64_t &bytes);
 
 } // namespace intarsia

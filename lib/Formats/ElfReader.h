@@ -21,7 +21,7 @@ struct ElfSection {
   uint64_t bytes = 0;
 };
 
-/// 64-bit little-endian ELF. Nothing is read that was not checked to lie inside the given bytes.
+/// A reader of 64-bit little-endian ELF. Every read is checked to lie inside the given bytes.
 class ElfReader {
 public:
   /// `name` is for messages. The bytes must outlive the reader.
@@ -30,7 +30,7 @@ public:
   uint16_t machine() const { return machine_; }
   /// Sections with contents in the file.
   const std::vector<ElfSection> &sections() const { return sections_; }
-  /// A null pointer when there is none.
+  /// Returns the section of a name, null if there is none.
   const ElfSection *find(std::string_view name) const;
 
 private:

@@ -15,7 +15,7 @@ float decodeFloat(const FloatFormat &format, unsigned code) {
   unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
   float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
   if (magnitude > format.largestCode) {
-    // E5M2 has infinities between its largest number and its NaNs; the others have a NaN or nothing up there.
+    // E5M2 has infinities between its largest number and its NaNs; the other formats have at most a NaN there.
     bool isInfinity = format.bits == 8 && format.mantissaBits == 2 && magnitude == format.largestCode + 1;
     return isInfinity ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
   }
@@ -32,8 +32,8 @@ unsigned encodeFloat(const FloatFormat &format, float value) {
   if (std::isnan(value))
     return std::max(format.nan, 0);
   float magnitude = std::min(std::fabs(value), format.largest);
-  // Below the smallest normal number the step between numbers stops shrinking. Scaling by a power of two is exact, and
-  // the count of steps carries into the exponent by itself when rounding does.
+  // Below the smallest normal number the step between numbers is constant. Scaling by a power of two is exact, and a
+  // carry of the rounded mantissa increments the exponent.
   int exponent = magnitude == 0 ? format.smallestExponent : std::max(std::ilogb(magnitude), format.smallestExponent);
   auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, int(format.mantissaBits) - exponent)));
   unsigned code = steps + (unsigned(exponent - format.smallestExponent) << format.mantissaBits);

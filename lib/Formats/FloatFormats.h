@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The one place that says what their bits mean: GGUF blocks, block formats, archives in MXFP4 and the runtime read it.
-// Tests compare each with ml_dtypes and with the `gguf` package.
+// Conversions between their bits and values, for GGUF blocks, block formats, archives in MXFP4 and the runtime. Tests
+// compare each with ml_dtypes and with the `gguf` package.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FORMATS_FLOATFORMATS_H
 #define INTARSIA_LIB_FORMATS_FLOATFORMATS_H
@@ -18,8 +18,8 @@ namespace intarsia {
 /// A format of at most 8 bits: value = (1 + mantissa / 2^mantissaBits) * 2^exponent, subnormals below.
 struct FloatFormat {
   unsigned mantissaBits;
-  int smallestExponent; ///< of normal numbers
-  unsigned largestCode; ///< without the sign
+  int smallestExponent; ///< smallest exponent of normal numbers
+  unsigned largestCode; ///< code of `largest`, without the sign
   float largest;
   int nan;       ///< code of NaN without the sign, -1 if the format has none
   unsigned bits; ///< sign included
@@ -45,7 +45,7 @@ constexpr float decodeE8M0(uint8_t code) {
                      : std::bit_cast<float>(code == 0 ? 0x00400000u : uint32_t(code) << 23);
 }
 
-/// IEEE 754 binary16.
+/// Returns the value of an IEEE 754 binary16.
 constexpr float decodeF16(uint16_t code) {
   // 2^112 is between the bias of f32's exponent and that of f16, also for subnormals.
   float magnitude = std::bit_cast<float>(uint32_t(code & 0x7FFF) << 13) * 0x1p112f;
@@ -53,7 +53,7 @@ constexpr float decodeF16(uint16_t code) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | infinity | uint32_t(code & 0x8000) << 16);
 }
 
-/// To nearest, ties to even; beyond the largest number infinity.
+/// Rounds to nearest, ties to even; larger magnitudes become infinity.
 constexpr uint16_t encodeF16(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   uint16_t sign = bits >> 16 & 0x8000;
@@ -68,10 +68,10 @@ constexpr uint16_t encodeF16(float value) {
   return sign | uint16_t((bits - (112u << 23) + 0xFFF + (bits >> 13 & 1)) >> 13);
 }
 
-/// The upper half of an f32.
+/// Returns the value of a bf16, the upper half of an f32.
 constexpr float decodeBf16(uint16_t code) { return std::bit_cast<float>(uint32_t(code) << 16); }
 
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 constexpr uint16_t encodeBf16(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7FFFFFFF) > 0x7F800000)

@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The one table of them: the parser, the decoder and #nn.ggml_type read it. Numbers and sizes are those of
-// GGMLQuantizationType and GGML_QUANT_SIZES in the `gguf` package.
+// The table that the parser, the decoder and #nn.ggml_type share. Numbers and sizes are those of GGMLQuantizationType
+// and GGML_QUANT_SIZES in the `gguf` package.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FORMATS_GGMLTYPES_H
 #define INTARSIA_LIB_FORMATS_GGMLTYPES_H
@@ -20,7 +20,7 @@ struct GgmlType {
   std::string_view keyword; ///< in IR: #nn.ggml_type<q4_k>
   uint32_t number;          ///< in files
   uint32_t elements, bytes; ///< of a block
-  bool isDecoded;           ///< whether gguf::decodeBlocks knows it
+  bool isDecoded;           ///< true if gguf::decodeBlocks supports it
 };
 
 inline constexpr GgmlType ggmlTypes[] = {
@@ -60,7 +60,7 @@ inline constexpr GgmlType ggmlTypes[] = {
     {"Q1_0", "q1_0", 41, 128, 18, false},
 };
 
-/// A null pointer for a number that ggml does not use.
+/// Returns the type of a number; null if ggml does not use the number.
 constexpr const GgmlType *ggmlTypeOf(uint32_t number) {
   for (const GgmlType &type : ggmlTypes)
     if (type.number == number)
@@ -68,7 +68,7 @@ constexpr const GgmlType *ggmlTypeOf(uint32_t number) {
   return nullptr;
 }
 
-/// The same by the name in IR.
+/// Returns the type of a name in IR.
 constexpr const GgmlType *ggmlTypeOf(std::string_view keyword) {
   for (const GgmlType &type : ggmlTypes)
     if (type.keyword == keyword)

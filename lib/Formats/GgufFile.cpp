@@ -20,12 +20,12 @@ namespace {
 
 constexpr uint32_t magic = 0x46554747; // "GGUF"
 constexpr uint32_t defaultAlignment = 32, smallestAlignment = 8, largestAlignment = 1 << 20;
-constexpr uint64_t mostElements = 1 << 20; // of an array that is read
+constexpr uint64_t mostElements = 1 << 20; // maximal elements of an array that is read
 constexpr uint32_t mostDimensions = 4;     // GGML_MAX_DIMS
-constexpr uint64_t longestName = 65535;    // what gguf.md allows a key
+constexpr uint64_t longestName = 65535;    // longest key that gguf.md allows
 constexpr uint64_t leastKeyBytes = 8 + 4 + 1, leastTensorBytes = 8 + 4 + 4 + 8;
 
-/// Bytes of a scalar; 0 for strings, arrays and unknown types.
+/// Returns the bytes of a scalar; 0 for strings, arrays and unknown types.
 unsigned scalarBytes(ValueType type) {
   switch (type) {
   case ValueType::U8:
@@ -81,7 +81,7 @@ std::optional<int64_t> loadInteger(ValueType type, const uint8_t *data) {
   }
 }
 
-/// Reads from the beginning to the end; every read is checked against what is left.
+/// Reads from the beginning to the end; every read is checked against the remaining bytes.
 class Reader {
 public:
   Reader(const uint8_t *data, uint64_t size, const std::string &file) : data(data), size(size), file(file) {}
@@ -106,7 +106,7 @@ public:
     return Status::success();
   }
 
-  /// A name: a length, then characters, which have to be printable ASCII.
+  /// Reads a name: a length, then characters, which must be printable ASCII.
   Status readName(std::string_view &name, const char *what) {
     uint64_t length;
     ITX_RETURN_IF_ERROR(read(length, what));
@@ -308,7 +308,7 @@ const Value *File::metadata(std::string_view key) const {
   return found == metadata_.end() ? nullptr : &found->second;
 }
 
-/// The header's counts, after its magic and version.
+/// Reads the header's counts, after checking magic and version.
 static Status readHeader(Reader &reader, const char *where, uint64_t &tensors, uint64_t &keys) {
   uint32_t mark, version;
   ITX_RETURN_IF_ERROR(reader.read(mark, "the header"));
@@ -325,7 +325,7 @@ static Status readHeader(Reader &reader, const char *where, uint64_t &tensors, u
                  version);
   ITX_RETURN_IF_ERROR(reader.read(tensors, "the header"));
   ITX_RETURN_IF_ERROR(reader.read(keys, "the header"));
-  // What cannot be is refused before anything is made for it.
+  // Refuses impossible counts before it allocates memory for them.
   if (keys > reader.left() / leastKeyBytes || tensors > reader.left() / leastTensorBytes)
     return error(ITX_CORRUPT,
                  "%s: says that it has %llu keys and %llu tensors, which do not fit into its %llu bytes: it is "
@@ -378,7 +378,7 @@ Status File::parse() {
   std::sort(tensors_.begin(), tensors_.end(), [](const Tensor &a, const Tensor &b) {
     return std::tie(a.raw.begin, a.raw.end, a.raw.name) < std::tie(b.raw.begin, b.raw.end, b.raw.name);
   });
-  const Tensor *last = nullptr; // the last one that is not empty
+  const Tensor *last = nullptr; // the last tensor so far that is not empty
   for (size_t i = 0; i < tensors_.size(); ++i) {
     Tensor &tensor = tensors_[i];
     if (!index_.emplace(tensor.raw.name, i).second)
@@ -427,7 +427,7 @@ static std::optional<PartName> partNameOf(const std::string &file) {
   return name.of(name.number) == file ? std::optional(name) : std::nullopt;
 }
 
-/// What a part says of itself must be what its name says.
+/// Checks that the metadata of a part agree with its name.
 static Status checkPart(const File &part, const PartName &name, unsigned number) {
   auto integerOf = [&](const char *key) {
     const Value *value = part.metadata(key);

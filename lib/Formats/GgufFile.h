@@ -45,21 +45,21 @@ enum class ValueType : uint32_t {
 
 /// The value of a metadata key. Its bytes stay in the file.
 struct Value {
-  ValueType type = ValueType::U8; ///< of the elements, for an array
+  ValueType type = ValueType::U8; ///< for an array the type of the elements
   bool isArray = false;
   uint64_t count = 1;
   const uint8_t *data = nullptr;
 
-  /// The value as what is asked for; nothing if it is of another kind or does not fit.
+  /// These return the value as the given kind; nullopt if it is of another kind or does not fit.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;
   std::optional<bool> boolean() const;
   std::optional<std::string_view> string() const;
-  /// The elements of an array of up to 2^20 booleans.
+  /// Returns the elements of an array of up to 2^20 booleans.
   std::optional<std::vector<bool>> booleans() const;
-  /// The elements of an array of up to 2^20 integers, or one integer as an array of one.
+  /// Returns the elements of an array of up to 2^20 integers, or one integer as an array of one.
   std::optional<std::vector<int64_t>> integers() const;
-  /// Calls `visit` with each element of an array, however many there are.
+  /// Calls `visit` with each element of an array of any length.
   void forEach(const std::function<void(const Value &)> &visit) const;
 };
 
@@ -78,7 +78,7 @@ class File {
 public:
   /// Maps the file. Errors name the file, the tensor or key, the numbers that disagree, and what to try.
   static Status open(const std::string &path, const std::string &name, std::unique_ptr<File> &file);
-  /// The same over memory that outlives the result.
+  /// Parses memory that outlives the result.
   static Status parse(const void *data, uint64_t bytes, const std::string &name, std::unique_ptr<File> &file);
   ~File();
   File(const File &) = delete;
@@ -107,8 +107,8 @@ private:
   std::map<std::string_view, size_t> index_;
 };
 
-/// Opens the file at `path` and, where it is the first of several ("m-00001-of-00003.gguf"), the others beside it.
-/// Names of files in messages are relative to its folder. Tensors are unique in all of them.
+/// Opens the file at `path` and, if it is the first of several ("m-00001-of-00003.gguf"), the others beside it. Names
+/// of files in messages are relative to its folder. Tensor names are unique across all files.
 Status openParts(const std::string &path, std::vector<std::unique_ptr<File>> &parts);
 
 } // namespace intarsia::gguf

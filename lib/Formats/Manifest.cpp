@@ -20,7 +20,7 @@ namespace intarsia {
 
 namespace {
 
-/// Reads members of JSON objects; remembers the first thing that is wrong.
+/// Reads members of JSON objects and keeps the first error.
 class Reader {
 public:
   explicit Reader(const std::string &name) : name_(name) {}
@@ -62,7 +62,7 @@ public:
     return true;
   }
 
-  /// An empty array when missing and not required.
+  /// Returns an array member; an empty one if it is missing and not required.
   const Json &array(const Json &object, const char *key, bool required = true) {
     static const Json empty = Json::array();
     const Json *value = member(object, key, required);
@@ -108,7 +108,7 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
       for (size_t i = 0; i < function.sizes.size(); ++i)
         if (function.sizes[i].name == name)
           symbol = int32_t(i);
-      // The module computes the sizes of its outputs; a name that is no size's is an expression in them, for people.
+      // The module computes the sizes of its outputs; a name that is not a size is an expression for people to read.
       if (symbol < 0 && output)
         expression = name;
       else if (symbol < 0)

@@ -27,7 +27,7 @@ struct ValueInfo {
   itx_dtype dtype = ITX_F32;
   std::vector<int64_t> shape;           // -1: symbolic
   std::vector<int32_t> symbols;         // index into the function's sizes, -1 for a static size
-  std::vector<std::string> expressions; // of an output's size that is computed from several ("batch*sequence")
+  std::vector<std::string> expressions; // expressions of computed output sizes ("batch*sequence")
   bool optional = false;
   double defaultValue = 0;
   bool hasRange = false;
@@ -38,9 +38,9 @@ struct ValueInfo {
   bool state = false; // updated in place
 };
 
-/// What two sizes that the module computes must meet.
+/// A condition on two sizes that the module computes.
 struct CheckInfo {
-  bool atMost = false; // else equal
+  bool atMost = false; // true: left <= right; false: equal
   std::string left;    // expressions in the function's sizes, for people
   std::string right;
   std::string why;
@@ -49,7 +49,7 @@ struct CheckInfo {
 struct FunctionInfo {
   std::string name;
   std::vector<SizeInfo> sizes;
-  std::vector<CheckInfo> checks; // numbered as host code does
+  std::vector<CheckInfo> checks; // in the order of host code's indices
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::string metadata = "{}"; // JSON
@@ -67,7 +67,7 @@ struct SizeStep {
   int64_t value = 0; // the number, or the position of a size
 };
 
-/// How many bytes an operand of a kernel has: the product of a number, sizes of the launch, and expressions in those.
+/// The bytes of an operand of a kernel: the product of a number, sizes of the launch, and expressions in those.
 struct OperandInfo {
   uint64_t bytes = 0;
   std::vector<uint32_t> sizes;
@@ -80,7 +80,7 @@ struct WeightsInfo {
   std::string file; // beside the artifact; empty: embedded
   uint64_t bytes = 0;
   std::string headerHash;
-  std::string hash; // of what comes after the header
+  std::string hash; // hash of the data after the header
   std::vector<std::string> tensors;
 };
 
@@ -98,7 +98,7 @@ struct Manifest {
   std::vector<VariantInfo> variants; // best first
   std::vector<std::string> kernels;
   std::vector<std::vector<OperandInfo>>
-      operands; // of each kernel, outputs last; empty where no compiler wrote the manifest
+      operands; // operands of each kernel, outputs last; empty if our compiler did not write the manifest
   std::vector<std::string> labels;
   WeightsInfo weights;
   std::vector<FileInfo> files;

@@ -120,9 +120,9 @@ private:
   bool isMetadata_ = false;  // the value of the current key of the header
   bool hasMetadata_ = false; // the header had it
   Field field_ = Other;      // of the current tensor
-  unsigned fields_ = 0;      // those that the current tensor has
-  unsigned offsets_ = 0;     // those that were read
-  uint64_t skipped_ = 0;     // arrays and objects that are open in a field that the format does not know
+  unsigned fields_ = 0;      // fields seen in the current tensor
+  unsigned offsets_ = 0;     // offsets read so far
+  uint64_t skipped_ = 0;     // open arrays and objects in a field that the format does not know
 };
 
 bool HeaderReader::key(string_t &key) {
@@ -287,7 +287,7 @@ private:
 
 std::optional<std::string> SafetensorsFile::metadata(std::string_view key) const {
   MetadataReader reader(key);
-  (void)parseJson(headerText(), name_, reader); // it was parsed before
+  (void)parseJson(headerText(), name_, reader); // cannot fail: it was parsed before
   return reader.text;
 }
 

@@ -34,16 +34,16 @@ struct SafetensorsEntry {
   uint64_t bytes() const { return end - begin; }
 };
 
-/// A checked archive: entries have as many bytes as shape and dtype imply, and cover the data of the file exactly, as
-/// the format demands: they neither overlap nor leave a byte out.
+/// A checked archive: entries have as many bytes as shape and dtype imply, and cover the data of the file exactly: they
+/// neither overlap nor leave a gap, as the format requires.
 class SafetensorsFile {
 public:
   /// Maps the file. Errors name the file, the tensor and the numbers that disagree.
   static Status open(const std::string &path, std::unique_ptr<SafetensorsFile> &file);
-  /// The same over memory that outlives the result; `name` is for messages.
+  /// Parses memory that outlives the result; `name` is for messages.
   static Status parse(const void *data, uint64_t bytes, const std::string &name,
                       std::unique_ptr<SafetensorsFile> &file);
-  /// A part of a file (offset a multiple of the page size): embedded weights.
+  /// Maps a part of a file (offset a multiple of the page size): embedded weights.
   static Status openPart(const std::string &path, uint64_t offset, uint64_t bytes, const std::string &name,
                          std::unique_ptr<SafetensorsFile> &file);
   ~SafetensorsFile();
@@ -53,14 +53,14 @@ public:
   const std::string &name() const { return name_; }
   /// Tensors in the order of their data in the file.
   const std::vector<SafetensorsEntry> &tensors() const { return tensors_; }
-  /// A null pointer when there is none of this name.
+  /// Returns the tensor of a name, null if there is none.
   const SafetensorsEntry *find(std::string_view name) const;
   /// The text of a key in the header's "__metadata__".
   std::optional<std::string> metadata(std::string_view key) const;
 
   const uint8_t *data() const { return data_; }
   uint64_t size() const { return size_; }
-  /// Refuses a mapped file that has another size than when it was opened, before its memory is read.
+  /// Refuses a mapped file that has changed its size since it was opened; call it before its memory is read.
   Status checkSize() const;
   /// Bytes before the first tensor's data: the length field (8) and the JSON header.
   uint64_t headerBytes() const { return headerBytes_; }
@@ -82,7 +82,7 @@ private:
   uint64_t size_ = 0;
   uint64_t headerBytes_ = 0;
   std::vector<SafetensorsEntry> tensors_;
-  std::vector<uint32_t> byName_; // numbers of tensors
+  std::vector<uint32_t> byName_; // indices of tensors, sorted by name
 };
 
 /// Bits of one element of a safetensors dtype ("F32" → 32, "F4" → 4); 0 for a name that the format does not know.

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_FUSE_DECISIONS_H
 #define INTARSIA_LIB_FUSE_DECISIONS_H
 
+#include "dialects/Interfaces/Interfaces.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 #include <string>
@@ -23,7 +24,7 @@ bool matchesDecision(llvm::StringRef pattern, llvm::StringRef id);
 /// Both sides of one choice.
 struct Choice {
   mlir::Operation *root; ///< what the kernel is built around
-  std::string rootKind;  ///< linear, matmul, attention, rows, generic
+  KernelRoot rootKind;
   std::string subject;   ///< what joins the root or stays apart, such as "nn.gelu"
   double insideUs;
   double apartUs;

@@ -46,28 +46,28 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
       group(fuser, attention);
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {
       if (auto attention = dyn_cast<nn::CachedAttentionOp>(op))
-        takeRope(fuser, attention, attention.getQuery(), "cached_attention");
+        takeRope(fuser, attention, attention.getQuery());
       else if (auto append = dyn_cast<nn::CacheAppendOp>(op))
-        takeRope(fuser, append, append.getRows(), "cache_append");
+        takeRope(fuser, append, append.getRows());
     }
     fuser.finish();
   }
 
   /// Kernels of caches read each row once: one that nothing else reads is rotated then.
-  static void takeRope(Fuser &fuser, Operation *op, Value rows, StringRef kind) {
+  static void takeRope(Fuser &fuser, Operation *op, Value rows) {
     auto rope = rows.getDefiningOp<nn::RopeOp>();
-    Candidate candidate(op, kind);
+    Candidate candidate(op, *kernelRootOf(op));
     bool readByOthers = rope && llvm::any_of(rope->getUsers(),
                                              [&](Operation *user) { return user != op && !isa<tensor::DimOp>(user); });
     if (!rope || readByOthers || !fuser.staysWhole(candidate, rope.getOperation()) ||
-        !fuser.shouldJoin(candidate, rope.getOperation(), "rows"))
+        !fuser.shouldJoin(candidate, rope.getOperation(), KernelRoot::Rows))
       return;
     candidate.ops.insert(rope);
     fuser.makeGroup(candidate);
   }
 
   void group(Fuser &fuser, nn::AttentionOp attention) {
-    Candidate candidate(attention, "attention");
+    Candidate candidate(attention, KernelRoot::Attention);
     candidate.why = "attention: scores stay inside";
     llvm::SetVector<Operation *> reshapes, slices;
     for (Value operand : {attention.getQuery(), attention.getKey(), attention.getValue()})

@@ -25,7 +25,7 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
       return;
     Fuser fuser(function, getArgument(), cpu, flip);
     llvm::SmallPtrSet<Operation *, 16> done;
-    auto groupAll = [&](llvm::function_ref<bool(Operation *)> isRoot, StringRef kind,
+    auto groupAll = [&](llvm::function_ref<bool(Operation *)> isRoot, KernelRoot kind,
                         llvm::function_ref<void(Fuser &, Candidate &)> grow) {
       SmallVector<Operation *> roots;
       for (Operation &op : fuser.body())
@@ -43,9 +43,9 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
           fuser.makeGroup(candidate);
       }
     };
-    groupAll(isReduction, "generic", growReduction);
-    groupAll(isRowWise, "rows", growRows);
-    groupAll([](Operation *op) { return isElementwise(op) || isParallelGeneric(op); }, "rows", growRows);
+    groupAll(isReduction, KernelRoot::Generic, growReduction);
+    groupAll(isRowWise, KernelRoot::Rows, growRows);
+    groupAll([](Operation *op) { return isElementwise(op) || isParallelGeneric(op); }, KernelRoot::Rows, growRows);
     fuser.finish();
   }
 
@@ -65,7 +65,7 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
       if (refused.contains(op) || candidate.has(op) || !isElementwiseOver(op, sizes, false, inside, work, whyNot) ||
           !fuser.staysWhole(candidate, op))
         return false;
-      if (!fuser.shouldJoin(candidate, op, "rows")) {
+      if (!fuser.shouldJoin(candidate, op, KernelRoot::Rows)) {
         refused.insert(op);
         return false;
       }

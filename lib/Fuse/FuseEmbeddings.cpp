@@ -28,7 +28,7 @@ struct FuseEmbeddings : fuse::impl::FuseEmbeddingsBase<FuseEmbeddings> {
     for (nn::EmbeddingOp embedding : llvm::to_vector(fuser.body().getOps<nn::EmbeddingOp>())) {
       if (done.contains(embedding))
         continue;
-      Candidate candidate(embedding, "rows");
+      Candidate candidate(embedding, KernelRoot::Rows);
       growRows(fuser, candidate);
       done.insert(candidate.ops.begin(), candidate.ops.end());
       if (candidate.why.empty())

@@ -31,10 +31,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     Fuser fuser(function, getArgument(), cpu, flip);
     SmallVector<Operation *> products;
     for (Operation &op : fuser.body())
-      if (isa<nn::LinearOp, nn::MatmulOp>(op))
+      if (std::optional<KernelRoot> root = kernelRootOf(&op); root == KernelRoot::Linear || root == KernelRoot::Matmul)
         products.push_back(&op);
     for (Operation *product : products) {
-      Candidate candidate(product, isa<nn::LinearOp>(product) ? "linear" : "matmul");
+      Candidate candidate(product, *kernelRootOf(product));
       takeNorm(fuser, candidate, takeInputViews(candidate));
       takeParts(fuser, candidate);
       grow(fuser, candidate);
@@ -47,7 +47,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
 
   /// The slices that a linear's result is read as, if they are all of it: each is then stored for itself.
   static void takeParts(Fuser &fuser, Candidate &candidate) {
-    if (!isa<nn::LinearOp>(candidate.root))
+    if (candidate.rootKind != KernelRoot::Linear)
       return;
     SmallVector<tensor::ExtractSliceOp> slices;
     for (Operation *reader : fuser.consumers(candidate)) {
@@ -66,7 +66,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (slices.size() < 2 || end != cast<RankedTensorType>(candidate.root->getResult(0).getType()).getShape().back())
       return;
     candidate.parts.assign(slices.begin(), slices.end());
-    if (!fuser.staysWhole(candidate, candidate.parts) || !fuser.shouldJoin(candidate, candidate.parts, "rows"))
+    if (!fuser.staysWhole(candidate, candidate.parts) || !fuser.shouldJoin(candidate, candidate.parts, KernelRoot::Rows))
       candidate.parts.clear();
     candidate.ops.insert(candidate.parts.begin(), candidate.parts.end());
   }
@@ -96,7 +96,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
         whyNot = "a norm needs whole rows, which parts of a linear's result are not";
       else if (hasCodedInput(candidate.root))
         whyNot = "a linear that rounds its input has tiles of its own for that, and none for a norm";
-      else if (candidate.rootKind != "linear")
+      else if (candidate.rootKind != KernelRoot::Linear)
         whyNot = "a norm needs whole rows, which a matmul's tiles are not";
       else if (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0)))
         whyNot = "the norm is over other rows than the product's";
@@ -139,7 +139,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
         // A norm ends the kernel: whatever else can join must have done so before.
         if (isNorm(op) && othersCanJoin(fuser, candidate, op, refused))
           continue;
-        if (!fuser.shouldJoin(candidate, op, "rows")) {
+        if (!fuser.shouldJoin(candidate, op, KernelRoot::Rows)) {
           refused.insert(op);
           continue;
         }

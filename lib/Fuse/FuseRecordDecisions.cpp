@@ -40,7 +40,7 @@ void writeKernel(llvm::json::OStream &json, nn::GroupOp group, const WorkModel &
   json.object([&] {
     json.attribute("function", group->getParentOfType<func::FuncOp>().getSymName());
     json.attribute("location", locationName(group.getLoc()));
-    json.attribute("root", group.getRoot());
+    json.attribute("root", stringifyKernelRoot(group.getRoot()));
     json.attribute("why", group.getWhy().value_or(""));
     writeNumber(json, "flops", work.flops, 0);
     writeNumber(json, "transcendentals", work.transcendentals, 0);

@@ -167,9 +167,9 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     SmallVector<Operation *> ops(linears.begin(), linears.end());
     double apartUs = 0;
     for (Operation *op : ops)
-      apartUs += fuser.microseconds("linear", op);
+      apartUs += fuser.microseconds(KernelRoot::Linear, op);
     std::string why;
-    if (!fuser.decide({ops.front(), "linear", "nn.linear", fuser.microseconds("linear", ops), apartUs,
+    if (!fuser.decide({ops.front(), KernelRoot::Linear, "nn.linear", fuser.microseconds(KernelRoot::Linear, ops), apartUs,
                        "apart: a kernel launch for each linear, and the input is read by each"},
                       why))
       return;

@@ -18,30 +18,19 @@ using namespace intarsia::fuse;
 namespace {
 /// A group's own verifier knows the roots; here is how many of its root op each kernel is built around.
 LogicalResult verifyGroup(nn::GroupOp group) {
-  StringRef root = group.getRoot();
+  KernelRoot root = group.getRoot();
   unsigned count = llvm::count_if(group.getBodyBlock(), [&](Operation &op) {
-    if (root == "linear")
-      return isa<nn::LinearOp>(op);
-    if (root == "matmul")
-      return isa<nn::MatmulOp>(op);
-    if (root == "attention")
-      return isa<nn::AttentionOp>(op);
-    if (root == "cache_append")
-      return isa<nn::CacheAppendOp, nn::CacheAppendQuantizedOp, nn::TailAppendOp>(op);
-    if (root == "cached_attention")
-      return isa<nn::CachedAttentionOp>(op);
-    if (root == "route")
-      return isa<nn::RouteOp>(op);
-    if (root == "experts")
-      return isa<nn::ExpertsOp>(op);
-    return root == "rows" ? isRowWise(&op) : isa<linalg::GenericOp>(op);
+    return root == KernelRoot::Rows ? isRowWise(&op) : kernelRootOf(&op) == root;
   });
-  if (root == "rows" && count > 1)
-    return group.emitError() << "'rows' group has " << count << " norms or softmaxes, one is possible";
-  if (root == "generic" && count == 0)
-    return group.emitError("'generic' group has no linalg.generic");
-  if (root != "rows" && root != "generic" && count != 1)
-    return group.emitError() << "'" << root << "' group has " << count << " of its root op, must have one";
+  if (root == KernelRoot::Rows) {
+    if (count > 1)
+      return group.emitError() << "'rows' group has " << count << " norms or softmaxes, one is possible";
+  } else if (root == KernelRoot::Generic) {
+    if (llvm::none_of(group.getBodyBlock(), llvm::IsaPred<linalg::GenericOp>))
+      return group.emitError("'generic' group has no linalg.generic");
+  } else if (count != 1) {
+    return group.emitError() << "'" << stringifyKernelRoot(root) << "' group has " << count << " of its root op, must have one";
+  }
   return success();
 }
 

@@ -17,30 +17,6 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
-/// The kind of kernel that computes the op alone; empty if there is none.
-StringRef kindOf(Operation *op) {
-  if (isa<nn::LinearOp>(op))
-    return "linear";
-  if (isa<nn::MatmulOp>(op))
-    return "matmul";
-  if (isa<nn::AttentionOp>(op))
-    return "attention";
-  if (isa<nn::CacheAppendOp, nn::CacheAppendQuantizedOp, nn::TailAppendOp>(op))
-    return "cache_append";
-  if (isa<nn::CachedAttentionOp>(op))
-    return "cached_attention";
-  if (isa<nn::RouteOp>(op))
-    return "route";
-  if (isa<nn::ExpertsOp>(op))
-    return "experts";
-  if (isa<nn::EmbeddingOp, nn::RopeOp, tensor::ExtractSliceOp, tensor::ConcatOp, linalg::FillOp, tensor::SplatOp>(op) ||
-      isRowWise(op) || isElementwise(op) || isParallelGeneric(op))
-    return "rows";
-  if (isa<linalg::GenericOp>(op))
-    return "generic";
-  return "";
-}
-
 /// " of 'encoder.dense'", the op's place in the user's model where it is known.
 std::string placeOf(Operation *op) {
   std::string name = locationName(op->getLoc());
@@ -86,8 +62,8 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
   }
 
   static LogicalResult wrap(Fuser &fuser, Operation *op) {
-    StringRef kind = kindOf(op);
-    if (kind.empty())
+    std::optional<KernelRoot> kind = kernelRootOf(op);
+    if (!kind)
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
                              << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
                                 "nn.cached_attention, nn.route, nn.experts, rows (elementwise ops, norms, softmax, "
@@ -96,7 +72,7 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     if (!hasOnlyCloneableScalars(op, fuser.work()))
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
                              << ": a scalar operand is computed from tensors";
-    Candidate candidate(op, kind);
+    Candidate candidate(op, *kind);
     candidate.why = "alone";
     takeInputViews(candidate);
     fuser.makeGroup(candidate);

@@ -88,7 +88,7 @@ static SmallVector<Operation *> allOps(const Candidate &candidate) {
   return ops;
 }
 
-bool Fuser::shouldJoin(Candidate &candidate, ArrayRef<Operation *> more, StringRef apartKind) {
+bool Fuser::shouldJoin(Candidate &candidate, ArrayRef<Operation *> more, KernelRoot apartKind) {
   SmallVector<Operation *> before = allOps(candidate), after = before;
   after.append(more.begin(), more.end());
   double insideUs = microseconds(candidate.rootKind, after);
@@ -106,7 +106,7 @@ bool Fuser::shouldView(Candidate &candidate, ArrayRef<Operation *> views, String
   double apartUs = microseconds(candidate.rootKind, before);
   for (Operation *view : views)
     if (!isReshape(view))
-      apartUs += microseconds("rows", view);
+      apartUs += microseconds(KernelRoot::Rows, view);
   return decisions.joins({candidate.root, candidate.rootKind, subject.str(), insideUs, apartUs,
                           "apart: each slice is copied by a kernel of its own"},
                          candidate.why);

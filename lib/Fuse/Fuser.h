@@ -20,14 +20,14 @@ namespace intarsia::fuse {
 /// A kernel-to-be while it grows.
 struct Candidate {
   mlir::Operation *root;
-  std::string rootKind;
+  KernelRoot rootKind;
   llvm::SetVector<mlir::Operation *> ops;   ///< move into the group
   llvm::SetVector<mlir::Operation *> views; ///< of its inputs: copied into it, others may read them too
   llvm::SmallVector<mlir::Operation *>
       parts; ///< of ops: slices of the root's last dimension, if those are stored apart
   std::string why;
 
-  Candidate(mlir::Operation *root, llvm::StringRef rootKind) : root(root), rootKind(rootKind) { ops.insert(root); }
+  Candidate(mlir::Operation *root, KernelRoot rootKind) : root(root), rootKind(rootKind) { ops.insert(root); }
   bool has(mlir::Operation *op) const { return op && (ops.contains(op) || views.contains(op)); }
   bool computes(mlir::Value value) const { return ops.contains(value.getDefiningOp()); }
 };
@@ -57,12 +57,12 @@ public:
 
   /// Asks the cost model whether ops should join a candidate, as against a kernel of their own of the given kind;
   /// records the answer.
-  bool shouldJoin(Candidate &candidate, llvm::ArrayRef<mlir::Operation *> more, llvm::StringRef apartKind);
+  bool shouldJoin(Candidate &candidate, llvm::ArrayRef<mlir::Operation *> more, KernelRoot apartKind);
   /// As above with views of the inputs, which would each be a copying kernel if they stayed apart.
   bool shouldView(Candidate &candidate, llvm::ArrayRef<mlir::Operation *> views, llvm::StringRef subject);
   /// For choices that are not about joining a candidate.
   bool decide(const Choice &choice, std::string &why) { return decisions.joins(choice, why); }
-  double microseconds(llvm::StringRef rootKind, llvm::ArrayRef<mlir::Operation *> ops) const {
+  double microseconds(KernelRoot rootKind, llvm::ArrayRef<mlir::Operation *> ops) const {
     return device.microseconds(model.work(rootKind, ops));
   }
 

@@ -12,10 +12,19 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::fuse;
 
+std::optional<KernelRoot> fuse::kernelRootOf(Operation *op) {
+  if (auto root = dyn_cast<KernelRootOpInterface>(op))
+    return root.getKernelRoot();
+  if (isa<tensor::ExtractSliceOp, tensor::ConcatOp, linalg::FillOp, tensor::SplatOp>(op) || isElementwise(op) ||
+      isParallelGeneric(op))
+    return KernelRoot::Rows;
+  if (isa<linalg::GenericOp>(op))
+    return KernelRoot::Generic;
+  return std::nullopt;
+}
+
 bool fuse::isElementwise(Operation *op) {
-  if (isa<nn::GeluOp, nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp>(op))
-    return true;
-  return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
+  return isa_and_nonnull<arith::ArithDialect, math::MathDialect, nn::NnDialect>(op->getDialect()) &&
          op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 &&
          isa<RankedTensorType>(op->getResult(0).getType());
 }
@@ -33,8 +42,11 @@ bool fuse::isReduction(Operation *op) {
   return linalgOp && linalgOp.getNumReductionLoops() > 0;
 }
 
-bool fuse::isNorm(Operation *op) { return isa<nn::LayerNormOp, nn::RmsNormOp>(op); }
-bool fuse::isRowWise(Operation *op) { return isNorm(op) || isa<nn::SoftmaxOp>(op); }
+bool fuse::isNorm(Operation *op) {
+  auto rowwise = dyn_cast<RowwiseOpInterface>(op);
+  return rowwise && rowwise.isNorm();
+}
+bool fuse::isRowWise(Operation *op) { return isa<RowwiseOpInterface>(op); }
 bool fuse::isReshape(Operation *op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }
 
 /// Whether a slice takes all of the source's dimension.
@@ -80,13 +92,8 @@ bool fuse::isOuterReshape(Operation *op) {
 
 /// Operands that a kernel reads as stored weights or tables.
 static bool isStored(OpOperand &use) {
-  Operation *user = use.getOwner();
-  unsigned index = use.getOperandNumber();
-  if (isa<nn::LinearOp, nn::LayerNormOp, nn::RmsNormOp>(user))
-    return index > 0;
-  if (isa<nn::ExpertsOp>(user))
-    return index > 2;
-  return isa<nn::EmbeddingOp>(user) && index == 0;
+  auto user = dyn_cast<StoredOperandOpInterface>(use.getOwner());
+  return user && user.getStoredOperand(use.getOperandNumber()) != StoredOperand::None;
 }
 
 /// Scalars that groups clone are few steps from a constant: a scale, its reciprocal, a cast, a fill with it. The walk

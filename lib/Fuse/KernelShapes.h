@@ -18,6 +18,8 @@ namespace intarsia::fuse {
 /// A group yields no more: the kernels' epilogues write at most this many results, of each part of a joined linear.
 constexpr unsigned maxResults = 2;
 
+/// The kind of kernel that computes the op alone; nothing if there is none.
+std::optional<KernelRoot> kernelRootOf(mlir::Operation *op);
 /// One of nn's elementwise functions, or an elementwise arith/math op on tensors.
 bool isElementwise(mlir::Operation *op);
 /// linalg.generic with one result that only copies, broadcasts, transposes and computes element by element.

@@ -36,7 +36,7 @@ static void takeSlices(Candidate &candidate) {
 void fuse::growRows(Fuser &fuser, Candidate &candidate) {
   const WorkModel &work = fuser.work();
   Sizes sizes(work.sizes(candidate.root->getResult(0)));
-  Candidate nothing(candidate.root, "rows");
+  Candidate nothing(candidate.root, KernelRoot::Rows);
   nothing.ops.clear();
   if (!fitsRows(candidate.root, sizes, nothing, work))
     return; // a transposition, for example: a kernel of its own
@@ -46,7 +46,7 @@ void fuse::growRows(Fuser &fuser, Candidate &candidate) {
       return false;
     if (!fitsRows(op, sizes, candidate, work) || !fuser.staysWhole(candidate, op))
       return false; // may fit once its neighbours have joined
-    if (!fuser.shouldJoin(candidate, op, "rows")) {
+    if (!fuser.shouldJoin(candidate, op, KernelRoot::Rows)) {
       refused.insert(op);
       return false;
     }

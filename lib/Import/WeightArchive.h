@@ -27,8 +27,8 @@ public:
   };
   struct Tensor {
     const File *file;
-    const SafetensorsEntry *entry; // what nn.weight reads, by the name that the file has for it
-    const gguf::Tensor *gguf = nullptr;     // the tensor of a GGUF file, whose entry may be blocks
+    const SafetensorsEntry *entry;      // the entry that nn.weight reads, with its name in the file
+    const gguf::Tensor *gguf = nullptr; // the tensor of a GGUF file, whose entry may be blocks
 
     llvm::ArrayRef<int64_t> shape() const { return gguf ? gguf->shape : entry->shape; }
   };
@@ -37,7 +37,7 @@ public:
     auto found = tensors.find(key);
     return found == tensors.end() ? std::nullopt : std::optional(found->second);
   }
-  /// All keys that begin with `prefix`, sorted.
+  /// Returns all keys that begin with `prefix`, sorted.
   std::vector<llvm::StringRef> keys(llvm::StringRef prefix) const {
     std::vector<llvm::StringRef> result;
     for (llvm::StringRef key : tensors.keys())
@@ -46,7 +46,7 @@ public:
     llvm::sort(result);
     return result;
   }
-  /// What to call the archive in a message about a tensor that it lacks.
+  /// Returns the archive's name for messages about missing tensors.
   llvm::StringRef name() const { return displayName; }
 
 protected:

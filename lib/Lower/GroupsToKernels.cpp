@@ -401,11 +401,9 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   Attribute format = codedFormatOf(*expression);
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
-    if (auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner()))
-      return use.get() == experts.getGateUp() || use.get() == experts.getDown();
-    auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
-    bool isTable = format && isa<nn::EmbeddingOp>(use.getOwner()) && use.getOperandNumber() == 0;
-    return isTable || (linear && use.getOperandNumber() == linear.getWeightMutable().getOperandNumber());
+    auto user = dyn_cast<StoredOperandOpInterface>(use.getOwner());
+    StoredOperand stored = user ? user.getStoredOperand(use.getOperandNumber()) : StoredOperand::None;
+    return stored == StoredOperand::Matrix || (format && stored == StoredOperand::Table);
   });
   if (!onlyWeight)
     return rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
@@ -416,11 +414,8 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
 
 /// The operand that a result of an op is an update of; null for results with memory of their own.
 static Value updatedOperand(OpResult result) {
-  return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
-      .Case([](nn::CacheAppendOp op) { return op.getCache(); })
-      .Case([](nn::TailAppendOp op) { return op.getTail(); })
-      .Case([&](nn::CacheAppendQuantizedOp op) { return op->getOperand(result.getResultNumber()); })
-      .Default(Value());
+  auto inPlace = dyn_cast<InPlaceOpInterface>(result.getOwner());
+  return inPlace ? inPlace.getUpdatedOperand(result.getResultNumber()).get() : Value();
 }
 
 /// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.

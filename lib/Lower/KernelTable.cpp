@@ -42,7 +42,7 @@ std::string joined(ArrayRef<int64_t> sizes) {
 /// `<root>_<ops…>_<static sizes>`: readable, not necessarily unique.
 std::string nameOf(rt::KernelOp kernel) {
   constexpr unsigned maximalVerbs = 4; // beyond that a name is no easier to tell from others
-  std::string name = kernel.getRoot().str(), sizes;
+  std::string name = stringifyKernelRoot(kernel.getRoot()).str(), sizes;
   llvm::StringSet<> seen;
   seen.insert(name);
   unsigned verbs = 0;
@@ -155,9 +155,10 @@ private:
 
 std::string labelOf(nn::GroupOp group) {
   SmallVector<StringRef> names;
-  std::string rootName = ("nn." + group.getRoot()).str();
+  KernelRoot kind = group.getRoot();
   for (Operation &op : group.getBodyBlock().without_terminator())
-    if (op.getName().getStringRef() == rootName)
+    if (auto root = dyn_cast<KernelRootOpInterface>(op);
+        root && kind != KernelRoot::Rows && kind != KernelRoot::Generic && root.getKernelRoot() == kind)
       collectNames(op.getLoc(), names);
   if (names.empty())
     collectNames(group.getLoc(), names);

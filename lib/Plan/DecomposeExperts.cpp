@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::agent;
 
-/// By the catalogue. A shape that it does not have is refused where its cost is asked.
+/// Returns true if the catalogue's shape has experts. An unknown shape is refused later, when its cost is computed.
 static bool hasExperts(ModelOp model) {
   if (!model.getShape())
     return false;
@@ -27,8 +27,8 @@ static bool hasExperts(ModelOp model) {
   return false;
 }
 
-/// By hand a decode is placed with all of it: its experts are in the same pool, or, where the decode's replicas are
-/// said, inside them.
+/// Returns the placement of the experts of a decode placed by hand: the same pool, and inside the decode's replicas
+/// where these are given.
 static fleet::PlacementAttr placeOfExperts(fleet::PlacementAttr decode) {
   if (!decode || decode.isPoolOnly())
     return decode;

@@ -29,7 +29,7 @@ struct PlanDecomposeMultimodal : plan::impl::PlanDecomposeMultimodalBase<PlanDec
         StringRef kind = encoderKind(input.get().getType());
         if (kind.empty())
           continue;
-        // The verifier saw to it that the model has this encoder.
+        // The verifier has checked that the model has this encoder.
         auto model = tables.lookupNearestSymbolFrom<ModelOp>(llm, llm.getModelAttr());
         auto encode = EncodeOp::create(builder, llm.getLoc(), FeaturesType::get(&getContext()),
                                        cast<FlatSymbolRefAttr>(model.getEncodersAttr().get(kind)), input.get(),

@@ -28,7 +28,7 @@ struct PlanDecomposeRetrieve : plan::impl::PlanDecomposeRetrieveBase<PlanDecompo
       if (FlatSymbolRefAttr embedder = index.getEmbedderAttr()) {
         query = EmbedOp::create(builder, retrieve.getLoc(), agent::VectorType::get(&getContext()), embedder, query,
                                 retrieve.getLabelAttr(), plan::poolOf(place), together, apart, WorkAttr());
-        // What is said then is said of the embedder: the search is wherever somebody else runs it.
+        // A placement then applies to the embedder: the search runs outside the fleet.
         if (index.getLatency())
           place = {}, together = apart = {};
       }

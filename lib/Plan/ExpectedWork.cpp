@@ -21,12 +21,12 @@ using namespace intarsia::agent;
 using namespace intarsia::plan;
 
 namespace {
-/// Six digits: more would say more than is known.
+/// Rounds to six digits: more would claim more than is known.
 double rounded(double number) {
   if (number == 0)
     return 0;
   double unit = std::pow(10, 5 - std::floor(std::log10(std::fabs(number))));
-  // Powers of ten below 1 are not exact: divide by the exact one.
+  // Divides by a power of ten, which is exact, instead of multiplying by one below 1, which is not.
   return unit >= 1 ? std::round(number * unit) / unit
                    : std::round(number / std::round(1 / unit)) * std::round(1 / unit);
 }
@@ -35,7 +35,8 @@ FloatAttr figure(MLIRContext *context, double number) {
   return FloatAttr::get(Float64Type::get(context), rounded(number));
 }
 
-/// As an attribute: a mean, with the 95th percentile where it varies and is above the mean. Null for 0.
+/// Returns an attribute: a mean, with the 95th percentile where the amount varies and that is above the mean. Null for
+/// 0.
 AmountAttr tokens(MLIRContext *context, Spread spread) {
   double mean = rounded(spread.mean);
   if (mean < 0.01)

@@ -31,7 +31,7 @@ namespace wf = intarsia::workflow;
 namespace {
 //===-- Small translations ------------------------------------------------------------------------------------===//
 
-/// Where in the user's file: the innermost file position, with names of nodes and callers.
+/// Returns the position in the user's file: the innermost file position, with names of nodes and callers.
 std::string textOf(Location location) {
   if (auto file = dyn_cast<FileLineColLoc>(location))
     return (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
@@ -144,7 +144,7 @@ private:
   llvm::DenseMap<Operation *, int> symbols;
   llvm::StringMap<int> names;
 
-  /// The index of what a task names in its list, which it is added to when it is met first.
+  /// Returns the index of the named symbol's entry in `list`; the first use adds the entry.
   template <typename Op, typename Entry, typename Fill>
   int named(Operation *user, FlatSymbolRefAttr symbol, std::vector<Entry> &list, Fill fill) {
     auto op = tables.lookupNearestSymbolFrom<Op>(user, symbol);
@@ -173,7 +173,7 @@ private:
     });
   }
 
-  /// That its model has experts is known only with the catalogue, which a dialect does not see.
+  /// Checks that the model has experts: only the catalogue knows, which the dialect's verifier does not see.
   LogicalResult verifyExperts(ExpertsOp op) {
     auto model = tables.lookupNearestSymbolFrom<ModelOp>(op, op.getModelAttr());
     llvm::Expected<const ModelShape *> shape = findShape(*model.getShape());
@@ -219,7 +219,7 @@ private:
     return count == 0 ? name : uniqueName(name + "#" + std::to_string(count + 1));
   }
 
-  /// What a task is by its kind; its name is the label and the piece, or the op with what it names.
+  /// Fills in a task by its kind; its name is the label and the piece, or the op with the name it uses.
   void fillTask(Operation *op, wf::Task &task) {
     std::string piece, subject;
     llvm::TypeSwitch<Operation *>(op)
@@ -361,7 +361,7 @@ private:
         int child = addItem(&op, dag);
         result.regions[dag].children.push_back(child);
       }
-    // Who waits for whom, also where nothing flows: a branch for what it is decided on, a read for a write.
+    // Dependences, including those without data: a branch waits for its decision, a read for a write.
     for (auto [to, item] : llvm::enumerate(items))
       for (size_t from = 0; from < to; ++from)
         if (std::optional<bool> streaming = waits(block, items[from], item))
@@ -416,10 +416,11 @@ private:
     return {counts.begin(), counts.end()};
   }
 
-  /// The op of this block that an op is, or is inside of; null if it is in none.
+  /// Returns the op of this block that is or contains an op; null if there is none.
   static Operation *itemIn(Block &block, Operation *op) { return block.findAncestorOpInBlock(*op); }
 
-  /// Whether `to` waits for `from`, both of this block; true if only for the first part of what it streams.
+  /// Returns nothing if `to` does not wait for `from`, both of this block; true if it waits only for the first part of
+  /// a stream, else false.
   std::optional<bool> waits(Block &block, Operation *from, Operation *to) {
     bool waiting = false, streaming = isa<TaskOpInterface>(from);
     auto visit = [&](Value value, bool streamed, auto &&self) -> void {
@@ -438,7 +439,7 @@ private:
       for (Value operand : inner->getOperands())
         visit(operand, false, visit);
     });
-    // What is handed to a region from joins outside of it is seen above, by the region's operands.
+    // Joins outside of a region that feed it are covered above, through the region's operands.
     llvm::SmallPtrSet<Attribute, 4> written;
     from->walk([&](WriteOp write) { written.insert(write.getMemoryAttr()); });
     if (!written.empty())
@@ -466,7 +467,7 @@ private:
     case wf::Flow::Data:
       return mean;
     case wf::Flow::Vector: {
-      // The index that is searched with it knows the dimension.
+      // The index of the search that reads the vector knows the dimension.
       if (producer)
         if (int search = result.tasks[taskOf[producer]].pair; search >= 0)
           return 4.0 * result.indexes[result.tasks[search].index].dimension * mean;
@@ -499,7 +500,7 @@ private:
       if (isa<ExpertsType>(operand.getType()))
         continue; // called, not waited for
       for (ValueSource source : sourcesOf(operand)) {
-        // What was there before the loop has come in at its entry; from run to run goes what the loop itself makes.
+        // Data from before the loop enters with the loop's inputs; back edges carry only what the loop itself makes.
         if (source.loop && (!source.task || !source.loop->isProperAncestor(source.task)))
           continue;
         if (source.loop && !source.loop->isProperAncestor(reader))
@@ -538,7 +539,7 @@ private:
 
   int leafOf(int task) { return regionOf[(taskOf.begin() + task)->first]; }
 
-  /// To the arc between those children of the smallest region around both ends that the ends are in.
+  /// Adds an edge to the arc between the children of the smallest common region that contain its ends.
   void attach(int edge, int from, int to) {
     SmallVector<int> ancestors;
     for (int region = from; region >= 0; region = result.regions[region].parent)
@@ -559,7 +560,7 @@ private:
         arc.edges.push_back(edge);
         return;
       }
-    // What a loop's operand brings in from a join outside is waited for by the loop; this is no other case.
+    // A loop also waits for the operands that a join outside passes to it: the same case.
     dag.arcs.push_back({first, second, {edge}, result.edges[edge].streaming && dag.kind == wf::Region::Kind::Dag});
   }
 };

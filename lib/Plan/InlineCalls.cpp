@@ -22,7 +22,7 @@ struct PlanInlineCalls : plan::impl::PlanInlineCallsBase<PlanInlineCalls> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SymbolTableCollection tables;
-    // Graphs do not call themselves, so this ends: each round takes calls one level down.
+    // The loop ends, as graphs do not call themselves: each round inlines calls one level down.
     llvm::SmallPtrSet<Operation *, 8> called;
     for (SmallVector<CallOp> calls = plan::collect<CallOp>(module); !calls.empty();
          calls = plan::collect<CallOp>(module))

@@ -16,15 +16,14 @@ namespace intarsia::plan {
 #define GEN_PASS_DECL
 #include "lib/Plan/Passes.h.inc"
 
-/// All ops of a kind in a module, in order: a pass may change them while it goes through the list.
+/// Returns all ops of a kind in a module, in order: a pass may change them while it iterates over the list.
 template <typename Op> llvm::SmallVector<Op> collect(mlir::ModuleOp module) {
   llvm::SmallVector<Op> ops;
   module.walk([&](Op op) { ops.push_back(op); });
   return ops;
 }
 
-/// Of a task that becomes several pieces, what holds for those that its degrees, replicas and precision do not fit: the
-/// pool.
+/// Returns the placement of the pieces that cannot take a task's full placement: only its pool.
 inline fleet::PlacementAttr poolOf(fleet::PlacementAttr place) {
   return place ? fleet::PlacementAttr::get(place.getContext(), place.getPool(), 1, 1, 1, 1, 1, std::nullopt, 1,
                                            mlir::StringAttr(), /*aggregated=*/false)

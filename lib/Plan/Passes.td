@@ -14,21 +14,21 @@ class PlanPass<string name> : Pass<name, "::mlir::ModuleOp"> {
 }
 
 def PlanInlineCalls : PlanPass<"plan-inline-calls"> {
-  let summary = "Puts the tasks of called graphs where they are called";
+  let summary = "Inline called graphs";
   let description = [{
-    Labels of the callee's tasks get the label of the call, or the callee's name, in front: `support/answer`. The
-    callee's promises hold for requests to it alone and are not taken over. Private graphs that nobody calls any more
-    go; public ones stay as they are.
+    Labels of the callee's tasks are prefixed with the label of the call, or the callee's name: `support/answer`. The
+    callee's service-level bounds apply only to direct requests to it and are not inlined. Private graphs without
+    remaining calls are removed; public ones stay as they are.
   }];
 }
 
 def PlanDecomposeMultimodal : PlanPass<"plan-decompose-multimodal"> {
-  let summary = "What is no text goes through an encoder before a language model";
+  let summary = "Insert encoders for non-text inputs of language models";
   let description = [{
-    Each image, audio or video that an `agent.llm` reads becomes `agent.encode` by the encoder that its model names, and
-    the model reads the features. Text stays. What several models encode in the same way is encoded once by `cse`.
-    `together`, `apart` and the pool of a placement by hand hold for the encoder too, its degrees, replicas and precision
-    for the language model alone.
+    Each image, audio or video that an `agent.llm` reads is encoded by an `agent.encode` with the encoder that the model
+    names, and the model reads the features. Text stays. `cse` merges equal encodings of several models. `together`,
+    `apart` and the pool of a placement by hand apply to the encoder too, its degrees, replicas and precision only to
+    the language model.
 
     ```mlir
     %f = agent.encode @vit(%photo) : (!agent.image) -> !agent.features
@@ -38,23 +38,23 @@ def PlanDecomposeMultimodal : PlanPass<"plan-decompose-multimodal"> {
 }
 
 def PlanDecomposeLlm : PlanPass<"plan-decompose-llm"> {
-  let summary = "A language model is a prefill, the way of its cache, and a decode";
+  let summary = "Split language models into prefill, cache transfer and decode";
   let description = [{
     `agent.llm` becomes `agent.prefill`, `agent.kv_transfer` and `agent.decode`, so that reading and writing can be
-    placed apart: the one is bound by arithmetic, the other by memory. A placement by hand, `together` and `apart` hold
-    for both pieces. One that still reads what is no text is an error: `plan-decompose-multimodal` comes before.
+    placed apart: the one is bound by arithmetic, the other by memory. A placement by hand, `together` and `apart` apply
+    to both pieces. A non-text input is an error: run `plan-decompose-multimodal` first.
   }];
 }
 
 def PlanDecomposeExperts : PlanPass<"plan-decompose-experts"> {
-  let summary = "The expert layers of a mixture of experts are a piece that its decode calls";
+  let summary = "Split the expert layers of a mixture of experts from its decode";
   let description = [{
-    Before each `agent.decode` of a model whose shape in the catalogue has experts stands an `agent.experts` afterwards,
-    which the decode calls, so that attention and experts can be placed apart: the one is bound by caches, which grow
-    with each sequence, the other by weights, which all sequences share. `together` and `apart` hold for both. A
-    placement by hand holds for both, too: experts are in the pool of the decode, and inside its replicas where more than
-    the pool is said. To have them elsewhere, `agent.experts` is written by hand. A decode that has its experts already stays; so does one of a dense model, of
-    a model without a shape, and of a shape that the catalogue does not have.
+    Inserts an `agent.experts` before each `agent.decode` of a model whose shape in the catalogue has experts. The
+    decode calls it, so that attention and experts can be placed apart: the one is bound by caches, which grow with each
+    sequence, the other by weights, which all sequences share. `together` and `apart` apply to both. A placement by hand
+    applies to both, too: experts are in the pool of the decode, and inside its replicas if the placement gives more
+    than the pool. To have them elsewhere, write `agent.experts` by hand. A decode that already has its experts stays;
+    so does one of a dense model, of a model without a shape, and of a shape that the catalogue does not have.
 
     ```mlir
     %e = agent.experts @mixtral : !agent.experts
@@ -65,43 +65,45 @@ def PlanDecomposeExperts : PlanPass<"plan-decompose-experts"> {
 }
 
 def PlanDecomposeRetrieve : PlanPass<"plan-decompose-retrieve"> {
-  let summary = "Finding texts is embedding the query and searching the index";
+  let summary = "Split retrievals into embedding the query and searching the index";
   let description = [{
-    `agent.retrieve` becomes `agent.embed` by the index's embedder and `agent.search`; of an index that somebody else
-    runs the search alone. `together`, `apart` and the pool of a placement by hand hold for both; its degrees, replicas and
-    precision for the search. Of an index that somebody else runs they hold for the embedder.
+    `agent.retrieve` becomes `agent.embed` by the index's embedder and `agent.search`; without an embedder, for an index
+    that somebody else runs, only `agent.search`. `together`, `apart` and the pool of a placement by hand apply to both;
+    its degrees, replicas and precision to the search. For an index that somebody else runs all of them apply only to
+    the embedder, if there is one.
   }];
 }
 
 def PlanExpectedWork : PlanPass<"plan-expected-work"> {
-  let summary = "How often each task runs for a request, and how much it reads then";
+  let summary = "Compute the expected executions and input sizes of each task";
   let description = [{
     Writes `work` on each task, `new_tokens` and `cached_tokens` on each prefill, `context_tokens` on each decode, and
-    `run_probabilities` on each loop that has none. All else stays, in particular the structure: percentiles need it.
+    `run_probabilities` on each loop that has none. Nothing else changes, in particular not the structure, which
+    percentiles need.
 
     **Executions.** Around a task, from the inside out, a case of probability p multiplies the expected executions by p,
     a loop by E[N], a map by E[W]. The probability of at least one execution becomes p times what it was; in a loop
-    1 - sum over n of P(N = n) (1 - x)^n; in a map 1 - E[(1 - x)^W]. What is chosen in one run says nothing of the next,
-    nor of how many there are.
+    1 - sum over n of P(N = n) (1 - x)^n; in a map 1 - E[(1 - x)^W]. Choices in one run are independent of the next runs
+    and of their number.
 
-    **Runs of a loop.** Known are a mean and a bound. Of all distributions that have them the one of the largest entropy
-    is taken: P(n) proportional to r^n, a loop that goes on with a fixed probability, cut off at the bound.
+    **Runs of a loop.** Known are a mean and a bound. The pass takes the maximum-entropy distribution for them: P(n)
+    proportional to r^n, a loop that continues with a fixed probability, cut off at the bound.
 
-    **Sizes** are followed run by run: what a loop carries grows, a branch gives the mixture of its cases, a join the
-    sum. Run k counts with P(N > k), k = 0, 1, ….
+    **Sizes** are computed run by run: values that a loop carries grow, a branch gives the mixture of its cases, a join
+    the sum. Run k counts with P(N > k), k = 0, 1, ….
 
     **Prefixes.** A prompt is a sequence of texts, each made once. With `keeps_prefix` a prefill finds the cache of its
-    own last prompt in this loop, and computes only what follows the texts that both begin with. Where a context of c
+    own last prompt in this loop, and computes only the tokens after the common prefix. Where a context of c
     tokens grows by g in each run, N runs compute
 
         without  N c + g N (N - 1) / 2        with  c + (N - 1) g
 
-    A prefix ends where the texts differ: a context that is written anew in each run shares nothing. What the model
-    itself wrote in the run before counts as new, because its cache is where the decode was. A prefill that only runs in
-    a case of probability p finds the prompt of j runs ago with probability p (1 - p)^(j - 1). With
+    A prefix ends where the texts differ: a context that is rewritten in each run shares nothing. Tokens that the model
+    itself wrote in the run before count as new, because their cache is where the decode was. A prefill that only runs
+    in a case of probability p finds the prompt of j runs ago with probability p (1 - p)^(j - 1). With
     `shared_instructions` the instructions are always found.
 
-    A prompt and answer that are together longer than the model's `context_tokens` on average are an error.
+    It is an error if prompt and answer together exceed the model's `context_tokens` on average.
   }];
 }
 

@@ -26,7 +26,7 @@ void intarsia::buildDecomposePipeline(OpPassManager &pipeline, bool splitsExpert
   if (splitsExperts)
     pipeline.addPass(createPlanDecomposeExperts());
   pipeline.addPass(createPlanDecomposeRetrieve());
-  // Equal queries are embedded once, equal images encoded once; tasks that may answer differently stay.
+  // CSE embeds equal queries once and encodes equal images once; tasks that may answer differently stay.
   pipeline.addPass(createCSEPass());
   pipeline.addPass(createPlanExpectedWork());
 }

@@ -26,7 +26,7 @@ Spread ExpectedSizes::Tally::spread() const {
   if (weight <= 0)
     return {};
   double mean = first / weight, variance = second / weight - mean * mean;
-  // What rounding leaves of equal numbers is no variance.
+  // Rounding differences between equal numbers are not variance.
   return {mean, variance > 1e-12 * mean * mean ? variance : 0};
 }
 
@@ -88,7 +88,7 @@ struct Segment {
 
 struct State {
   SmallVector<Segment, 4> segments;
-  AmountAttr said; ///< the whole is just what a file says
+  AmountAttr said; ///< set if the whole is exactly a declared amount
 
   Spread size() const {
     Spread sum;
@@ -100,7 +100,7 @@ struct State {
   }
 };
 
-/// Prompts that a model may have seen last, with their probabilities.
+/// Possible last prompts of a model, with their probabilities.
 using History = std::vector<std::pair<double, SmallVector<Segment, 4>>>;
 
 size_t commonSegments(ArrayRef<Segment> a, ArrayRef<Segment> b) {
@@ -135,9 +135,10 @@ public:
   }
 
 private:
-  // A request that takes longer to walk than this is not what a plan can be made for.
+  // Limit of the walk: no plan can be made for a request that takes longer to walk.
   static constexpr int64_t mostSteps = 1'000'000;
-  // Nor one whose texts grow with each of so many runs: some seconds, and longer than the context of any model.
+  // Limit for texts that grow with each of many runs: some seconds of walking, and longer than the context of any
+  // model.
   static constexpr int64_t mostParts = 20'000'000;
 
   ExpectedSizes &result;
@@ -146,7 +147,7 @@ private:
   llvm::DenseMap<Operation *, History> histories;
   int64_t nextId = 0, steps = 0, parts = 0;
   int keepingLoops = 0;
-  size_t run = 0; ///< of the innermost loop
+  size_t run = 0; ///< run of the innermost loop
 
   State fresh(Spread size, Operation *producer) {
     State state;
@@ -170,7 +171,7 @@ private:
 
   State of(Value value) const { return states.lookup(value); }
 
-  /// One of several states, by their probabilities: what all begin with, then a segment that is one of the rests.
+  /// Returns one of several states by their probabilities: their common prefix, then a segment that mixes the rests.
   State mixture(ArrayRef<std::pair<double, State>> cases) {
     size_t common = cases.front().second.segments.size();
     for (const auto &[probability, state] : cases)
@@ -192,8 +193,8 @@ private:
     return mixed;
   }
 
-  /// `weight` is the expected number of executions of this block here, `happens` the probability that it is executed
-  /// given that the run of the innermost loop happens.
+  /// Walks a block: `weight` is the expected number of its executions here, `happens` the probability that it is
+  /// executed given that the run of the innermost loop happens.
   LogicalResult walkBlock(Block &block, double weight, double happens) {
     for (Operation &op : block)
       if (failed(walkOp(&op, weight, happens)))
@@ -260,7 +261,7 @@ private:
   }
 
   LogicalResult walkPrefill(PrefillOp prefill, double weight, double happens) {
-    // Instructions are the same for all requests: a segment of their own, with an id that no other has.
+    // Instructions are equal for all requests: a segment of their own, with an id that no other has.
     SmallVector<Segment, 4> prompt;
     double instructions = prefill.getInstructionTokens().value_or(0);
     if (instructions > 0)
@@ -344,7 +345,7 @@ private:
   LogicalResult walkLoop(LoopOp loop, double weight) {
     std::vector<double> probabilities = runProbabilitiesOf(loop);
     Block &body = loop.getBody().front();
-    // Caches outlive the loop only inside another one that keeps them.
+    // Caches outlive the loop only inside an outer loop that keeps them.
     bool outerKeeps = keepingLoops > 0;
     if (!outerKeeps)
       histories.clear();
@@ -363,7 +364,7 @@ private:
       run = index;
       for (auto [argument, state] : llvm::zip_equal(body.getArguments(), carried))
         set(argument, state, weight * remaining);
-      // Given that this run happens, so did those before: `happens` begins again at 1.
+      // Given this run, all earlier runs happened: `happens` starts again at 1.
       if (failed(walkBlock(body, weight * remaining, 1)))
         return failure();
       for (auto [position, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
@@ -405,7 +406,7 @@ private:
     set(body.getArgument(0), item, weight * widthMean);
     if (failed(walkBlock(body, weight * widthMean, happens)))
       return failure();
-    // A sum of a random number of items: E[W] v + Var[W] m^2.
+    // Variance of a sum over a random number of items: E[W] v + Var[W] m^2.
     for (auto [value, yielded] : llvm::zip_equal(map.getResults(), body.getTerminator()->getOperands())) {
       Spread one = of(yielded).size();
       set(value,

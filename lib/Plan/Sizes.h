@@ -4,12 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How large the values of an agent graph are, run by run, and what language models find computed already.
+// Sizes of the values of an agent graph, run by run, and the tokens that language models find in their caches.
 //
 // The graph is walked as a request would walk it, with expectations in place of numbers: a loop's run k counts with the
 // probability that it happens, a branch gives the mixture of its cases. A value is a sequence of segments, each made
-// once, by one task or by the request; joins put them together. Two prompts share a prefix as far as their segments are
-// the same ones.
+// once, by one task or by the request; joins concatenate them. Two prompts share a prefix as far as their segments are
+// the same.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_SIZES_H
 #define INTARSIA_LIB_PLAN_SIZES_H
@@ -19,31 +19,33 @@
 
 namespace intarsia::plan {
 
-/// Means and variances of an amount that is a sum or a mixture.
+/// Mean and variance of an amount that is a sum or a mixture.
 struct Spread {
   double mean = 0, variance = 0;
 };
 
-/// What one execution of a prefill does, in tokens: the mean over those that happen.
+/// Work of one execution of a prefill, in tokens: the mean over the executions that happen.
 struct PromptWork {
-  Spread newTokens;    ///< computed
-  Spread cachedTokens; ///< found from the run before, or from instructions that requests share
-  Spread
-      generatedTokens; ///< of the new ones, what this model itself wrote before: cached too where its decode's cache is
+  Spread newTokens;       ///< computed
+  Spread cachedTokens;    ///< found in the cache, from the run before or from instructions that requests share
+  Spread generatedTokens; ///< the new tokens that this model itself wrote before: cached too if its decode's cache is
+                          ///< in reach
 };
 
 class ExpectedSizes {
 public:
-  /// Fails, with an error, if a call is left (`plan-inline-calls` takes them away) or loops run too often to be walked.
+  /// Computes the sizes. Fails, with an error, if a call is left (run `plan-inline-calls` first) or loops run too often
+  /// to be walked.
   static mlir::FailureOr<ExpectedSizes> compute(agent::GraphOp graph, mlir::SymbolTableCollection &tables);
 
-  /// The size of a value, in its unit, over all executions of what produces it; exactly as it was said if it was.
+  /// Returns the size of a value, in its unit, over all executions of its producer; exactly as declared, if it was.
   Amount of(mlir::Value value) const;
-  /// All executions of a prefill; and those in run k of the innermost loop around it, k = 0, 1, … (one without a loop).
+  /// Returns the work over all executions of a prefill; `byRun`: in run k = 0, 1, … of the innermost loop around it
+  /// (one entry without a loop).
   PromptWork ofPrompt(mlir::Operation *prefill) const;
   std::vector<PromptWork> byRun(mlir::Operation *prefill) const;
 
-  /// Sums of what was seen, each with the weight of its execution.
+  /// Weighted sums over executions.
   struct Tally {
     double weight = 0, first = 0, second = 0;
     void add(double w, Spread spread);
@@ -55,7 +57,7 @@ public:
   };
   struct ValueTally {
     Tally size;
-    agent::AmountAttr said; ///< where each execution has just this amount
+    agent::AmountAttr said; ///< set if each execution has exactly this amount
   };
 
 private:
@@ -65,10 +67,11 @@ private:
   friend class SizeWalk;
 };
 
-/// How often a loop runs, P(1), P(2), …: as it says, or the distribution of largest entropy with its mean and bound.
+/// Returns the probabilities of a loop's runs, P(1), P(2), …: as declared, or the maximum-entropy distribution with its
+/// mean and bound.
 std::vector<double> runProbabilitiesOf(agent::LoopOp loop);
 
-/// The expected executions of an op for a request, and the probability of at least one, by what is around it.
+/// Expected executions of an op in a request, and the probability of at least one, by the regions around it.
 struct Executions {
   double expected = 1, probability = 1;
 };

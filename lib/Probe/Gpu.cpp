@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// NVIDIA's GPUs through the driver, which is loaded if it is there: no header or library of CUDA is needed to build.
-// Names and types of its functions: the CUDA driver API and NVML reference manuals.
+// NVIDIA's GPUs through the driver, which is loaded at run time if it exists: the build needs no header or library of
+// CUDA. Names and types of its functions: the CUDA driver API and NVML reference manuals.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Probe/Probe.h"
 #include "llvm/ADT/StringExtras.h"
@@ -29,7 +29,7 @@ public:
   }
   explicit operator bool() const { return handle; }
 
-  /// Null, and remembered, where the library has no such function.
+  /// Returns a function of the library; null, and records its name, if there is none.
   template <typename Function> Function *find(const char *name) {
     void *found = dlsym(handle, name);
     if (!found)
@@ -40,7 +40,7 @@ public:
   std::string error;
 
 private:
-  void *handle; ///< stays loaded: a driver does not like to be unloaded
+  void *handle; ///< never closed: unloading a driver is unsafe
 };
 
 using Result = int; ///< CUresult, nvmlReturn_t: 0 is success
@@ -94,7 +94,7 @@ std::string generationOf(int major, int minor) {
 
 constexpr int sumsOfThread = 8, unrolled = 16, threadsOfBlock = 256, blocksOfMultiprocessor = 8;
 
-/// Fused multiply-adds over registers, `turns` times sumsOfThread · unrolled of them a thread.
+/// Returns a kernel of fused multiply-adds over registers, `turns` times sumsOfThread · unrolled of them a thread.
 std::string productsKernel() {
   std::string text = ".version 6.0\n.target sm_50\n.address_size 64\n"
                      ".visible .entry products(.param .u64 out, .param .u32 turns) {\n"
@@ -177,7 +177,7 @@ private:
     return Error::success();
   }
 
-  /// The best of some rounds that each queue `work` as often as fills a round.
+  /// Returns the best of several rounds, each of which queues `work` as often as fills a round.
   template <typename Work> Expected<double> bestSeconds(Work work) {
     int times = 1;
     double best = 1e9;
@@ -233,7 +233,7 @@ private:
   }
 };
 
-/// The limit of the board's power in watts; what it is called if there is none.
+/// Returns the board's power limit in watts; the error gives the reason if there is none.
 Expected<double> wattsOf(int index) {
   Library management(managementName);
   if (!management)
@@ -275,7 +275,7 @@ ProbedGpus probeGpus(const ProbeOptions &options) {
       gpus.none += formatv("{0}GPU {1}: {2}", gpus.none.empty() ? "" : "; ", index, toString(probed.takeError()));
       continue;
     }
-    // NVML counts by bus, as CUDA does where CUDA_DEVICE_ORDER says so: with one kind of GPU it is the same.
+    // NVML numbers GPUs by bus, CUDA only if CUDA_DEVICE_ORDER says so: with one kind of GPU that makes no difference.
     if (Expected<double> watts = wattsOf(index))
       probed->device.watts =
           Figure{*watts, "measured by intarsia-plan --probe: the board's power limit (NVML)", "", false};

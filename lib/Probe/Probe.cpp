@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What was measured, as files of the catalogue.
+// Writes the measured figures as files of the catalogue.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Probe/Probe.h"
 #include "lib/Support/File.h"
@@ -86,7 +86,7 @@ int runProbe(StringRef file) {
     SmallString<128> path(file);
     if (i > 0)
       path = formatv("{0}-gpu{1}{2}", file.drop_back(extension.size()), i - 1, extension).str();
-    // What cannot be read again is not handed out.
+    // Checks that the file can be read again before it is written.
     Expected<CatalogueDevice> again =
         CatalogueDevice::parse(text, file.empty() ? StringRef("the measured figures") : StringRef(path));
     if (!again)

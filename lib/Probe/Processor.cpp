@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The processor: what it is called, its memory and power from /proc and /sys, its products and bandwidth by doing them.
+// The processor: its name, memory and power from /proc and /sys, its compute rate and bandwidth by measurement.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Products.h"
 #include "intarsia/Probe/Probe.h"
@@ -33,19 +33,19 @@ using namespace llvm;
 namespace intarsia {
 namespace {
 
-/// Arrays are so many times as large as the last caches together, and not more than this share of the memory. A virtual
-/// machine reports the cache of its host, of which it has a part.
+/// Size of arrays relative to the last caches together, limited to a share of the memory. A virtual machine reports the
+/// cache of its host, of which it has only a part.
 constexpr double timesCache = 4, shareOfMemory = 0.25;
 constexpr double leastBytesRead = 256e6;
 constexpr int roundsOfReading = 7;
 
 std::string read(const Twine &path) {
-  // Files of /proc and /sys have no size that could be trusted.
+  // The file sizes that /proc and /sys report are unreliable.
   auto buffer = MemoryBuffer::getFileAsStream(path.str());
   return buffer ? (*buffer)->getBuffer().trim().str() : "";
 }
 
-/// After "key", up to the end of its line.
+/// Returns the text after "key", up to the end of its line.
 std::string lineOf(StringRef text, StringRef key) {
   for (StringRef line : split(text, '\n'))
     if (line.consume_front(key)) {
@@ -56,7 +56,7 @@ std::string lineOf(StringRef text, StringRef key) {
   return "";
 }
 
-/// Processors that this process may use, no more of them than its control group gives time for.
+/// Returns the processors that this process may use, at most as many as its control group gives time for.
 std::vector<int> threadsAllowed(const std::string &root) {
   std::vector<int> processors = allowedProcessors();
   processors.resize(std::min(processors.size(), size_t(usableThreads(root))));
@@ -65,10 +65,10 @@ std::vector<int> threadsAllowed(const std::string &root) {
 
 struct Seconds {
   double all = 0;     ///< until the last thread was done
-  double busiest = 0; ///< of a processor, that the thread which took most had: what others took away is not in it
+  double busiest = 0; ///< largest time that a thread had on its processor, without the time that other processes took
 };
 
-/// Runs on each of the threads, tied to it.
+/// Runs the work on each of the threads, pinned to it.
 Seconds secondsOn(const std::vector<int> &threads, const std::function<void(size_t)> &work) {
   auto start = std::chrono::steady_clock::now();
   std::vector<std::thread> running;
@@ -90,7 +90,7 @@ Seconds secondsOn(const std::vector<int> &threads, const std::function<void(size
           *std::max_element(own.begin(), own.end())};
 }
 
-/// Operations a second of all threads together.
+/// Returns the operations a second of all threads together.
 double rateOf(const probe::Products &products, const std::vector<int> &threads, const ProbeOptions &options) {
   int64_t turns = 1000;
   auto seconds = [&] { return secondsOn(threads, [&](size_t) { products.run(turns); }).busiest; };
@@ -104,7 +104,7 @@ double rateOf(const probe::Products &products, const std::vector<int> &threads, 
   return products.operations * double(turns) * double(threads.size()) / best;
 }
 
-/// Bytes of the last cache of each group of threads, once a group.
+/// Returns the sum of the last caches, counting each group of threads that shares one once.
 double cacheBytes(const std::string &root, const std::vector<int> &threads) {
   StringMap<double> groups;
   for (int thread : threads)
@@ -124,13 +124,13 @@ double cacheBytes(const std::string &root, const std::vector<int> &threads) {
   return bytes;
 }
 
-/// The sum over sockets of what each may draw for long; 0 where the kernel does not say.
+/// Returns the sum over sockets of their sustained power limits; 0 if the kernel does not report them.
 double packageWatts(const std::string &root) {
   double watts = 0;
   std::error_code error;
   for (sys::fs::directory_iterator entry(root + "/sys/class/powercap", error), end; !error && entry != end;
        entry.increment(error)) {
-    // intel-rapl:0 is a socket, intel-rapl:0:0 a part of it; intel-rapl-mmio:0 says the same again.
+    // intel-rapl:0 is a socket, intel-rapl:0:0 a part of it; intel-rapl-mmio:0 repeats the socket.
     StringRef name = sys::path::filename(entry->path());
     if (!name.consume_front("intel-rapl:") || name.contains(':'))
       continue;
@@ -144,7 +144,7 @@ double packageWatts(const std::string &root) {
 class Reading {
 public:
   Reading(const std::vector<int> &threads, double bytes) : threads(threads), words(threads.size()) {
-    // 16 words at a time, in pages that the thread which reads them touches first.
+    // Counts are multiples of 16 words; the thread that reads a page also touches it first.
     count = int64_t(bytes / double(threads.size()) / 8) / 16 * 16;
     secondsOn(threads, [&](size_t i) {
       words[i] = std::make_unique_for_overwrite<uint64_t[]>(size_t(count));
@@ -155,7 +155,7 @@ public:
 
   double bytes() const { return double(count) * 8 * double(threads.size()); }
 
-  /// Bytes a second of the best round. Wrong sums end the program: then nothing else that it says is worth anything.
+  /// Returns the bytes a second of the best round. Ends the program on a wrong sum, as no figure could then be trusted.
   double best(int rounds) {
     double seconds = 1e9;
     for (int round = 0; round < rounds; ++round) {
@@ -196,7 +196,7 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
   std::vector<int> threads = threadsAllowed(options.root);
   std::string information = read(options.root + "/proc/cpuinfo"), model = lineOf(information, "model name");
   if (model.empty())
-    model = "cpu " + hostProcessorName(); // ARM's /proc/cpuinfo has numbers alone
+    model = "cpu " + hostProcessorName(); // ARM's /proc/cpuinfo has only numbers
   device.name = nameOf(model);
   device.set = "measured";
   device.generation = Triple(sys::getProcessTriple()).getArchName().str();

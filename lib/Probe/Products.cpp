@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Operands are no zeros, on which a processor draws less power and may clock higher, and pass through an empty asm, so
-// that no product is hoisted out of its loop.
+// Operands are not zero, as a processor draws less power with zeros and may clock higher. They pass through an empty
+// asm, so that no multiply-add is hoisted out of its loop.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Products.h"
 
@@ -19,8 +19,8 @@
 
 namespace intarsia::probe {
 
-/// Independent sums: twice what the longest latency (6 cycles) times the widest issue (2) asks for, less what registers
-/// there are.
+/// Number of independent sums: twice the longest latency (6 cycles) times the widest issue (2), limited by the
+/// registers.
 constexpr int sums = 12;
 
 #define INTARSIA_SUMS(TYPE, ZERO)                                                                                      \

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Loops that do nothing but products, by instruction set.
+// Loops of multiply-adds, by instruction set.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PROBE_PRODUCTS_H
 #define INTARSIA_LIB_PROBE_PRODUCTS_H
@@ -18,19 +18,19 @@ namespace intarsia::probe {
 /// A loop over registers alone, with as many independent sums as hide the latency of its instruction.
 struct Products {
   const char *element;                ///< as the catalogue names it
-  const char *instructions;           ///< what messages say
+  const char *instructions;           ///< name for messages
   llvm::ArrayRef<const char *> needs; ///< features, as LLVM spells them
-  double operations;                  ///< of one turn of the loop, multiply and add apart
-  void (*run)(int64_t turns);         ///< on the calling thread
+  double operations;                  ///< operations of one turn of the loop; multiply and add count separately
+  void (*run)(int64_t turns);         ///< runs the loop on the calling thread
 };
 
-/// Of this architecture, the fastest of an element first. The last of f32 needs no features.
+/// Returns the loops of this architecture, the fastest of each element type first. The last of f32 needs no features.
 llvm::ArrayRef<Products> products();
 
-/// Asks the kernel for tile registers (AMX), once for the process. False where it has none to give.
+/// Asks the kernel for tile registers (AMX), once for the process. Returns false if they are not available.
 bool allowTiles();
 
-/// Sum of `count` words, a multiple of 64: what matters is that each was read.
+/// Returns the sum of `count` words, a multiple of 64, to force that each is read.
 uint64_t sumOf(const uint64_t *words, int64_t count);
 
 } // namespace intarsia::probe

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// Sixteen numbers at a time, in vectors of the compiler's own kind: they become whatever the processor has. Every
-// operation is one that IEEE 754 defines exactly, so that all processors give the same bits.
+// Processes sixteen numbers at a time in the compiler's vector extension, which maps to any processor. IEEE 754 defines
+// every operation exactly, so that all processors give the same bits.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Quantize/BlockCodec.h"
@@ -17,7 +17,7 @@
 #include <cmath>
 #include <cstring>
 
-// A fused multiply-add would round once where two roundings are described.
+// A fused multiply-add would round once instead of twice.
 #pragma STDC FP_CONTRACT OFF
 
 using namespace intarsia;
@@ -40,7 +40,7 @@ constexpr int32_t infinityBits = 0x7F800000;
 INTARSIA_INLINE Words bitsOf(Floats values) { return __builtin_bit_cast(Words, values); }
 INTARSIA_INLINE Floats fromBits(Words bits) { return __builtin_bit_cast(Floats, bits); }
 
-/// Up to sixteen numbers, zeros after them.
+/// Loads up to sixteen numbers and fills the rest with zeros.
 INTARSIA_INLINE Floats load(const float *from, size_t count) {
   Floats values = 0.0f;
   if (count >= lanes)
@@ -60,8 +60,8 @@ INTARSIA_INLINE void store(Words codes, uint8_t *to, size_t count) {
 
 //===-- Codes --------------------------------------------------------------------------------------------------===//
 
-/// Adding 1.5 * 2^23 leaves no bits for fractions: the sum is rounded to nearest, ties to even, and the low bits of its
-/// pattern are the integer, in two's complement. For magnitudes up to 2^22.
+/// A term whose addition rounds magnitudes up to 2^22 to integers: 1.5 * 2^23 leaves no bits for fractions, so the sum
+/// is rounded to nearest, ties to even, and the low bits of its pattern are the integer in two's complement.
 constexpr float roundingTerm = 0x1.8p23f;
 constexpr int32_t roundingBits = 0x4B400000;
 
@@ -88,12 +88,12 @@ struct IntegerEncoder {
   }
 };
 
-/// Rounded, then moved by the zero point, then clamped.
+/// Rounds, adds the zero point, then clamps.
 struct OffsetIntegerEncoder : IntegerEncoder {
   using IntegerEncoder::IntegerEncoder;
 
   INTARSIA_INLINE_MEMBER Words encode(Floats ratios, float zeroPoint) const {
-    // No zero point brings what is beyond this back into the range of codes.
+    // No zero point brings larger magnitudes back into the range of codes.
     constexpr float limit = 1024.0f;
     ratios = __builtin_elementwise_min(__builtin_elementwise_max(ratios, Floats(-limit)), Floats(limit));
     Words codes = roundToWords(ratios) + static_cast<int32_t>(zeroPoint);
@@ -116,9 +116,9 @@ struct FloatEncoder {
   INTARSIA_INLINE_MEMBER Words encode(Floats ratios, float zeroPoint) const {
     Words bits = bitsOf(ratios);
     Floats magnitudes = __builtin_elementwise_min(fromBits(bits & magnitudeBits), Floats(largest));
-    // Below 2^smallest the step between numbers stops shrinking.
+    // Below 2^smallest the step between numbers is constant.
     Words exponents = __builtin_elementwise_max(bitsOf(magnitudes) >> 23, Words(smallest));
-    // Multiplying by 1 / step is exact; the count of steps then carries into the exponent by itself when rounding does.
+    // Multiplying by 1 / step is exact; a carry of the rounded mantissa then increments the exponent.
     Floats inverseSteps = fromBits((254 + mantissa - exponents) << 23);
     Words codes = roundToWords(magnitudes * inverseSteps) + ((exponents - smallest) << mantissa);
     return codes | ((bits >> signShift) & (1 << (31 - signShift)));
@@ -137,8 +137,8 @@ struct Nf4Encoder {
   float middles[15];
 
   explicit Nf4Encoder(nn::BlockElement) {
-    // Midpoints are rounded to f32 as bitsandbytes has them. Half way between two values is the even code: above an
-    // even code it takes more than the middle, which is its successor at least.
+    // Midpoints are rounded to f32 as in bitsandbytes. A midpoint goes to the even code: above an even code the next
+    // one begins at the successor of the midpoint.
     llvm::ArrayRef<float> values = nn::getNf4Values();
     for (unsigned lower = 0; lower != 15; ++lower) {
       auto middle = static_cast<float>((double(values[lower]) + double(values[lower + 1])) / 2);
@@ -155,7 +155,7 @@ struct Nf4Encoder {
 
 //===-- Rows ---------------------------------------------------------------------------------------------------===//
 
-/// What the scale of a block is chosen from.
+/// The properties of a block that determine its scale.
 struct BlockContent {
   float largestMagnitude, low, high, sumOfMagnitudes;
 };
@@ -164,7 +164,7 @@ enum class ScaleRule { LargestMagnitude, Range, MeanMagnitude, LeastError };
 
 constexpr size_t mostFactors = 3;
 
-/// What a row is encoded by, and where to.
+/// The parameters and destinations of the encoding of a row.
 struct Encoding {
   BlockElement element;
   BlockScale scale;
@@ -172,7 +172,7 @@ struct Encoding {
   float tensorScale;
   const float *scaleNumbers;
   uint8_t *codes, *scales, *zeroPoints;
-  /// All codes of a block without scale.
+  /// The code of all elements of a block without scale.
   uint8_t zeroCode;
 
   float lowestCode = 0.0f, codeRange = 0.0f;
@@ -183,7 +183,8 @@ struct Encoding {
 
 } // namespace
 
-/// Patterns of floats without sign are ordered as their numbers are, infinity and NaN after all of them.
+/// Returns the largest magnitude by comparing bit patterns: those of non-negative floats are ordered like their values,
+/// with infinity and NaN last.
 INTARSIA_INLINE float largestMagnitudeOf(const float *values, size_t size) {
   Words largest = 0;
   for (size_t start = 0; start < size; start += lanes)
@@ -208,14 +209,14 @@ template <ScaleRule rule> INTARSIA_INLINE BlockContent contentOf(const float *va
   } else {
     content.largestMagnitude = largestMagnitudeOf(values, size);
   }
-  // One after the other: the sum depends on the order.
+  // Adds one after another, because the sum depends on the order.
   if constexpr (rule == ScaleRule::MeanMagnitude)
     for (size_t index = 0; index != size; ++index)
       content.sumOfMagnitudes += std::fabs(values[index]);
   return content;
 }
 
-/// The number that scales a block, as `nn.quantize` chooses it, before it is stored.
+/// Returns the scale of a block, as `nn.quantize` chooses it, before it is converted to its stored type.
 template <ScaleRule rule>
 INTARSIA_INLINE float chooseScale(const Encoding &encoding, const BlockContent &content, size_t size) {
   if constexpr (rule == ScaleRule::Range)
@@ -226,7 +227,7 @@ INTARSIA_INLINE float chooseScale(const Encoding &encoding, const BlockContent &
     return nn::blockScale(encoding.element, content.largestMagnitude, content.low);
 }
 
-/// Stores the scale of a block; what it then is, tensor scale included.
+/// Stores the scale of a block, and returns its stored value times the tensor scale.
 INTARSIA_INLINE float storeScale(const Encoding &encoding, float scale, float largestMagnitude, size_t index) {
   uint8_t *scales = encoding.scales;
   switch (encoding.scale) {
@@ -255,7 +256,7 @@ INTARSIA_INLINE float storeScale(const Encoding &encoding, float scale, float la
   }
 }
 
-/// `lowest code - low / scale`, rounded and clamped.
+/// Returns `lowest code - low / scale`, rounded and clamped.
 INTARSIA_INLINE float chooseZeroPoint(const Encoding &encoding, float low, float scale) {
   if (scale == 0)
     return 0.0f;
@@ -274,11 +275,11 @@ INTARSIA_INLINE float chooseFactor(const Encoding &encoding, const Encoder &enco
   for (size_t at = 0; at < size; at += lanes) {
     Floats inputs = load(values + at, size - at), squares[mostFactors];
     for (size_t number = 0; number != count; ++number) {
-      // A quotient by zero is no number, and times zero its code is zero.
+      // A division by zero gives NaN or infinity, but its code times the zero scale is zero.
       Floats differences = inputs - encoder.round(inputs / Floats(stored[number])) * Floats(stored[number]);
       squares[number] = differences * differences;
     }
-    // One after the other: the sum depends on the order. What is beyond the block adds zeros.
+    // Adds one after another, because the sum depends on the order. Lanes beyond the block add zeros.
     for (size_t lane = 0; lane != lanes; ++lane)
       for (size_t number = 0; number != count; ++number)
         sums[number] += squares[number][lane];
@@ -327,7 +328,7 @@ INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llv
 }
 
 INTARSIA_INLINE std::optional<size_t> encodeHere(const Encoding &encoding, llvm::ArrayRef<float> row) {
-  // A scale with a sign needs the block's smallest number, as trying several does.
+  // Signed scales need the block's smallest number, as does trying several factors.
   if ((encoding.factors.size() > 1 || nn::hasSignedScales(encoding.element)) && !encoding.zeroPoints)
     return nn::getFloatElement(encoding.element) ? encodeBlocks<ScaleRule::LeastError, FloatEncoder>(encoding, row)
                                                  : encodeBlocks<ScaleRule::LeastError, IntegerEncoder>(encoding, row);
@@ -349,7 +350,7 @@ static std::optional<size_t> encodeAnywhere(const Encoding &encoding, llvm::Arra
 }
 
 #ifdef __x86_64__
-// Takes half of the time that the baseline takes, in most formats; AVX-512 gains little over it.
+// Takes half of the baseline's time in most formats; AVX-512 gains little over it.
 __attribute__((target("avx2"))) static std::optional<size_t> encodeAvx2(const Encoding &encoding,
                                                                         llvm::ArrayRef<float> row) {
   return encodeHere(encoding, row);
@@ -386,7 +387,7 @@ std::optional<size_t> BlockCodec::encodeRow(llvm::ArrayRef<float> row, float ten
   assert(codes.size() == row.size() && scales.size() == blockCount(row.size()) * scaleBytes() &&
          zeroPoints.size() == (withZeroPoints ? blockCount(row.size()) : 0));
   if (row.empty()) {
-    // With one scale a row it has one all the same.
+    // A format with one scale a row has that scale for an empty row too.
     llvm::fill(scales, 0);
     llvm::fill(zeroPoints, 0);
     return std::nullopt;

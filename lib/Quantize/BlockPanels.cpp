@@ -19,7 +19,7 @@ namespace intarsia {
 
 static constexpr int64_t lineBytes = 64;
 
-/// The panels of a type of ggml that is no block format: what its blocks say, without sizes.
+/// Returns the layout for a type of ggml that is not a block format, without the sizes.
 static std::optional<BlockPanels> ofGgmlType(StringRef keyword) {
   BlockPanels panels;
   panels.scale = nn::BlockScale::F16;

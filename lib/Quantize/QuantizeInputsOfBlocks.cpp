@@ -29,7 +29,7 @@ Value rounded(OpBuilder &builder, Location location, Value input, nn::BlockForma
                                   quantize.getZeroPoints(), quantize.getTensorScale(), format);
 }
 
-/// The format of activations with so many dimensions.
+/// Returns the format of activations with so many dimensions.
 static nn::BlockFormatAttr activationFormat(MLIRContext *context, int64_t block, int64_t rank) {
   return nn::BlockFormatAttr::get(context, nn::BlockElement::I8, nn::BlockScale::F32, block, rank - 1);
 }
@@ -63,7 +63,8 @@ bool movesRows(Operation *op) {
          rowOf(op->getResult(0)) == rowOf(op->getOperand(0));
 }
 
-/// Whether a weight is blocks of one type whose codes kernels read; `type` is that which was found before, or null.
+/// Returns true if a weight consists of blocks of one type whose codes kernels read. `type` is the type found before,
+/// or null.
 static bool isOfBlocks(Value weight, nn::GgmlTypeAttr &type) {
   Operation *op = weight.getDefiningOp();
   auto blocks = dyn_cast_if_present<nn::DequantizeBlocksOp>(op);
@@ -87,7 +88,7 @@ struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsO
     RoundedInputs inputs;
     getOperation().walk([&](nn::LinearOp linear) {
       auto blocks = linear.getWeight().getDefiningOp<nn::DequantizeBlocksOp>();
-      // Blocks of the input are as long as those of the weight, as in ggml (block_q8_0, block_q8_K).
+      // Blocks of the input are as long as blocks of the weight, as in ggml (block_q8_0, block_q8_K).
       if (blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>() &&
           BlockPanels::of(blocks.getFormat(), cast<RankedTensorType>(blocks.getType()).getShape().back()))
         inputs.round(linear, blocks.getFormat().getType().elements);

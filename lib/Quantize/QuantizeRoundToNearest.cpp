@@ -21,12 +21,12 @@ namespace intarsia::quantize {
 #include "lib/Quantize/Passes.h.inc"
 
 namespace {
-/// Features that share a scale where weights have fewer than 8 bits: a multiplication of each block's sums less, as
-/// ggml has it for its types with K (block_q8_K). What is lost is small beside what rounding the weights loses
-/// (docs/quantization.md); beside weights of 8 bits it would show.
+/// Input features that share a scale. Larger blocks for weights of fewer than 8 bits save a multiplication for each
+/// block's sums, as in ggml's K types (block_q8_K). Their error is small beside that of the weights
+/// (docs/quantization.md), but not beside that of weights with 8 bits.
 constexpr int64_t kBlockOfFewBits = 256, kBlockOfEightBits = 32;
 
-/// Whether a value is a matrix of an archive, as stored, transposed or in blocks.
+/// Returns true if a value is a matrix of an archive: as stored, transposed or in blocks.
 bool isStoredMatrix(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || type.getRank() != 2 || !type.hasStaticShape())
@@ -38,7 +38,7 @@ bool isStoredMatrix(Value value) {
   return value.getDefiningOp<nn::WeightOp>();
 }
 
-/// The linears that compute the function's result "logits", alone or before what is done element by element.
+/// Returns the linears that compute the function's result "logits", alone or before elementwise ops.
 DenseSet<Operation *> findHeads(func::FuncOp function) {
   DenseSet<Operation *> heads;
   SmallVector<Value> worklist;
@@ -72,7 +72,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (options.format == "none" || function.isExternal())
       return;
     llvm::StringMap<PartFormat> formats = llvm::cantFail(parsePartFormats(options, &getContext()));
-    // One pass object sees one function after another.
+    // A pass object processes several functions.
     firstOf.clear();
     weights.clear();
     choices.clear();
@@ -88,8 +88,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       if (!isStoredMatrix(matrix))
         return;
       readers.push_back(op);
-      Value key = keyOf(matrix); // of the first reader, so that it dominates those of the others
-      // Which experts a token goes through hangs on small differences: routers stay as they are, and are small.
+      Value key = keyOf(matrix); // from the first reader, so that it dominates the other readers
+      // The choice of experts depends on small differences, so routers, which are small, are not quantized.
       if (linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>))
         return;
       StringRef part = !linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears";
@@ -113,7 +113,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     }
   }
 
-  /// A weight may be named by several ops: those of one key are one matrix.
+  /// Returns one value for all ops that name the same weight.
   Value keyOf(Value matrix) {
     auto blocks = matrix.getDefiningOp<nn::DequantizeBlocksOp>();
     auto weight = (blocks ? blocks.getBlocks() : matrix).getDefiningOp<nn::WeightOp>();
@@ -122,8 +122,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     return firstOf.try_emplace({weight.getArchiveAttr(), weight.getKeyAttr()}, matrix).first->second;
   }
 
-  /// A matrix that several parts read has one format: that which is named for one of them, or else the one with more
-  /// bits.
+  /// Chooses the format of a matrix. If several parts read it, this is the format that the user named for one of them,
+  /// or else the one with more bits.
   LogicalResult choose(Operation *reader, Value key, StringRef part, const PartFormat &asked) {
     auto [place, isFirst] = choices.try_emplace(key, Choice{asked, part});
     Choice &choice = place->second;
@@ -141,7 +141,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     return success();
   }
 
-  /// `format` has its axis where matrices of rank 2 have it.
+  /// Quantizes a weight; `format` has the axis of a matrix of rank 2.
   Value roundedWeight(Value matrix, nn::BlockFormatAttr format) {
     matrix = keyOf(matrix);
     Value &result = weights[matrix];
@@ -155,7 +155,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     return result;
   }
 
-  /// A matrix that a linear or an embedding reads.
+  /// Quantizes a matrix that a linear or an embedding reads.
   Value roundedMatrix(Value matrix) { return roundedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
 
   void round(nn::LinearOp linear) {
@@ -165,7 +165,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       inputs.round(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
   }
 
-  /// The weights of experts as rounded; null for what is no weight, or stored in MXFP4 already.
+  /// Returns the quantized weights of experts; null if the value is not a weight or is already stored in MXFP4.
   Value roundedRows(Value value) {
     Operation *op = value.getDefiningOp();
     auto stored = dyn_cast_if_present<nn::WeightOp>(op);
@@ -176,7 +176,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       return type.getRank() > 1 ? roundedWeight(value, expertsFormat) : Value();
     auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op);
     if (transpose && !movesRows(op)) {
-      // Rows of a weight that is stored by columns.
+      // The weight is stored by columns.
       Operation *source = transpose.getInput().getDefiningOp();
       while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(source))
         source = source->getOperand(0).getDefiningOp();
@@ -200,7 +200,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     return moved->getResult(0);
   }
 
-  /// What moved the rows of a weight that is not read any more.
+  /// Erases ops that moved the rows of a weight and are now unused.
   static void eraseDead(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || !isOpTriviallyDead(op))
@@ -233,7 +233,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     auto wide = narrow.clone(builder.getF32Type());
     Value rows = nn::EmbeddingOp::create(builder, embedding.getLoc(), wide, roundedMatrix(embedding.getTable()),
                                          embedding.getIndices());
-    // What widens the rows has nothing left to do.
+    // Ops that widen the rows are no longer needed.
     for (Operation *user : llvm::make_early_inc_range(embedding.getResult().getUsers()))
       if (auto extend = dyn_cast<arith::ExtFOp>(user); extend && extend.getType() == wide) {
         extend.replaceAllUsesWith(rows);
@@ -253,8 +253,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   };
   nn::BlockFormatAttr expertsFormat;
   DenseMap<std::pair<Attribute, Attribute>, Value> firstOf;
-  DenseMap<Value, Choice> choices; // of matrices that are rounded
-  DenseMap<Value, Value> weights;  // as stored, as rounded
+  DenseMap<Value, Choice> choices; // formats of the matrices to quantize
+  DenseMap<Value, Value> weights;  // stored matrix → quantized matrix
   RoundedInputs inputs;
 };
 } // namespace

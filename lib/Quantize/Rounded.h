@@ -11,7 +11,7 @@
 
 namespace intarsia::quantize {
 
-/// nn.dequantize of nn.quantize of a tensor, with elements of the given type.
+/// Returns nn.dequantize of nn.quantize of a tensor, with elements of the given type.
 mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location location, mlir::Value input, nn::BlockFormatAttr format,
                     mlir::Type element);
 
@@ -19,7 +19,7 @@ mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location location, mlir::Val
 /// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
-/// Inputs of linears and experts, each rounded to 8 bits by blocks of so many features (32 or 256) once.
+/// Rounds inputs of linears and experts to 8 bits, by blocks of 32 or 256 features; each input once.
 class RoundedInputs {
 public:
   void round(nn::LinearOp linear, int64_t block) { round(linear.getInputMutable(), block); }
@@ -30,7 +30,7 @@ public:
 private:
   void round(mlir::OpOperand &operand, int64_t block);
 
-  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> inputs; // as computed and the block, as rounded
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> inputs; // (input, block) → rounded input
 };
 
 } // namespace intarsia::quantize

@@ -23,7 +23,7 @@ struct NamedFormat {
 };
 } // namespace
 
-// Groups of 32 with f16 scales are what most tools for CPUs use (4.5 bits a weight); MXFP4 and NVFP4 fix theirs.
+// Most tools for CPUs use groups of 32 with f16 scales (4.5 bits a weight); MXFP4 and NVFP4 fix their groups.
 static constexpr NamedFormat formats[] = {
     {"int4", nn::BlockElement::I4, nn::BlockScale::F16, 32, true},
     {"int6", nn::BlockElement::I6, nn::BlockScale::F16, 32, true},
@@ -35,7 +35,7 @@ static constexpr NamedFormat formats[] = {
 namespace {
 struct NamedPart {
   llvm::StringLiteral name;
-  bool isSensitive; ///< int6 where other weights have 4 bits
+  bool isSensitive; ///< true if it has int6 when other weights have 4 bits
 };
 } // namespace
 

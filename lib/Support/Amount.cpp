@@ -61,7 +61,7 @@ std::optional<Amount> Amount::fromMeanAndPercentile(double mean, Percentile perc
     result.cut = limit;
     return result;
   };
-  // With spread 0 the mean is the percentile. From there on, the first spread that has the mean.
+  // With spread 0 the mean is the percentile. Searches upwards for the first spread that has the mean.
   constexpr double step = 1.0 / 256, widest = 4;
   bool above = percentile.value > mean;
   auto passed = [&](double spread) {

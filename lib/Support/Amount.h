@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Amounts that differ from request to request (tokens, milliseconds, runs of a loop): what is known of them, as a
-// distribution. Free of MLIR: dialects, planner and simulator share it.
+// Distributions of amounts that differ from request to request (tokens, milliseconds, runs of a loop). Free of MLIR:
+// dialects, planner and simulator share it.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_SUPPORT_AMOUNT_H
 #define INTARSIA_LIB_SUPPORT_AMOUNT_H
@@ -19,9 +19,9 @@ namespace intarsia {
 double normalProbability(double score);
 double normalScore(double probability);
 
-/// A distribution on numbers that are not negative. ln x is a piecewise linear function of the normal score z of x: one
-/// straight line is a lognormal, and through given percentiles there is always a curve. A constant has no line at all.
-/// A limit cuts larger values down to it.
+/// A distribution of non-negative numbers. ln x is a piecewise linear function of the normal score z of x: a single
+/// line is a lognormal, and there is always a curve through given percentiles. A constant has no line. Values above the
+/// limit are replaced by it.
 class Amount {
 public:
   struct Percentile {
@@ -32,15 +32,14 @@ public:
   static Amount constant(double value);
   /// The lognormal of this mean and variance; a constant if the variance is 0.
   static Amount lognormal(double mean, double variance);
-  /// The lognormal, cut at `limit` if there is one, that has this mean and this percentile: of those that do, the
-  /// narrowest. None exists if the percentile is too far from the mean: uncut, x_p / mean <= exp(z_p^2 / 2), which is
-  /// 3.87 for the 95th.
+  /// Returns the narrowest lognormal, cut at `limit` if there is one, with this mean and this percentile. None exists
+  /// if the percentile is too far from the mean: uncut, x_p / mean <= exp(z_p^2 / 2), which is 3.87 for the 95th.
   static std::optional<Amount> fromMeanAndPercentile(double mean, Percentile percentile,
                                                      std::optional<double> limit = std::nullopt);
-  /// Through two percentiles or more, both numbers increasing. Below the first its line goes on; above the last the
-  /// line from the first to the last does, where it is flatter than the last line: of a curve that rises steeply in
-  /// between (one call of a hundred runs into a limit) nobody knows that it goes on like that, and its mean would be
-  /// endless.
+  /// Returns the distribution through two or more percentiles, both numbers increasing. The first line is extended
+  /// downwards. Upwards the last line is extended, or the line from the first to the last percentile if that is
+  /// flatter: a steep last rise (one call of a hundred runs into a limit) need not continue, and would make the mean
+  /// infinite.
   static Amount fromPercentiles(const std::vector<Percentile> &percentiles, std::optional<double> limit = std::nullopt);
 
   double mean() const { return moment(1); }
@@ -48,7 +47,7 @@ public:
   /// The value that is not exceeded with this probability, 0 < probability < 1.
   double quantile(double probability) const { return at(normalScore(probability)); }
   double p95() const { return quantile(0.95); }
-  /// The value at a normal score: of normal random numbers it makes those of this distribution.
+  /// Returns the value at a normal score. It maps normal random numbers to random numbers of this distribution.
   double at(double score) const;
   bool isConstant() const { return knots.empty(); }
   std::optional<double> limit() const { return cut; }
@@ -66,10 +65,10 @@ private:
   std::optional<double> cut;
 };
 
-/// How often a loop runs: P(1), P(2), …, P(most), of which the mean is `expected`. Known are only the mean and the
-/// bound; of all distributions that have them this is the one of the largest entropy, P(n) proportional to r^n (Cover
-/// and Thomas, Elements of Information Theory, theorem 12.1.1): a loop that goes on with a fixed probability, cut off.
-/// 1 <= expected <= most.
+/// Returns the probabilities P(1), P(2), …, P(most) of how often a loop runs; their mean is `expected`. This is the
+/// distribution of the largest entropy with that mean and bound, P(n) proportional to r^n (Cover and Thomas, Elements
+/// of Information Theory, theorem 12.1.1): a loop that continues with a fixed probability, cut off. 1 <= expected <=
+/// most.
 std::vector<double> runProbabilities(double expected, unsigned most);
 
 } // namespace intarsia

@@ -92,7 +92,7 @@ std::string armProcessorName(uint32_t implementer, uint32_t part) {
   return {};
 }
 
-/// A line of /proc/cpuinfo, of the first processor that has it.
+/// Returns a field of /proc/cpuinfo, from the first processor that has it.
 static std::string cpuinfo(std::string_view key) {
   std::ifstream file("/proc/cpuinfo");
   std::string line;

@@ -14,16 +14,16 @@
 
 namespace intarsia {
 
-/// Features of CpuFeatures.def that this processor has and its operating system lets programs use.
+/// Returns the features of CpuFeatures.def that this processor has and that its operating system lets programs use.
 const std::vector<std::string> &hostFeatures();
 
-/// What to give to --target for code that this processor runs: "cpu:x86-64-v3".
+/// Returns the value of --target for code that this processor runs: "cpu:x86-64-v3".
 std::string suggestedTarget();
 
 /// LLVM's name of this processor ("znver5"), which target variants carry; empty for one that is in no table.
 const std::string &hostProcessorName();
 
-/// The same for given figures; `features` tells apart those that share a model number.
+/// Returns the same name for given figures; `features` distinguishes processors that share a model number.
 std::string x86ProcessorName(std::string_view vendor, uint32_t family, uint32_t model,
                              const std::vector<std::string> &features);
 std::string armProcessorName(uint32_t implementer, uint32_t part);

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How the number formats that models are served in are called: in agents and placements (`precision`), in plans, and in
-// the catalogue, which lists peaks of devices by them.
+// Names of the number formats that models are served in: in agents and placements (`precision`), in plans, and in the
+// catalogue, which lists peaks of devices by them.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_SUPPORT_ELEMENTTYPES_H
 #define INTARSIA_LIB_SUPPORT_ELEMENTTYPES_H

@@ -25,7 +25,7 @@ static Status osError(const std::string &path, const char *what) {
 Status MappedFile::open(const std::string &path, std::unique_ptr<MappedFile> &file, uint64_t offset, uint64_t bytes) {
   std::unique_ptr<MappedFile> result(new MappedFile);
   result->path_ = path;
-  // Not blocking: the open of a pipe without a writer would never return. Files are read as ever.
+  // O_NONBLOCK: opening a pipe without a writer would never return. It does not affect files.
   result->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (result->descriptor_ < 0)
     return osError(path, "cannot open");
@@ -61,7 +61,7 @@ MappedFile::~MappedFile() {
 
 Status MappedFile::checkSize() const {
   struct stat info;
-  // Processes that become daemons close all descriptors, and others get their numbers. The mapping stays.
+  // Processes that become daemons close all descriptors, and other files get their numbers. The mapping stays.
   if (fstat(descriptor_, &info) != 0 || uint64_t(info.st_dev) != device_ || uint64_t(info.st_ino) != inode_)
     return Status::success();
   if (uint64_t(info.st_size) == fileBytes_)
@@ -89,7 +89,7 @@ Status checkWritable(const std::string &path) {
     if (access(path.c_str(), W_OK) != 0)
       return error(ITX_IO_ERROR, "%s: cannot be written: %s", path.c_str(), std::strerror(errno));
     if (!S_ISREG(info.st_mode))
-      return Status::success(); // a device or a pipe stays what it is, whatever its folder allows
+      return Status::success(); // a device or a pipe is not replaced, so its folder need not be writable
   }
   std::string folder = folderOf(path);
   if (stat(folder.c_str(), &info) != 0)
@@ -123,7 +123,7 @@ Status OutputFile::create(const std::string &path, std::unique_ptr<OutputFile> &
   result->descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (result->descriptor_ < 0) {
     Status status = result->failed("cannot be written");
-    ITX_RETURN_IF_ERROR(checkWritable(path)); // which may know more
+    ITX_RETURN_IF_ERROR(checkWritable(path)); // its message may be more precise
     return status;
   }
   file = std::move(result);
@@ -192,8 +192,8 @@ Status AtomicFile::create(const std::string &path, std::unique_ptr<AtomicFile> &
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     result->descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    // Made by open and not by mkstemp: the file gets the permissions that the umask leaves, and asking for the umask
-    // would change it for other threads.
+    // open, unlike mkstemp, gives the file the permissions that the umask leaves; reading the umask would change it for
+    // other threads.
     int &descriptor = result->descriptor_;
     // Its name will be asked for through /proc.
     if (access("/proc/self/fd", X_OK) == 0)
@@ -226,7 +226,7 @@ Status AtomicFile::commitAs(const std::string &path) {
 
 Status AtomicFile::commit() {
   if (isNameless_) {
-    // A link does not replace what is there, a rename does.
+    // A rename replaces an existing file, a link does not.
     std::string self = openPath();
     auto link = [&](const char *name) {
       return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;

@@ -15,8 +15,8 @@
 
 namespace intarsia {
 
-/// A part of a file, mapped read-only. Where another process shortens the file, reading the memory behind its new end
-/// raises SIGBUS.
+/// A part of a file, mapped read-only. If another process shortens the file, reading memory behind its new end raises
+/// SIGBUS.
 class MappedFile {
 public:
   static constexpr uint64_t toTheEnd = ~uint64_t(0);
@@ -30,8 +30,8 @@ public:
 
   const uint8_t *data() const { return data_; }
   uint64_t size() const { return size_; }
-  /// Refuses a file that has another size than when it was mapped. A file that another has replaced by its name is
-  /// still the one that was mapped. Nothing is known in a process that closed descriptors which are not its own.
+  /// Refuses a file that has changed its size since it was mapped. A file whose name now belongs to another file is
+  /// still the mapped one. Checks nothing in a process that has closed descriptors which it did not open.
   Status checkSize() const;
 
 private:
@@ -45,27 +45,27 @@ private:
   uint64_t device_ = 0, inode_ = 0;
 };
 
-/// Says why a file cannot be made at `path` before any work is done for it: folder missing, not writable, is a folder.
+/// Returns an error if no file can be made at `path`: the folder is missing or not writable, or `path` is a folder.
 Status checkWritable(const std::string &path);
 
-/// True if writing to one path would replace what is at the other: links and other spellings of a path are followed.
-/// Devices and pipes are not replaced by writing, two paths to one of them are not the same file.
+/// Returns true if writing to one path would replace the file at the other; links and other spellings of a path are
+/// followed. Writing does not replace devices and pipes, so two paths to one of them are not the same file.
 bool isSameFile(const std::string &first, const std::string &second);
 
 /// A file that is written from its beginning.
 class OutputFile {
 public:
-  /// Makes the file, or empties the one that is there.
+  /// Makes the file, or empties an existing one.
   static Status create(const std::string &path, std::unique_ptr<OutputFile> &file);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
 
   Status write(const void *data, uint64_t bytes);
-  /// Zero bytes up to the next multiple of `alignment`.
+  /// Writes zero bytes up to the next multiple of `alignment`.
   Status alignTo(uint64_t alignment);
   uint64_t position() const { return position_; }
-  /// Whoever may read it may execute it.
+  /// Gives execute permission to everyone who has read permission.
   Status makeExecutable();
   Status close();
 
@@ -79,34 +79,35 @@ private:
   uint64_t position_ = 0;
 };
 
-/// A file that appears under its name only when it is complete. Until then it has no name, so that nothing is left of a
-/// process that is killed; where the file system knows no such files, it is written beside its place. A device or a
-/// pipe (/dev/null, /dev/stdout) is written as it is.
+/// A file that appears under its name only when it is complete. Until then it has no name, so that a killed process
+/// leaves nothing; on file systems without nameless files it has a temporary name in the same folder. A device or a
+/// pipe (/dev/null, /dev/stdout) is written directly.
 class AtomicFile : public OutputFile {
 public:
   static Status create(const std::string &path, std::unique_ptr<AtomicFile> &file);
-  /// Removes what was written unless commit() succeeded.
+  /// Removes the file unless commit() succeeded.
   ~AtomicFile();
 
   /// Gives the file its name.
   Status commit();
-  /// Gives it another name of the same folder.
+  /// Gives the file another name in the same folder.
   Status commitAs(const std::string &path);
 
-  /// A path that opens the file until it is committed, also for writing.
+  /// Returns a path that opens the file until it is committed, also for writing.
   std::string openPath() const;
   bool isNameless() const { return isNameless_; }
 
 private:
   using OutputFile::OutputFile;
-  /// Tries names beside the file until `make` gives one to something; false with errno if it cannot.
+  /// Tries temporary names in the file's folder until `make` succeeds with one; returns false, with errno, if it
+  /// cannot.
   template <typename Make> bool nameBeside(Make make);
 
-  std::string temporary_; ///< its name, if it has one and is not in its place
+  std::string temporary_; ///< temporary name of the file, if it has one
   bool isNameless_ = false;
 };
 
-/// The folder of a path, "." when it has none.
+/// Returns the folder of a path, "." if it has none.
 std::string folderOf(const std::string &path);
 
 } // namespace intarsia

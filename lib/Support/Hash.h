@@ -3,7 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Hashes find damage; they are no signature. Written as 32 lower-case hexadecimal digits, most significant first.
+// Hashes find damage; they are no signature. They are written as 32 lower-case hexadecimal digits, most significant
+// first.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_SUPPORT_HASH_H
 #define INTARSIA_LIB_SUPPORT_HASH_H

@@ -24,7 +24,7 @@ public:
   bool key(string_t &) override { return ++keys != 0; }
 };
 
-/// Finds a key that an object has twice. This takes memory for each key, so it runs only where there is one.
+/// Finds a key that an object has twice. This takes memory for each key, so it runs only if there is such a key.
 class DuplicateKey : public JsonEvents {
 public:
   std::string found;
@@ -74,7 +74,7 @@ Status parseJson(std::string_view text, const std::string &name, JsonEvents &eve
 Status parseJson(std::string_view text, const std::string &name, Json &value) {
   Counter counter;
   ITX_RETURN_IF_ERROR(parseJson(text, name, counter));
-  // A value takes up to 80 bytes of memory, with what its array or object keeps of it.
+  // A value takes up to 80 bytes of memory, including its entry in the array or object.
   constexpr uint64_t smallText = 1 << 20, bytesOfValue = 8;
   if (text.size() > smallText && counter.values > text.size() / bytesOfValue)
     return error(ITX_CORRUPT, "%s: JSON has %llu values in %zu bytes, at most one in %llu bytes is read", name.c_str(),
@@ -84,7 +84,7 @@ Status parseJson(std::string_view text, const std::string &name, Json &value) {
   } catch (const Json::exception &exception) {
     return {ITX_CORRUPT, name + ": not valid JSON: " + exception.what()};
   }
-  // An object keeps one of two equal keys.
+  // An object keeps only one of two equal keys.
   if (keysOf(value) == counter.keys)
     return Status::success();
   DuplicateKey duplicate;

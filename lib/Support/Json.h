@@ -17,7 +17,7 @@ namespace intarsia {
 
 using Json = nlohmann::json;
 
-/// Receives the parts of a JSON text; what is not overridden is passed over. An event that returns false ends the
+/// Receives the parts of a JSON text; events that are not overridden do nothing. An event that returns false ends the
 /// parsing.
 class JsonEvents : public nlohmann::json_sax<Json> {
 public:
@@ -60,7 +60,7 @@ Status parseJson(std::string_view text, const std::string &name, Json &value);
 /// the same texts as the other parseJson, but for duplicate keys and many values, which are left to `events`.
 Status parseJson(std::string_view text, const std::string &name, JsonEvents &events);
 
-/// Text of a value; bytes that are not UTF-8 are replaced instead of thrown about.
+/// Returns the text of a value. Bytes that are not UTF-8 are replaced and cause no exception.
 std::string jsonText(const Json &value, int indent = -1);
 
 } // namespace intarsia

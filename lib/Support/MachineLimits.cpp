@@ -22,7 +22,7 @@ struct CgroupFolder {
 };
 } // namespace
 
-/// The folders that limit this process for a controller ("cpu", "memory"), its own first.
+/// Returns the folders that limit this process for a controller ("cpu", "memory"), its own first.
 static std::vector<CgroupFolder> cgroupFolders(const std::string &controller, const std::string &root) {
   std::vector<CgroupFolder> folders;
   std::string base = root + "/sys/fs/cgroup";
@@ -49,10 +49,10 @@ static std::vector<CgroupFolder> cgroupFolders(const std::string &controller, co
   return folders;
 }
 
-/// The number of a file that holds one ("max" is none).
+/// Reads the number in a file; returns false if there is none, as in "max".
 static bool readNumber(const std::string &path, uint64_t &number) { return bool(std::ifstream(path) >> number); }
 
-/// The number after a word at the beginning of a line.
+/// Reads the number after a word at the beginning of a line.
 static bool readField(const std::string &path, const std::string &field, uint64_t &number) {
   std::ifstream file(path);
   std::string word, rest;
@@ -66,7 +66,7 @@ static bool readField(const std::string &path, const std::string &field, uint64_
 
 std::vector<int> allowedProcessors() {
   std::vector<int> processors;
-  // The mask of a machine with more processors than fit is refused.
+  // The call fails if the machine has more processors than fit in the mask.
   for (int most = 1024; most <= 1 << 18 && processors.empty(); most *= 4) {
     cpu_set_t *set = CPU_ALLOC(most);
     if (!set)
@@ -84,7 +84,7 @@ std::vector<int> allowedProcessors() {
   return processors;
 }
 
-/// Processors' worth of time that one cgroup folder grants; 0 without a limit.
+/// Returns the CPU quota of one cgroup folder in processors; 0 without a limit.
 static double cpuQuota(const CgroupFolder &folder) {
   std::string quota;
   double period = 0;
@@ -109,7 +109,7 @@ int32_t usableThreads(const std::string &root) {
   return std::max(int32_t(threads), int32_t(1));
 }
 
-/// The memory limit of a cgroup in bytes; UINT64_MAX without one.
+/// Returns the memory limit of a cgroup in bytes; UINT64_MAX without one.
 static uint64_t memoryLimit(const CgroupFolder &folder) {
   uint64_t limit = 0;
   std::string file = folder.path + (folder.isVersion2 ? "/memory.max" : "/memory.limit_in_bytes");
@@ -125,7 +125,7 @@ uint64_t availableMemoryBytes(const std::string &root) {
     if (limit == UINT64_MAX ||
         !readNumber(folder.path + (folder.isVersion2 ? "/memory.current" : "/memory.usage_in_bytes"), used))
       continue;
-    // Cached files count as used, and make room as soon as it is needed.
+    // Cached files count as used, but their memory is freed when it is needed.
     readField(folder.path + "/memory.stat", folder.isVersion2 ? "inactive_file" : "total_inactive_file", reclaimable);
     used -= std::min(used, reclaimable);
     available = std::min(available, limit - std::min(limit, used));

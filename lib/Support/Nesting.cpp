@@ -46,8 +46,8 @@ std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest) {
 }
 
 namespace {
-/// Reads MLIR text token by token. Where it cannot know what the parser takes a character for, it counts what opens and
-/// not what closes: its stack holds what the parser's does, and sometimes more, until an enclosing bracket closes.
+/// Reads MLIR text token by token. Where the meaning of a character is ambiguous it counts opening but not closing
+/// brackets: its stack is as deep as the parser's or deeper, until an enclosing bracket closes.
 class MlirScan {
 public:
   MlirScan(std::string_view text, size_t deepest) : text(text), deepest(deepest) {}
@@ -71,13 +71,13 @@ private:
   std::vector<Open> open;
   size_t depth = 0;           ///< brackets and operators of `open`
   bool isContinued = false;   ///< an attribute or a type follows the last token
-  std::string_view defined;   ///< the alias whose definition this is, or empty
-  size_t definitionDepth = 0; ///< where it began
+  std::string_view defined;   ///< the alias that is being defined, or empty
+  size_t definitionDepth = 0; ///< depth at the beginning of the definition
   std::unordered_map<std::string_view, size_t> depthOfAlias;
 
   char ahead(size_t distance) const { return at + distance < text.size() ? text[at + distance] : '\0'; }
 
-  /// Returns the characters from `at` on that are letters, digits or in `others`, and goes behind them.
+  /// Reads and returns the characters from `at` on that are letters, digits or in `others`.
   std::string_view readWord(std::string_view others) {
     size_t start = at;
     while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || contains(others, text[at])))
@@ -100,8 +100,8 @@ private:
     reach(++depth);
   }
 
-  /// Closes the last `bracket` that is open, with what is open within. A `>` may also be a sign of comparison, and
-  /// closes only what was opened last.
+  /// Closes the last open `bracket` and everything opened inside it. A `>` may also be a comparison, so it closes only
+  /// the innermost bracket.
   void close(char bracket) {
     auto isIts = [&](const Open &entry) { return entry.bracket == bracket; };
     auto last = std::find_if(open.rbegin(), open.rend(), isIts);
@@ -128,7 +128,7 @@ private:
       }
   }
 
-  /// An alias: its definition, if `=` follows, else a use.
+  /// Reads an alias: its definition if `=` follows, else a use.
   void readAlias() {
     ++at;
     std::string_view name = readWord("$._-");
@@ -143,7 +143,7 @@ private:
     }
   }
 
-  /// An op, which ends the definition of an alias if nothing of that is open and no attribute or type is due.
+  /// Ends the definition of an alias, if one is complete, when an op begins.
   void endDefinition() {
     if (!isContinued && depth <= definitionDepth)
       defined = {};
@@ -185,7 +185,7 @@ private:
       at += 2;
       return true;
     }
-    // The parser may read `<=` as the beginning of a body, `>=` not as the end of one.
+    // The parser may read `<=` as the beginning of a body, but never `>=` as the end of one.
     bool isClosing = c != '>' || (ahead(1) != '=' && (at == 0 || text[at - 1] != '-'));
     ++at;
     if (contains("([{<", c))

@@ -21,8 +21,7 @@ inline constexpr size_t deepestJson = 64;
 
 /// The deepest MLIR that is read. On a stack of 8 MB LLVM 22.1 survives 2,100 nested ops in their generic form, which
 /// have two brackets each, 4,000 modules, 6,100 `!llvm.struct<(`, 6,500 dictionaries, 7,000 arrays or affine
-/// parentheses and 15,000 of other types. What the phases of Intarsia print nests up to 18 levels, and 32 in generic
-/// form.
+/// parentheses and 15,000 of other types. The phases of Intarsia print up to 18 levels, and 32 in generic form.
 inline constexpr size_t deepestMlir = 256;
 
 /// The line and the column of a byte, from 1.
@@ -34,10 +33,10 @@ struct TextPlace {
 /// text that is not JSON is only measured up to where a parser stops.
 std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest = deepestJson);
 
-/// Returns the first place of MLIR text that is nested deeper than `deepest`. Operators of affine expressions count as
-/// brackets do until a comma or the end of theirs, and a name that is defined as `#name` or `!name` as what it stands
-/// for: parsers and printers recurse for them too. Brackets in strings and comments are not counted, but for those that
-/// open in a comment within <>, which the parser may read as the body of an attribute.
+/// Returns the first position in MLIR text that is nested deeper than `deepest`. Operators of affine expressions count
+/// like brackets, until a comma or the end of the enclosing bracket; an alias (`#name`, `!name`) counts with the depth
+/// of its definition: parsers and printers recurse for them too. Brackets in strings and comments are not counted,
+/// except opening ones in a comment inside <>, which the parser may read as the body of an attribute.
 std::optional<TextPlace> deeperMlir(std::string_view text, size_t deepest = deepestMlir);
 
 } // namespace intarsia

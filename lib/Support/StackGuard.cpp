@@ -17,7 +17,7 @@ namespace intarsia {
 constexpr uintptr_t gapBelowStack = 1 << 20;
 constexpr size_t handlerStackBytes = 64 << 10;
 
-// What the handler reads: it may neither allocate nor lock.
+// The message of the handler, which may neither allocate nor lock.
 static std::string messageOfGuard;
 static uintptr_t lowestOfStack;
 static struct sigaction before;
@@ -28,7 +28,7 @@ static void handleFault(int, siginfo_t *fault, void *) {
     [[maybe_unused]] ssize_t written = write(STDERR_FILENO, messageOfGuard.data(), messageOfGuard.size());
     _exit(1);
   }
-  // The instruction faults once more, into what handled faults before.
+  // The instruction faults again, and the previous handler gets the fault.
   sigaction(SIGSEGV, &before, nullptr);
 }
 

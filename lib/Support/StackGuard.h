@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A message in place of a crash where recursion over what a file contains overflows the stack.
+// Prints a message, in place of a crash, when recursion over the contents of a file overflows the stack.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_SUPPORT_STACKGUARD_H
 #define INTARSIA_LIB_SUPPORT_STACKGUARD_H
@@ -15,8 +15,8 @@
 
 namespace intarsia {
 
-/// While it lives, a program whose stack overflows on the thread that made it prints `message` to standard error and
-/// exits with 1. Other faults go to who handled them before. One at a time.
+/// While it lives, a stack overflow on the thread that made it prints `message` to standard error and exits with 1.
+/// Other faults go to the previous handler. There may be only one guard at a time.
 class StackGuard {
 public:
   explicit StackGuard(const std::string &message);

@@ -30,13 +30,13 @@ private:
   std::string message_;
 };
 
-/// printf into a std::string.
+/// Formats like printf into a std::string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
-/// An error with a printf-style message.
+/// Returns an error with a printf-style message.
 Status error(itx_status code, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
 
-/// "a, b, c" from any range of strings.
+/// Returns "a, b, c" for any range of strings.
 template <typename Range> std::string join(const Range &range) {
   std::string text;
   for (const auto &item : range) {
@@ -47,7 +47,7 @@ template <typename Range> std::string join(const Range &range) {
   return text;
 }
 
-/// "[2, 3, 4]" from any range of integers.
+/// Returns "[2, 3, 4]" for any range of integers.
 template <typename Range> std::string shapeText(const Range &shape) {
   std::string text = "[";
   for (const auto &size : shape) {

@@ -45,6 +45,6 @@ __all__ = [
     "threads",
 ]
 
-# Users see the public names, in messages and in help().
+# Messages and help() show the public names.
 for _name in __all__:
     globals()[_name].__module__ = __name__

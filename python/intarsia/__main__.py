@@ -24,7 +24,7 @@ SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 
 def _at_least(least: int) -> Callable[[str], int]:
-    """Return what reads a number from the command line."""
+    """Return a function that reads a number from the command line."""
 
     def read(text: str) -> int:
         number = int(text)
@@ -32,7 +32,7 @@ def _at_least(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{number}, must be at least {least}")
         return number
 
-    read.__name__ = "number"  # what argparse calls it
+    read.__name__ = "number"  # argparse shows this name
     return read
 
 
@@ -44,14 +44,14 @@ def _read_text(file: Path) -> str:
 
 
 def _resident_bytes() -> int:
-    """Memory of this process that is in RAM, as Linux counts it."""
+    """Return the resident memory of this process in bytes, as Linux counts it."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show texts on one line of a terminal, which is ended whatever happens."""
+    """Show texts on one line of a terminal, and end the line even after an error."""
     terminal = sys.stderr.isatty()
 
     def show(text: str) -> None:
@@ -66,7 +66,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _token_ids(prompt: str) -> str | list[int]:
-    """Return the ids that a prompt holds; a text stays one, and is refused where it is encoded."""
+    """Return the ids in a prompt; other text is returned unchanged, and refused where it is encoded."""
     words = prompt.split()
     return [int(word) for word in words] if words and all(word.isdecimal() for word in words) else prompt
 
@@ -150,7 +150,7 @@ def _bench_llm(options: argparse.Namespace) -> None:
     with _progress() as show:
         for round_number in range(options.rounds + 1):
             times = generator.measure(prompts, options.decode)
-            if round_number:  # the first one brings weights into memory
+            if round_number:  # the first round loads weights into memory
                 prefill.append(times[0])
                 decode.append(times[1])
             show(f"round {round_number}/{options.rounds}")
@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             set_threads(options.threads)
         return options.run(options) or 0
     except KeyboardInterrupt:
-        return 130  # what shells report for SIGINT
+        return 130  # the exit code that shells report for SIGINT
     except BrokenPipeError:
         return 141
     except (Error, OSError, ValueError) as error:

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What figures and names of agents may be: the ranges of the dialect's verifiers, said where the user wrote them."""
+"""Checks of figures and names of agents: the ranges of the dialect's verifiers, reported at the user's line."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any
 
 
 def user_place() -> tuple[str, int]:
-    """File and line of the user's program: the innermost frame that is not of this package."""
+    """Return file and line of the user's program: the innermost frame outside this package."""
     frame = sys._getframe(1)
     package = __name__.rpartition(".")[0]
-    # By the module's name: what dataclasses generate has no file.
+    # Compares the module's name, because code that dataclasses generate has no file.
     while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith(f"{package}."):
         frame = frame.f_back
     return os.path.basename(frame.f_code.co_filename), frame.f_lineno
 
 
 class AgentError(ValueError):
-    """An agent that cannot be: where, what is wrong, and what to try.
+    """An agent is not valid; the message says where, what is wrong and what to try.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class AgentError(ValueError):
 
 @dataclass(frozen=True)
 class Range:
-    """What is plausible, both ends included; `zero`: 0 is fine too; `whole`: a count."""
+    """A plausible range, both ends included; `zero`: 0 is allowed too; `whole`: a count."""
 
     low: float
     high: float
@@ -68,10 +68,10 @@ def _count(high: int, low: int = 1) -> Range:
     return Range(low, high, whole=True)
 
 
-#: Of amounts whose unit is not known yet; there is no larger one in any.
+#: The range of amounts whose unit is not known yet: the largest range of any unit.
 AMOUNT_RANGE = Range(0, 1e14)
 
-#: Of amounts, by unit: `rangeOf` of dialects/Agent/AgentDialect.cpp.
+#: The ranges of amounts by unit: `rangeOf` of dialects/Agent/AgentDialect.cpp.
 UNIT_RANGES: Mapping[str, Range] = {
     "tokens": Range(0.01, 1e8, "are these characters or bytes?", zero=True),
     "pixels": Range(64, 1e11, "is it width times height, of all images?", zero=True),
@@ -84,7 +84,7 @@ UNIT_RANGES: Mapping[str, Range] = {
 _MILLISECONDS = "is it in milliseconds, not seconds?"
 _FLOPS = "is it in flops, not teraflops?"
 
-#: Of other arguments: the verifiers in dialects/Agent (AgentOps, AgentTasks, AgentRegions, AgentDialect).
+#: The ranges of other arguments: the verifiers in dialects/Agent (AgentOps, AgentTasks, AgentRegions, AgentDialect).
 RANGES: Mapping[str, Range] = {
     "parameters": Range(1e3, 1e14, "is it a number, 7e9 for 7B?"),
     "flops_per_unit": Range(1, 1e16, _FLOPS),
@@ -113,12 +113,12 @@ RANGES: Mapping[str, Range] = {
     "probability": Range(0, 1),
 }
 
-# By the names of the catalogue.
+# The catalogue's names of precisions.
 PRECISIONS = ("f32", "f16", "bf16", "fp8", "int8", "fp4", "int4")
 
 
 def check(argument: str, what: str, figure: Any, within: Range) -> None:
-    """Refuse a figure that is no number, or is not within its range."""
+    """Refuse a figure that is not a number or is outside its range."""
     if isinstance(figure, bool) or not isinstance(figure, Integral if within.whole else Real):
         raise AgentError(f"{argument} of {what} is {figure!r}, must be {within}")
     try:
@@ -130,14 +130,14 @@ def check(argument: str, what: str, figure: Any, within: Range) -> None:
 
 
 def check_all(what: str, figures: Mapping[str, Any]) -> None:
-    """Refuse arguments that are not within the range of their name; None is none."""
+    """Refuse arguments outside the range of their name; None counts as not given."""
     for argument, figure in figures.items():
         if figure is not None and argument in RANGES:
             check(argument, what, figure, RANGES[argument])
 
 
 def check_text(argument: str, what: str, string: Any) -> None:
-    """Refuse a name that is no text, empty, or cannot be written as UTF-8; None is none."""
+    """Refuse a name that is not a str, is empty, or cannot be encoded as UTF-8; None counts as not given."""
     if string is None:
         return
     if not isinstance(string, str) or not string:
@@ -152,7 +152,7 @@ def check_text(argument: str, what: str, string: Any) -> None:
 
 
 def check_probabilities(argument: str, what: str, probabilities: Mapping[Any, Any] | Sequence[Any]) -> None:
-    """Refuse what is not between 0 and 1, or does not sum to 1."""
+    """Refuse probabilities that are not between 0 and 1 or do not sum to 1."""
     figures = list(probabilities.values()) if isinstance(probabilities, Mapping) else list(probabilities)
     names = list(probabilities) if isinstance(probabilities, Mapping) else range(1, len(figures) + 1)
     for name, figure in zip(names, figures, strict=True):
@@ -163,10 +163,10 @@ def check_probabilities(argument: str, what: str, probabilities: Mapping[Any, An
 
 
 def lognormal_exists(mean: float, percent: float, value: float, limit: float | None) -> bool:
-    """Say whether a lognormal, cut at the limit, has the mean and the percentile.
+    """Return True if a lognormal, cut at the limit, has the mean and the percentile.
 
-    The search of `Amount::fromMeanAndPercentile` (lib/Plan/Amount.cpp): with spread 0 the mean is the percentile; from
-    there on, E[min(X, limit)] must pass the mean at a spread of at most 4.
+    Repeats the search of `Amount::fromMeanAndPercentile` (lib/Support/Amount.cpp): with spread 0 the mean is the
+    percentile; E[min(X, limit)] must then cross the mean at a spread of at most 4.
     """
     if mean <= 0 or value <= 0:
         return False

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Numbers, names and attributes as IR has them."""
+"""Print numbers, names and attributes as IR."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 
 def shortest(figure: float) -> str:
-    """Give the shortest text that the dialect reads as this number: 400, 0.35, 1.0e-06."""
+    """Return the shortest text that the dialect reads as this number: 400, 0.35, 1.0e-06."""
     if float(figure).is_integer() and abs(figure) < 1e15:
         return str(int(figure))
     return real(figure)
 
 
 def real(figure: float) -> str:
-    """Give a number as IR writes a float: always with a point."""
+    """Return a number as IR writes a float: always with a point."""
     result = repr(float(figure))
     return result if "." in result else result.replace("e", ".0e")
 
 
 def quoted(string: str) -> str:
-    """Give a string as IR writes it."""
+    """Return a string as IR writes it."""
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}" for byte in string.encode()
     )
@@ -31,14 +31,14 @@ def quoted(string: str) -> str:
 
 
 def symbol(name: str) -> str:
-    """Give the name of a symbol as IR refers to it."""
+    """Return the name of a symbol as IR refers to it."""
     return f"@{name}" if re.fullmatch(r"[A-Za-z_][\w$.]*", name, re.ASCII) else f"@{quoted(name)}"
 
 
 def attributes(options: Mapping[str, Any]) -> str:
-    """Give an attribute dictionary, without those that are None; empty for an empty one.
+    """Return an attribute dictionary without entries that are None; the empty text if none is left.
 
-    A tuple's one element is taken as it is: a symbol, or the text of another attribute.
+    The one element of a tuple is printed unchanged: a symbol, or the text of another attribute.
     """
     entries = []
     for name in sorted(options):
@@ -65,5 +65,5 @@ def _attribute(value: Any) -> str:
 
 
 def location(file: str, line: int) -> str:
-    """Give where something is from, as IR appends it."""
+    """Return a location as IR appends it."""
     return f" loc({quoted(file)}:{line}:1)"

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What tasks of agents name: models, indexes, tools, memories."""
+"""Models, indexes, tools and memories that tasks of agents name."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Model(_Declared):
     Parameters
     ----------
     name
-        What the graph calls it.
+        Its name in the graph.
     shape
-        Its name among the published shapes of the catalogue.
+        The name of a published shape in the catalogue.
     module
         A compiled model.
     parameters
-        Their number, for a model without shape.
+        The number of parameters, for a model without shape.
     flops_per_unit, flops_per_output
-        Of each token, pixel or second that goes in, and that comes out.
+        FLOPs for each token, pixel or second of the input, and of the output.
     tokens_per_unit
-        Of encoders: how many tokens a pixel or a second makes.
+        For encoders: the tokens that a pixel or a second becomes.
     kv_bytes_per_token, context_tokens, precisions
-        Of language models: bytes of cache for a token (of one without shape), the longest prompt and answer, element
-        types of weights.
+        For language models: bytes of cache for a token (without shape), the longest prompt and answer together,
+        element types of weights.
     encoders
-        Of language models: models by "image", "audio" or "video" that make tokens of what is no text.
+        For language models: models by "image", "audio" or "video" that turn such inputs into tokens.
 
     """
 
@@ -114,12 +114,12 @@ class Model(_Declared):
         Parameters
         ----------
         inputs
-            The prompt, in order; what is no text goes through the model's encoders.
+            The parts of the prompt, in order; parts other than text go through the model's encoders.
         tokens
-            How long the answer is.
+            The length of the answer.
         instruction_tokens
-            Tokens in front of the prompt that are the same for each request; their cache is kept between requests with
-            `shared_instructions`.
+            Tokens before the prompt that are the same for each request; with `shared_instructions` their cache is kept
+            between requests.
         options
             `label`, `place` (a pool), `together`, `apart`: see the dialect's documentation.
 
@@ -149,7 +149,7 @@ class Model(_Declared):
         size: Figure | None = None,
         **options: Any,
     ) -> Value:
-        """Ask a model that is no language model: for text (`tokens`), an image, sound (`seconds`) or data (`size`)."""
+        """Ask another model for text (`tokens`), an image (`pixels`), sound (`seconds`) or data (`size`)."""
         what = f"infer of {self.name!r}"
         values = _operands(what, inputs)
         produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
@@ -161,10 +161,10 @@ class Model(_Declared):
 
 @dataclass(frozen=True, eq=False)
 class Index(_Declared):
-    """Texts that are found by their vectors.
+    """An index that finds texts by their vectors.
 
-    `vectors` of `dimension` numbers, of texts of `chunk_tokens` tokens; a search reads the fraction `visited` of them.
-    `embedder` makes vectors of queries; an index that somebody else runs takes `ms` instead.
+    It has `vectors` vectors of `dimension` numbers, for texts of `chunk_tokens` tokens; a search reads the fraction
+    `visited` of them. `embedder` computes the vectors of queries; a hosted index has the time `ms` of a search instead.
     """
 
     vectors: int
@@ -199,7 +199,7 @@ class Index(_Declared):
         return f"agent.index {symbol(self.name)}{takes}{attributes(options)}"
 
     def retrieve(self, query: Value, *, top_k: int, tokens: Figure | None = None, **options: Any) -> Value:
-        """Find the `top_k` nearest texts: ``top_k * chunk_tokens`` tokens, if nothing else is said."""
+        """Find the `top_k` nearest texts: by default ``top_k * chunk_tokens`` tokens."""
         what = f"retrieve of {self.name!r}"
         values = _operands(what, [query])
         check_all(what, {"top_k": top_k})
@@ -213,16 +213,16 @@ class Index(_Declared):
 
 @dataclass(frozen=True, eq=False)
 class Tool(_Declared):
-    """Something outside that tasks call; calling the object is a task.
+    """An external tool; calling the object is a task.
 
     Parameters
     ----------
     name
-        What the graph calls it.
+        Its name in the graph.
     ms
         The time of a call.
     dollars_per_call, concurrency, failure_probability, endpoint
-        Its price, how many calls may be under way at once, how often one must be made again, where it is.
+        The price of a call, the most calls at once, the probability that a call must be repeated, the address.
 
     """
 
@@ -267,7 +267,7 @@ class Tool(_Declared):
 
 @dataclass(frozen=True, eq=False)
 class Memory(_Declared):
-    """A store of what was observed. A read waits for the writes before it."""
+    """A store of observations. A read waits for the writes before it."""
 
     read_ms: Figure
     write_ms: Figure
@@ -294,7 +294,7 @@ class Memory(_Declared):
         )
 
     def write(self, *inputs: Value, **options: Any) -> None:
-        """Write; nothing waits for it but reads of this memory."""
+        """Write to the memory; only reads of this memory wait for it."""
         what = f"write of {self.name!r}"
         values = _operands(what, inputs)
         if not values:

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Amounts, sizes and values of agents, and the graph that is being written down."""
+"""Amounts, sizes and values of agents, and the trace of the graph."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Amount:
     mean
         The mean; leave it out if there are two percentiles or more.
     max
-        A bound that is never passed.
+        A bound that is never exceeded.
     p50, p90, p95, p99
-        Percentiles. With a mean at most one of them; it makes the amount lognormal.
+        Percentiles. With a mean at most one is allowed; the amount is then lognormal.
 
     """
 
@@ -99,7 +99,7 @@ Figure = float | int | Amount
 
 
 def _amount(argument: str, what: str, figure: Figure, unit: str) -> Amount:
-    """Give a number or an amount as an amount, which is plausible in its unit ("" for counts)."""
+    """Return a number or an amount as an amount; refuse values that are not plausible in its unit ("" for counts)."""
     if isinstance(figure, bool) or not isinstance(figure, (Amount, Real)):
         raise AgentError(
             f"{argument} of {what} is {figure!r}, must be a number or an Amount, such as Amount(300, p95=700)"
@@ -113,7 +113,7 @@ def _amount(argument: str, what: str, figure: Figure, unit: str) -> Amount:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of what: made by :func:`text`, :func:`image`, :func:`audio`, :func:`video` and :func:`data`."""
+    """A kind and amount of data, made by :func:`text`, :func:`image`, :func:`audio`, :func:`video` or :func:`data`."""
 
     kind: str
     amount: Amount
@@ -131,27 +131,27 @@ _UNITS = {"text": "tokens", "image": "pixels", "audio": "seconds", "video": "sec
 
 
 def text(tokens: Figure | None = None, **percentiles: float) -> Size:
-    """Text of so many tokens; ``text(400, p95=900)`` is short for ``text(Amount(400, p95=900))``."""
+    """Return the size of text, in tokens; ``text(400, p95=900)`` is short for ``text(Amount(400, p95=900))``."""
     return _size("text", tokens, percentiles)
 
 
 def image(pixels: Figure | None = None, **percentiles: float) -> Size:
-    """Images of so many pixels together."""
+    """Return the size of images, in pixels of all together."""
     return _size("image", pixels, percentiles)
 
 
 def audio(seconds: Figure | None = None, **percentiles: float) -> Size:
-    """Sound of so many seconds."""
+    """Return the size of sound, in seconds."""
     return _size("audio", seconds, percentiles)
 
 
 def video(seconds: Figure | None = None, **percentiles: float) -> Size:
-    """Video of so many seconds."""
+    """Return the size of video, in seconds."""
     return _size("video", seconds, percentiles)
 
 
 def data(size: Figure | None = None, **percentiles: float) -> Size:
-    """Anything else, of so many bytes."""
+    """Return the size of any other data, in bytes."""
     return _size("data", size, percentiles)
 
 
@@ -169,14 +169,15 @@ def _size(kind: str, figure: Figure | None, percentiles: dict[str, float]) -> Si
 
 @dataclass(frozen=True)
 class Sla:
-    """What a service promises.
+    """A service-level agreement.
 
     Parameters
     ----------
     p50_ms, p95_ms, p99_ms
-        From request to answer; one of them.
+        Milliseconds from request to answer, at one of these percentiles.
     ttft_ms, tbt_ms
-        To the first token, and between tokens, of language models whose text leaves the graph; at the same percentile.
+        Milliseconds to the first token and between tokens, at the same percentile, for language models whose text
+        leaves the graph.
     requests_per_second
         The rate of requests.
 
@@ -200,7 +201,7 @@ class Sla:
         return f"#agent.sla<{', '.join(given)}>"
 
 
-#  What is being written down
+#  The trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +226,7 @@ class _Declared:
 
 @dataclass(eq=False)
 class _Block:
-    """Ops of a region. Values belong to the block that they are made in, and may be used in it and inside of it."""
+    """The ops of a region. A value belongs to the block that makes it, and may be used there and in inner blocks."""
 
     where: str
     parent: _Block | None = None
@@ -249,7 +250,7 @@ class _Trace:
     names: set[str] = field(default_factory=set)
 
     def fresh(self, hint: str) -> str:
-        # Names of values are ASCII in IR: "été" becomes ete, what has no such letters v.
+        # Names of values are ASCII in IR: "été" becomes ete; a name without ASCII letters becomes v.
         letters = unicodedata.normalize("NFKD", hint).encode("ascii", "ignore").decode()
         base = "".join(c if c.isalnum() else "_" for c in letters).strip("_") or "v"
         base = f"v{base}" if base[0].isdigit() else base
@@ -278,9 +279,9 @@ def _trace(what: str) -> _Trace:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """What flows between tasks. Functions of this module take and give them; there is nothing to do with one else.
+    """A value that flows between tasks. Functions of this module take and return values.
 
-    What it is is known when a request is there: Python cannot look at it, and a comparison is an error.
+    Its contents exist only when a request runs: Python cannot inspect it, and a comparison is an error.
     """
 
     name: str
@@ -337,7 +338,7 @@ def _results(kinds: Sequence[str]) -> str:
 
 
 def _here() -> str:
-    """Where in the user's program, as a location of the IR."""
+    """Return the place in the user's program, as a location of the IR."""
     return location(*user_place())
 
 
@@ -350,7 +351,7 @@ def _emit(
     hint: str,
     says: bool = True,
 ) -> Value:
-    """Write down a task with one result."""
+    """Add a task with one result to the graph."""
     trace = _trace(hint)
     kind = size.kind if size else "text"
     result = trace.fresh(hint)
@@ -362,7 +363,7 @@ def _emit(
 
 
 def _produced(what: str, sizes: Mapping[str, Figure | None]) -> Size:
-    """Returns the one given argument of tokens, pixels, seconds and size, as a Size."""
+    """Return the one given argument of tokens, pixels, seconds and size, as a Size."""
     given = {name: figure for name, figure in sizes.items() if figure is not None}
     if len(given) != 1:
         raise AgentError(

@@ -14,9 +14,9 @@ from ._module import Module
 
 
 class Cache(_runtime.Cache):
-    """What a language model keeps of sequences of tokens, in pages that sequences with a common beginning share.
+    """The state of a language model for sequences of tokens, in pages. Sequences with a common beginning share pages.
 
-    Calls may come from several threads, and are done one after another.
+    Calls may come from several threads and are executed one after another.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class Cache(_runtime.Cache):
     sequences : int
         The most sequences at a time.
     pages : int
-        Pages of all sequences together; 0: what `memory` is enough for.
+        Pages of all sequences together; 0: as many as fit `memory`.
     memory : int
-        The most bytes that the cache may take; 0: no limit, and half of what is available where `pages` is 0.
+        The most bytes that the cache may take; 0: no limit, or half of the available memory if `pages` is 0.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class Cache(_runtime.Cache):
         Parameters
         ----------
         chunks : iterable of (Sequence, token ids, int)
-            Each sequence at most once; the number says after how many of its last tokens logits are wanted.
+            Each sequence at most once; the number is that of its last tokens whose logits are wanted.
 
         Returns
         -------
@@ -74,7 +74,7 @@ class Cache(_runtime.Cache):
 
 
 def _checked(sequences: int, pages: int, memory: int) -> tuple[int, int, int]:
-    """Return what a cache is asked for, within what the runtime can be told."""
+    """Return the options of a cache, checked to fit the runtime's types."""
     return (
         whole_number("sequences", sequences, 0, INT64_MAX),
         whole_number("pages", pages, 0, INT64_MAX),

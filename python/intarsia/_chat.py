@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Chat templates: messages as the text that a model was trained on, as transformers defines them."""
+"""Chat templates, as transformers defines them: they turn messages into the text that a model was trained on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._files import Files
 #: The special tokens that templates may name; transformers has the same list (SPECIAL_TOKENS_ATTRIBUTES).
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
-#: Names that a message's reasoning is passed under; templates read the first, those of gpt-oss the second.
+#: Names of a message's reasoning; templates read the first, those of gpt-oss the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -31,9 +31,9 @@ class ChatTemplate:
     Attributes
     ----------
     templates : dict of str to str
-        Jinja2 text by name; ``"default"`` is taken when none is named, ``"tool_use"`` when there are tools.
+        Jinja2 text by name; ``"default"`` is used when none is named, ``"tool_use"`` when there are tools.
     special_tokens : dict of str to str
-        What templates name: ``"bos_token"``, ``"eos_token"``, …
+        Tokens that templates name: ``"bos_token"``, ``"eos_token"``, …
     """
 
     templates: Mapping[str, str]
@@ -54,13 +54,13 @@ class ChatTemplate:
         Parameters
         ----------
         messages : sequence of mappings
-            ``{"role": …, "content": …}`` and whatever else the template knows.
+            ``{"role": …, "content": …}`` and other keys that the template knows.
         tools : sequence of mappings, optional
             JSON schemas of the functions that the model may call.
         documents : sequence of mappings, optional
             Texts to answer from, ``{"title": …, "text": …}``.
         add_generation_prompt : bool
-            End with what begins an answer.
+            End with the text that begins an answer.
         template : str, optional
             Name of one of `templates`, or the text of another.
         **variables
@@ -94,7 +94,7 @@ class ChatTemplate:
                 add_generation_prompt=add_generation_prompt,
                 **values,
             )
-        except Exception as error:  # a template is a program of somebody else
+        except Exception as error:  # a template may raise anything
             raise InvalidArgumentError(
                 f"the chat template refuses these messages: {error or type(error).__name__}", "invalid argument"
             ) from error
@@ -111,9 +111,9 @@ class ChatTemplate:
 
 
 def open_chat_template(files: Files) -> ChatTemplate | None:
-    """Return the chat template among a model's files, or None where there is none.
+    """Return the chat template among a model's files, or None if there is none.
 
-    ``chat_template.jinja`` and ``additional_chat_templates/*.jinja`` go before ``chat_template.json`` and
+    ``chat_template.jinja`` and ``additional_chat_templates/*.jinja`` take precedence over ``chat_template.json`` and
     ``tokenizer_config.json``, as in transformers.
     """
     config = files.json("tokenizer_config.json")
@@ -157,7 +157,7 @@ def _by_name(found: Any, place: str) -> dict[str, str]:
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a template sees of a message: no keys without a value, reasoning under the names that are read."""
+    """Return a message for a template: without keys that have no value, and with reasoning under all its names."""
     plain = {key: value for key, value in _plain(message).items() if value is not None}
     reasoning = next((plain[name] for name in _REASONING if name in plain), None)
     return plain if reasoning is None else {"thinking": reasoning, **plain, "reasoning_content": reasoning}
@@ -183,7 +183,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _compile(text: str) -> Any:
-    """Return a template that can be rendered; templates are untrusted, so that Jinja2's sandbox runs them."""
+    """Return a template that can be rendered. Templates are untrusted, so Jinja2's sandbox runs them."""
     try:
         import jinja2
         import jinja2.ext
@@ -194,7 +194,7 @@ def _compile(text: str) -> Any:
         ) from error
 
     class Generation(jinja2.ext.Extension):
-        """``{% generation %}…{% endgeneration %}`` marks an answer for training; the text is as without."""
+        """``{% generation %}…{% endgeneration %}`` marks an answer for training and does not change the text."""
 
         tags = {"generation"}  # noqa: RUF012
 
@@ -216,10 +216,10 @@ def _compile(text: str) -> Any:
             return dict.fromkeys(*arguments)
 
     class Namespace(jinja2.utils.Namespace):
-        """A namespace that names of Python's internals cannot be set in."""
+        """A namespace in which names of Python's internals cannot be set."""
 
         def __init__(*arguments: Any, **named: Any) -> None:
-            # No parameter is called self: it may be the name of an attribute.
+            # No parameter is called self, because an attribute may have that name.
             own, *rest = arguments
             attributes = dict(*rest, **named)
             for name in attributes:
@@ -244,7 +244,7 @@ def _compile(text: str) -> Any:
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
-        # Jinja's own filter escapes what HTML must not hold.
+        # Jinja's own filter escapes characters for HTML.
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def strftime_now(format: str) -> str:

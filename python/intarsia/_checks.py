@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Read what callers and files give; what is wrong there is an `InvalidArgumentError`."""
+"""Checked conversions of arguments and file contents; an invalid one raises `InvalidArgumentError`."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def panics_as_errors() -> Iterator[None]:
 
 
 def token_ids(ids: Any) -> np.ndarray:
-    """Return token ids as int64 [tokens]. Whether a model has them is the runtime's to say."""
+    """Return token ids as int64 [tokens]. The runtime checks that the model has them."""
     try:
         array = np.asarray(ids)
-    except (TypeError, ValueError, OverflowError):  # rows of several lengths
+    except (TypeError, ValueError, OverflowError):  # for example rows of different lengths
         raise _invalid("token ids are not a sequence of whole numbers of 64 bits") from None
     if array.size == 0 and array.ndim == 1:
         return array.astype(np.int64)
@@ -61,7 +61,7 @@ def parse_json(place: str, text: str) -> dict[str, Any]:
         value = json.loads(text)
     except RecursionError:
         raise _invalid(f"{place}: is nested too deep") from None
-    except ValueError as error:  # not JSON, or a number of more digits than Python reads
+    except ValueError as error:  # not JSON, or a number with more digits than Python converts
         raise _invalid(f"{place}: {error}") from error
     if not isinstance(value, dict):
         raise _invalid(f"{place}: is a {type(value).__name__}, must be an object")
@@ -69,7 +69,7 @@ def parse_json(place: str, text: str) -> dict[str, Any]:
 
 
 def _shown(number: int) -> str:
-    """Return a number as a text that is not too long for a message (nor for Python, which writes 4300 digits)."""
+    """Return a number as a text that is short enough for a message; Python converts at most 4300 digits."""
     return str(number) if abs(number) < 10**20 else f"a number of {number.bit_length()} bits"
 
 

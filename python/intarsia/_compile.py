@@ -24,8 +24,8 @@ _PROGRESS = re.compile(r"  \S+ +[\d.]+ s\n|wrote .*\n")
 def find_tool(name: str) -> Path:
     """Return the path of a tool of Intarsia.
 
-    Looked for in this order: the environment variable (``INTARSIA_COMPILE`` for intarsia-compile), the package, the
-    build tree that the package lies in, ``PATH``.
+    Searched in this order: the environment variable (``INTARSIA_COMPILE`` for intarsia-compile), the package, the build
+    tree that contains the package, ``PATH``.
     """
     variable = name.upper().replace("-", "_")
     if variable in os.environ:
@@ -54,46 +54,46 @@ def compile(
 ) -> Module:
     """Compile a model ahead of time and load the result.
 
-    Where standard error is a terminal, each step of the compiler is shown there with its time.
+    If standard error is a terminal, it shows each step of the compiler with its time.
 
     Parameters
     ----------
     path : path
-        What intarsia-compile takes: a Hugging Face directory (config.json and safetensors), or a file ``.gguf``,
-        ``.mlir`` or ``.mlirbc``.
+        A model that intarsia-compile reads: a Hugging Face directory (config.json and safetensors), or a file
+        ``.gguf``, ``.mlir`` or ``.mlirbc``.
     target : str
-        What to generate code for: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
+        The target of the code: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
     quantize : str, optional
-        The format that weights are rounded to, as ``intarsia-compile --help`` lists them: ``"int4"``, … Without it,
-        weights are kept as they are. Where it has 4 bits, the head and the embedding have ``"int6"``.
+        The format that weights are quantized to, as ``intarsia-compile --help`` lists them: ``"int4"``, … Without it,
+        weights are kept as they are. If it has 4 bits, the head and the embedding have ``"int6"``.
     kv : str
         Element type of a language model's key/value cache: ``"f16"``, ``"bf16"``, ``"f32"``, …
     output : path, optional
         The artifact to write (``.itx``; its weights lie beside it). Without it, the artifact is kept in a temporary
-        folder for as long as the module lives.
+        folder while the module lives.
     quantize_parts : sequence of str
-        Which weights are rounded, each part alone or with a format of its own: ``["linears", "lm_head=int4"]``. Without
-        it, all of them.
+        The parts whose weights are quantized, each optionally with its own format: ``["linears", "lm_head=int4"]``.
+        Without it, all parts.
     options : sequence of str
         More flags for intarsia-compile.
 
     Returns
     -------
     Module
-        The loaded module. It stands for the artifact's path where a path is wanted (``os.fspath(module)``). Code for
-        another architecture cannot be loaded: run intarsia-compile for that.
+        The loaded module. It can be given where a path is expected (``os.fspath(module)`` is the artifact's path). Code
+        for another architecture cannot be loaded: run intarsia-compile for that.
 
     Raises
     ------
     CompileError
-        The compiler refused the model; the message is what it printed.
+        The compiler refused the model; the message is its output.
     """
     flags = [f"--target={target}"]
     if quantize is not None:
         flags.append(f"--quantize={quantize}")
     if quantize_parts:
         flags.append(f"--quantize-parts={','.join(quantize_parts)}")
-    if kv != "f16":  # the default of intarsia-compile, which refuses the flag where a model has no cache
+    if kv != "f16":  # the default of intarsia-compile, which refuses the flag for a model without a cache
         flags.append(f"--kv={kv}")
     if output is not None:
         _run([os.fspath(path), "-o", os.fspath(output), *flags, *options])
@@ -140,7 +140,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End the compiler; it has the time to remove what it wrote in part."""
+    """End the compiler, and give it time to remove incomplete files."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(timeout=10)

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Keep text within a JSON schema, a regular expression or a grammar; llguidance says which tokens may come."""
+"""Keep text within a JSON schema, a regular expression or a grammar; llguidance computes the allowed tokens."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 
 from ._errors import InvalidArgumentError, NotFoundError
 
-#: White space between the parts of a JSON text: none, a space, or an indented new line. What has no bounds would let a
-#: model that is unsure write spaces until its tokens are used up. A schema can say otherwise in "x-guidance".
+#: White space between the parts of a JSON text: none, a space, or an indented new line. Without a bound a model could
+#: write spaces until its tokens are used up. A schema can change this in "x-guidance".
 _JSON_WHITE_SPACE = r" ?|\n {0,16}"
 
 
 class Constraint:
-    """Where a text is in its grammar.
+    """The state of a text in its grammar.
 
     Parameters
     ----------
     matcher : llguidance.LLMatcher
-        The grammar and the place in it.
+        The grammar and the state in it.
     ends : frozenset of int
         Tokens that end a text.
     """
@@ -33,7 +33,7 @@ class Constraint:
         self.ends = ends
 
     def copy(self) -> Constraint:
-        """Return the same place, to go on from independently."""
+        """Return an independent copy of the state."""
         return Constraint(self._matcher.deep_copy(), self.ends)
 
     def restrict(self, logits: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ class Constraint:
         return np.where(allowed, logits, -np.inf)
 
     def accept(self, token: int) -> bool:
-        """Go on with a token; return whether the text is complete: nothing but an end may come."""
+        """Advance by a token; return True if the text is complete: only an end may follow."""
         if token in self.ends:
             return True
         if not self._matcher.consume_token(token):
@@ -61,9 +61,9 @@ class Grammars:
     tokenizer : tokenizers.Tokenizer
         The tokenizer of the model.
     vocabulary : int
-        Logits of a token; may be more than the tokenizer's tokens, or fewer where tokens were added to those.
+        Number of logits; it may exceed the tokenizer's tokens, or be less if tokens were added to the tokenizer.
     ends : collection of int
-        Tokens that end a text; where there is none, the one that the tokenizer has for it.
+        Tokens that end a text; if empty, the tokenizer's own end token.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
@@ -86,7 +86,7 @@ class Grammars:
     def constraint(
         self, json_schema: str | Mapping[str, Any] | None, regex: str | None, grammar: str | None
     ) -> Constraint:
-        """Return the beginning of what exactly one of the three describes."""
+        """Return the initial state for the one description that is given of the three."""
         given = {"json_schema": json_schema, "regex": regex, "grammar": grammar}
         names = [name for name, value in given.items() if value is not None]
         if len(names) != 1:

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The loop of ``intarsia chat``: reads what the user says, streams what the model answers."""
+"""The loop of ``intarsia chat``: reads the user's messages and streams the model's answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ A line that ends with \\ goes on in the next one; // begins a message with one s
 
 
 class Conversation:
-    """Messages so far, and the model that answers.
+    """The messages so far, and the model that answers.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class Conversation:
     system : str or None
         The system message.
     seed : int or None
-        Makes answers repeatable; the n-th answer is drawn with seed + n.
+        Makes answers repeatable; the n-th answer is sampled with seed + n.
     template_variables : mapping
         More values for the template.
     **sampling
-        As of `Generator.generate`.
+        The options of `Generator.generate`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Conversation:
         self._messages = [{"role": "system", "content": system}] if system else []
 
     def _obey(self, command: str, rest: str) -> bool:
-        """Follow a command; return whether the conversation goes on."""
+        """Execute a command; return True if the conversation continues."""
         if command == "system":
             self._begin(rest.strip())
         elif command == "reset":
@@ -139,10 +139,10 @@ class Conversation:
 
 
 def _read(prompt: str) -> str:
-    """Return what the user says, of one line or several."""
+    """Return the user's message, of one line or several."""
     lines = []
     while True:
-        # What input() prints as its prompt goes to standard output only where that is a terminal.
+        # input() prints its prompt to standard output only if that is a terminal.
         line = input(prompt)
         if not line.endswith("\\"):
             return "\n".join([*lines, line])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class Error(RuntimeError):
-    """What the runtime or the compiler refused, with its message.
+    """An error of the runtime or the compiler, with its message.
 
     Attributes
     ----------
@@ -24,19 +24,19 @@ class InvalidArgumentError(Error, ValueError):
 
 
 class NotFoundError(Error, LookupError):
-    """There is no such file, function, input or device."""
+    """A file, function, input or device does not exist."""
 
 
 class CorruptError(Error):
-    """A file is truncated, changed, or not what it claims to be."""
+    """A file is truncated, changed, or not of the format that it claims."""
 
 
 class CacheFullError(Error):
-    """A cache has no page, or no room for a sequence, left; what it holds is as it was."""
+    """A cache has no free page or no room for another sequence; its contents are unchanged."""
 
 
 class CompileError(Error):
-    """The compiler refused the model; the message is what it printed."""
+    """The compiler refused the model; the message is its output."""
 
 
 _BY_STATUS: dict[str, type[Error]] = {

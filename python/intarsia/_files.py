@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Files of a model that say how its text is made: in a folder, or in an artifact."""
+"""Files of a model that describe its text, such as the tokenizer: in a folder, or in an artifact."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Files:
     Parameters
     ----------
     source : Path or Module
-        The folder that they lie in, or the module whose artifact carries them.
+        The folder that holds them, or the module whose artifact carries them.
     """
 
     def __init__(self, source: Path | Module) -> None:
         self._source = source
 
     def place(self, name: str) -> str:
-        """Return what a file is called in messages."""
+        """Return the name of a file in messages."""
         return str(self._source / name) if isinstance(self._source, Path) else f"{self._source.path}: {name}"
 
     def names(self, folder: str, suffix: str) -> list[str]:
-        """Return the names of files in a folder of these, sorted."""
+        """Return the sorted names of the files in a subfolder."""
         if isinstance(self._source, Path):
             return sorted(f"{folder}/{file.name}" for file in self._source.glob(f"{folder}/*{suffix}"))
         return sorted(name for name in self._source.files if name.startswith(f"{folder}/") and name.endswith(suffix))
 
     def read(self, name: str) -> bytes | None:
-        """Return a file, or None where there is none of this name."""
+        """Return the contents of a file, or None if it does not exist."""
         if isinstance(self._source, Path):
             return (self._source / name).read_bytes() if (self._source / name).is_file() else None
         return self._source.file(name) if name in self._source.files else None
@@ -51,6 +51,6 @@ class Files:
             raise InvalidArgumentError(f"{self.place(name)}: is not UTF-8: {error}", "invalid argument") from error
 
     def json(self, name: str) -> dict[str, Any]:
-        """Return the object that a file holds, empty where there is no file."""
+        """Return the JSON object in a file, empty if there is no file."""
         text = self.text(name)
         return {} if text is None else parse_json(self.place(name), text)

@@ -24,7 +24,7 @@ from ._speculative import check_draft, speculate
 from ._tokenizer import Text, encode, open_tokenizer, open_tokenizer_of
 from ._writer import Generation, Writer, log_probability
 
-#: Tokens that one call of the step function takes of a prompt: enough that weights are read once for many tokens.
+#: Tokens of a prompt in one call of the step function: enough that weights are read once for many tokens.
 PREFILL_TOKENS = 512
 #: Sequences that a cache has room for, unless a call needs more.
 MOST_SEQUENCES = 64
@@ -39,18 +39,18 @@ class Generator:
         A module with a function ``step``.
     tokenizer : path or tokenizers.Tokenizer, optional
         A ``tokenizer.json``, the directory that holds one, a GGUF file, or a tokenizer of the package tokenizers.
-        Without it, what the artifact carries, or else the ``tokenizer.json`` beside it; where there is none, prompts
+        Without it, the tokenizer in the artifact, or else the ``tokenizer.json`` beside it; if there is none, prompts
         are lists of token ids and results have no text.
     chat_template : ChatTemplate or str, optional
-        How `chat` writes messages, instead of the template that comes with the tokenizer; a str is Jinja2 text.
+        The template of `chat`, in place of the one that comes with the tokenizer; a str is Jinja2 text.
     cache : int, optional
-        The most bytes that keys and values of all sequences may take; without it, half of the memory that is available
-        at the first call. Memory is taken as it is needed.
+        The most bytes that keys and values of all sequences may take; without it, half of the memory available at the
+        first call. Memory is taken as it is needed.
 
     Attributes
     ----------
     vocabulary : int
-        Logits of a token.
+        Number of logits of a token.
     context : int
         The most tokens of a sequence, prompt and answer.
     """
@@ -80,21 +80,21 @@ class Generator:
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
         self._cache_bytes = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
         self._cache: Cache | None = None
-        self._kept: list[_runtime.Sequence] = []  # what prompts may begin with
+        self._kept: list[_runtime.Sequence] = []  # sequences that prompts may begin with
         self._grammars: Grammars | None = None
-        self._drafts: dict[str | Generator, Generator] = {}  # those that were checked, by what was given
+        self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
             self._open_cache(1)
 
     @property
     def _text(self) -> Text:
-        """What text is made with; a tokenizer that nobody gave is opened when it is first needed."""
+        """Tokenizer and chat template; a tokenizer that was not given is opened when it is first needed."""
         if self._opened is None:
             self._opened = self._checked(open_tokenizer_of(self.module))
         return self._opened
 
     def _limit(self, inputs: Mapping[str, TensorType], name: str) -> int:
-        """Return the end of an input's values, which the step function of a language model says."""
+        """Return the upper bound of an input's values; the step function of a language model has one."""
         if name not in inputs or inputs[name].value_range is None:
             raise InvalidArgumentError(
                 f"{self.module.path}: its function 'step' says no range for an input '{name}': it is no language model",
@@ -103,7 +103,7 @@ class Generator:
         return inputs[name].value_range[1]
 
     def _checked(self, text: Text) -> Text:
-        """Return what text is made with, and the template that was given in the place of its own."""
+        """Return tokenizer and template; a given template replaces the tokenizer's own."""
         template = self._given_template
         if isinstance(template, str):
             special = text.chat_template.special_tokens if text.chat_template else {}
@@ -112,23 +112,23 @@ class Generator:
         if text.tokenizer is not None:
             _check_tokenizer(text.tokenizer, self.vocabulary, self._ends)
         if text.chat_template is not None and text.tokenizer is not None:
-            # Models for chats often end an answer otherwise than a document.
+            # Chat models often end an answer with another token than a document.
             end = text.tokenizer.token_to_id(text.chat_template.special_tokens.get("eos_token", ""))
             self._ends |= set() if end is None else {end}
         return text
 
     @property
     def tokenizer(self) -> Any:
-        """What makes token ids from text, a tokenizers.Tokenizer; None: there are only token ids."""
+        """The tokenizer, a tokenizers.Tokenizer; None: there are only token ids."""
         return self._text.tokenizer
 
     @property
     def chat_template(self) -> ChatTemplate | None:
-        """What makes text from messages; None: the model is none for chats."""
+        """The chat template; None: the model is not for chats."""
         return self._text.chat_template
 
     def _need_tokenizer(self, what: str) -> Any:
-        """Return the tokenizer; without one, `what` cannot be."""
+        """Return the tokenizer; raise an error that names `what` if there is none."""
         if self.tokenizer is None:
             raise InvalidArgumentError(f"{what} needs a tokenizer. {self._text.missing}", "invalid argument")
         return self.tokenizer
@@ -166,7 +166,7 @@ class Generator:
         template: str | None = None,
         **variables: Any,
     ) -> list[int]:
-        """Return the token ids of messages and of what begins an answer; see `ChatTemplate.render`."""
+        """Return the token ids of messages and of the beginning of an answer; see `ChatTemplate.render`."""
         tokenizer = self._need_tokenizer("a chat")
         if self.chat_template is None:
             raise InvalidArgumentError(
@@ -196,13 +196,13 @@ class Generator:
         max_tokens : int
             The most tokens to generate.
         tools : sequence of mappings, optional
-            JSON schemas of functions, given to the template; a call that the model asks for is in the text.
+            JSON schemas of functions for the template; the model's calls of them are in the text.
         template : str, optional
             Name of one of several templates, or the text of another.
         template_variables : mapping, optional
             More values that the template knows, such as ``{"enable_thinking": False}``.
         **options
-            As of `generate`.
+            The options of `generate`.
         """
         prompt = self.encode_chat(messages, tools=tools, template=template, **(template_variables or {}))
         return self.generate(prompt, max_tokens, **options)[0]
@@ -213,13 +213,13 @@ class Generator:
         return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
 
     def encode_document(self, text: str) -> list[int]:
-        """Return the token ids of a whole text, with the tokens that begin and end it where the model has them."""
+        """Return the token ids of a whole text, with the tokens that begin and end it if the model has them."""
         tokenizer = self._need_tokenizer("a text")
         begin = [self._bos] if self._bos is not None and self._text.add_bos else []
         return begin + encode(tokenizer, text, add_special_tokens=False) + self._document_end
 
     def cross_entropy(self, window: Sequence[int]) -> float:
-        """Return the mean of -log p of tokens 1 … of a window, each given those before it."""
+        """Return the mean of -log p over tokens 1 … of a window, each given the tokens before it."""
         ids = self.encode(window)
         if len(ids) < 2:
             raise InvalidArgumentError("a window has fewer than two tokens", "invalid argument")
@@ -227,11 +227,11 @@ class Generator:
         return -float(np.mean([log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
 
     def perplexity(self, windows: Sequence[Sequence[int]]) -> float:
-        """Return the exponential of the mean over windows of `cross_entropy`."""
+        """Return the exponential of the mean of `cross_entropy` over windows."""
         return float(np.exp(np.mean([self.cross_entropy(window) for window in windows])))
 
     def measure(self, prompts: Sequence[Sequence[int]], decode: int) -> tuple[float, float]:
-        """Return the seconds of prefill, and of `decode` steps after it with the tokens of the prompts again."""
+        """Return the seconds of prefill and of `decode` steps after it, which repeat the tokens of the prompts."""
         sequences = [self.encode(ids) for ids in prompts]
         begin = time.perf_counter()
         batch = _Batch(self, sequences, decode)
@@ -271,7 +271,7 @@ class Generator:
         stop : str or sequence of str
             Texts that end the generation; they are not part of the result.
         seed : int, optional
-            Makes sampling repeatable. Each prompt draws from a stream of its own, whatever else is in the batch.
+            Makes sampling repeatable. Each prompt has its own random stream, independent of the batch.
         json_schema : str or mapping, optional
             The text is JSON that is valid by this schema, once it has ended (`finish_reason` is not ``"length"``).
         regex : str, optional
@@ -279,8 +279,8 @@ class Generator:
         grammar : str, optional
             The text follows this context-free grammar, in llguidance's form of Lark.
         draft : Generator or path, optional
-            A smaller model with the same tokenizer: it proposes tokens, this one judges several of them in one call.
-            Texts are as without, for the most likely token, or distributed as without, for sampling (arXiv 2211.17192).
+            A smaller model with the same tokenizer: it proposes tokens, and this model checks several in one call. The
+            text (greedy decoding) or its distribution (sampling) is the same as without (arXiv 2211.17192).
         draft_tokens : int
             The most tokens that are proposed at once.
         **sampling
@@ -306,7 +306,7 @@ class Generator:
         return [writer.result() for writer in writers]
 
     def stream(self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any) -> Iterator[str | int]:
-        """Continue one prompt; yield text as soon as it is certain, or token ids where there is no tokenizer.
+        """Continue one prompt; yield text as soon as it is final, or token ids if there is no tokenizer.
 
         The parameters are those of `generate`.
         """
@@ -315,14 +315,14 @@ class Generator:
     def start(
         self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any
     ) -> tuple[Writer, Iterator[None]]:
-        """Begin to continue one prompt, for those who want to see more of it than `stream` shows.
+        """Begin to continue one prompt, for callers that need more than `stream` yields.
 
         Returns
         -------
         Writer
-            What is written so far.
+            The text so far.
         iterator
-            Each of its steps adds a token or more.
+            Each step adds one or more tokens.
         """
         writers, steps = self._start([prompt], max_tokens, **options)
         return writers[0], steps
@@ -359,7 +359,7 @@ class Generator:
         draft_tokens: int = 4,
         **sampling: Any,
     ) -> tuple[list[Writer], Iterator[None]]:
-        """Check everything that is asked for; nothing is computed before the first step."""
+        """Check all arguments; nothing is computed before the first step."""
         max_tokens = whole_number("max_tokens", max_tokens, 1)
         draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
         seed = None if seed is None else whole_number("seed", seed, 0)
@@ -385,12 +385,12 @@ class Generator:
     def _run(
         self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
     ) -> Iterator[None]:
-        """Decode all of them together until each has ended; yields after every step."""
+        """Decode all texts together until each has ended; yield after every step."""
         prompts = [writer.prompt for writer in writers]
         batch = _Batch(self, prompts, max_tokens)
         if draft is None:
             return self._decode(batch, writers, max_tokens)
-        # A prompt that is beyond the draft's context is continued without it: its first token only keeps the place.
+        # A prompt longer than the draft's context is continued without the draft: its first token is a placeholder.
         fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
         return speculate(batch, _Batch(draft, fitting, max_tokens), writers, max_tokens, draft_tokens)
 
@@ -405,13 +405,13 @@ class Generator:
             latest = dict(zip(going, batch.decode(going), strict=True))
 
     def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
-        """Compute a prompt, and write what the model keeps of it to a file for `restore`."""
+        """Compute a prompt, and write its state to a file for `restore`."""
         batch = _Batch(self, [self.encode(prompt)], 0)
         batch.prefill(every_token=False)
         batch.caches[0].save(path)
 
     def restore(self, path: str | os.PathLike[str]) -> list[int]:
-        """Read what `save` wrote: prompts that begin with the same tokens do not compute those again.
+        """Read a file of `save`: prompts that begin with the same tokens do not compute them again.
 
         Returns
         -------
@@ -435,12 +435,12 @@ class Generator:
     def _open_cache(self, sequences: int) -> Cache:
         """Return a cache with room for so many more sequences."""
         if self._cache is None or self._cache.info["free_sequences"] < sequences:
-            self._kept, self._cache = [], None  # the old one goes before the new one comes
+            self._kept, self._cache = [], None  # frees the old cache before the new one is made
             self._cache = Cache(self.module, sequences=max(sequences, MOST_SEQUENCES), memory=self._cache_bytes or 0)
         return self._cache
 
     def _sequence(self, cache: Cache, ids: list[int], reuse: bool) -> _runtime.Sequence:
-        """Return a sequence that is empty, or holds what is known of the beginning of a prompt."""
+        """Return a sequence that holds the known beginning of a prompt, or is empty."""
         self._kept = [sequence for sequence in self._kept if not sequence.evicted]
         common = [_common_length(sequence.tokens, ids[:-1]) for sequence in self._kept] if reuse else []
         if not any(common):
@@ -451,7 +451,7 @@ class Generator:
 
 
 class _Batch:
-    """Sequences that are decoded together, and what the model keeps of them."""
+    """Sequences that are decoded together, and their state in the cache."""
 
     def __init__(self, generator: Generator, sequences: list[list[int]], max_tokens: int) -> None:
         self.generator = generator
@@ -469,20 +469,20 @@ class _Batch:
             )
 
     def room(self, sequence: int) -> int:
-        """Tokens that still fit the model's context."""
+        """Return the number of tokens that still fit the model's context."""
         return self.generator.context - self.lengths[sequence]
 
     def has_room(self, sequence: int) -> bool:
-        """Whether another token fits the model's context."""
+        """Return True if another token fits the model's context."""
         return self.room(sequence) > 0
 
     def rewind(self, sequence: int, length: int) -> None:
-        """Forget all but the first tokens of a sequence; fewer may be left (`lengths`), the others are given again."""
+        """Keep the first tokens of a sequence; if fewer remain (`lengths`), the others must be appended again."""
         self.lengths[sequence] = self.caches[sequence].truncate(length)
 
     def prefill(self, every_token: bool) -> list[list[np.ndarray]]:
-        """Run all prompts in chunks; logits of every token, or of the last one of each prompt."""
-        # Logits of every token need every token.
+        """Run all prompts in chunks; return logits of every token, or of the last one of each prompt."""
+        # Logits of every token require that every token is computed.
         self.cache = self.generator._open_cache(len(self.sequences))
         self.caches = [self.generator._sequence(self.cache, ids, reuse=not every_token) for ids in self.sequences]
         self.lengths = [sequence.length for sequence in self.caches]
@@ -504,7 +504,7 @@ class _Batch:
         return results
 
     def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]) -> None:
-        # Logits that are wanted are those of the last tokens of a piece.
+        # The wanted logits are those of the last tokens of a piece.
         counts = [end - begin if every_token else int(end == len(self.sequences[i])) for i, begin, end in pieces]
         logits = self._step(
             [(i, self.sequences[i][begin:end], count) for (i, begin, end), count in zip(pieces, counts, strict=True)]
@@ -514,16 +514,16 @@ class _Batch:
                 results[i].append(rows)
 
     def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
-        """Logits after one more token of some sequences."""
+        """Append one token to some sequences; return the logits after it."""
         return [rows[0] for rows in self.extend({i: ([token], 1) for i, token in tokens.items()})]
 
     def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[np.ndarray]:
-        """Logits after more tokens of some sequences; the number says after how many of the last ones."""
+        """Append tokens to some sequences; return logits after the last tokens of each, as many as the number says."""
         logits = self._step([(i, ids, count) for i, (ids, count) in tokens.items()])
         return np.split(logits, np.cumsum([count for _, count in tokens.values()])[:-1])
 
     def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray:
-        """Append tokens to some sequences; logits after the last so many tokens of each."""
+        """Append tokens to some sequences; return logits after the last `outputs` tokens of each."""
         logits = self.cache.step([(self.caches[i], ids, outputs) for i, ids, outputs in rows])
         for i, ids, _ in rows:
             self.lengths[i] += len(ids)
@@ -547,8 +547,8 @@ def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
 def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:
     """Refuse a tokenizer that cannot be the model's.
 
-    A model may have more tokens, for alignment; a tokenizer may have some that were added for other models of its
-    family: Gemma 3's has one for images, which the models for text alone do not know.
+    A model may have more tokens, for alignment. A tokenizer may have tokens for other models of its family: Gemma 3's
+    has one for images, which the text models do not know.
     """
     count = tokenizer.get_vocab_size(with_added_tokens=False)
     if count > vocabulary:

@@ -26,11 +26,11 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 
 @dataclass(frozen=True)
 class _Split:
-    """How text is cut before merges of pairs begin, which tokenizer.ggml.pre names."""
+    """The way text is split before pairs are merged; tokenizer.ggml.pre names it."""
 
     patterns: tuple[str, ...]
-    ignore_merges: bool = False  # a piece that is a token as a whole is that token
-    add_bos: bool = False  # unless tokenizer.ggml.add_bos_token says otherwise
+    ignore_merges: bool = False  # a piece that is a token becomes that token
+    add_bos: bool = False  # default of tokenizer.ggml.add_bos_token
 
 
 # Each pattern is the one of the tokenizer that it is named after: GPT-2's encoder.py, tiktoken's cl100k_base and
@@ -50,7 +50,7 @@ _TEKKEN = (
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _REST
 )
 
-#: tokenizer.ggml.pre, as llama.cpp writes it.
+#: Values of tokenizer.ggml.pre, as llama.cpp writes them.
 _SPLITS: dict[str, _Split] = {
     **dict.fromkeys(("default",), _Split((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]"))),
     **dict.fromkeys(("gpt-2", "phi-2", "mpt", "olmo"), _Split((_GPT2,))),
@@ -65,7 +65,7 @@ _SPLITS: dict[str, _Split] = {
 
 @dataclass(frozen=True)
 class GgufText:
-    """What a GGUF file says about text.
+    """The tokenizer and template of a GGUF file.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class GgufText:
     chat_template : ChatTemplate or None
         From ``tokenizer.chat_template``.
     add_bos : bool
-        Whether a text begins with the token for that.
+        True if a text begins with the token for that.
     """
 
     tokenizer: Any
@@ -83,14 +83,14 @@ class GgufText:
 
 
 def read_gguf_text(path: Path) -> GgufText:
-    """Return the tokenizer and the chat template of a GGUF file; of several parts, the first one.
+    """Return the tokenizer and the chat template of a GGUF file; if it has several parts, give the first.
 
     Raises
     ------
     InvalidArgumentError
-        The file has no tokenizer, or one of a kind that is not known.
+        The file has no tokenizer, or one of an unknown kind.
     CorruptError
-        The file is no GGUF, or its parts disagree.
+        The file is not GGUF, or its metadata contradict each other.
     NotFoundError
         The package gguf or tokenizers is not installed.
     """
@@ -98,7 +98,7 @@ def read_gguf_text(path: Path) -> GgufText:
 
 
 def read_gguf_json(place: str, text: str) -> GgufText:
-    """Return the same from the metadata that an artifact carries as JSON; `place` is what messages call it."""
+    """Return the same from the metadata that an artifact carries as JSON; `place` is its name in messages."""
     return _text_of(_Metadata(place, parse_json(place, text)))
 
 
@@ -147,7 +147,7 @@ def _fields_of(path: Path) -> Mapping[str, Any]:
         ) from error
     try:
         return gguf.GGUFReader(path).fields
-    except Exception as error:  # whatever the package comes across in a file that is none
+    except Exception as error:  # the package may raise anything for an invalid file
         raise CorruptError(f"{path}: is no GGUF file that can be read: {error}", "corrupt") from error
 
 
@@ -157,7 +157,7 @@ class _Metadata:
     Parameters
     ----------
     place : str
-        What messages call it.
+        Its name in messages.
     values : mapping
         The values, or fields of the package gguf that hold them.
     """
@@ -166,7 +166,7 @@ class _Metadata:
         self.place, self._values = place, values
 
     def has(self, key: str) -> bool:
-        """Say whether there is such a key."""
+        """Return True if the key exists."""
         return key in self._values
 
     def get(self, key: str, kind: type, default: Any = None) -> Any:
@@ -187,7 +187,7 @@ class _Metadata:
         return value
 
     def items(self, key: str, kind: type, default: list[Any] | None = None) -> list[Any]:
-        """Return a list whose items are all of a kind."""
+        """Return a list whose items all have one type."""
         values = self.get(key, list, default)
         for number, value in enumerate(values):
             if not isinstance(value, kind):
@@ -200,7 +200,7 @@ class _Metadata:
 
 
 def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tuple[Any, bool]:
-    """Return a byte-level BPE as GPT-2's, and whether a text begins with a token for that."""
+    """Return a byte-level BPE like GPT-2's, and True if a text begins with a token for that."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     name = metadata.get("tokenizer.ggml.pre", str)
@@ -241,13 +241,13 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
             "invalid argument",
         )
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    # Each is its own value, so that all merges share the texts of tokens.
+    # Each token maps to itself, so that all merges share the same str objects.
     mergeable = {token: token for token, kind in zip(tokens, types, strict=True) if kind in (_NORMAL, _UNUSED)}
     merges = []
     for number, token in enumerate(tokens):
         if token not in mergeable or vocabulary[token] != number:
             continue
-        # All cuts are tried, which takes the square of a length.
+        # All splits are tried, which takes quadratic time in the length.
         if len(token) > _LONGEST_PIECE:
             raise metadata.corrupt(
                 f"token {number} has {len(token)} characters, those of SentencePiece have at most {_LONGEST_PIECE}; "
@@ -257,7 +257,7 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
             left, right = mergeable.get(token[:at]), mergeable.get(token[at:])
             if left is not None and right is not None:
                 merges.append((-scores[number], (left, right)))
-    merges.sort(key=lambda merge: merge[0])  # stable: what is equal goes by number
+    merges.sort(key=lambda merge: merge[0])  # stable: equal scores stay in the order of token ids
     unknown = next((token for token, kind in zip(tokens, types, strict=True) if kind == _UNKNOWN), None)
     tokenizer = Tokenizer(
         models.BPE(

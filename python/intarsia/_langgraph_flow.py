@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Nodes and edges of a LangGraph graph: where ways meet, what its loops are, how often they run."""
+"""Nodes and edges of a LangGraph graph: its joins, its loops, and how often they run."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ._agent_figures import AgentError
 from ._agent_values import Figure
 
 START, END = "__start__", "__end__"
-NEXT = "__next__"  # where a run of a loop ends, whatever comes then
-ASSUMED_RUNS = 10  # what `assume` takes for the bound of a loop; cases are equally probable
+NEXT = "__next__"  # target of the end of a loop's run, whether or not another run follows
+ASSUMED_RUNS = 10  # bound of a loop with `assume`; cases are equally probable
 
 
 @dataclass(frozen=True)
 class _Choice:
     name: str
     targets: Mapping[str, float]
-    keys: Mapping[str, str]  # what the user's function gives for each target
+    keys: Mapping[str, str]  # result of the user's function for each target
     max_runs: int | None
 
 
 def _choice(name: str, ways: Sequence[tuple[str, str, float]], max_runs: int | None) -> _Choice:
-    """Make a choice of ways (target, key, probability); those to one target are one."""
+    """Make a choice of ways (target, key, probability); ways to the same target are merged."""
     targets: dict[str, float] = {}
     keys: dict[str, str] = {}
     for target, key, probability in ways:
@@ -37,7 +37,7 @@ def _choice(name: str, ways: Sequence[tuple[str, str, float]], max_runs: int | N
 
 @dataclass(frozen=True)
 class Sends:
-    """How many a Send makes of a node, and the tokens that each gets. Made by :func:`intarsia.langgraph.sends`."""
+    """The number of Sends to a node, and the tokens of each. Made by :func:`intarsia.langgraph.sends`."""
 
     width: Figure
     tokens: Figure
@@ -47,8 +47,8 @@ class Sends:
 class _Flow:
     """Nodes and the edges between them; a node has either edges or one choice.
 
-    `waits` are edges of several sources, which lead to their target when all sources have run. A node that is
-    `deferred` runs when nothing else is left to run. `sends` says of a node with one edge how often its target runs.
+    `waits` are edges with several sources, taken when all sources have run. A node that is `deferred` runs when nothing
+    else is left to run. `sends` says for a node with one edge how often its target runs.
     """
 
     edges: dict[str, list[str]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class _Flow:
         return list(dict.fromkeys([*self.edges.get(node, []), *waiting]))
 
     def between(self, starts: Sequence[str], stop: str) -> set[str]:
-        """Give the nodes on ways from any of some nodes to one that is not counted."""
+        """Return the nodes on paths from some nodes to `stop`, which is excluded."""
         seen, queue = set(starts) - {stop}, [start for start in starts if start != stop]
         while queue:
             for following in self.after(queue.pop()):
@@ -83,7 +83,7 @@ class _Flow:
         return seen
 
     def meets(self, node: str, end: str) -> str:
-        """Give the node where all ways from a node to the end come together first."""
+        """Return the first node that lies on all paths from a node to the end."""
         inside = self.reachable(node)
         later = {each: ({each} if each == end else set(inside)) for each in inside}
         changed = True
@@ -97,13 +97,13 @@ class _Flow:
         candidates = later[node] - {node}
         if not candidates:
             raise AgentError(f"ways from node {node!r} do not come together before {end!r}")
-        # The first of them is the one that all others come after.
+        # All other candidates come after the first.
         return max(candidates, key=lambda each: len(later[each]))
 
     def loops(self) -> dict[str, set[str]]:
-        """Give the loops: by header the nodes inside.
+        """Return the loops: the nodes inside by header.
 
-        An edge goes back if it leads to a node that is always passed before.
+        An edge goes back if its target dominates its source.
         """
         everything = self.reachable(START)
         before = {each: ({START} if each == START else set(everything)) for each in everything}
@@ -128,7 +128,7 @@ class _Flow:
                         if one not in nodes:
                             nodes.add(one)
                             queue += sources[one]
-        # What is left without these edges must be free of cycles.
+        # Without these edges the graph must have no cycles.
         state: dict[str, int] = {}
 
         def visit(each: str) -> None:
@@ -168,7 +168,7 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
                     f"the conditional edge from {node!r} says not where it may lead; "
                     "give add_conditional_edges a path map"
                 )
-            # A path map may have other keys than texts, such as True and False.
+            # A path map may have keys that are not str, such as True and False.
             ends = {str(key): target for key, target in branch.ends.items()}
             function = getattr(branch.path, "func", None) or getattr(branch.path, "afunc", None) or branch.path
             while isinstance(function, functools.partial):
@@ -226,7 +226,7 @@ def _flow(builder: Any, missing: list[str]) -> _Flow:
 
 @dataclass(frozen=True)
 class _Bound:
-    """How a loop goes on: the flow of one run, the probability of another one, the bound, where it leads in the end."""
+    """A loop: the flow of one run, the probability of another run, the bound, and the exit."""
 
     run: _Flow
     again: float
@@ -242,7 +242,7 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
             f"the loop from node {header!r} is left to {', '.join(map(repr, exits)) or 'nowhere'}, "
             "must be left to one node"
         )
-    # A choice bounds the innermost loop around it, and those that it may leave.
+    # A choice bounds the innermost loop around it, and the loops that it may leave.
     deeper = {each for inner, inside in loops.items() if inside < nodes and inner != header for each in inside}
     choices = [
         flow.choices[each]
@@ -255,7 +255,7 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
     end = {header: NEXT, exits[0]: NEXT}
     waits = [(sources, end.get(target, target)) for sources, target in flow.waits if nodes.intersection(sources)]
     run = _Flow(waits=waits, deferred=flow.deferred, sends=flow.sends)
-    # The header again, or the exit, is the end of a run.
+    # A run ends at the header or at the exit.
     for each in nodes:
         if each in flow.choices:
             choice = flow.choices[each]
@@ -267,15 +267,15 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
 
 
 def _again(flow: _Flow, header: str, nodes: set[str]) -> float:
-    """Give the probability that a run is followed by another one: that a walk from the header comes back to it.
+    """Return the probability that another run follows: that a walk from the header returns to it.
 
-    Inner loops come to an end for certain. Solved by iteration; a walk stays inside with a probability below 1.
+    Inner loops always end. Solved by iteration; a walk stays inside with a probability below 1.
     """
     back = dict.fromkeys(nodes, 0.0)
     for _ in range(100_000):
         change = 0.0
         for each in nodes:
-            # Edges to several nodes are all taken, and meet again: any of them tells.
+            # Edges to several nodes are all taken and join again, so any one of them decides.
             ways = flow.choices[each].targets if each in flow.choices else {flow.after(each)[0]: 1.0}
             probability = sum(p * (1.0 if target == header else back.get(target, 0.0)) for target, p in ways.items())
             change = max(change, abs(probability - back[each]))

@@ -1,11 +1,11 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A LangGraph graph written down in supersteps, as LangGraph runs it, with the state as values.
+"""Translates a LangGraph graph in supersteps, as LangGraph runs it, with the state as values.
 
-The state is, for each key, the parts that it is made of, in order. A key with a reducer gets one more part for each
-node that writes it; no part is ever there twice. Nodes of a superstep see the state before it. A loop or a conditional
-edge is a region of the agent: it gives one part for each key, of what it writes. Where other nodes run at the same time
-it gives only what it adds, because theirs is added beside it; otherwise it gives the whole.
+The state holds, for each key, its parts in order. A key with a reducer gets another part from each node that writes it;
+no part occurs twice. Nodes of a superstep see the state before it. A loop or a conditional edge is a region of the
+agent, which gives one part for each key that it writes. If other nodes run at the same time, this part is only its own
+addition, because theirs are added beside it; otherwise it is the whole value of the key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ State = dict[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class Annotation:
-    """What a node is. Made by :func:`llm`, :func:`tool`, :func:`retrieve` and :func:`compute`."""
+    """The annotation of a node. Made by :func:`llm`, :func:`tool`, :func:`retrieve` and :func:`compute`."""
 
     run: Callable[[str, Sequence[Value]], Value]
     reads: Sequence[str] | None = None
@@ -43,7 +43,7 @@ class Annotation:
 
 
 def annotated(body: Callable[..., Any], note: Any) -> Callable[..., Any]:
-    """Give a function with a note: a copy, since several nodes may run the same function under different notes."""
+    """Return a copy of a function with a note: several nodes may run the same function with different notes."""
     if isinstance(body, FunctionType):
         copy = FunctionType(body.__code__, body.__globals__, body.__name__, body.__defaults__, body.__closure__)
         copy.__kwdefaults__ = body.__kwdefaults__
@@ -58,13 +58,13 @@ class _Visit(NamedTuple):
     """A node that is to run, or whose conditional edge is to be taken."""
 
     node: str
-    source: str  # where the run comes from
-    sure: bool = True  # whether all requests are here in this superstep
+    source: str  # node that triggers the run
+    sure: bool = True  # True if all requests are here in this superstep
     decides: bool = False
 
 
 class _Write(NamedTuple):
-    """What is written to a key: its first `keeps` parts stay (all of them: None)."""
+    """A write to a key: its first `keeps` parts stay (all of them: None)."""
 
     key: str
     keeps: int | None
@@ -72,7 +72,7 @@ class _Write(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What a region gives: its writes, how many supersteps it takes, and whether all requests take as many."""
+    """The result of a region: its writes, its supersteps, and `sure` if all requests take that many."""
 
     writes: list[_Write]
     steps: int
@@ -80,7 +80,7 @@ class _Written(NamedTuple):
 
 
 class _End(NamedTuple):
-    """How a section ends: the state, and when, as of a region."""
+    """The end of a section: the state, and the supersteps as for a region."""
 
     state: State
     steps: int
@@ -89,7 +89,7 @@ class _End(NamedTuple):
 
 @dataclass
 class _Section:
-    """A section of the graph while it is written down."""
+    """A section of the graph while it is translated."""
 
     stop: str
     state: State
@@ -97,7 +97,7 @@ class _Section:
     writes: dict[int, list[_Write]] = field(default_factory=dict)
     deferred: list[_Visit] = field(default_factory=list)
     arrived: dict[tuple[tuple[str, ...], str], set[str]] = field(default_factory=dict)
-    ran: dict[str, bool] = field(default_factory=dict)  # and whether for sure when
+    ran: dict[str, bool] = field(default_factory=dict)  # nodes that ran; True if the superstep is certain
     ended: list[_Visit] = field(default_factory=list)
     steps: int = 0
     sure: bool = True
@@ -110,7 +110,7 @@ class _Section:
 
 
 class _Walk:
-    """Writes down tasks superstep by superstep."""
+    """Translates nodes to tasks, superstep by superstep."""
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class _Walk:
     ) -> None:
         self.flow, self.loops, self.bounds = flow, loops, bounds
         self.annotations, self.keys, self.grows, self.keeps_prefix = annotations, keys, grows, keeps_prefix
-        self.inside: list[str] = []  # headers of the loops around
-        self.shared: dict[str, int] = {}  # by key, how many parts nodes outside of the region around see too
+        self.inside: list[str] = []  # headers of the enclosing loops
+        self.shared: dict[str, int] = {}  # by key, the number of parts that nodes outside the enclosing region see too
         self.results: dict[str, Value] = {}
         self.wholes: dict[tuple[str, ...], Value] = {}
         self.written = ""
@@ -133,7 +133,7 @@ class _Walk:
     #  Supersteps
 
     def run(self, starts: Sequence[str], stop: str, state: State) -> _End:
-        """Write down all from some nodes, which run at the same time, to one that is not run."""
+        """Translate everything from some nodes, which run at the same time, to `stop`, which is excluded."""
         section = _Section(stop, dict(state))
         for start in starts:
             section.go(0, _Visit(start, START), self.flow)
@@ -156,7 +156,7 @@ class _Walk:
         return _End(section.state, section.steps, section.sure)
 
     def superstep(self, section: _Section, step: int) -> None:
-        # LangGraph runs a node once in a superstep, and takes what nodes write in the order of their names.
+        # LangGraph runs a node once in a superstep, and applies the writes of nodes in the order of their names.
         visits: dict[tuple[str, bool], _Visit] = {}
         for visit in section.due.pop(step):
             if visit.node == section.stop:
@@ -215,14 +215,14 @@ class _Walk:
         section.sure = section.sure and visit.sure
 
     def region(self, section: _Section, step: int, visit: _Visit, alone: bool, others: Sequence[str]) -> None:
-        """Write down the loop or the cases that begin at a node, and go on where they come together."""
+        """Translate the loop or the cases that begin at a node, and continue where they join."""
         node = visit.node
         if visit.decides:
             following = self.flow.meets(node, section.stop)
             nodes = self.flow.between(self.flow.after(node), following)
         else:
             following = self.bounds[node].exit
-            # A loop that ends where a run of the one around it does.
+            # The loop ends where a run of the enclosing loop ends.
             if self.inside and following not in self.loops[self.inside[-1]] - {self.inside[-1]}:
                 following = NEXT
             nodes = self.loops[node]
@@ -252,7 +252,7 @@ class _Walk:
     #  The state
 
     def apply(self, writes: Sequence[_Write], state: State) -> None:
-        """Add what is written in a superstep; several texts for a key that is replaced are one after another."""
+        """Apply the writes of a superstep; several writes to a key that is replaced are concatenated."""
         replaced: set[str] = set()
         for key, keeps, part in writes:
             parts = state.get(key, ())
@@ -277,7 +277,7 @@ class _Walk:
         return self.shared.get(key, 0) if key in self.grows else 0
 
     def own(self, key: str, state: State) -> Value:
-        """Give what a region has of a key by itself, nothing at all if so."""
+        """Return a region's own value of a key; an empty text if it has none."""
         if parts := state.get(key, ())[self.kept(key) :]:
             return self.whole(key, parts)
         for value in (part for parts in state.values() for part in parts):
@@ -287,7 +287,7 @@ class _Walk:
 
     def writes(self, node: str) -> list[str]:
         annotation = self.annotations[node]
-        assert annotation is not None  # missing ones were an error before
+        assert annotation is not None  # missing ones have been reported
         writes = annotation.writes or [key for key in self.keys if key in self.grows] or list(self.keys)
         for key in writes:
             if key not in self.keys:
@@ -297,7 +297,7 @@ class _Walk:
         return list(writes)
 
     def changed(self, sections: Sequence[set[str]], state: State) -> list[str]:
-        """Keys that a region gives, in order: those that are there before or after it for certain, or said to be."""
+        """Return the keys that a region gives, in order: keys that surely exist before or after it, or are declared."""
         found = [{key for node in nodes for key in self.writes(node)} for nodes in sections]
         said = {
             key for nodes in sections for node in nodes for key in getattr(self.annotations[node], "writes", 0) or ()
@@ -312,7 +312,7 @@ class _Walk:
     #  Nodes and regions
 
     def sent(self, visit: _Visit, sends: Sends, state: State) -> list[_Write]:
-        """Write down a node that runs once for each Send, which gives it all that it reads."""
+        """Translate a node that runs once for each Send; the Send is all that it reads."""
         writes: list[_Write] = []
 
         def body(item: Value) -> Value:
@@ -353,7 +353,7 @@ class _Walk:
         inputs = [
             value for key in reads for value in (state[key] if kinds(state[key]) else [self.whole(key, state[key])])
         ]
-        if annotation.reads is None:  # what one node wrote to several keys is read once
+        if annotation.reads is None:  # a value that one node wrote to several keys is read once
             inputs = list({id(value): value for value in inputs}.values())
         return inputs
 
@@ -410,7 +410,7 @@ class _Walk:
 
 
 def kinds(parts: Sequence[Value]) -> list[str]:
-    """Give the kinds of parts, if they are of several kinds."""
+    """Return the kinds of parts, if there are several."""
     found = sorted({part.kind for part in parts})
     return found if len(found) > 1 else []
 

@@ -33,7 +33,7 @@ _NUMPY_TYPES: dict[str, type] = {
 }
 
 
-#: Where state has to begin: at a multiple of so many bytes, ITX_BUFFER_ALIGNMENT of module_abi.h.
+#: Alignment of state in bytes, ITX_BUFFER_ALIGNMENT of module_abi.h.
 _ALIGNMENT = 64
 
 
@@ -57,15 +57,15 @@ class TensorType:
     dtype : str
         Element type: ``"f32"``, ``"i64"``, …
     shape : tuple of int or str
-        Sizes; a name stands for a size that the call decides. The same name is the same size everywhere.
+        Sizes; a name is a size that the call chooses. Equal names are equal sizes everywhere.
     maxima : tuple of int or None
         The largest size allowed of each dimension, None where there is no limit.
     default : float or None
-        What an input is filled with when the call leaves it out; None: it must be given.
+        The value that fills an input which the call omits; None: it must be given.
     value_range : tuple of int, or None
         Values must be in ``[low, high)``.
     state : bool
-        The call updates it in place: an array whose memory begins at a multiple of 64 bytes (`make_state` makes such).
+        True if the call updates it in place: an array aligned to 64 bytes, as `make_state` makes it.
     """
 
     name: str
@@ -77,7 +77,7 @@ class TensorType:
     state: bool = False
 
     def __str__(self) -> str:
-        """Read like ``input_ids: i64[batch, sequence≤512]``."""
+        """Return text like ``input_ids: i64[batch, sequence≤512]``."""
         sizes = ", ".join(
             str(size) if maximum is None or not isinstance(size, str) else f"{size}≤{maximum}"
             for size, maximum in zip(self.shape, self.maxima, strict=True)
@@ -88,16 +88,16 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives.
+    """The inputs and outputs of a function.
 
     Attributes
     ----------
     function : str
         Name of the function.
     inputs, outputs : tuple of TensorType
-        In the order of positional arguments and of the results.
+        In the order of positional arguments and of results.
     metadata : dict
-        What the importer kept about the model: labels of classes and the like.
+        Metadata of the model that the importer kept, such as class labels.
     """
 
     function: str
@@ -106,7 +106,7 @@ class Signature:
     metadata: dict[str, Any]
 
     def __str__(self) -> str:
-        """Read like a function definition."""
+        """Return text like a function definition."""
         inputs = ", ".join(str(value) for value in self.inputs)
         outputs = ", ".join(str(value) for value in self.outputs)
         return f"{self.function}({inputs}) -> ({outputs})"
@@ -115,13 +115,14 @@ class Signature:
 class Function:
     """A function of a module, called with arrays.
 
-    Arguments are given by position or by name and may be anything with DLPack (NumPy, PyTorch, JAX, …), which is read
-    in place (copied where it is not dense), or nested lists of numbers, which must fit the input's type: fractions and
-    texts are not made integers. One output comes back as a NumPy array, several as a named tuple of arrays, none as ().
+    Arguments are given by position or by name. They may be arrays with DLPack (NumPy, PyTorch, JAX, …), which are read
+    in place (copied if they are not dense), or nested lists of numbers, which must fit the input's type: fractions and
+    texts do not become integers. One output is returned as a NumPy array, several as a named tuple of arrays, none as
+    ().
     """
 
     def __init__(self, module: Module, signature: Signature) -> None:
-        # Not the module itself: it holds its functions, and a cycle would keep both until the next garbage collection.
+        # The module itself holds its functions; a cycle would keep both until the next garbage collection.
         self._runtime = module._runtime
         self._keep_alive = module._keep_alive
         self.signature = signature
@@ -181,7 +182,7 @@ class Function:
 
 
 def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
-    """Return an argument as a DLPack capsule, and whether it is bfloat16 given as 16-bit integers."""
+    """Return an argument as a DLPack capsule, and True if it is bfloat16 given as 16-bit integers."""
     try:
         if not hasattr(value, "__dlpack__"):
             if info.state:
@@ -202,7 +203,7 @@ def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
 
 
 def _convert(value: Any, info: TensorType) -> np.ndarray:
-    """Return what is not an array yet as one of the input's type; numbers that the type cannot hold are errors."""
+    """Return a value as an array of the input's type; numbers that the type cannot hold are errors."""
     array = np.asarray(value)
     wanted = np.dtype(_NUMPY_TYPES.get(info.dtype) or _bfloat16() or np.float32)
     if array.dtype.kind in "iu" and wanted.kind in "iu" and array.size:
@@ -218,7 +219,7 @@ def _convert(value: Any, info: TensorType) -> np.ndarray:
 
 
 def _from_array(array: np.ndarray, info: TensorType) -> np.ndarray:
-    """Give a bfloat16 output its type, where ml_dtypes is installed."""
+    """Give a bfloat16 output its type, if ml_dtypes is installed."""
     if info.dtype == "bf16" and _bfloat16() is not None:
         return array.view(_bfloat16())
     return array
@@ -282,11 +283,11 @@ class Module:
         return self._path
 
     def __fspath__(self) -> str:
-        """Return the path of the artifact, so that a module can be given where a path is wanted."""
+        """Return the path of the artifact, so that a module can be given where a path is expected."""
         return self._path
 
     def signature(self, function: str = "main") -> Signature:
-        """Return what a function takes and gives."""
+        """Return the inputs and outputs of a function."""
         description = self._runtime.signature(function)
         return Signature(
             function,
@@ -296,14 +297,14 @@ class Module:
         )
 
     def __getitem__(self, name: str) -> Function:
-        """Return a function by name; needed for names that are no Python identifiers."""
+        """Return a function by name; needed for names that are not Python identifiers."""
         if name not in self._functions:
             self._functions[name] = Function(self, self.signature(name))
         return self._functions[name]
 
     def __getattr__(self, name: str) -> Function:
         """Return a function by name."""
-        # Python asks for many special names, and for attributes that __init__ did not come to set.
+        # Python looks up many special names, and attributes that __init__ has not set yet.
         if name.startswith("_") or name not in self.functions:
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
         return self[name]
@@ -323,11 +324,11 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, variant: str | N
     Raises
     ------
     NotFoundError
-        There is no such file.
+        The file does not exist.
     CorruptError
-        The file is truncated, changed, or no artifact.
+        The file is truncated, changed, or not an artifact.
     Error
-        It is of another version, or needs what this CPU lacks.
+        It has another version, or needs a CPU feature that this CPU lacks.
     """
     return Module(path, verify=verify, variant=variant)
 
@@ -338,7 +339,7 @@ def make_state(function: Function, **sizes: int) -> dict[str, np.ndarray]:
     Parameters
     ----------
     function : Function
-        The function that they are for.
+        The function that the arrays are for.
     **sizes : int
         The sizes that the inputs' shapes name, such as ``pages=64``.
     """

@@ -14,21 +14,20 @@ from ._errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. What is left out by one rule is not there for the next, in the order below.
+    """The rules for choosing the next token, applied in the order below. Each rule sees only the tokens that remain.
 
     Attributes
     ----------
     repetition_penalty : float
-        Logits of tokens that are there already are divided by it where positive, multiplied where negative
-        (arXiv 1909.05858, section 4.1).
+        Divides positive and multiplies negative logits of tokens that already occur (arXiv 1909.05858, section 4.1).
     temperature : float
-        Logits are divided by it; 0 takes the most likely token.
+        Divides logits; 0 takes the most likely token.
     top_k : int
-        The so many most likely tokens; 0: all.
+        Keeps this many most likely tokens; 0: all.
     top_p : float
-        The fewest most likely tokens whose probabilities sum to at least this (arXiv 1904.09751, section 3.1).
+        Keeps the fewest most likely tokens whose probabilities sum to at least this (arXiv 1904.09751, section 3.1).
     min_p : float
-        Tokens at least this times as likely as the most likely one (arXiv 2407.01082, section 3).
+        Keeps tokens at least this times as likely as the most likely one (arXiv 2407.01082, section 3).
     """
 
     repetition_penalty: float = 1.0
@@ -38,7 +37,7 @@ class Sampling:
     min_p: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse values without a meaning."""
+        """Refuse invalid values."""
         for name, valid, wanted in (
             ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
             ("temperature", self.temperature >= 0, "at least 0"),
@@ -95,7 +94,7 @@ class Sampling:
 def _likeliest(probabilities: np.ndarray, total: float) -> np.ndarray:
     """Return the fewest most likely tokens whose probabilities sum to at least `total`."""
     size = probabilities.size
-    # Few of a large vocabulary's tokens are likely: sorting all of them would take longer than a small model does.
+    # Few tokens of a large vocabulary are likely, and sorting all of them would take longer than a small model.
     count = min(1024, size)
     while True:
         tokens = np.sort(np.argpartition(probabilities, -count)[-count:])

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Speculative decoding: a small model proposes tokens, the model itself judges several of them in one call.
+"""Speculative decoding: a small model proposes tokens, and the model itself checks several of them in one call.
 
 Leviathan, Kalman and Matias 2023, "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192): the
 text has exactly the distribution that it has without the small model.
@@ -53,7 +53,7 @@ def choose(target: np.ndarray, draft: np.ndarray, token: int, random: np.random.
     token : int
         Drawn from `draft`.
     random : numpy.random.Generator
-        Decides whether the token stays.
+        The random numbers that decide if the token stays.
 
     Returns
     -------
@@ -64,21 +64,21 @@ def choose(target: np.ndarray, draft: np.ndarray, token: int, random: np.random.
     if random.random() * draft[token] < target[token]:
         return token
     rest = np.maximum(target - draft, 0.0)
-    # Where both are the same but for rounding, nothing may be left.
+    # If both are equal except for rounding, nothing may be left.
     return draw(rest if rest.any() else target, random)
 
 
 def speculate(
     batch: _Batch, drafts: _Batch, writers: list[Writer], max_tokens: int, draft_tokens: int
 ) -> Iterator[None]:
-    """Decode all texts together until each has ended; yields after every call of the model.
+    """Decode all texts together until each has ended; yield after every call of the model.
 
     Parameters
     ----------
     batch, drafts : _Batch
         The sequences in the caches of the model, and of the draft model.
     writers : list of Writer
-        What chooses tokens and collects them.
+        The writers that choose and collect tokens.
     max_tokens : int
         The most tokens to generate for each.
     draft_tokens : int
@@ -92,7 +92,7 @@ def speculate(
         going = {i for i in going if len(writers[i].ids) < max_tokens and batch.has_room(i)}
         if not going:
             return
-        # At least the last token is in no cache yet.
+        # At least the last token is not in a cache yet.
         missing = {i: (writers[i].prompt + writers[i].ids)[batch.lengths[i] :] for i in going}
         proposals = {
             i: _Proposal(
@@ -106,7 +106,7 @@ def speculate(
         for i, rows in zip(tokens, batch.extend(tokens), strict=True):
             if not _judge(writers[i], rows, proposals[i]):
                 going.discard(i)
-            # What did not stay is written over: caches are read up to the position of a token.
+            # Rejected tokens are overwritten: caches are read only up to the position of a token.
             known = len(writers[i].prompt) + len(writers[i].ids) - 1
             batch.rewind(i, known)
             drafts.rewind(i, min(known, drafts.lengths[i]))
@@ -114,7 +114,7 @@ def speculate(
 
 
 class _Proposal:
-    """What the draft model proposes after one text: tokens, and the probabilities that each was drawn from."""
+    """The draft model's proposal after one text: tokens, and the probabilities that each was drawn from."""
 
     def __init__(self, writer: Writer, limit: int) -> None:
         self.text = writer.prompt + writer.ids
@@ -125,9 +125,9 @@ class _Proposal:
         self._constraint = None if writer.constraint is None else writer.constraint.copy()
 
     def add(self, logits: np.ndarray) -> None:
-        """Draw a token by the draft model's logits; after one that ends the text there are no more."""
+        """Draw a token by the draft model's logits; a token that ends the text is the last."""
         vocabulary = self._writer.vocabulary
-        # A vocabulary may be padded to another size than the model's.
+        # The draft's vocabulary may be padded to another size than the model's.
         logits = np.pad(logits[:vocabulary], (0, max(0, vocabulary - logits.size)), constant_values=-np.inf)
         if self._constraint is not None:
             logits = self._constraint.restrict(logits)
@@ -152,7 +152,7 @@ def _propose(drafts: _Batch, proposals: dict[int, _Proposal]) -> None:
 
 
 def _judge(writer: Writer, rows: np.ndarray, proposal: _Proposal) -> bool:
-    """Go on with the proposed tokens that stay and one of the model's own; return whether the text goes on.
+    """Append the proposed tokens that stay and one of the model's own; return True if the text continues.
 
     `rows` [proposed + 1, vocabulary] are the model's logits before each of the proposed tokens, and after the last.
     """

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Text:
-    """What a model's text is made with.
+    """The tokenizer and chat template of a model.
 
     Attributes
     ----------
     tokenizer : tokenizers.Tokenizer or None
         None: there is no text, only token ids.
     chat_template : ChatTemplate or None
-        None: the model is none for chats.
+        None: the model is not for chats.
     add_bos : bool
-        Whether a text begins with the token for that, where the model has one.
+        True if a text begins with the token for that, if the model has one.
     missing : str
-        Why there is no tokenizer, and what to do.
+        The reason why there is no tokenizer, and what to do.
     """
 
     tokenizer: Any = None
@@ -47,7 +47,7 @@ def open_tokenizer(tokenizer: Any) -> Text:
     Parameters
     ----------
     tokenizer : path or tokenizers.Tokenizer
-        A Hugging Face directory, a ``tokenizer.json``, a GGUF file, or a tokenizer that is open.
+        A Hugging Face directory, a ``tokenizer.json``, a GGUF file, or an opened tokenizer.
     """
     if not isinstance(tokenizer, (str, os.PathLike)):
         return Text(tokenizer)
@@ -63,7 +63,7 @@ def open_tokenizer(tokenizer: Any) -> Text:
 def open_tokenizer_of(module: Module) -> Text:
     """Open the tokenizer that an artifact carries, or the ``tokenizer.json`` beside it.
 
-    A tokenizer that cannot be opened is `Text.missing`: token ids can do without it.
+    If the tokenizer cannot be opened, `Text.missing` says why: token ids work without it.
     """
     beside = Path(module.path).parent
     files = Files(module if module.files else beside)
@@ -87,7 +87,7 @@ def encode(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> lis
     Raises
     ------
     InvalidArgumentError
-        The tokenizer has no token for a part of the text, nor one for what is unknown.
+        The tokenizer has no token for a part of the text, nor an unknown token.
     """
     try:
         with panics_as_errors():
@@ -113,7 +113,7 @@ def _of_gguf(text: GgufText) -> Text:
 
 
 def _of_files(files: Files, name: str) -> Text:
-    """Open a file of the package tokenizers, with what lies beside it."""
+    """Open a file of the package tokenizers, and the files beside it."""
     tokenizers = import_tokenizers()
     try:
         with panics_as_errors():

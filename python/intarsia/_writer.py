@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What comes after one prompt: chooses tokens by their logits, and makes text of them."""
+"""The continuation of one prompt: chooses tokens by their logits, and decodes them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Generation:
-    """What was generated for one prompt.
+    """The generated text of one prompt.
 
     Attributes
     ----------
     ids : list of int
         The new tokens, without the one that ended the text.
     text : str or None
-        The same as text; None without a tokenizer.
+        The tokens as text; None without a tokenizer.
     logprobs : list of float
         Natural logarithm of each new token's probability before sampling rules.
     finish_reason : str
         ``"end"`` (the model ended its text, or the text is complete by its schema or grammar), ``"stop"`` (a stop
-        string came), ``"length"`` (`max_tokens` or the model's context is used up).
+        string occurred), ``"length"`` (`max_tokens` or the model's context is used up).
     """
 
     ids: list[int]
@@ -41,7 +41,7 @@ class Generation:
 
 
 class Writer:
-    """What comes after one prompt; has the attributes of `Generation` while they grow."""
+    """The continuation of one prompt; it has the attributes of `Generation` while they grow."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Writer:
         self.finish_reason = "length"
         self.text = ""
         self.told = 0
-        # Tokens are decoded after those before them: some tokenizers leave out the space that a text begins with.
+        # Tokens are decoded together with the tokens before them: some tokenizers drop a leading space.
         self._tokens = self._whole_letters(prompt)
         self._from, self._read = 0, len(self._tokens)
         self._settled = ""
@@ -80,7 +80,7 @@ class Writer:
         return token if self.add(token, logits) else None
 
     def add(self, token: int, logits: np.ndarray) -> bool:
-        """Go on with a token, given the logits that it was chosen by; return whether the text goes on after it."""
+        """Append a token, given the logits that it was chosen by; return True if the text continues after it."""
         complete = self.constraint is not None and self.constraint.accept(token)
         if token in self.ends:
             self.finish_reason = "end"
@@ -99,7 +99,7 @@ class Writer:
         return not complete
 
     def _whole_letters(self, prompt: list[int]) -> list[int]:
-        """Return the last tokens of a prompt: at least one, and no part of the bytes of a letter."""
+        """Return the last tokens of a prompt: at least one, and only whole characters."""
         if self.tokenizer is None:
             return []
         counts = (count for count in range(1, 5) if "\ufffd" not in self.tokenizer.decode(prompt[-count:]))
@@ -116,14 +116,14 @@ class Writer:
         return text
 
     def news(self, last: bool = False) -> Iterator[str | int]:
-        """Yield what nothing that comes can change any more."""
+        """Yield text that later tokens cannot change."""
         if self.tokenizer is None:
             yield from self.ids[self.told :]
             self.told = len(self.ids)
             return
         certain = len(self.text)
         if not last and self.finish_reason == "length":
-            # A replacement character may become the rest of a letter, an end that begins a stop string its rest.
+            # A replacement character may become a letter, and the end of the text may begin a stop string.
             certain = len(self.text.rstrip("\ufffd"))
             for stop in self.stops:
                 for length in range(min(len(stop) - 1, certain), 0, -1):
@@ -143,6 +143,6 @@ class Writer:
 def log_probability(logits: np.ndarray, token: int) -> float:
     """Return the natural logarithm of a token's probability, given logits [vocabulary]."""
     largest = logits.max()
-    # In single precision, of which the sum loses nothing: exponentials of a large vocabulary take a while.
+    # Exponentials of a large vocabulary are slow, so they are in single precision; the sum in double loses nothing.
     total = np.exp(logits - largest).sum(dtype=np.float64)
     return float(np.float64(logits[token]) - np.float64(largest) - np.log(total))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Write agents: graphs of tasks with expected sizes, which the planner places on machines.
 
-A graph is a Python function that is run once, with values that stand for what flows. What it calls is written down, and
-printed as IR of the dialect ``agent``:
+A graph is a Python function that is run once, with placeholder values. The tasks that it calls are recorded and printed
+as IR of the dialect ``agent``:
 
 >>> from intarsia import agent
 >>> llama = agent.Model("llama70b", shape="llama-3.1-70b")
@@ -86,7 +86,7 @@ __all__ = [
 ]
 
 
-#  Tasks that name nothing, and what is built of tasks
+#  Tasks without a model or tool, and constructs of tasks
 
 
 def compute(
@@ -109,7 +109,7 @@ def compute(
 
 
 def function(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a task of a function: inside a graph a call is a task, elsewhere it is the call.
+    """Turn a function into a task: inside a graph a call adds a task, elsewhere it calls the function.
 
     >>> @function(ms=4, tokens=300)
     ... def rerank(documents): return sorted(documents)
@@ -126,7 +126,7 @@ def function(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def join(*parts: Value) -> Value:
-    """Texts one after another: a context that grows, a prompt of several parts. Costs nothing."""
+    """Concatenate texts: a growing context, a prompt of several parts. Costs nothing."""
     values = _operands("join", parts)
     if not values:
         raise AgentError("join has no parts")
@@ -141,7 +141,7 @@ def join(*parts: Value) -> Value:
 
 
 def stream(value: Value, *, every: Figure) -> Value:
-    """Let readers start when the first `every` (tokens, seconds, …) of the value is there."""
+    """Let consumers start when the first `every` (tokens, seconds, …) of the value are available."""
     (value,) = _operands("stream", [value])
     trace = _trace("stream")
     result = trace.fresh("stream")
@@ -154,7 +154,7 @@ def stream(value: Value, *, every: Figure) -> Value:
 def _region(
     where: str, body: Callable[..., Any], arguments: Sequence[str], kinds: Sequence[str]
 ) -> tuple[_Block, list[Value]]:
-    """Run a part of a graph in a block of its own; gives the block and what it returned."""
+    """Run a part of a graph in its own block; return the block and the part's result."""
     trace = _trace(where)
     block = _Block(where, trace.block)
     trace.block = block
@@ -171,7 +171,7 @@ def _region(
 
 
 def _close(trace: _Trace, op: str, kinds: Sequence[str], lines: Sequence[str], hint: str) -> Any:
-    """Write down an op with regions; gives its results as the body gave them: none, one, or a tuple."""
+    """Add an op with regions; return its results in the form of the body's: none, one, or a tuple."""
     result = trace.fresh(hint) if kinds else ""
     count = f":{len(kinds)}" if len(kinds) > 1 else ""
     trace.block.lines += [f"{result}{count} = {op}" if kinds else op, *lines]
@@ -194,14 +194,14 @@ def branch(
     decide: str | None = None,
     label: str | None = None,
 ) -> Any:
-    """Go one of several ways.
+    """Choose one of several cases.
 
     Parameters
     ----------
     cases
-        By name: the probability, and a function that writes down the tasks of the case. All return as many values.
+        By name: the probability, and a function that adds the tasks of the case. All return equally many values.
     on
-        What must be there before one is chosen.
+        The values that the choice waits for.
     decide
         The user's function that chooses.
     label
@@ -262,17 +262,17 @@ def loop(
     Parameters
     ----------
     body
-        Takes what is carried, writes down the tasks of one run, returns what the next one carries. Runs at least once.
+        Takes the carried values, adds the tasks of one run, returns the values for the next run. Runs at least once.
     carried
-        What the first run takes; the result is what the last one returns.
+        The values for the first run; the result is that of the last run.
     runs
-        How often on average, and at most: ``Amount(3.2, max=8)``.
+        The mean number of runs and the bound: ``Amount(3.2, max=8)``.
     keeps_prefix
         Language models keep their cache from one run to the next.
     until
         The user's function that ends the loop.
     run_probabilities
-        P(1), P(2), …, where they are known.
+        P(1), P(2), …, if they are known.
     label
         A name for reports.
 
@@ -333,15 +333,15 @@ def map(
     Parameters
     ----------
     body
-        Takes one item, writes down its tasks; what it returns is joined.
+        Takes one item and adds its tasks; the results are concatenated.
     over
-        What is cut into items.
+        The value that is split into items.
     width
-        How many.
+        The number of items.
     each
-        The size of one; an equal share of the whole, if it is not said.
+        The size of an item; by default an equal share of the whole.
     concurrency
-        How many items of a request are worked on at once.
+        The most items of a request that are processed at once.
     label
         A name for reports.
 
@@ -368,7 +368,7 @@ def map(
 
 
 class Graph:
-    """A graph as it was written down. Print it, or call it inside of another graph."""
+    """A recorded graph. Print it, or call it inside another graph."""
 
     def __init__(self, name: str, inputs: Mapping[str, Size], sla: Sla | None, private: bool) -> None:
         self.name = name
@@ -422,7 +422,7 @@ class Graph:
         return [names.fresh(name) for name in self.inputs]
 
     def __call__(self, *inputs: Value, label: str | None = None, **named: Value) -> Any:
-        """Make this graph a task of another one, with inputs in order or by their names."""
+        """Add this graph as a task to another one, with inputs in order or by name."""
         what = f"call of {self.name!r}"
         names = list(self.inputs)[len(inputs) :]
         if named and sorted(named) != sorted(names):
@@ -452,18 +452,18 @@ class Graph:
 def graph(
     *inputs: Size, sla: Sla | None = None, name: str | None = None, private: bool = False
 ) -> Callable[[Callable[..., Any]], Graph]:
-    """Make a graph of a function: it is run once, with a value for each of its parameters.
+    """Turn a function into a graph: it is run once, with a value for each parameter.
 
     Parameters
     ----------
     inputs
-        What a request brings for each parameter: ``agent.text(400, p95=900)``.
+        The size of each parameter in a request: ``agent.text(400, p95=900)``.
     sla
-        What the service promises.
+        The service-level agreement.
     name
-        The graph's name; that of the function, if nothing else is said.
+        The graph's name; by default that of the function.
     private
-        For graphs that only others call.
+        True for graphs that only other graphs call.
 
     """
 
@@ -494,7 +494,7 @@ def graph(
 
 
 def module(*graphs: Graph) -> str:
-    """IR of graphs, of those that they call, and of all that their tasks name."""
+    """Return the IR of graphs, of the graphs that they call, and of everything that their tasks name."""
     order: dict[str, Graph] = {}
 
     def visit(one: Graph) -> None:
@@ -523,7 +523,7 @@ def module(*graphs: Graph) -> str:
 
 
 def from_langgraph(source: Any, **options: Any) -> Graph:
-    """Make a graph of a LangGraph `StateGraph`; see :mod:`intarsia.langgraph` for how sizes are given."""
+    """Convert a LangGraph `StateGraph` to a graph; :mod:`intarsia.langgraph` explains how sizes are given."""
     from .langgraph import convert
 
     return convert(source, **options)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Import graphs of LangGraph: nodes become tasks, conditional edges branches, edges back loops.
 
-A node is a Python function, of which a graph does not know what it costs. An annotation says it, as a decorator of the
-function or as the node's metadata:
+A node is a Python function whose cost is not known. An annotation gives it, as a decorator of the function or as the
+node's metadata:
 
 >>> from intarsia import agent, langgraph
 >>> llama = agent.Model("llama8b", shape="llama-3.1-8b")
@@ -12,14 +12,14 @@ function or as the node's metadata:
 >>> builder.add_node("respond", respond)                                               # doctest: +SKIP
 >>> builder.add_node("respond", run, metadata={"intarsia": langgraph.llm(llama, tokens=300)})  # doctest: +SKIP
 
-Keys of the state are the values that flow: a node reads those in `reads` (all that are there, if it is not said) and
-writes those in `writes` (all that have a reducer, if there are some, otherwise all). A key with a reducer grows by what
-is written; another one is replaced. Nodes run in supersteps, as LangGraph runs them: a node sees what was written in
-those before, and waits for the nodes that it reads of. One that many ways lead to runs once for each superstep in which
-it is reached, or once if it waits (``add_edge([…], node)``, ``defer=True``).
+Keys of the state are the values that flow. A node reads the keys in `reads` (by default all that exist) and writes the
+keys in `writes` (by default all with a reducer, or all keys if none has one). A key with a reducer grows by each write;
+any other key is replaced. Nodes run in supersteps, as in LangGraph: a node sees the writes of earlier supersteps, and
+waits for the nodes whose writes it reads. A node with several incoming edges runs once for each superstep in which it
+is reached, or once if it waits (``add_edge([…], node)``, ``defer=True``).
 
-How often a loop runs and which case is taken in a run are independent in the graph that comes out: expected executions
-are those of the LangGraph graph, probabilities that a node runs at all may differ where a case ends the loop.
+In the converted graph the number of a loop's runs and the case taken in a run are independent. Expected executions are
+those of the LangGraph graph; the probability that a node runs at all may differ if a case ends the loop.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from ._langgraph_walk import Annotation, _Walk, annotated, kinds
 
 __all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "sends", "tool"]
 
-ASSUMED_TOKENS = 300  # what `assume` takes for a node without sizes: a language model's answer…
-ASSUMED_INPUT_TOKENS = 200  # …a key of the state that the caller gives
-ASSUMED_MODEL = 'agent.Model("llama8b", shape="llama-3.1-8b")'  # what messages propose for `assume_model`
+ASSUMED_TOKENS = 300  # tokens of a language model's answer with `assume`
+ASSUMED_INPUT_TOKENS = 200  # tokens of a key of the state that the caller gives, with `assume`
+ASSUMED_MODEL = 'agent.Model("llama8b", shape="llama-3.1-8b")'  # the `assume_model` that messages propose
 
 
 def llm(
@@ -50,7 +50,7 @@ def llm(
     reads: Sequence[str] | None = None,
     writes: Sequence[str] | None = None,
 ) -> Annotation:
-    """Say that a node asks a language model; see :meth:`intarsia.agent.Model.answer`."""
+    """Annotate a node that asks a language model; see :meth:`intarsia.agent.Model.answer`."""
     _check_is(model, agent.Model, "langgraph.llm")
     _amount("tokens", "langgraph.llm", tokens, "tokens")
     check_all("langgraph.llm", {"instruction_tokens": instruction_tokens})
@@ -70,7 +70,7 @@ def llm(
 def tool(
     what: agent.Tool, *, tokens: Figure, reads: Sequence[str] | None = None, writes: Sequence[str] | None = None
 ) -> Annotation:
-    """Say that a node calls a tool."""
+    """Annotate a node that calls a tool."""
     _check_is(what, agent.Tool, "langgraph.tool")
     _amount("tokens", "langgraph.tool", tokens, "tokens")
     return Annotation(lambda name, inputs: what(*inputs, tokens=tokens, label=name), reads, writes)
@@ -79,7 +79,7 @@ def tool(
 def retrieve(
     index: agent.Index, *, top_k: int, reads: Sequence[str], writes: Sequence[str] | None = None
 ) -> Annotation:
-    """Say that a node searches an index, by the first key that it reads."""
+    """Annotate a node that searches an index, by the first key that it reads."""
     _check_is(index, agent.Index, "langgraph.retrieve")
     check_all("langgraph.retrieve", {"top_k": top_k})
     if not reads:
@@ -95,7 +95,7 @@ def _check_is(thing: Any, kind: type, what: str) -> None:
 def compute(
     *, ms: Figure, tokens: Figure, reads: Sequence[str] | None = None, writes: Sequence[str] | None = None
 ) -> Annotation:
-    """Say that a node computes by itself, `ms` on one core."""
+    """Annotate a node that computes by itself, `ms` on one core."""
     _amount("ms", "langgraph.compute", ms, "ms")
     _amount("tokens", "langgraph.compute", tokens, "tokens")
     return Annotation(lambda name, inputs: agent.compute(name, *inputs, ms=ms, tokens=tokens), reads, writes)
@@ -104,9 +104,9 @@ def compute(
 def probabilities(
     *, max_runs: int | None = None, **targets: float
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Annotate the function of a conditional edge: how often it gives each key of its path map.
+    """Annotate the function of a conditional edge with the probability of each key of its path map.
 
-    `max_runs` bounds the innermost loop around it, and others that one of its targets leaves.
+    `max_runs` bounds the innermost loop around it, and other loops that one of its targets leaves.
     """
     check_probabilities("the probability of", "langgraph.probabilities", targets)
     if max_runs is not None:
@@ -116,9 +116,9 @@ def probabilities(
 
 
 def sends(*, width: Figure, tokens: Figure) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Annotate the function of a conditional edge that gives Sends: how many, and how much text is in each.
+    """Annotate the function of a conditional edge that returns Sends: their number, and the tokens of each.
 
-    They lead to one node, which reads what it is sent, and nothing else of the state.
+    They lead to one node, which reads only the Send and nothing else of the state.
     """
     _amount("width", "langgraph.sends", width, "")
     _amount("tokens", "langgraph.sends", tokens, "tokens")
@@ -136,24 +136,24 @@ def convert(
     assume_model: agent.Model | None = None,
     keeps_prefix: bool = True,
 ) -> agent.Graph:
-    """Make a graph of a LangGraph `StateGraph`, compiled or not.
+    """Convert a LangGraph `StateGraph`, compiled or not, to a graph.
 
     Parameters
     ----------
     source
         The `StateGraph`. Its conditional edges have path maps.
     inputs
-        What a request brings: sizes of keys of the state.
+        The sizes of the keys of the state that a request gives.
     output
-        The key that is the answer; the last one that is written, if it is not said.
+        The key of the answer; by default the last one that is written.
     sla, name
-        The service level and the name of the graph.
+        The service-level agreement and the name of the graph.
     assume
-        Take defaults where sizes and probabilities are missing: a node is a language model (`assume_model`) that writes
-        300 tokens, a request brings 200 tokens in the first key, cases are equally probable, a loop runs at most 10
-        times. Without it all that is missing is an error, which lists it with these defaults.
+        Use defaults for missing sizes and probabilities: a node is a language model (`assume_model`) that writes 300
+        tokens, a request gives 200 tokens in the first key, cases are equally probable, a loop runs at most 10 times.
+        Without it anything missing is an error, which lists it with these defaults.
     assume_model
-        The model of nodes that are assumed; needed with `assume` where a node has no annotation.
+        The model of nodes without annotation; needed with `assume` if there are such nodes.
     keeps_prefix
         Language models in loops keep their cache from one run to the next.
 

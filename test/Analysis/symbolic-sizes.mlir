@@ -20,7 +20,7 @@ func.func @nn_ops(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}
 // CHECK-LABEL: func.func @group
 func.func @group(%x: tensor<?x384xf32> {nn.sizes = ["n", ""]}) -> tensor<?xf32> {
   // CHECK: nn.group {{.*}}["[n * 384]"]
-  %r = nn.group "rows"(%a = %x) : (tensor<?x384xf32>) -> tensor<?xf32> {
+  %r = nn.group rows(%a = %x) : (tensor<?x384xf32>) -> tensor<?xf32> {
     // CHECK: nn.gelu {{.*}}["[n, 384]"]
     %g = nn.gelu %a {form = #nn.gelu_form<erf>} : tensor<?x384xf32>
     // CHECK: tensor.collapse_shape {{.*}}["[n * 384]"]
@@ -101,7 +101,7 @@ func.func @shapes(%x: tensor<?x?x384xf32> {nn.sizes = ["batch", "sequence", ""]}
 // Sizes of a kernel's operands may be expressions in those that it is launched with.
 // CHECK-LABEL: rt.kernel @expressions
 rt.kernel @expressions(%x: tensor<?xf32> {nn.sizes = ["s1 * s0 + 4"]}, %y: tensor<?x?xf32> {nn.sizes = ["s1", "s0"]})
-    -> (tensor<?xf32> {nn.sizes = ["s0 * s1 + 4"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+    -> (tensor<?xf32> {nn.sizes = ["s0 * s1 + 4"]}) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   // CHECK: nn.relu {{.*}}["[s0 * s1 + 4]"]
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
@@ -109,7 +109,7 @@ rt.kernel @expressions(%x: tensor<?xf32> {nn.sizes = ["s1 * s0 + 4"]}, %y: tenso
 
 // CHECK-LABEL: rt.kernel @kernel
 rt.kernel @kernel(%x: tensor<?x?xf32> {nn.sizes = ["s1", "s0"]}) -> (tensor<?x?xf32> {nn.sizes = ["s1", "s0"]})
-    attributes {root = "rows", sizes = ["s0", "s1"]} {
+    attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   // CHECK: nn.relu {{.*}}["[s1, s0]"]
   %r = nn.relu %x : tensor<?x?xf32>
   rt.yield %r : tensor<?x?xf32>

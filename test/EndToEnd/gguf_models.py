@@ -18,7 +18,7 @@ from safetensors import safe_open
 ARCHITECTURES = {
     "mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss", "qwen3_moe": "qwen3moe",
 }  # fmt: skip
-#: What a tensor is stored as: blocks or numbers, with their type.
+#: The stored form of a tensor: blocks or numbers, with their type.
 Store = Callable[[str, np.ndarray], tuple[np.ndarray, Type]]
 
 

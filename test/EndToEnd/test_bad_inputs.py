@@ -39,7 +39,7 @@ def model(tmp_path) -> Path:
 
 
 def test_the_model_is_good(tools, model):
-    """What the other tests break is in order before that."""
+    """The model is valid before the other tests damage it."""
     tools.compile(model, "-o", model.parent / "m.itx")
 
 
@@ -400,7 +400,7 @@ def test_weights_file_that_is_written_to_after_it_was_loaded(tools, artifact):
 
 
 def test_weights_of_a_daemon(artifact):
-    """A process that closes all descriptors keeps its mapping, also where other files get their numbers."""
+    """A process that closes all descriptors keeps its mapping, even if other files get their numbers."""
     program = """import os, sys, numpy, intarsia
 module = intarsia.load(sys.argv[1])
 inputs = {"input_ids": numpy.ones((1, 3), numpy.int64)}

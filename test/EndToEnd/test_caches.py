@@ -33,12 +33,14 @@ func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", 
 """
 
 
-def program(cache: str, integer: str = "i64", attributes: str = "", sinks: bool = False) -> str:
+def program(
+    cache: str, integer: str = "i64", attributes: str = "", sinks: bool = False, head_dim: int = HEAD_DIM
+) -> str:
     text = PROGRAM.replace("CACHE", cache).replace("INTEGER", integer).replace("ATTRIBUTES", attributes)
     text = text.replace("SINKTYPE", f", tensor<{HEADS}xf32>" if sinks else "").replace(
         "SINKS", "sinks %z" if sinks else ""
     )
-    for letter, size in (("xH", HEADS), ("xG", KEY_HEADS), ("xD", HEAD_DIM)):
+    for letter, size in (("xH", HEADS), ("xG", KEY_HEADS), ("xD", head_dim)):
         text = text.replace(letter + "x", f"x{size}x").replace(letter + "x", f"x{size}x")
     return text.replace("tensor<Hx", f"tensor<{HEADS}x")
 
@@ -46,7 +48,7 @@ def program(cache: str, integer: str = "i64", attributes: str = "", sinks: bool 
 def expected(query, keys, values, position, window, soft_cap, sinks):
     """Attention of one token [heads, head_dim] over what its sequence has so far."""
     first = max(0, position - window + 1) if window else 0
-    result = np.zeros((HEADS, HEAD_DIM))
+    result = np.zeros(query.shape)
     for head in range(HEADS):
         group = head // (HEADS // KEY_HEADS)
         scores = 0.15 * keys[first : position + 1, group] @ query[head].astype(np.float64)
@@ -77,11 +79,22 @@ def expected(query, keys, values, position, window, soft_cap, sinks):
     ],
 )
 def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, target):
+    check_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, target, HEAD_DIM)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
+@pytest.mark.parametrize(("cache", "head_dim"), [("f16", 8), ("f32", 24), ("i8", 24), ("bf16", 40), ("f16", 90)])
+def test_sizes_of_heads(tools, scratch, cache, head_dim, target):
+    """Heads whose features are no multiple of a vector."""
+    check_mixtures(tools, scratch, cache, "i64", 40, 0.0, False, target, head_dim)
+
+
+def check_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, target, head_dim):
     attributes = (f", window = {window} : i64" if window else "") + (
         f", soft_cap = {soft_cap} : f32" if soft_cap else ""
     )
-    name = f"{cache}-{integer}-{window}-{soft_cap}-{sinks}-{target.replace(':', '-')}"
-    module = build(tools, scratch / name, program(cache, integer, attributes, sinks), target=target)
+    name = f"{cache}-{integer}-{window}-{soft_cap}-{sinks}-{head_dim}-{target.replace(':', '-')}"
+    module = build(tools, scratch / name, program(cache, integer, attributes, sinks, head_dim), target=target)
     random, dtype = np.random.default_rng(5), np.dtype(DTYPES[cache])
     table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES).astype(integer.replace("i", "int"))
     state = intarsia.make_state(module.main, pages=PAGES)
@@ -89,7 +102,7 @@ def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks
         array.view(dtype)[...] = np.nan
     sink = random.standard_normal(HEADS).astype(np.float32)
     kept = [
-        (np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM)), np.zeros((PLACES * 32, KEY_HEADS, HEAD_DIM))) for _ in range(3)
+        (np.zeros((PLACES * 32, KEY_HEADS, head_dim)), np.zeros((PLACES * 32, KEY_HEADS, head_dim))) for _ in range(3)
     ]
     lengths = [0, 0, 0]
     mixtures = [
@@ -103,8 +116,8 @@ def test_ragged_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks
     for mixture in mixtures:
         sequences = np.repeat([s for s, _ in mixture], [n for _, n in mixture])
         positions = np.concatenate([np.arange(lengths[s], lengths[s] + n) for s, n in mixture])
-        query = random.standard_normal((len(positions), HEADS, HEAD_DIM)).astype(np.float32)
-        key, value = random.standard_normal((2, len(positions), KEY_HEADS, HEAD_DIM)).astype(np.float32)
+        query = random.standard_normal((len(positions), HEADS, head_dim)).astype(np.float32)
+        key, value = random.standard_normal((2, len(positions), KEY_HEADS, head_dim)).astype(np.float32)
         actual = module.main(
             q=query,
             k=key,

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What bash completes for intarsia-compile and intarsia-run."""
+"""Bash completion for intarsia-compile and intarsia-run."""
 
 from __future__ import annotations
 

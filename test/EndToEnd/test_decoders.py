@@ -103,7 +103,7 @@ def test_prefill_and_decode(tools, scratch, name):
 
 @pytest.mark.parametrize("same", [True, False])
 def test_tied_setting_of_an_archive_with_both_weights(tools, scratch, tmp_path, same):
-    """transformers ties only what is equal; the golden is that of the model with its own lm_head."""
+    """transformers ties only equal weights; the golden is from the model with its own lm_head."""
     shutil.copytree(HERE / "decoders" / "llama", tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert not config["tie_word_embeddings"]

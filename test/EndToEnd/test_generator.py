@@ -56,7 +56,7 @@ def test_perplexity(exact, generator, golden):
     assert generator.perplexity(windows[:50]) == pytest.approx(np.exp(np.mean(golden["window_losses"][:50])), rel=1e-3)
 
 
-# What llama.cpp has at the same bits a weight: 4.5 of the linears, 6.56 of the table, which has 6.5 here.
+# llama.cpp's formats with the same bits a weight: 4.5 in the linears, 6.56 in the table, which has 6.5 here.
 PEERS = {"int4": "Q4_0", "nvfp4": "Q4_0", "int8": "Q8_0"}
 
 

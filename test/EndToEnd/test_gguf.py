@@ -42,7 +42,7 @@ def test_golden(tools, scratch, name):
 
 
 def test_two_bytes(tools, scratch):
-    """What rounding of the weights to 11 bits does to logits up to 5, and no more."""
+    """The error is that of weights with 11 bits, for logits up to 5, and no more."""
     write_gguf(DECODERS / "qwen3", scratch / "half.gguf", as_numbers("F16"))
     with np.load(DECODERS / "qwen3" / "golden.npz") as golden:
         ids, logits = golden["input_ids"][0], golden["logits"][0]
@@ -198,7 +198,7 @@ def test_quantized_by_the_package(tools, scratch):
 
 @pytest.mark.parametrize(("stored", "rounded"), [("Q5_0", "int4"), ("Q4_0", "int8"), ("Q8_0", "mxfp4")])
 def test_blocks_are_rounded_anew(tools, scratch, stored, rounded):
-    """With --quantize, blocks are numbers that are rounded as those of another file are, whatever their type is."""
+    """With --quantize, blocks of any type are decoded and quantized like other weights."""
 
     def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
         return plain(name, value) if value.ndim == 1 else (gguf.quantize(value, Type[stored]), Type[stored])

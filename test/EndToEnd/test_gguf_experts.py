@@ -120,7 +120,7 @@ def test_blocks_compute_as_their_numbers(tools, scratch, name, types, ratio):
 
 
 def test_requantized(tools, scratch):
-    """What is stored in other blocks is rounded to the format that is asked for."""
+    """Weights in other blocks are quantized to the requested format."""
     folder = scratch / "experts-again"
     tensors = random_tensors(write_settings("mixtral", folder, hidden_size=64, intermediate_size=96), {48: 64, 40: 96})
     save_file(tensors, folder / "model.safetensors")

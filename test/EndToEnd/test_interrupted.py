@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A compilation that is killed, or fails, at any of its steps leaves an artifact that runs: the old one or the new one."""
+"""A compilation that is killed or fails at any step leaves a valid artifact, the old one or the new one."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_one_of_two_pairs_is_there_at_each_instant(tools, shim, model):
     assert at > 3, "replacing two files takes some steps"
     assert seen == {1.0, 2.0}
     assert added(model / "out") == 2.0
-    # What was left in between is removed when the artifact is written again.
+    # Files left by killed compilations are removed when the artifact is written again.
     left = sorted(path.name for path in (model / "out").iterdir() if path.suffix != ".tmp")
     assert left == ["m.itx", "m.safetensors"]
     for path in (model / "out").glob("*.tmp"):

@@ -131,7 +131,7 @@ def test_every_variant_that_this_cpu_runs(tools, minilm_dir, minilm_golden, scra
     (own,) = {variant["name"] for variant in variants} - set(levels)
     assert own in ran
     assert "x86-64-v2" in ran
-    # What is compiled for this machine has all of its features that others may use.
+    # The variant for this machine uses all its features, also those of the other variants.
     assert best.variant == own
 
 

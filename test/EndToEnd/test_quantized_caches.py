@@ -80,7 +80,7 @@ def packed(codes: np.ndarray, bits: int) -> np.ndarray:
 
 
 class Reference:
-    """What sequences have been given so far, [position, head, feature] f32."""
+    """The inputs of sequences so far, [position, head, feature] f32."""
 
     def __init__(self, bits: int, window: int, soft_cap: float, sinks: np.ndarray | None) -> None:
         self.bits, self.window, self.soft_cap, self.sinks = bits, window, soft_cap, sinks
@@ -148,6 +148,9 @@ MIXTURES = [
         (4, 32, 0, 1.5, True, "cpu"),
         (4, 64, 40, 1.5, True, "cpu:x86-64-v3"),
         (8, 48, 0, 0.0, False, "cpu:x86-64"),
+        (8, 24, 0, 0.0, False, "cpu"),
+        (8, 40, 40, 1.5, True, "cpu:x86-64-v3"),
+        (8, 90, 0, 0.0, False, "cpu"),
         (4, 64, 0, 0.0, False, "cpu:x86-64"),
     ],
 )

@@ -175,7 +175,7 @@ MXFP4 = """
 
 @pytest.mark.parametrize("flags", [[], ["--quantize=int4"], ["--quantize-activations=16"]])
 def test_mxfp4_is_kept(tools, scratch, flags):
-    """What is stored in MXFP4, even rows gate and odd ones up, stays at its bits beside a second matrix of numbers."""
+    """A matrix stored in MXFP4, even rows gate and odd rows up, keeps its bits beside a second matrix of bf16."""
     blocks, scales, numbers = mxfp4(3, 80, 64)
     down = (normal(3, 64, 40) / 7).astype(ml_dtypes.bfloat16)
     text = program(64, 40, 3, 2, "silu", False, "bf16", True)

@@ -5,7 +5,7 @@
 // CHECK-SAME: (%[[H:.*]]: tensor<?x?x96xf32> {{.*}}, %[[MASK:.*]]: tensor<?x1x1x?xi1>
 func.func @joined_heads(%h: tensor<?x?x96xf32> {nn.sizes = ["batch", "sequence", ""]},
                         %mask: tensor<?x1x1x?xi1> {nn.sizes = ["batch", "", "", "sequence"]}) -> tensor<?x?x32xf32> {
-  // CHECK: %[[A:.*]] = nn.group "attention"(%[[HEADS:.*]] = %[[H]], %[[M:.*]] = %[[MASK]])
+  // CHECK: %[[A:.*]] = nn.group attention(%[[HEADS:.*]] = %[[H]], %[[M:.*]] = %[[MASK]])
   // CHECK-SAME: why = "attention: scores stay inside; tensor.extract_slice: {{.*}} us inside, {{.*}} apart"
   // CHECK-DAG: tensor.dim %[[HEADS]]
   // CHECK-COUNT-3: tensor.extract_slice %[[HEADS]]
@@ -18,7 +18,7 @@ func.func @joined_heads(%h: tensor<?x?x96xf32> {nn.sizes = ["batch", "sequence",
   // Forced apart, the slices stay outside, to be copied by kernels of their own.
   // FLIPPED-LABEL: func.func @joined_heads
   // FLIPPED-COUNT-3: tensor.extract_slice
-  // FLIPPED: nn.group "attention"
+  // FLIPPED: nn.group attention
   // FLIPPED-NOT: tensor.extract_slice
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -41,7 +41,7 @@ func.func @joined_heads(%h: tensor<?x?x96xf32> {nn.sizes = ["batch", "sequence",
 // CHECK-LABEL: func.func @mask_stays_outside
 func.func @mask_stays_outside(%q: tensor<1x8x4x8xf32>, %ids: tensor<1x1x1x8xi64>) -> tensor<1x8x4x8xf32> {
   // CHECK: %[[M:.*]] = arith.cmpi
-  // CHECK: nn.group "attention"(%{{.*}} = %{{.*}}, %{{.*}} = %[[M]])
+  // CHECK: nn.group attention(%{{.*}} = %{{.*}}, %{{.*}} = %[[M]])
   %zero = arith.constant dense<0> : tensor<1x1x1x8xi64>
   %m = arith.cmpi ne, %ids, %zero : tensor<1x1x1x8xi64>
   %a = nn.attention %q, %q, %q mask %m {scale = 0.35 : f32} : (tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>, tensor<1x1x1x8xi1>) -> tensor<1x8x4x8xf32>
@@ -53,7 +53,7 @@ func.func @mask_stays_outside(%q: tensor<1x8x4x8xf32>, %ids: tensor<1x1x1x8xi64>
 // Two read the result with its heads: it must leave the group as it is.
 // CHECK-LABEL: func.func @heads_are_read_too
 func.func @heads_are_read_too(%q: tensor<1x8x4x8xf32>) -> (tensor<1x8x4x8xf32>, tensor<1x8x32xf32>) {
-  // CHECK: nn.group "attention"
+  // CHECK: nn.group attention
   // CHECK: nn.yield %{{.*}} : tensor<1x8x4x8xf32>
   // CHECK: tensor.collapse_shape
   %a = nn.attention %q, %q, %q {scale = 0.35 : f32} : (tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>) -> tensor<1x8x4x8xf32>
@@ -70,10 +70,10 @@ func.func @rotated_rows(%q: tensor<?x4x64xf32> {nn.sizes = ["tokens", "", ""]}, 
     %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]}, %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "table"]},
     %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""]}, %values: tensor<?x2x32x64xf16> {nn.sizes = ["pages", "", "", ""]})
     -> (tensor<?x2x64x32xf16>, tensor<?x4x64xf32>) {
-  // CHECK: %[[K:.*]] = nn.group "cache_append"({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
+  // CHECK: %[[K:.*]] = nn.group cache_append({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
   // CHECK-NEXT: %[[R:.*]] = nn.rope
   // CHECK-NEXT: nn.cache_append %{{.*}}, %[[R]]
-  // CHECK: nn.group "cached_attention"({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
+  // CHECK: nn.group cached_attention({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
   // CHECK-NEXT: %[[R:.*]] = nn.rope
   // CHECK-NEXT: nn.cached_attention %[[R]]
   %rq = nn.rope %q, %positions, %f : (tensor<?x4x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x4x64xf32>

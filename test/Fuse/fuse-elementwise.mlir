@@ -2,7 +2,7 @@
 
 // CHECK-LABEL: func.func @chain
 func.func @chain(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?x64xf32> {
-  // CHECK: nn.group "rows"{{.*}} {{[{]$}}
+  // CHECK: nn.group rows{{.*}} {{[{]$}}
   // CHECK-NEXT: arith.mulf
   // CHECK-NEXT: nn.silu
   // CHECK-NEXT: nn.softmax
@@ -24,7 +24,7 @@ func.func @chain(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?x64xf32>
 // The masked states are elementwise over the sum's iteration space; the scaling is elementwise over its result.
 // CHECK-LABEL: func.func @masked_sum
 func.func @masked_sum(%x: tensor<2x8x64xf32>, %mask: tensor<2x8xf32>) -> tensor<2x64xf32> {
-  // CHECK: nn.group "generic"
+  // CHECK: nn.group generic
   // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel"]
   // CHECK: linalg.fill
   // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction", "parallel"]
@@ -91,7 +91,7 @@ func.func @transposition(%x: tensor<8x64xf32>) -> tensor<64x8xf32> {
 // CHECK-LABEL: func.func @first_token_and_positions
 func.func @first_token_and_positions(%patches: tensor<2x8x64xf32>, %token: tensor<64xf32>, %positions: tensor<9x64xf32>,
                                      %scale: tensor<64xf32>) -> (tensor<2x9x64xf32>, tensor<2x9x64xf32>) {
-  // CHECK: %[[R:.*]]:2 = nn.group "rows"
+  // CHECK: %[[R:.*]]:2 = nn.group rows
   // CHECK: linalg.generic
   // CHECK: tensor.concat dim(1)
   // CHECK: linalg.generic

@@ -10,7 +10,7 @@ nn.archive @weights {file = "model.safetensors"}
 func.func @sum_and_norm(%ids: tensor<?x?xi64> {nn.sizes = ["batch", "sequence"]},
                         %types: tensor<?x?xi64> {nn.sizes = ["batch", "sequence"]}) -> tensor<?x?x64xf32> {
   // CHECK: %[[POSITIONS:.*]] = nn.weight @weights["positions"]
-  // CHECK: %[[R:.*]] = nn.group "rows"({{.*}} = %[[POSITIONS]]
+  // CHECK: %[[R:.*]] = nn.group rows({{.*}} = %[[POSITIONS]]
   // CHECK-DAG: nn.embedding
   // CHECK-DAG: nn.embedding
   // CHECK-DAG: tensor.extract_slice
@@ -50,7 +50,7 @@ nn.archive @weights {file = "model.safetensors"}
 // A second norm would need the first one's whole row: it stays apart. So does a linear.
 // CHECK-LABEL: func.func @one_norm_only
 func.func @one_norm_only(%ids: tensor<?xi64>) -> tensor<?x64xf32> {
-  // CHECK: nn.group "rows"
+  // CHECK: nn.group rows
   // CHECK: nn.embedding
   // CHECK-NEXT: nn.rms_norm
   // CHECK-NEXT: nn.yield

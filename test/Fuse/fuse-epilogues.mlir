@@ -6,11 +6,11 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-LABEL: func.func @activation
 // FLIPPED-LABEL: func.func @activation
 func.func @activation(%x: tensor<?x384xf32>) -> tensor<?x1536xf32> {
-  // CHECK: nn.group "linear"(%[[X:.*]] = %{{.*}}, %[[W:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) {why = "nn.gelu: {{.*}} us inside, {{.*}} apart"}
+  // CHECK: nn.group linear(%[[X:.*]] = %{{.*}}, %[[W:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) {why = "nn.gelu: {{.*}} us inside, {{.*}} apart"}
   // CHECK-NEXT: %[[H:.*]] = nn.linear %[[X]], %[[W]], %[[B]]
   // CHECK-NEXT: %[[G:.*]] = nn.gelu %[[H]]
   // CHECK-NEXT: nn.yield %[[G]]
-  // FLIPPED: nn.group "linear"
+  // FLIPPED: nn.group linear
   // FLIPPED: nn.yield %{{.*}} : tensor<?x1536xf32>
   // FLIPPED-NEXT: }
   // FLIPPED: nn.gelu
@@ -28,7 +28,7 @@ nn.archive @weights {file = "model.safetensors"}
 // Before a layer with a norm in front, the sum is read twice: by the norm and by the next residual.
 // CHECK-LABEL: func.func @residual_and_norm
 func.func @residual_and_norm(%x: tensor<?x384xf32>, %r: tensor<?x384xf32>) -> (tensor<?x384xf32>, tensor<?x384xf32>) {
-  // CHECK: %[[G:.*]]:2 = nn.group "linear"
+  // CHECK: %[[G:.*]]:2 = nn.group linear
   // CHECK: %[[H:.*]] = nn.linear
   // CHECK-NEXT: %[[S:.*]] = arith.addf %[[H]], %{{.*}}
   // CHECK-NEXT: %[[N:.*]] = nn.layer_norm %[[S]]
@@ -49,7 +49,7 @@ nn.archive @weights {file = "model.safetensors"}
 // x * sigmoid(1.702 x): the product's result is read twice, both inside. The constant is cloned.
 // CHECK-LABEL: func.func @diamond
 func.func @diamond(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x16xf32> {
-  // CHECK: nn.group "linear"(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) {
+  // CHECK: nn.group linear(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) {
   // CHECK-NOT: nn.group
   // CHECK: nn.linear
   // CHECK: linalg.generic
@@ -82,7 +82,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-LABEL: func.func @first_token
 // CHECK-SAME: (%[[X:.*]]: tensor<?x?x16xf32>
 func.func @first_token(%x: tensor<?x?x16xf32> {nn.sizes = ["batch", "sequence", ""]}) -> tensor<?x16xf32> {
-  // CHECK: nn.group "linear"(%[[IN:.*]] = %[[X]], %{{.*}} = %{{.*}})
+  // CHECK: nn.group linear(%[[IN:.*]] = %[[X]], %{{.*}} = %{{.*}})
   // CHECK: %[[N:.*]] = tensor.dim %[[IN]]
   // CHECK: %[[FIRST:.*]] = tensor.extract_slice %[[IN]][0, 0, 0] [%[[N]], 1, 16]
   // CHECK: %[[H:.*]] = nn.linear %[[FIRST]]
@@ -103,7 +103,7 @@ nn.archive @weights {file = "model.safetensors"}
 // A table over positions is broadcast along the batch: an epilogue reads whole results or features, not that.
 // CHECK-LABEL: func.func @broadcast_over_batch
 func.func @broadcast_over_batch(%x: tensor<2x8x16xf32>, %table: tensor<8x16xf32>) -> tensor<2x8x16xf32> {
-  // CHECK: nn.group "linear"
+  // CHECK: nn.group linear
   // CHECK: nn.yield
   // CHECK: linalg.generic
   %w = nn.weight @weights["w"] : tensor<16x16xf32>
@@ -125,9 +125,9 @@ nn.archive @weights {file = "model.safetensors"}
 // The residual depends on the result: joining it would make the group wait for itself.
 // CHECK-LABEL: func.func @no_way_out_and_in
 func.func @no_way_out_and_in(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
-  // CHECK: %[[FIRST:.*]] = nn.group "linear"
+  // CHECK: %[[FIRST:.*]] = nn.group linear
   // CHECK: nn.yield
-  // CHECK: nn.group "linear"(%{{.*}} = %[[FIRST]]
+  // CHECK: nn.group linear(%{{.*}} = %[[FIRST]]
   // CHECK: nn.linear
   // CHECK: arith.addf
   // CHECK: nn.yield
@@ -144,7 +144,7 @@ func.func @no_way_out_and_in(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
 // A matmul takes elementwise ops, but no norm: its tiles are not whole rows.
 // CHECK-LABEL: func.func @matmul
 func.func @matmul(%a: tensor<?x4x8xf32>, %b: tensor<?x8x16xf32>, %g: tensor<16xf32>) -> tensor<?x4x16xf32> {
-  // CHECK: nn.group "matmul"
+  // CHECK: nn.group matmul
   // CHECK-NEXT: nn.matmul
   // CHECK-NEXT: nn.relu
   // CHECK-NEXT: nn.yield
@@ -160,7 +160,7 @@ func.func @matmul(%a: tensor<?x4x8xf32>, %b: tensor<?x8x16xf32>, %g: tensor<16xf
 // The sum cannot join: a gather that reads the product at computed positions must be done before it.
 // CHECK-LABEL: func.func @gather_of_the_product
 func.func @gather_of_the_product(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %rows: tensor<4xi64>) -> tensor<4x8xf32> {
-  // CHECK: %[[H:.*]] = nn.group "linear"
+  // CHECK: %[[H:.*]] = nn.group linear
   // CHECK-NEXT: %[[L:.*]] = nn.linear
   // CHECK-NEXT: nn.yield %[[L]]
   // CHECK: tensor.extract %[[H]]
@@ -187,7 +187,7 @@ nn.archive @weights {file = "w.safetensors"}
 func.func @coded(%x: tensor<8x64xf32> {nn.name = "x"}) -> tensor<8x64xf32> {
   // CHECK: nn.quantize
   // CHECK: nn.dequantize
-  // CHECK: nn.group "linear"{{.*}} {
+  // CHECK: nn.group linear{{.*}} {
   // CHECK-NEXT: nn.rms_norm
   // CHECK-NEXT: nn.quantize
   // CHECK-NEXT: nn.dequantize
@@ -215,7 +215,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-SAME: (%[[X:.*]]: tensor<?x64xf32>
 func.func @parts(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %g: tensor<32xf32>)
     -> (tensor<?x64xf32>, tensor<?x40xf32>, tensor<?x32xf32>) {
-  // CHECK: %[[G:.*]]:3 = nn.group "linear"(%{{.*}} = %[[X]], %{{.*}}) {why = "tensor.extract_slice: {{.*}}; nn.relu: {{.*}}"}
+  // CHECK: %[[G:.*]]:3 = nn.group linear(%{{.*}} = %[[X]], %{{.*}}) {why = "tensor.extract_slice: {{.*}}; nn.relu: {{.*}}"}
   // CHECK: %[[H:.*]] = nn.linear
   // CHECK: %[[A:.*]] = tensor.extract_slice %[[H]][0, 0] [%{{.*}}, 64]
   // CHECK: %[[B:.*]] = tensor.extract_slice %[[H]][0, 64] [%{{.*}}, 32]
@@ -243,7 +243,7 @@ nn.archive @weights {file = "model.safetensors"}
 // Parts of one size are computed together where something reads several: what is wide is not written.
 // CHECK-LABEL: func.func @gate_and_up
 func.func @gate_and_up(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x96xf32> {
-  // CHECK: nn.group "linear"
+  // CHECK: nn.group linear
   // CHECK: %[[H:.*]] = nn.linear
   // CHECK: %[[G:.*]] = tensor.extract_slice %[[H]][0, 0]
   // CHECK: %[[U:.*]] = tensor.extract_slice %[[H]][0, 96]
@@ -268,7 +268,7 @@ nn.archive @weights {file = "model.safetensors"}
 // Two of three parts that are not all of one size are not in one tile.
 // CHECK-LABEL: func.func @parts_of_different_sizes
 func.func @parts_of_different_sizes(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8x32xf32>) {
-  // CHECK: %[[G:.*]]:3 = nn.group "linear"
+  // CHECK: %[[G:.*]]:3 = nn.group linear
   // CHECK: %[[GROUP:.*]] = arith.addf %[[G]]#1, %[[G]]#2
   %w = nn.weight @weights["w"] : tensor<128x64xf32>
   %h = nn.linear %x, %w : (tensor<8x64xf32>, tensor<128x64xf32>) -> tensor<8x128xf32>

@@ -8,7 +8,7 @@ func.func @what_may_leave(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> ten
   %w = nn.weight @weights["w"] : tensor<16x16xf32>
   %v = nn.weight @weights["v"] : tensor<16x16xf32>
   %wv = tensor.concat dim(0) %w, %v : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<32x16xf32>
-  %h = nn.group "linear"(%a = %x, %b = %wv) : (tensor<?x16xf32>, tensor<32x16xf32>) -> tensor<?x32xf32> {
+  %h = nn.group linear(%a = %x, %b = %wv) : (tensor<?x16xf32>, tensor<32x16xf32>) -> tensor<?x32xf32> {
     %l = nn.linear %a, %b : (tensor<?x16xf32>, tensor<32x16xf32>) -> tensor<?x32xf32>
     nn.yield %l : tensor<?x32xf32>
   }
@@ -36,7 +36,7 @@ func.func @slice_outside(%x: tensor<4xf32>) -> tensor<2xf32> {
 
 func.func @wrong_root(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{'linear' group has 0 of its root op, must have one}}
-  %r = nn.group "linear"(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+  %r = nn.group linear(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
     %y = nn.relu %a : tensor<4xf32>
     nn.yield %y : tensor<4xf32>
   }
@@ -47,7 +47,7 @@ func.func @wrong_root(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 func.func @two_norms(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // expected-error @below {{'rows' group has 2 norms or softmaxes, one is possible}}
-  %r = nn.group "rows"(%a = %x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %r = nn.group rows(%a = %x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
     %y = nn.softmax %a : tensor<4x8xf32>
     %z = nn.softmax %y : tensor<4x8xf32>
     nn.yield %z : tensor<4x8xf32>

@@ -4,11 +4,11 @@ nn.archive @weights {file = "model.safetensors"}
 
 // CHECK-LABEL: func.func @each_alone
 func.func @each_alone(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x4xf32>, tensor<?x4x4xf32>) {
-  // CHECK: nn.group "rows"({{.*}}) {why = "alone"}
+  // CHECK: nn.group rows({{.*}}) {why = "alone"}
   // CHECK-NEXT: nn.relu
-  // CHECK: nn.group "linear"
+  // CHECK: nn.group linear
   // CHECK: nn.linear
-  // CHECK: nn.group "rows"
+  // CHECK: nn.group rows
   // CHECK: tensor.extract_slice
   // A reshape is a view between groups.
   // CHECK: }
@@ -28,12 +28,12 @@ func.func @each_alone(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor
 // Groups have copies of fills; one that leaves the function gets a group of its own.
 // CHECK-LABEL: func.func @fills
 func.func @fills(%x: tensor<?xf32> {nn.sizes = ["n"]}) -> (tensor<?xf32>, tensor<2x2xf32>, tensor<?xf32>) {
-  // CHECK: %[[F:.*]] = nn.group "rows"
+  // CHECK: %[[F:.*]] = nn.group rows
   // CHECK: linalg.fill
-  // CHECK: %[[S:.*]] = nn.group "rows"
+  // CHECK: %[[S:.*]] = nn.group rows
   // CHECK: tensor.splat
   // CHECK: %[[V:.*]] = tensor.expand_shape %[[S]]
-  // CHECK: %[[R:.*]] = nn.group "rows"
+  // CHECK: %[[R:.*]] = nn.group rows
   // CHECK: linalg.fill
   // CHECK: arith.maximumf
   // CHECK: return %[[F]], %[[V]], %[[R]]

@@ -2,22 +2,22 @@
 
 // One layer of BERT with its embeddings and pooler: eight kernels, each op in one of them.
 // CHECK-LABEL: func.func @main
-// CHECK: %[[X:.*]] = nn.group "rows"
+// CHECK: %[[X:.*]] = nn.group rows
 // CHECK-COUNT-2: nn.embedding
 // CHECK: nn.layer_norm
-// CHECK: %[[MASK:.*]] = nn.group "rows"{{.*}} -> tensor<?x1x1x?xi1>
+// CHECK: %[[MASK:.*]] = nn.group rows{{.*}} -> tensor<?x1x1x?xi1>
 // CHECK: arith.cmpi
-// CHECK: %[[QKV:.*]] = nn.group "linear"(%{{.*}} = %[[X]],{{.*}} -> tensor<?x?x1152xf32>
-// CHECK: %[[A:.*]] = nn.group "attention"(%{{.*}} = %[[QKV]], %{{.*}} = %[[MASK]]){{.*}} -> tensor<?x?x384xf32>
-// CHECK: %[[N:.*]] = nn.group "linear"(%{{.*}} = %[[A]], {{.*}} = %[[X]],{{.*}} -> tensor<?x?x384xf32>
+// CHECK: %[[QKV:.*]] = nn.group linear(%{{.*}} = %[[X]],{{.*}} -> tensor<?x?x1152xf32>
+// CHECK: %[[A:.*]] = nn.group attention(%{{.*}} = %[[QKV]], %{{.*}} = %[[MASK]]){{.*}} -> tensor<?x?x384xf32>
+// CHECK: %[[N:.*]] = nn.group linear(%{{.*}} = %[[A]], {{.*}} = %[[X]],{{.*}} -> tensor<?x?x384xf32>
 // CHECK: arith.addf
 // CHECK-NEXT: nn.layer_norm
-// CHECK: %[[I:.*]] = nn.group "linear"(%{{.*}} = %[[N]],{{.*}} -> tensor<?x?x1536xf32>
+// CHECK: %[[I:.*]] = nn.group linear(%{{.*}} = %[[N]],{{.*}} -> tensor<?x?x1536xf32>
 // CHECK: nn.gelu
-// CHECK: %[[O:.*]] = nn.group "linear"(%{{.*}} = %[[I]],{{.*}} = %[[N]],{{.*}} -> tensor<?x?x384xf32>
+// CHECK: %[[O:.*]] = nn.group linear(%{{.*}} = %[[I]],{{.*}} = %[[N]],{{.*}} -> tensor<?x?x384xf32>
 // CHECK: arith.addf
 // CHECK-NEXT: nn.layer_norm
-// CHECK: %[[P:.*]] = nn.group "linear"(%{{.*}} = %[[O]],{{.*}} -> tensor<?x384xf32>
+// CHECK: %[[P:.*]] = nn.group linear(%{{.*}} = %[[O]],{{.*}} -> tensor<?x384xf32>
 // CHECK: tensor.extract_slice
 // CHECK: nn.tanh
 // CHECK-NOT: nn.group

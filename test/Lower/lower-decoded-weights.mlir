@@ -6,9 +6,9 @@ nn.archive @weights {file = "model.gguf"}
 // Products and tables read what nn.dequantize_blocks gives: it stays outside of groups, for kernels that read blocks.
 // FUSED-LABEL: func.func @main
 // FUSED: %[[T:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q5_1>}
-// FUSED: nn.group "rows"({{.*}} = %[[T]]
+// FUSED: nn.group rows({{.*}} = %[[T]]
 // FUSED: %[[W:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q4_0>}
-// FUSED: nn.group "linear"({{.*}} = %[[W]]
+// FUSED: nn.group linear({{.*}} = %[[W]]
 
 // What is read as numbers is decoded ahead of time, but for types whose blocks panels can hold.
 // CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], blocks = [#nn.ggml_type<q5_1>], keys = ["table"], layout = #rt.layout<row_major>, type = tensor<99x256xf32>}

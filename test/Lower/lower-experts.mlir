@@ -8,7 +8,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], keys = ["bias"], layout = #rt.layout<row_major>, type = tensor<2x64xf32>}
 // CHECK: rt.kernel @experts
 // CHECK-SAME: tensor<2x2x48x64xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64x48xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.layout<row_major>}
-// CHECK-SAME: root = "experts"
+// CHECK-SAME: root = #nn.root<experts>
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}) -> tensor<?x64xf32> {
   %g0 = nn.weight @weights["0.gate"] : tensor<48x64xf32>
   %u0 = nn.weight @weights["0.up"] : tensor<48x64xf32>

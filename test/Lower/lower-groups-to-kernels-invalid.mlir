@@ -16,7 +16,7 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %b = nn.weight @weights["b"] : tensor<4x2xf32>
   // expected-error@+1 {{is outside of a group and not made ahead of time: weights are joined ahead of time along their outermost dimension only}}
   %w = tensor.concat dim(1) %a, %b : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
-  %r = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %r = nn.group linear(%x0 = %x, %w0 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
     %n = nn.linear %x0, %w0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     nn.yield %n : tensor<4x4xf32>
   }
@@ -74,7 +74,7 @@ func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
   %flat = tensor.collapse_shape %t [[0, 1]] : tensor<6x4xf32> into tensor<24xf32>
   // expected-error@+1 {{is outside of a group and not made ahead of time: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
   %j = tensor.concat dim(0) %flat, %b : (tensor<24xf32>, tensor<12xf32>) -> tensor<36xf32>
-  %r = nn.group "rows"(%x0 = %x, %w0 = %j) : (tensor<36xf32>, tensor<36xf32>) -> tensor<36xf32> {
+  %r = nn.group rows(%x0 = %x, %w0 = %j) : (tensor<36xf32>, tensor<36xf32>) -> tensor<36xf32> {
     %s = arith.addf %x0, %w0 : tensor<36xf32>
     nn.yield %s : tensor<36xf32>
   }
@@ -85,12 +85,12 @@ func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
 
 // Sizes that no call can have.
 func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %v: tensor<4x8xf32>, %w: tensor<4x9xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
-  %0 = nn.group "linear"(%x0 = %x, %v0 = %v) : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32> {
+  %0 = nn.group linear(%x0 = %x, %v0 = %v) : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32> {
     // expected-note@+1 {{'nn.linear' needs k to be 8 (k is dimension 1 of input 'x')}}
     %r = nn.linear %x0, %v0 : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
     nn.yield %r : tensor<?x4xf32>
   }
-  %1 = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<?x?xf32>, tensor<4x9xf32>) -> tensor<?x4xf32> {
+  %1 = nn.group linear(%x0 = %x, %w0 = %w) : (tensor<?x?xf32>, tensor<4x9xf32>) -> tensor<?x4xf32> {
     // expected-error@+1 {{'nn.linear' needs 8 to be equal to 9, which no call can meet}}
     %r = nn.linear %x0, %w0 : (tensor<?x?xf32>, tensor<4x9xf32>) -> tensor<?x4xf32>
     nn.yield %r : tensor<?x4xf32>
@@ -102,7 +102,7 @@ func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %v: 
 
 // A limit below what an op needs.
 func.func @main(%x: tensor<?xf32> {nn.name = "x", nn.sizes = ["n"]}) -> tensor<8xf32> attributes {nn.size_limits = {n = 7 : i64}} {
-  %0 = nn.group "rows"(%x0 = %x) : (tensor<?xf32>) -> tensor<8xf32> {
+  %0 = nn.group rows(%x0 = %x) : (tensor<?xf32>) -> tensor<8xf32> {
     // expected-error@+1 {{'tensor.extract_slice' needs 8 to be at most n, which no call can meet (n is dimension 0 of input 'x')}}
     %s = tensor.extract_slice %x0[0] [8] [1] : tensor<?xf32> to tensor<8xf32>
     nn.yield %s : tensor<8xf32>
@@ -114,7 +114,7 @@ func.func @main(%x: tensor<?xf32> {nn.name = "x", nn.sizes = ["n"]}) -> tensor<8
 
 // Sizes that cannot be checked.
 func.func @main(%x: tensor<?x8xf32> {nn.sizes = ["a", ""]}, %y: tensor<?x8xf32> {nn.sizes = ["b", ""]}) -> tensor<?x8xf32> {
-  %0 = nn.group "rows"(%x0 = %x, %y0 = %y) : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %0 = nn.group rows(%x0 = %x, %y0 = %y) : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32> {
     %c0 = arith.constant 0 : index
     %a = tensor.dim %x0, %c0 : tensor<?x8xf32>
     %b = tensor.dim %y0, %c0 : tensor<?x8xf32>
@@ -131,7 +131,7 @@ func.func @main(%x: tensor<?x8xf32> {nn.sizes = ["a", ""]}, %y: tensor<?x8xf32> 
 
 // A range that is larger than the table.
 func.func @main(%i: tensor<3xi64> {nn.name = "ids", nn.range = array<i64: 0, 10>}, %t: tensor<9x4xf32>) -> tensor<3x4xf32> {
-  %0 = nn.group "rows"(%i0 = %i, %t0 = %t) : (tensor<3xi64>, tensor<9x4xf32>) -> tensor<3x4xf32> {
+  %0 = nn.group rows(%i0 = %i, %t0 = %t) : (tensor<3xi64>, tensor<9x4xf32>) -> tensor<3x4xf32> {
     // expected-error@+1 {{input 'ids' has nn.range [0, 10), and is an index of the table of 'nn.embedding', which has 9 rows; let the range be inside [0, 9)}}
     %r = nn.embedding %t0, %i0 : (tensor<9x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
     nn.yield %r : tensor<3x4xf32>
@@ -143,7 +143,7 @@ func.func @main(%i: tensor<3xi64> {nn.name = "ids", nn.range = array<i64: 0, 10>
 
 // A default outside of the table.
 func.func @main(%i: tensor<3xi64> {nn.default = -1 : i64}, %t: tensor<9x4xf32>) -> tensor<3x4xf32> {
-  %0 = nn.group "rows"(%i0 = %i, %t0 = %t) : (tensor<3xi64>, tensor<9x4xf32>) -> tensor<3x4xf32> {
+  %0 = nn.group rows(%i0 = %i, %t0 = %t) : (tensor<3xi64>, tensor<9x4xf32>) -> tensor<3x4xf32> {
     // expected-error@+1 {{input 'arg0' has nn.default -1, and is an index of the table of 'nn.embedding', which has 9 rows}}
     %r = nn.embedding %t0, %i0 : (tensor<9x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
     nn.yield %r : tensor<3x4xf32>

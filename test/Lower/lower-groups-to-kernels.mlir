@@ -7,7 +7,7 @@ nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "sequence", ""]}) -> (tensor<?x?x1536xf32> {nn.name = "y"}) {
   %w = nn.weight @weights["dense.weight"] : tensor<1536x384xf32>
   %b = nn.weight @weights["dense.bias"] : tensor<1536xf32>
-  %r = nn.group "linear"(%x0 = %x, %w0 = %w, %b0 = %b) : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32> {
+  %r = nn.group linear(%x0 = %x, %w0 = %w, %b0 = %b) : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32> {
     %0 = nn.linear %x0, %w0, %b0 : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32> loc("encoder.dense")
     %1 = nn.gelu %0 {form = #nn.gelu_form<erf>} : tensor<?x?x1536xf32>
     nn.yield %1 : tensor<?x?x1536xf32>
@@ -17,7 +17,7 @@ func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "se
 // CHECK-LABEL: module {
 // CHECK-DAG: rt.constant @dense.weight.panels {archives = [@weights], keys = ["dense.weight"], layout = #rt.layout<panels, 32>, type = tensor<1536x384xf32>}
 // CHECK-DAG: rt.constant @dense.bias {archives = [@weights], keys = ["dense.bias"], layout = #rt.layout<row_major>, type = tensor<1536xf32>}
-// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {root = "linear", sizes = ["s0", "s1"]}
+// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0", "s1"]}
 // CHECK: nn.linear
 // CHECK: nn.gelu
 // CHECK: rt.yield
@@ -45,15 +45,15 @@ nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %y: tensor<?x64xf32> {nn.sizes = ["others", ""]}) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
   %a = nn.weight @weights["a"] : tensor<64xf32>
   %b = nn.weight @weights["b"] : tensor<64xf32>
-  %1 = nn.group "rows"(%x0 = %x, %s = %a) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
+  %1 = nn.group rows(%x0 = %x, %s = %a) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
     %n = nn.rms_norm %x0, %s {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> loc("first")
     nn.yield %n : tensor<?x64xf32>
   }
-  %2 = nn.group "rows"(%x0 = %1, %s = %b) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
+  %2 = nn.group rows(%x0 = %1, %s = %b) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
     %n = nn.rms_norm %x0, %s {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> loc("second")
     nn.yield %n : tensor<?x64xf32>
   }
-  %3 = nn.group "rows"(%x0 = %y, %s = %b) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
+  %3 = nn.group rows(%x0 = %y, %s = %b) : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> {
     %n = nn.rms_norm %x0, %s {epsilon = 1.0e-5 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32> loc("third")
     nn.yield %n : tensor<?x64xf32>
   }
@@ -77,11 +77,11 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %y: tensor<?x64x
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%ids: tensor<?xi64> {nn.sizes = ["tokens"]}) -> (tensor<?x100xf32>) {
   %t = nn.weight @weights["table"] : tensor<100x64xf32>
-  %e = nn.group "rows"(%t0 = %t, %i0 = %ids) : (tensor<100x64xf32>, tensor<?xi64>) -> tensor<?x64xf32> {
+  %e = nn.group rows(%t0 = %t, %i0 = %ids) : (tensor<100x64xf32>, tensor<?xi64>) -> tensor<?x64xf32> {
     %n = nn.embedding %t0, %i0 : (tensor<100x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
     nn.yield %n : tensor<?x64xf32>
   }
-  %l = nn.group "linear"(%x0 = %e, %w0 = %t) : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32> {
+  %l = nn.group linear(%x0 = %e, %w0 = %t) : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32> {
     %n = nn.linear %x0, %w0 : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32>
     nn.yield %n : tensor<?x100xf32>
   }
@@ -107,11 +107,11 @@ func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
   %c = nn.weight @weights["c"] : tensor<16x8xf32>
   %empty = tensor.empty() : tensor<8x16xf32>
   %ct = linalg.transpose ins(%c : tensor<16x8xf32>) outs(%empty : tensor<8x16xf32>) permutation = [1, 0]
-  %1 = nn.group "linear"(%x0 = %x, %w0 = %ab) : (tensor<?x16xf32>, tensor<64x16xf32>) -> tensor<?x64xf32> {
+  %1 = nn.group linear(%x0 = %x, %w0 = %ab) : (tensor<?x16xf32>, tensor<64x16xf32>) -> tensor<?x64xf32> {
     %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<64x16xf32>) -> tensor<?x64xf32>
     nn.yield %n : tensor<?x64xf32>
   }
-  %2 = nn.group "linear"(%x0 = %x, %w0 = %ct) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
+  %2 = nn.group linear(%x0 = %x, %w0 = %ct) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
     %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
     nn.yield %n : tensor<?x8xf32>
   }
@@ -130,7 +130,7 @@ func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
 
 func.func @main(%x: tensor<?x?x64xf32> {nn.sizes = ["batch", "sequence", ""]}) -> tensor<?x?x4x16xf32> {
   %flat = tensor.collapse_shape %x [[0, 1], [2]] : tensor<?x?x64xf32> into tensor<?x64xf32>
-  %r = nn.group "rows"(%f0 = %flat) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %r = nn.group rows(%f0 = %flat) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
     %n = nn.relu %f0 : tensor<?x64xf32>
     nn.yield %n : tensor<?x64xf32>
   }
@@ -160,7 +160,7 @@ func.func @main(%x: tensor<?x?x64xf32> {nn.sizes = ["batch", "sequence", ""]}) -
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xf32>, tensor<8xf32>) {
   %w = nn.weight @weights["w"] : tensor<8xf32>
-  %r = nn.group "rows"(%x0 = %x) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %r = nn.group rows(%x0 = %x) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
     %n = nn.relu %x0 : tensor<?x64xf32>
     nn.yield %n : tensor<?x64xf32>
   }
@@ -187,12 +187,12 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
 func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %y: tensor<?x4xf32> {nn.name = "y", nn.sizes = ["m", ""]},
                 %w: tensor<4x8xf32>, %z: tensor<?xf32> {nn.name = "z", nn.sizes = ["p"]}) -> (tensor<?x4xf32>, tensor<?xf32>, tensor<?x?xf32>)
     attributes {nn.expected_sizes = {k = 8 : i64}, nn.size_limits = {m = 40 : i64}} {
-  %r = nn.group "linear"(%x0 = %x, %w0 = %w, %y0 = %y) : (tensor<?x?xf32>, tensor<4x8xf32>, tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %r = nn.group linear(%x0 = %x, %w0 = %w, %y0 = %y) : (tensor<?x?xf32>, tensor<4x8xf32>, tensor<?x4xf32>) -> tensor<?x4xf32> {
     %0 = nn.linear %x0, %w0 : (tensor<?x?xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
     %1 = arith.addf %0, %y0 : tensor<?x4xf32>
     nn.yield %1 : tensor<?x4xf32>
   }
-  %s = nn.group "rows"(%x0 = %x, %z0 = %z) : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?xf32> {
+  %s = nn.group rows(%x0 = %x, %z0 = %z) : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?xf32> {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %n = tensor.dim %x0, %c0 : tensor<?x?xf32>
@@ -220,7 +220,7 @@ func.func @main(%x: tensor<?x?xf32> {nn.name = "x", nn.sizes = ["n", "k"]}, %y: 
 func.func @main(%a: tensor<2x3xi32>, %b: tensor<6xi64> {nn.range = array<i64: 0, 5>}, %c: tensor<6xi64>, %d: tensor<8xi64>, %e: tensor<6xi64>,
                 %t: tensor<9x4xf32>, %u: tensor<7x4xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) {
   %f = tensor.collapse_shape %a [[0, 1]] : tensor<2x3xi32> into tensor<6xi32>
-  %r:4 = nn.group "rows"(%f0 = %f, %b0 = %b, %c0 = %c, %d0 = %d, %e0 = %e, %t0 = %t, %u0 = %u)
+  %r:4 = nn.group rows(%f0 = %f, %b0 = %b, %c0 = %c, %d0 = %d, %e0 = %e, %t0 = %t, %u0 = %u)
       : (tensor<6xi32>, tensor<6xi64>, tensor<6xi64>, tensor<8xi64>, tensor<6xi64>, tensor<9x4xf32>, tensor<7x4xf32>)
       -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) {
     %i = arith.extsi %f0 : tensor<6xi32> to tensor<6xi64>
@@ -247,7 +247,7 @@ func.func @main(%a: tensor<2x3xi32>, %b: tensor<6xi64> {nn.range = array<i64: 0,
 
 func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
   %t = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
-  %r = nn.group "rows"(%x0 = %x, %t0 = %t) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32> {
+  %r = nn.group rows(%x0 = %x, %t0 = %t) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32> {
     %n = nn.rms_norm %x0, %t0 {epsilon = 1.0e-6 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32>
     nn.yield %n : tensor<?x2xf32>
   }
@@ -268,7 +268,7 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   %empty = tensor.empty() : tensor<6x4xf32>
   %t = linalg.transpose ins(%w : tensor<4x6xf32>) outs(%empty : tensor<6x4xf32>) permutation = [1, 0]
   %v = tensor.expand_shape %t [[0, 1], [2]] output_shape [2, 3, 4] : tensor<6x4xf32> into tensor<2x3x4xf32>
-  %r = nn.group "rows"(%x0 = %x, %v0 = %v) : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %r = nn.group rows(%x0 = %x, %v0 = %v) : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
     %s = arith.addf %x0, %v0 : tensor<2x3x4xf32>
     nn.yield %s : tensor<2x3x4xf32>
   }
@@ -287,21 +287,21 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
 func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y: tensor<?x?x16xf32> {nn.sizes = ["batch", "sequence", ""]},
                 %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
   %o = tensor.collapse_shape %y [[0, 1], [2]] : tensor<?x?x16xf32> into tensor<?x16xf32>
-  %r = nn.group "linear"(%o0 = %o, %x0 = %x, %w0 = %w) : (tensor<?x16xf32>, tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32> {
+  %r = nn.group linear(%o0 = %o, %x0 = %x, %w0 = %w) : (tensor<?x16xf32>, tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32> {
     %c = tensor.collapse_shape %x0 [[0, 1], [2]] : tensor<?x?x8xf32> into tensor<?x8xf32>
     %h = nn.linear %c, %w0 : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
     %s = arith.addf %o0, %h : tensor<?x16xf32>
     nn.yield %s : tensor<?x16xf32>
   }
-  %a = nn.group "rows"(%r0 = %r) : (tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %a = nn.group rows(%r0 = %r) : (tensor<?x16xf32>) -> tensor<?x16xf32> {
     %n = nn.relu %r0 : tensor<?x16xf32>
     nn.yield %n : tensor<?x16xf32>
   }
   return %r, %a : tensor<?x16xf32>, tensor<?x16xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.kernel @linear_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}, %{{.*}}: tensor<?x?x8xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}) -> (tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}) attributes {root = "linear", sizes = ["s0", "s1"]}
-// CHECK: rt.kernel @rows_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x16xf32> {nn.sizes = ["s0", ""]}) attributes {root = "rows", sizes = ["s0"]}
+// CHECK: rt.kernel @linear_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}, %{{.*}}: tensor<?x?x8xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}) -> (tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0", "s1"]}
+// CHECK: rt.kernel @rows_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x16xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<rows>, sizes = ["s0"]}
 // CHECK-DAG: %[[B:.*]] = rt.symbol "batch"
 // CHECK-DAG: %[[S:.*]] = rt.symbol "sequence"
 // CHECK: %[[N:.*]] = arith.muli %[[B]], %[[S]]
@@ -327,11 +327,11 @@ func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {n
   %bd = nn.dequantize %bc, %bs {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<8x64xi4>, tensor<8x2xf16>) -> tensor<8x64xf32>
   %cd = nn.dequantize %cc, %cs {format = #nn.block_format<nf4, f32, 64, axis = 1>} : (tensor<8x64xi4>, tensor<8x1xf32>) -> tensor<8x64xf32>
   %w = tensor.concat dim(0) %ad, %bd : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<16x64xf32>
-  %l = nn.group "linear"(%i = %x, %j = %w) : (tensor<4x64xf32>, tensor<16x64xf32>) -> tensor<4x16xf32> {
+  %l = nn.group linear(%i = %x, %j = %w) : (tensor<4x64xf32>, tensor<16x64xf32>) -> tensor<4x16xf32> {
     %r = nn.linear %i, %j : (tensor<4x64xf32>, tensor<16x64xf32>) -> tensor<4x16xf32>
     nn.yield %r : tensor<4x16xf32>
   }
-  %s = nn.group "rows"(%i = %y, %j = %cd) : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %s = nn.group rows(%i = %y, %j = %cd) : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32> {
     %r = arith.addf %i, %j : tensor<8x64xf32>
     nn.yield %r : tensor<8x64xf32>
   }
@@ -350,7 +350,7 @@ func.func @main(%x: tensor<4x16xf32> {nn.name = "x"}) -> (tensor<4x32xf32> {nn.n
   %gate = nn.weight @weights["gate"] : tensor<32x16xf32>
   %up = nn.weight @weights["up"] : tensor<32x16xf32>
   %w = tensor.concat dim(0) %gate, %up : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<64x16xf32>
-  %m = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x32xf32> {
+  %m = nn.group linear(%x0 = %x, %w0 = %w) : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x32xf32> {
     %0 = nn.linear %x0, %w0 : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x64xf32>
     %1 = tensor.extract_slice %0[0, 0] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
     %2 = tensor.extract_slice %0[0, 32] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
@@ -358,7 +358,7 @@ func.func @main(%x: tensor<4x16xf32> {nn.name = "x"}) -> (tensor<4x32xf32> {nn.n
     %4 = arith.mulf %3, %2 : tensor<4x32xf32>
     nn.yield %4 : tensor<4x32xf32>
   }
-  %s:2 = nn.group "linear"(%x0 = %x, %w0 = %w) : (tensor<4x16xf32>, tensor<64x16xf32>) -> (tensor<4x32xf32>, tensor<4x32xf32>) {
+  %s:2 = nn.group linear(%x0 = %x, %w0 = %w) : (tensor<4x16xf32>, tensor<64x16xf32>) -> (tensor<4x32xf32>, tensor<4x32xf32>) {
     %0 = nn.linear %x0, %w0 : (tensor<4x16xf32>, tensor<64x16xf32>) -> tensor<4x64xf32>
     %1 = tensor.extract_slice %0[0, 0] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>
     %2 = tensor.extract_slice %0[0, 32] [4, 32] [1, 1] : tensor<4x64xf32> to tensor<4x32xf32>

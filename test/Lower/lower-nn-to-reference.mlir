@@ -48,7 +48,7 @@ func.func @group(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   // CHECK-NOT: = nn.
   // CHECK: math.sqrt
   %g = nn.weight @weights["g"] : tensor<4xf32>
-  %r = nn.group "rows"(%a = %x, %b = %g) : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32> {
+  %r = nn.group rows(%a = %x, %b = %g) : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32> {
     %n = nn.rms_norm %a, %b {epsilon = 1.0e-6 : f32} : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
     nn.yield %n : tensor<?x4xf32>
   }

@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --lower-plan-buffers --split-input-file --verify-diagnostics
 
-rt.kernel @relu(%x: tensor<?x2147483648x2147483648xf32> {nn.sizes = ["s0", "", ""]}) -> (tensor<?x2147483648x2147483648xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?x2147483648x2147483648xf32> {nn.sizes = ["s0", "", ""]}) -> (tensor<?x2147483648x2147483648xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?x2147483648x2147483648xf32>
   rt.yield %r : tensor<?x2147483648x2147483648xf32>
 }
@@ -18,7 +18,7 @@ func.func @one(%x: memref<?x2147483648x2147483648xf32>) attributes {rt.symbols =
 
 // -----
 
-rt.kernel @relu(%x: tensor<1073741824x1073741824xf32>) -> tensor<1073741824x1073741824xf32> attributes {root = "rows", sizes = []} {
+rt.kernel @relu(%x: tensor<1073741824x1073741824xf32>) -> tensor<1073741824x1073741824xf32> attributes {root = #nn.root<rows>, sizes = []} {
   %r = nn.relu %x : tensor<1073741824x1073741824xf32>
   rt.yield %r : tensor<1073741824x1073741824xf32>
 }

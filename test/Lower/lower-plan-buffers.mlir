@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --lower-plan-buffers --split-input-file | FileCheck %s
 
-rt.kernel @relu(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?x64xf32>
   rt.yield %r : tensor<?x64xf32>
 }
@@ -82,7 +82,7 @@ func.func @live(%x: memref<?x64xf32>) attributes {rt.symbols = ["rows"], rt.resu
 
 // -----
 
-rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s1"]}) attributes {root = "generic", sizes = ["s0", "s1"]} {
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s1"]}) attributes {root = #nn.root<generic>, sizes = ["s0", "s1"]} {
   rt.yield %x : tensor<?xf32>
 }
 
@@ -127,7 +127,7 @@ func.func @unused() attributes {rt.symbols = ["a"], rt.results = []} {
 // -----
 
 // A part of a size may be negative: 16 rows are not known to fit into (n - 3) floordiv 2 + 16, nor the other way round.
-rt.kernel @relu(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x64xf32> {nn.sizes = ["s1", ""]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+rt.kernel @relu(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x64xf32> {nn.sizes = ["s1", ""]}) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   %r = nn.relu %x : tensor<?x64xf32>
   rt.yield %r : tensor<?x64xf32>
 }

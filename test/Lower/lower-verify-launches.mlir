@@ -4,7 +4,7 @@
 // call, or an rt.check says so.
 
 // Views, sums and products of sizes; what an op in a kernel needs is checked: no message.
-rt.kernel @halves(%x: tensor<?x4xf32> {nn.sizes = ["s0", ""]}, %y: tensor<?xf32> {nn.sizes = ["s0 * 4"]}, %z: tensor<?xf32> {nn.sizes = ["s1"]}) -> (tensor<?xf32> {nn.sizes = ["s0 * 4"]}, tensor<2xf32>) attributes {root = "rows", sizes = ["s0", "s1"]} {
+rt.kernel @halves(%x: tensor<?x4xf32> {nn.sizes = ["s0", ""]}, %y: tensor<?xf32> {nn.sizes = ["s0 * 4"]}, %z: tensor<?xf32> {nn.sizes = ["s1"]}) -> (tensor<?xf32> {nn.sizes = ["s0 * 4"]}, tensor<2xf32>) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   %flat = tensor.collapse_shape %x [[0, 1]] : tensor<?x4xf32> into tensor<?xf32>
   %r = arith.addf %flat, %y : tensor<?xf32>
   %part = tensor.extract_slice %z[0] [2] [1] : tensor<?xf32> to tensor<2xf32>
@@ -33,7 +33,7 @@ func.func @main(%x: memref<?x2x2xf32> {nn.sizes = ["n", "", ""]}, %z: memref<?xf
 
 // -----
 
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -50,7 +50,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.size
 
 // -----
 
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -80,7 +80,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [
 // -----
 
 // What a kernel says of its result is not what its body gives.
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0 * 2"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0 * 2"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -96,7 +96,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [
 
 // -----
 
-rt.kernel @add(%x: tensor<?xf32> {nn.sizes = ["s0"]}, %y: tensor<?xf32> {nn.sizes = ["s1"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+rt.kernel @add(%x: tensor<?xf32> {nn.sizes = ["s0"]}, %y: tensor<?xf32> {nn.sizes = ["s1"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   // expected-note@+1 {{needed here}}
   %r = arith.addf %x, %y : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
@@ -114,7 +114,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.size
 
 // -----
 
-rt.kernel @part(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<2xf32>) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @part(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<2xf32>) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   // expected-note@+1 {{needed here}}
   %part = tensor.extract_slice %x[0] [2] [1] : tensor<?xf32> to tensor<2xf32>
   %r = nn.relu %part : tensor<2xf32>
@@ -133,7 +133,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [
 // -----
 
 // The larger of two sizes is no expression in them.
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -205,7 +205,7 @@ func.func @main(%x: memref<?xi8> {nn.sizes = ["n"]}) attributes {rt.symbols = ["
 // -----
 
 // expected-error@+1 {{argument 0 is 'tensor<?xf32>' and needs nn.sizes with a string for each dimension}}
-rt.kernel @relu(%x: tensor<?xf32>) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32>) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -213,7 +213,7 @@ rt.kernel @relu(%x: tensor<?xf32>) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attrib
 // -----
 
 // Sizes of a launch may be zero, unlike those of a call: no element is there to read where n is 1.
-rt.kernel @first(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<1xf32>) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @first(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<1xf32>) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   // expected-note@+1 {{needed here}}
   %part = tensor.extract_slice %x[0] [1] [1] : tensor<?xf32> to tensor<1xf32>
   %r = nn.relu %part : tensor<1xf32>
@@ -239,7 +239,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [
 // -----
 
 // What an op needs is compared as it says it, whatever follows from it for one size: no message.
-rt.kernel @even(%x: tensor<8xf32>, %y: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @even(%x: tensor<8xf32>, %y: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = linalg.generic {indexing_maps = [affine_map<(i) -> (2 * i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%y : tensor<?xf32>) {
   ^bb0(%a: f32, %b: f32):
     linalg.yield %a : f32

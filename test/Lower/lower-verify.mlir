@@ -3,7 +3,7 @@
 // What may leave the phase: no message.
 nn.archive @weights {file = "model.safetensors"}
 rt.constant @w {archives = [@weights], keys = ["w"], layout = #rt.layout<row_major>, type = tensor<8xf32>}
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -70,7 +70,7 @@ func.func @main(%x: memref<8xf32>) attributes {rt.symbols = [], rt.results = []}
 
 // -----
 
-rt.kernel @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error@+1 {{holds data; kernels get tables as operands}}
   %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
   %r = arith.addf %x, %c : tensor<2xf32>

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// intarsia-block-codec ELEMENT SCALE BLOCK ZERO_POINTS ROW_SIZE: reads rows of f32 from standard input, writes what
-// they are in that format to standard output: the tensor scale as f32; then codes, scales, zero points and the numbers
-// that these mean, each for all rows. So that Python can compare BlockCodec with what it did not write.
+// intarsia-block-codec ELEMENT SCALE BLOCK ZERO_POINTS ROW_SIZE: reads rows of f32 from standard input, encodes them in
+// that format, and writes to standard output: the tensor scale as f32; then codes, scales, zero points and decoded
+// values, each for all rows. Python compares them with independent implementations.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Quantize/BlockCodec.h"
 #include "llvm/ADT/StringExtras.h"

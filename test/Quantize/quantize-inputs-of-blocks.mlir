@@ -5,8 +5,8 @@ nn.archive @weights {file = "model.gguf"}
 
 // WIDE-NOT: nn.quantize
 
-// Two products of one input round it once. One with a type that no kernel reads, or with what is no weight, reads it as
-// it is.
+// Two linears with one input round it once. A linear of blocks that no kernel reads, or of a matrix that is not a
+// weight, reads the input unrounded.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
 func.func @main(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %b: tensor<8x34xi8> {nn.name = "b"})

@@ -48,7 +48,7 @@ func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   return %l : tensor<?x96xf32>
 }
 
-// Another function has roundings of its own.
+// Another function rounds its inputs itself.
 // CHECK-LABEL: func.func @embed
 func.func @embed(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> tensor<?x64xbf16> {
   // CHECK: nn.quantize
@@ -60,7 +60,7 @@ func.func @embed(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> ten
 
 // -----
 
-// What no archive holds stays as it is, and so does the input of its linear. An embedding that is read narrow stays narrow.
+// A matrix that no archive holds is not quantized, nor is the input of its linear. A narrow embedding stays narrow.
 // CHECK-LABEL: func.func @computed
 func.func @computed(%x: tensor<4x64xf32> {nn.name = "x"}, %w: tensor<8x64xf32> {nn.name = "w"}, %ids: tensor<2xi64> {nn.name = "ids"})
     -> (tensor<4x8xf32>, tensor<2x64xf16>) {

@@ -111,7 +111,7 @@ def same(actual: np.ndarray, expected: np.ndarray, what: str) -> None:
 
 
 def encode_numbers(form: Format, ratios: np.ndarray, points: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of scaled numbers, and the numbers that the codes mean (less the zero points)."""
+    """Returns codes of scaled numbers, and the values of the codes (less the zero points)."""
     if form.element in FLOATS:
         kind = FLOATS[form.element]
         largest = np.float32(ml_dtypes.finfo(kind).max)
@@ -199,7 +199,7 @@ def check(tools, form: Format, values: np.ndarray) -> None:
 
 @pytest.mark.parametrize("form", FORMATS, ids=str)
 def test_random_rows(tools, form: Format) -> None:
-    """Rows of all magnitudes that their scales take, rounded ones among them, so that there are ties."""
+    """Returns rows of all magnitudes that their scales can represent; some are rounded, so that there are ties."""
     # f16 scales end at 65504 and are subnormal below 2^-14; NVFP4's are relative to the largest number of the tensor.
     low, high = {"f16": (-34, 8), "e4m3": (-20, 0)}.get(form.scale, (-145, 100))
     with np.errstate(all="ignore"):

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
       __builtin_trap();
     return 0;
   }
-  // What is read can be simulated: it begins at 0 and does not fall.
+  // Parsed arrivals can be simulated: they begin at 0 and do not decrease.
   double last = 0;
   for (auto [milliseconds, agent] : *arrivals) {
     if (!std::isfinite(milliseconds) || milliseconds < last || agent < 0 || agent > 1)

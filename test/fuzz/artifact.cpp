@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The hash would stop nearly every input at once: the target puts the right one in, as an attacker would.
+// The hash check would refuse nearly every input, so the target writes the right hash, as an attacker would.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Artifact.h"
 #include "lib/Formats/ElfReader.h"

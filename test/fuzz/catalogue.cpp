@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
       __builtin_trap();
     return 0;
   }
-  // What is read can be reckoned with.
+  // Parsed figures are valid.
   if (device->peakTflops.empty() || device->devicesOnLink() < 1)
     __builtin_trap();
   for (const auto &[element, figure] : device->peakTflops)

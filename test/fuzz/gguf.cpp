@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
                              value.boolean().value_or(false) + value.integers().has_value();
     (void)read;
   }
-  // What it accepted must be readable, decoded too, and not overlap.
+  // Tensors of an accepted file must be readable and decodable, and must not overlap.
   uint64_t end = 0;
   for (const gguf::Tensor &tensor : file->tensors()) {
     if (tensor.raw.bytes() == 0)

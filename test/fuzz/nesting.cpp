@@ -11,7 +11,7 @@ using namespace intarsia;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   std::string_view text(reinterpret_cast<const char *>(data), bytes);
-  // What is not too deep is not so for a higher limit, and places are in the text.
+  // Text that is not too deep is not too deep for a higher limit either, and positions are inside the text.
   for (auto *measure : {&deeperJson, &deeperMlir}) {
     std::optional<TextPlace> low = measure(text, 8), high = measure(text, 16);
     if (!low && high)
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
       if (place && (place->line > bytes || place->column > bytes || place->line < 1 || place->column < 1))
         __builtin_trap();
   }
-  // What passes is parsed without an overflow of the stack.
+  // Text that passes is parsed without a stack overflow.
   if (!deeperJson(text))
     consumeError(llvm::json::parse(llvm::StringRef(text)).takeError());
   return 0;

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   std::unique_ptr<SafetensorsFile> file;
   if (!SafetensorsFile::parse(data, bytes, "fuzz", file).ok())
     return 0;
-  // What it accepted must be readable, and cover the data exactly.
+  // Tensors of an accepted file must be readable and cover the data exactly.
   uint64_t end = file->headerBytes();
   for (const SafetensorsEntry &entry : file->tensors()) {
     if (entry.bytes() == 0)

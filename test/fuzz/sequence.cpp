@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (!parseSequenceFile(data, bytes, "fuzz", contents).ok())
     return 0;
   (void)checkSequenceHash(data, bytes, "fuzz");
-  // What is said to be there can be read.
+  // All units of an accepted file can be read.
   uint64_t pages = contents.tokens.size() / contents.pageTokens + (contents.tokens.size() % contents.pageTokens != 0);
   uint8_t sum = 0;
   for (size_t i = 0; i < contents.states.size(); ++i)

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
       __builtin_trap();
     return 0;
   }
-  // What is read can be reckoned with, whatever the sizes are.
+  // A parsed shape gives finite figures for all sizes.
   int layers = 0;
   for (const AttentionLayers &group : shape->attention)
     layers += group.layers;

@@ -82,7 +82,7 @@ def use(text: Text) -> None:
 
 
 def try_one(seed: Path, folder: Path, draw: random.Random) -> None:
-    """Damage one file of a seed and open it. An error that is none of ours goes through."""
+    """Damage one file of a seed and open it. Errors that are not ours propagate."""
     files = sorted(seed.iterdir())
     victim = draw.choice(files)
     for file in files:
@@ -103,7 +103,7 @@ def try_one(seed: Path, folder: Path, draw: random.Random) -> None:
 
 
 def main() -> int:
-    """Fuzz for some seconds, print what was done."""
+    """Fuzz for some seconds, and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("seconds", type=float, nargs="?", default=30)
     parser.add_argument("--seed", type=int, help="of the one input to try again")

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""intarsia.agent: what it prints verifies, and what cannot be is an error that says what to try."""
+"""intarsia.agent: its IR verifies, and invalid agents are errors that say what to try."""
 
 import re
 import subprocess

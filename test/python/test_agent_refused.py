@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What Python refuses of agents, where the user wrote it: figures as the dialect's verifiers do, and control flow."""
+"""Errors of agents in Python, at the user's line: figures, as the dialect's verifiers refuse them, and control flow."""
 
 import math
 import random

@@ -228,7 +228,7 @@ def test_scale_mx(compile_reference, element: str) -> None:
 
 
 def least_error(blocks: np.ndarray, candidates: list[np.ndarray], tensor_scale: np.float32, to_codes) -> np.ndarray:
-    """For each block the first of the stored scales whose numbers differ least from its own, by sums in order in f32."""
+    """Returns for each block the first stored scale with the least error, summed in order in f32."""
     errors = []
     for stored in candidates:
         scales = (stored.astype(np.float32) * tensor_scale)[..., None]

@@ -60,7 +60,7 @@ def test_as_llama_cpp(kind, tmp_path):
     tokenizer = read_gguf_text(write(tmp_path / "m.gguf", **golden_values(kind))).tokenizer
     for text, ids in zip(GOLDEN["texts"], GOLDEN["ids"][kind], strict=True):
         assert tokenizer.encode(text).ids == ids, text
-        # What is decoded is what was encoded, special tokens and all.
+        # Decoding returns the encoded text, special tokens included.
         again = tokenizer.encode(text, add_special_tokens=False).ids
         assert tokenizer.decode(again, skip_special_tokens=False) == text or "<" in text
     kinds = [tuple(map(tuple, ids)) for ids in GOLDEN["ids"].values()]

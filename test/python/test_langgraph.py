@@ -254,7 +254,7 @@ def test_missing_sizes_are_listed():
     assert "conditional edge from 'think': each of go, stop with 0.5" in text
     assert "inputs of the graph: 'question' would be 200 tokens" in text
     assert "loop from node 'think': at most 10 runs (max_runs)" in text
-    # What the message proposes is what works, all of it.
+    # The arguments that the message proposes work.
     assert "defaults with assume=True, assume_model=agent.Model(" in text
     proposed = text.partition("these defaults with ")[2]
     agent.from_langgraph(builder, **eval(f"dict({proposed})", {"agent": agent}), inputs={"log": agent.text(1)})

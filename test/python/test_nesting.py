@@ -58,7 +58,7 @@ def test_deep_text(what: str, tool: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_deep_standard_input() -> None:
-    """What is read once has no place, and the message all the same."""
+    """Standard input, which is read once, gives the message without a position."""
     for tool in ("intarsia-opt", "intarsia-plan"):
         text = NESTED["modules"][0]
         done = subprocess.run([TOOLS / tool, "-"], input=text, capture_output=True, text=True, check=False)

@@ -120,7 +120,7 @@ def test_simulation_is_written(tmp_path: pathlib.Path) -> None:
 
 
 def test_recorded_arrivals(tmp_path: pathlib.Path) -> None:
-    """Requests of a file are simulated, and what is wrong in one is said with its line and column."""
+    """Requests of a file are simulated, and an error in it is reported with its line and column."""
     agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
     arrivals = tmp_path / "arrivals.csv"
     arrivals.write_text("agent,seconds\n" + "".join(f"chat,{1000 + 2 * i}\n" for i in range(500)))
@@ -142,7 +142,7 @@ def test_recorded_arrivals(tmp_path: pathlib.Path) -> None:
 
 
 def test_devices_that_fail(tmp_path: pathlib.Path) -> None:
-    """A request is slower where devices fail; wrong hours are refused."""
+    """Requests are slower if devices fail; wrong hours are refused."""
     agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
     sound = plan(tmp_path, agent, "--why=false", "--simulate=20000")
     # Ten devices, each every quarter of an hour, for 1000 s: about eleven failures of 36 s.
@@ -163,7 +163,7 @@ def test_devices_that_fail(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("failures", ["0.0001:1", "1e-300:1", "1e-6:1e6", "0.001:1", "500:100"])
 def test_failures_that_leave_too_little(failures: str) -> None:
-    """Where queues would have no end it is said which piece they are before, with figures, and nothing runs for ever."""
+    """An unstable queue is an error that names its piece, with figures; the simulation does not run for ever."""
     agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
     command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", f"--failures={failures}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -176,7 +176,7 @@ def test_failures_that_leave_too_little(failures: str) -> None:
 
 
 def test_too_few_requests_for_a_rate(tmp_path: pathlib.Path) -> None:
-    """One request has no rate, and no cost by it."""
+    """A single request has no rate, and no cost based on one."""
     agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
     simulation = plan(tmp_path, agent, "--why=false", "--simulate=1")["simulation"]
     assert simulation["requests_per_second"] is None
@@ -188,7 +188,7 @@ def test_too_few_requests_for_a_rate(tmp_path: pathlib.Path) -> None:
 
 
 def test_tighten_until_the_simulation_holds(tmp_path: pathlib.Path) -> None:
-    """A promise that the plan holds by its own figures and the simulation breaks: planned again, it holds."""
+    """A promise that holds by the plan's own figures is broken in the simulation, and holds when planned again."""
     agent = tmp_path / "agent.mlir"
     text = (ROOT / "examples" / "agents" / "map_reduce_summary.mlir").read_text()
     before = plan(tmp_path, ROOT / "examples" / "agents" / "map_reduce_summary.mlir", "--why=false", "--simulate")
@@ -207,7 +207,7 @@ def test_tighten_until_the_simulation_holds(tmp_path: pathlib.Path) -> None:
 
 
 def test_confidence_is_drawn_and_required(tmp_path: pathlib.Path) -> None:
-    """A plan is as sure as asked and costs more for it; where none can be, what limits is said."""
+    """A plan holds with the requested probability and costs more for it; if none can, the limits are reported."""
     agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
     drawn = plan(tmp_path, agent, "--why=false", "--confidence")
     assert 0 < drawn["confidence"]["probability"] < 0.9
@@ -229,7 +229,7 @@ def test_confidence_is_drawn_and_required(tmp_path: pathlib.Path) -> None:
 
 
 def test_failed_calls_are_made_again(tmp_path: pathlib.Path) -> None:
-    """Of calls that fail one in five times, 96 % succeed in two attempts, and the mean is 1.25."""
+    """If calls fail one in five times, 96 % succeed in two attempts, and the mean is 1.25."""
     agent = tmp_path / "agent.mlir"
     agent.write_text("""
 agent.tool @search takes <100 ms> {failure_probability = 0.2}

@@ -67,7 +67,7 @@ def test_stated_percentiles(
 
 
 def test_copies_take_the_longest(tmp_path: pathlib.Path) -> None:
-    """Of a hundred calls the longest: quantiles of maxima, by those of one call."""
+    """The time of a map is the longest of a hundred calls: quantiles of the maximum follow from those of one call."""
     text = """agent.tool @s takes <ms, p50 = 400, p95 = 1200>
 agent.graph @c(%q: !agent.text {agent.size = #agent.amount<600 tokens>}) -> !agent.text
     attributes {sla = #agent.sla<p50_ms = 90000, requests_per_second = 1>} {
@@ -96,7 +96,7 @@ agent.graph @c(%question: !agent.text {{agent.size = #agent.amount<500 tokens>}}
 
 @pytest.mark.parametrize("rate", [0.01, 1.0])
 def test_waits_of_prompts_follow_the_load(rate: float, tmp_path: pathlib.Path) -> None:
-    """Where hardly anything comes nothing waits for its turn among decodes."""
+    """At a low rate no prompt waits for its turn among decodes."""
     result = plan(tmp_path, model(rate), "--simulate=200000")
     assert all(piece["aggregated"] for piece in result["pieces"])
     (agent,) = result["agents"]

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is printed of simulations and of drawn errors is what came of them."""
+"""The printed figures of simulations and of sampled errors are the computed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(agent: pathlib.Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 def checked(directory: pathlib.Path, agent: pathlib.Path, *flags: str) -> tuple[str, dict[str, typing.Any]]:
-    """Return what is printed of a plan, and the same as JSON."""
+    """Return the printed plan, and the same as JSON."""
     file = directory / "plan.json"
     result = run(agent, f"--json={file}", *flags)
     assert result.returncode in (0, 2), result.stderr
@@ -32,7 +32,7 @@ def checked(directory: pathlib.Path, agent: pathlib.Path, *flags: str) -> tuple[
 
 
 def test_failures_are_counted_and_enough_of_them_asked_for(tmp_path: pathlib.Path) -> None:
-    """Without any nothing is said of what they do; with as many requests as are named there are enough."""
+    """Without failures nothing is said of their effect; with the number of requests that is named there are enough."""
     chat = AGENTS / "rag_chat.mlir"
     text, plan = checked(tmp_path, chat, "--failures=20:0.1", "--tighten", "--simulate=2000")
     few = plan["simulation"]
@@ -77,7 +77,7 @@ agent.graph @c(%q: !agent.text {agent.size = #agent.amount<600 tokens>}) -> !age
 
 
 def test_prices_are_asked_for_at_rates(tmp_path: pathlib.Path) -> None:
-    """Without a rate no price is part of what a request costs, which is said."""
+    """Without a rate the cost of a request includes no price, and the output says so."""
     agent = tmp_path / "agent.mlir"
     router = (AGENTS / "router.mlir").read_text()
     for rate in (True, False):
@@ -89,7 +89,7 @@ def test_prices_are_asked_for_at_rates(tmp_path: pathlib.Path) -> None:
 
 
 def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
-    """A burst costs what the devices do until it is answered, by its requests."""
+    """A burst costs the devices' hours until it is answered, divided by its requests."""
     burst = tmp_path / "burst.csv"
     burst.write_text("agent,milliseconds\n" + "".join(f"chat,{0.01 * i:.2f}\n" for i in range(20000)))
     text, plan = checked(tmp_path, AGENTS / "rag_chat.mlir", f"--arrivals={burst}")
@@ -100,7 +100,7 @@ def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path) -> None:
-    """A plan for slower times is not the cheapest of all, and the page does not say so."""
+    """A plan for slower times is not the cheapest of all, and the page does not call it so."""
     report = tmp_path / "plan.html"
     made = "no plan of these menus is better in dollars per request"
     for flags, expected in (
@@ -112,7 +112,7 @@ def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path
 
 
 def test_a_probability_is_shown_as_it_was_asked_for(tmp_path: pathlib.Path) -> None:
-    """More trials for higher ones, all digits of what was asked for, and none that no trials show."""
+    """Higher probabilities take more trials and keep all their digits; one that no trials can show is refused."""
     chat = AGENTS / "rag_chat.mlir"
     text, plan = checked(tmp_path, chat, "--confidence=0.9955")
     assert plan["confidence"]["trials"] == 667

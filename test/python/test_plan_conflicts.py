@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a bound on tokens needs of devices, against arithmetic by hand on the model's and the device's published figures."""
+"""The demand of a bound on tokens on devices, against arithmetic by hand on published figures of model and device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BYTES_PER_SECOND, FLOPS_PER_SECOND = 3.35e12, {"bf16": 989.5e12, "fp8": 1979e12}
 
 
 def conflict(directory: pathlib.Path, bound: str, precision: str, devices: int) -> dict[str, typing.Any]:
-    """Plan what is not possible; the one conflict that is about the bound."""
+    """Plan an infeasible request; return the one conflict that is about the bound."""
     agent, file = directory / "agent.mlir", directory / "plan.json"
     agent.write_text(AGENT.format(bound=bound, precision=precision, devices=devices))
     done = subprocess.run([str(TOOL), str(agent), f"--json={file}"], capture_output=True, text=True, check=False)
@@ -53,7 +53,7 @@ def conflict(directory: pathlib.Path, bound: str, precision: str, devices: int) 
 
 
 def bytes_of_step(precision: str, tensor: int) -> float:
-    """Weights in their format, the head in 16 bits, and the cache in 16 bits of 1500 tokens and half of what is written."""
+    """Weights in their format, the head in 16 bits, and a 16-bit cache of 1500 tokens and half of the written ones."""
     weights = MULTIPLIED * {"bf16": 2, "fp8": 1}[precision] + 2 * VOCABULARY * HIDDEN
     cache = LAYERS * 2 * 2 * KEY_HEADS * HEAD * (1500 + 200 / 2)
     return (weights + cache) / tensor
@@ -75,7 +75,7 @@ def test_bandwidth_for_the_next_token(precision: str, devices: int, tmp_path: pa
 
 
 def test_bandwidth_that_is_there(tmp_path: pathlib.Path) -> None:
-    """A bound that the memory alone would hold is said to fail by the rest."""
+    """If the memory alone would hold a bound, the text says that the rest is overhead."""
     found = conflict(tmp_path, "tbt_ms = 3.5", "fp8", 8)
     read = bytes_of_step("fp8", 8)
     assert read / 3.5e-3 < BYTES_PER_SECOND
@@ -85,7 +85,8 @@ def test_bandwidth_that_is_there(tmp_path: pathlib.Path) -> None:
     )[0]
     assert float(floor) == pytest.approx(1000 * read / BYTES_PER_SECOND, rel=1e-3)
     assert float(floor) < 3.5 < float(whole)
-    # All devices are that choice's, and the prefill needs one as well: what would do is a step on fewer.
+    # The choice takes all devices, and the prefill needs one as well: the value that would be enough is a step on
+    # fewer.
     assert float(whole) < found["would_do"]
 
 
@@ -105,7 +106,7 @@ def test_arithmetic_for_the_first_token(precision: str, tmp_path: pathlib.Path) 
 
 
 def test_a_model_that_fits_nowhere(tmp_path: pathlib.Path) -> None:
-    """The bytes of the weights and the memory of the largest pool are said."""
+    """The conflict names the bytes of the weights and the memory of the largest pool."""
     agent = tmp_path / "agent.mlir"
     agent.write_text(AGENT.format(bound="tbt_ms = 50", precision="bf16", devices=1))
     done = subprocess.run([str(TOOL), str(agent)], capture_output=True, text=True, check=False)

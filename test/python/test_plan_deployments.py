@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where the parts of a language model run: prefill and decode together or apart, experts with their attention or not."""
+"""Places of a language model's parts: prefill and decode together or apart, experts with their attention or not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(directory: pathlib.Path, agent: str, *flags: str) -> subprocess.Complete
 
 
 def plan(directory: pathlib.Path, agent: str, *flags: str) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
-    """The whole plan, and its pieces by what they are: prefill, decode, experts."""
+    """Return the whole plan, and its pieces by kind: prefill, decode, experts."""
     done = run(directory, agent, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((directory / "plan.json").read_text())
@@ -89,7 +89,7 @@ def test_experts_leave_their_attention(tmp_path: pathlib.Path) -> None:
 
 
 def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
-    """What goes between the pools is what the published shape says."""
+    """The data between the pools is that of the published shape."""
     result, pieces = plan(tmp_path, text())
     devices = pieces["experts"]["expert"]
     assert devices > 1
@@ -108,7 +108,7 @@ def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
 
 
 def test_plans_with_experts_stay(tmp_path: pathlib.Path) -> None:
-    """What is written into the IR is the same plan when it is planned again, and an earlier plan moves nothing."""
+    """Planning the written IR again gives the same plan, and an earlier plan moves nothing."""
     placed, before = tmp_path / "placed.mlir", tmp_path / "before.json"
     result, pieces = plan(tmp_path, text(), "-o", str(placed))
     (tmp_path / "plan.json").rename(before)
@@ -122,7 +122,7 @@ def test_plans_with_experts_stay(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_placement_by_hand_has_the_experts_with_it(tmp_path: pathlib.Path) -> None:
-    """The pool alone is that of all pieces; all of a decode is a whole one, or an error where that does not fit."""
+    """A pool alone applies to all pieces; a full placement of a decode keeps its experts inside, or is an error."""
     _, pieces = plan(tmp_path, text(place=", place = #fleet.placement<@dc::@one>"))
     assert {piece["pool"] for piece in pieces.values()} == {"one"}
     whole = ', place = #fleet.placement<@dc::@one, tensor = 1, batch = {}, precision = "fp8">'
@@ -206,7 +206,7 @@ def test_together_where_one_device_does(tmp_path: pathlib.Path) -> None:
 
 
 def test_apart_where_prompts_would_slow_tokens(tmp_path: pathlib.Path) -> None:
-    """With many long prompts a strict promise of the next token has prefill and decode apart."""
+    """With many long prompts a strict bound on the next token separates prefill and decode."""
     _, pieces = plan(tmp_path, text(shape="llama-3.1-70b", answer=50, tbt=20, rate=20))
     assert not pieces["prefill"]["aggregated"]
     assert not pieces["decode"]["aggregated"]
@@ -214,7 +214,7 @@ def test_apart_where_prompts_would_slow_tokens(tmp_path: pathlib.Path) -> None:
 
 
 def test_what_is_in_the_same_replicas_is_in_one_pool(tmp_path: pathlib.Path) -> None:
-    """A placement in parts of a device has whole ones for prefill and decode together."""
+    """A placement in parts of a device is refused for prefill and decode together, which need whole devices."""
     done = run(tmp_path, text(place=", place = #fleet.placement<@dc::@two, parts = 2, aggregated = true>"))
     assert done.returncode == 1
     assert "prefill and decode in the same replicas take whole devices, and parts is 2" in done.stderr

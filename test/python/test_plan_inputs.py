@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a user may say of models, tasks and pools: it is done, or refused by name."""
+"""Statements of a user about models, tasks and pools are followed, or refused by name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chat(model: str = "", task: str = "") -> str:
 
 
 def run(directory: pathlib.Path, agent: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Plan, whatever comes of it; JSON is then in plan.json, the placed agent in placed.mlir."""
+    """Plan; the plan may fail. JSON is then in plan.json, the placed agent in placed.mlir."""
     file = directory / "agent.mlir"
     file.write_text(agent)
     outputs = [f"--json={directory / 'plan.json'}", "-o", str(directory / "placed.mlir")]
@@ -52,7 +52,7 @@ def run(directory: pathlib.Path, agent: str, *flags: str) -> subprocess.Complete
 
 
 def plan(directory: pathlib.Path, agent: str, *flags: str) -> dict[str, typing.Any]:
-    """The plan; its pieces under their names."""
+    """Return the plan, and its pieces by name."""
     done = run(directory, agent, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((directory / "plan.json").read_text())
@@ -61,7 +61,7 @@ def plan(directory: pathlib.Path, agent: str, *flags: str) -> dict[str, typing.A
 
 
 def pools_of_tasks(planned: dict[str, typing.Any]) -> dict[str, str]:
-    """Where each task is."""
+    """Return the place of each task."""
     return {task["task"]: piece["pool"] for piece in planned["pieces"].values() for task in piece["tasks"]}
 
 
@@ -70,7 +70,7 @@ def pools_of_tasks(planned: dict[str, typing.Any]) -> dict[str, str]:
     [("", "int8"), *((f', precisions = ["{name}"]', name) for name in ("int8", "int4", "bf16", "f16"))],
 )
 def test_precisions_by_the_names_of_the_catalogue(model: str, precision: str, tmp_path: pathlib.Path) -> None:
-    """What a plan chooses is what a placement may say: the file with placements plans again, to the same plan."""
+    """Every plan can be written as placements: the file with placements plans again, to the same plan."""
     pieces = plan(tmp_path, chat(model))["pieces"]
     assert {piece["precision"] for piece in pieces.values()} == {precision}
     placed = (tmp_path / "placed.mlir").read_text()
@@ -194,7 +194,7 @@ fleet.system @dc {
 )
 @pytest.mark.parametrize("said", ["place = #fleet.placement<@dc::@here>", 'together = "us"'])
 def test_what_runs_outside_has_no_place(task: str, runs: str, name: str, said: str, tmp_path: pathlib.Path) -> None:
-    """A pool is asked of something that is on no device: it would be ignored."""
+    """A pool for a task on no device is refused: it would be ignored."""
     done = run(tmp_path, OUTSIDE.replace("TASK", task.replace("SAID", said)))
     assert done.returncode == 1
     word = said.split()[0]
@@ -240,7 +240,7 @@ agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<600 tokens>},
 
 @pytest.mark.parametrize("figure", ["parameters", "flops_per_unit", "flops_per_output", "kv_bytes_per_token"])
 def test_a_shape_and_figures_beside_it(figure: str, tmp_path: pathlib.Path) -> None:
-    """A language model is figured from its shape: other figures would not count."""
+    """A language model's figures follow from its shape: other figures would be ignored."""
     done = run(tmp_path, chat(f", {figure} = 100000.0"))
     assert done.returncode == 1
     assert (
@@ -250,7 +250,7 @@ def test_a_shape_and_figures_beside_it(figure: str, tmp_path: pathlib.Path) -> N
 
 
 def edited(directory: pathlib.Path, agent: str, before: str, after: str) -> subprocess.CompletedProcess[str]:
-    """Plan again after a change by hand, of what a pattern matches, to the prefill of the file with placements."""
+    """Replace what a pattern matches in the prefill of the file with placements, and plan again."""
     plan(directory, agent)
     placed = (directory / "placed.mlir").read_text()
     assert plan(directory, placed)["status"]  # as it was written it plans
@@ -260,7 +260,7 @@ def edited(directory: pathlib.Path, agent: str, before: str, after: str) -> subp
 
 
 def test_another_batch_of_a_prefill(tmp_path: pathlib.Path) -> None:
-    """It is said that there is none, not ignored; of a model that is placed as a whole the batch is the decode's."""
+    """A missing batch is refused, not ignored; for a model that is placed as a whole the batch is the decode's."""
     done = edited(tmp_path, chat(), r"(batch = \d+, )?precision", "batch = 777, precision")
     assert done.returncode == 1
     assert "task 'answer.prefill' is placed on @p with" in done.stderr
@@ -272,7 +272,7 @@ def test_another_batch_of_a_prefill(tmp_path: pathlib.Path) -> None:
 
 
 def test_other_replicas_of_an_aggregated_prefill(tmp_path: pathlib.Path) -> None:
-    """They are those of its decode."""
+    """The replicas of an aggregated prefill are those of its decode."""
     task = ', place = #fleet.placement<@dc::@p, replicas = 2, batch = 32, precision = "int8", aggregated = true>'
     done = edited(tmp_path, chat(task=task), "replicas = 2", "replicas = 3")
     assert done.returncode == 1
@@ -283,7 +283,7 @@ def test_other_replicas_of_an_aggregated_prefill(tmp_path: pathlib.Path) -> None
 
 
 def test_availability_that_leaves_no_device(tmp_path: pathlib.Path) -> None:
-    """It is what empties the pool; beside pools that have devices it is a note."""
+    """An availability that empties the pool is an error; beside pools that have devices it is a note."""
     half = chat().replace("count 16 per_node 8", "count 1 per_node 1 {availability = 0.99}")
     done = run(tmp_path, half)
     assert done.returncode == 1
@@ -296,7 +296,7 @@ def test_availability_that_leaves_no_device(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_prompt_of_no_tokens(tmp_path: pathlib.Path) -> None:
-    """No language model reads it."""
+    """A prompt without tokens is refused, as no language model reads it."""
     empty = chat().replace("600 tokens, p95 = 1800", "0 tokens")
     done = run(tmp_path, empty)
     assert done.returncode == 1

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a plan says would do does, a time limit is one, and a front agrees with the plan above it."""
+"""Values that are said to be enough are, the time limit holds, and a front agrees with the plan above it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(agent: pathlib.Path, fleet: pathlib.Path, *flags: str) -> subprocess.Com
 
 
 def would_do(text: str, of: str) -> str:
-    """Return the figure that is said to do in place of one."""
+    """Return the figure that is said to be enough in place of one."""
     (found,) = re.findall(re.escape(of) + r"; (\S+) .*would do", text)
     return typing.cast("str", found)
 
@@ -48,7 +48,7 @@ def test_a_budget_that_would_do_does(tmp_path: pathlib.Path) -> None:
 
 
 def test_bounds_and_devices_that_would_do_do(tmp_path: pathlib.Path) -> None:
-    """Milliseconds, watts and devices, each put in the place of what was asked."""
+    """Milliseconds, watts and devices that are said to be enough are, each in place of the requested bound."""
     agent, fleet = tmp_path / "agent.mlir", tmp_path / "fleet.mlir"
     chat, hall = (AGENTS / "rag_chat.mlir").read_text(), FLEET.read_text()
     fleet.write_text(hall)
@@ -95,7 +95,7 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<50 tokens>}) -> !agen
     assert "'one' is pinned to pool 'fast'" in refused.stdout
 
 
-# What is not the solver's: reading, menus, and one step of each kind that is under way when the time ends.
+# Time outside the solver: reading, menus, and one step of each kind that is in progress when the time ends.
 GRACE_SECONDS = 8
 
 
@@ -124,7 +124,7 @@ def test_long_loops_end_in_time(flags: list[str], tmp_path: pathlib.Path) -> Non
 
 
 def test_texts_that_grow_without_end_are_refused(tmp_path: pathlib.Path) -> None:
-    """A loop whose prompt has a hundred thousand parts is said where it stands."""
+    """A loop whose prompt has a hundred thousand parts is an error at its location."""
     agent = tmp_path / "agent.mlir"
     text = (AGENTS / "react.mlir").read_text()
     agent.write_text(text.replace("runs <3.2, max = 7>", "runs <3000, max = 100000>"))
@@ -136,12 +136,12 @@ def test_texts_that_grow_without_end_are_refused(tmp_path: pathlib.Path) -> None
 
 
 def test_conflicts_are_explained_in_time(tmp_path: pathlib.Path) -> None:
-    """The limit is of all questions together, and what they leave open is said."""
+    """The limit covers all questions together, and the output says which ones stay open."""
     agent = tmp_path / "agent.mlir"
     text = (AGENTS / "coding_agent.mlir").read_text()
     agent.write_text(re.sub(r"p95_ms = \d+", "p95_ms = 100", text))
     begin = time.monotonic()
-    # The proof that there is none has its part of it.
+    # The proof that there is no plan has its part of the time.
     done = run(agent, FLEET, "--time-limit=4")
     assert time.monotonic() - begin < 4 + GRACE_SECONDS
     assert done.returncode == 2
@@ -188,7 +188,7 @@ def test_a_front_agrees_with_the_plan(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_place_from_python(tmp_path: pathlib.Path) -> None:
-    """`place="dc::fast"` names a pool of the fleet that stands in a file of its own."""
+    """`place="dc::fast"` names a pool of the fleet that is in a file of its own."""
     small = agents.Model("small", parameters=1.0e8)
 
     @agents.graph(agents.text(60), sla=agents.Sla(p95_ms=12000, requests_per_second=2))

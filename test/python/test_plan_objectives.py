@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a request takes of an agent whose rate nobody said, against the watts of data sheets."""
+"""The energy of a request of an agent without a rate, against the watts of data sheets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Values of the planner's flags that make no sense: each is refused, and what would make sense is said."""
+"""Invalid values of the planner's flags are refused with the valid ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
 
 
 def execute(*flags: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Plan on the example fleet, whatever comes of it."""
+    """Plan on the example fleet; the plan may fail."""
     command = [TOOL, AGENT, f"--fleet={FLEET}", "--why=false", *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
@@ -49,7 +49,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("flag", "message"), WRONG, ids=[flag for flag, _ in WRONG])
 def test_wrong_values(flag: str, message: str) -> None:
-    """The flag, its value, and what is expected; nothing is planned."""
+    """An invalid value is refused with the expected ones, and nothing is planned."""
     done = execute(flag)
     assert done.returncode == 1
     assert f"{flag}: {message}" in done.stderr
@@ -65,7 +65,7 @@ def test_whole_numbers_of_another_form(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_budget_of_nothing() -> None:
-    """It is a limit as others are, and says what it would have to be."""
+    """A budget of zero is a limit like others, and the output names the value that would be enough."""
     done = execute("--budget=0")
     assert done.returncode == 2
     assert "nothing holds all that is asked" in done.stdout
@@ -73,7 +73,7 @@ def test_a_budget_of_nothing() -> None:
 
 @pytest.mark.parametrize("flags", [(AGENT,), (f"--fleet={FLEET}",), ("--json=x.json",), ("-o", "x.mlir")])
 def test_a_probe_is_alone(flags: tuple[str | pathlib.Path, ...], tmp_path: pathlib.Path) -> None:
-    """What it would not do is refused, and nothing is measured."""
+    """A probe refuses flags that it would ignore, and measures nothing."""
     done = subprocess.run(
         [TOOL, "--probe=here.yaml", *flags], capture_output=True, text=True, check=False, cwd=tmp_path
     )
@@ -85,7 +85,7 @@ def test_a_probe_is_alone(flags: tuple[str | pathlib.Path, ...], tmp_path: pathl
 
 
 def test_a_probe_that_cannot_be_written(tmp_path: pathlib.Path) -> None:
-    """It is said before anything is measured."""
+    """A missing folder is reported before anything is measured."""
     done = subprocess.run([TOOL, f"--probe={tmp_path}/none/here.yaml"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"{tmp_path}/none/here.yaml: cannot be written: folder '{tmp_path}/none'" in done.stderr
@@ -94,7 +94,7 @@ def test_a_probe_that_cannot_be_written(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("seconds", ["1e-9", "0.01"])
 def test_a_first_plan_whatever_the_time(seconds: str) -> None:
-    """The heuristic finds one; that better ones may be is said."""
+    """The heuristic finds a plan; the output says that better ones may exist."""
     begin = time.monotonic()
     done = execute(f"--time-limit={seconds}")
     assert done.returncode == 0, done.stdout

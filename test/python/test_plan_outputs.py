@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Files that the planner writes: where it cannot, what it must not replace, and what it says where there is no plan."""
+"""Output files of the planner: errors of writing, files that must not be replaced, and the output without a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTPUTS = ("--json", "--report", "--explain", "-o", "--export-lp")
 
 
 def execute(*flags: str | pathlib.Path, agent: pathlib.Path = AGENT) -> subprocess.CompletedProcess[str]:
-    """Plan on the example fleet, whatever comes of it."""
+    """Plan on the example fleet; the plan may fail."""
     command = [TOOL, agent, "--why=false", "--time-limit=20", *flags]
     if not any(str(flag).startswith("--fleet") for flag in flags):
         command.append(f"--fleet={FLEET}")
@@ -27,7 +27,7 @@ def execute(*flags: str | pathlib.Path, agent: pathlib.Path = AGENT) -> subproce
 
 
 def impossible(file: pathlib.Path) -> pathlib.Path:
-    """Write an agent whose decode no device on offer is fast enough for."""
+    """Write an agent that needs a faster decode than any device on offer."""
     text = AGENT.read_text()
     assert "tbt_ms = 50" in text
     file.write_text(text.replace("tbt_ms = 50", "tbt_ms = 1"))
@@ -36,7 +36,7 @@ def impossible(file: pathlib.Path) -> pathlib.Path:
 
 @pytest.mark.parametrize("flag", OUTPUTS)
 def test_a_folder_that_is_not_there(flag: str, tmp_path: pathlib.Path) -> None:
-    """It is said before the plan is made."""
+    """A missing folder is reported before the plan is made."""
     done = execute(f"{flag}={tmp_path}/none/file")
     assert done.returncode == 1
     assert f"{tmp_path}/none/file: cannot be written: folder '{tmp_path}/none'" in done.stderr
@@ -48,7 +48,7 @@ def test_a_folder_that_is_not_there(flag: str, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("flag", OUTPUTS)
 def test_a_full_device(flag: str) -> None:
-    """What cannot be written is an error of one line, not an abort; so is a standard output that takes nothing."""
+    """An output that cannot be written, or a closed standard output, is an error of one line, not an abort."""
     done = execute(f"{flag}=/dev/full")
     assert done.returncode == 1
     assert "/dev/full: cannot be written: No space left on device" in done.stderr
@@ -61,7 +61,7 @@ def test_a_full_device(flag: str) -> None:
 
 @pytest.mark.parametrize("flag", OUTPUTS[1:])
 def test_two_results_in_one_file(flag: str, tmp_path: pathlib.Path) -> None:
-    """Also by another spelling of its name, and on standard output."""
+    """The same file is found by another spelling of its name, and on standard output."""
     for file in (f"{tmp_path}/same", "-"):
         other = file.replace("/same", "/./same")
         done = execute(f"--json={file}", f"{flag}={other}")
@@ -72,7 +72,7 @@ def test_two_results_in_one_file(flag: str, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("flag", OUTPUTS)
 def test_inputs_stay(flag: str, tmp_path: pathlib.Path) -> None:
-    """No result replaces what is read: by name, by a link, and for each file that the options or the fleet name."""
+    """No result replaces an input file: by name, by a link, and for each file that the options or the fleet name."""
     agent, fleet, device = (tmp_path / name for name in ("agent.mlir", "fleet.mlir", "gpu.yaml"))
     arrivals, plan = tmp_path / "log.csv", tmp_path / "plan.json"
     agent.write_text(AGENT.read_text())
@@ -102,7 +102,7 @@ def test_inputs_stay(flag: str, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("flag", OUTPUTS)
 def test_standard_output_is_the_file_alone(flag: str) -> None:
-    """The table is then on standard error."""
+    """If a result goes to standard output, the table goes to standard error."""
     done = execute(f"{flag}=-")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("task ")
@@ -114,7 +114,7 @@ def test_standard_output_is_the_file_alone(flag: str) -> None:
 
 
 def test_what_is_not_written_without_a_plan(tmp_path: pathlib.Path) -> None:
-    """Results that need a plan are named, and those of before stay; the others are written."""
+    """Results that need a plan are named, and earlier files of them stay; the others are written."""
     agent, placed, why = (impossible(tmp_path / "agent.mlir"), tmp_path / "placed.mlir", tmp_path / "why.json")
     placed.write_text("of before")
     plan, page = tmp_path / "plan.json", tmp_path / "page.html"
@@ -130,7 +130,7 @@ def test_what_is_not_written_without_a_plan(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_model_of_what_cannot_be(tmp_path: pathlib.Path) -> None:
-    """It is written as well: a piece without a choice is a row that nothing fulfils."""
+    """The model of an infeasible request is written as well: a piece without a choice is an infeasible row."""
     lp = tmp_path / "model.lp"
     done = execute(f"--export-lp={lp}", agent=impossible(tmp_path / "agent.mlir"))
     assert done.returncode == 2
@@ -152,7 +152,7 @@ def test_the_model_of_what_cannot_be(tmp_path: pathlib.Path) -> None:
     ],
 )
 def test_inputs_are_checked_where_there_is_no_plan(flag: str, message: str, tmp_path: pathlib.Path) -> None:
-    """What is wrong with them is said whatever comes of the plan."""
+    """Wrong outputs are reported with and without a plan."""
     done = execute(flag, agent=impossible(tmp_path / "agent.mlir"))
     assert done.returncode == 1
     assert message in done.stderr

@@ -25,7 +25,7 @@ Result = dict[str, typing.Any]
 
 
 def execute(agent: pathlib.Path, fleet: pathlib.Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Plan, whatever comes of it."""
+    """Plan; the plan may fail."""
     command = [str(TOOL), str(agent), f"--fleet={fleet}", "--why=false", *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -33,7 +33,7 @@ def execute(agent: pathlib.Path, fleet: pathlib.Path, *flags: str) -> subprocess
 def plan(
     file: pathlib.Path, *flags: str, agent: pathlib.Path = AGENT, fleet: pathlib.Path = FLEET, code: int = 0
 ) -> tuple[Result, str]:
-    """Plan; the JSON, which fits the schema, and what was printed."""
+    """Plan; return the JSON, which fits the schema, and the printed text."""
     done = execute(agent, fleet, f"--json={file}", *flags)
     assert done.returncode == code, done.stdout + done.stderr
     result = json.loads(file.read_text())
@@ -62,7 +62,7 @@ def asked(file: pathlib.Path, rate: float) -> pathlib.Path:
 
 
 def changes(before: Result, after: Result) -> list[Result]:
-    """Compare two plans, by the definition of a move, apart from the planner's own list of them."""
+    """Compare two plans by the definition of a move, independent of the planner's own list of moves."""
     found = []
     for was, now in zip(before["pieces"], after["pieces"], strict=True):
         assert was["name"] == now["name"]
@@ -80,19 +80,19 @@ def changes(before: Result, after: Result) -> list[Result]:
 
 
 def without_labels(replan: Result) -> list[Result]:
-    """Leave away what the other list does not have."""
+    """Return the changes without their labels, which the other list does not have."""
     return [{key: entry[key] for key in entry if key not in {"before", "now"}} for entry in replan["changes"]]
 
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Result]:
-    """The plan to begin from."""
+    """Return the plan to begin from."""
     file = tmp_path_factory.mktemp("old") / "old.json"
     return file, plan(file)[0]
 
 
 def test_nothing_changes(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
-    """Begun from itself a plan stays, at the cost that it has."""
+    """A plan that begins from itself stays, at the same cost."""
     file, before = old
     after, printed = plan(tmp_path / "new.json", f"--previous={file}")
     assert after["pieces"] == before["pieces"]
@@ -103,7 +103,7 @@ def test_nothing_changes(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Pat
 
 
 def test_a_price_moves_one_piece(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
-    """Small devices cost more: the one piece that is there goes, all others stay where they are."""
+    """If small devices cost more, the one piece on them moves, and all others stay."""
     file, before = old
     (there,) = [piece["name"] for piece in before["pieces"] if piece["pool"] == "small"]
     fleet = priced(tmp_path / "fleet.mlir", "small", 1.2)
@@ -112,7 +112,7 @@ def test_a_price_moves_one_piece(old: tuple[pathlib.Path, Result], tmp_path: pat
     assert [entry["piece"] for entry in replan["changes"]] == [there]
     assert without_labels(replan) == changes(before, after)
     assert replan["moves"] == 1
-    # One device for $1.20 an hour instead of what it cost; the old price stands in the old plan.
+    # One device costs $1.20 an hour now; the old plan has the old price.
     (was,) = [piece for piece in before["pieces"] if piece["name"] == there]
     hourly = before["totals"]["dollars_per_hour"] - was["dollars_per_hour"] + 1.2 * was["devices"]
     assert replan["stay"] == {"objective": pytest.approx(hourly / 3600 / 20), "breaks": []}
@@ -124,7 +124,7 @@ def test_a_price_moves_one_piece(old: tuple[pathlib.Path, Result], tmp_path: pat
 
 
 def test_a_small_change_of_a_price_moves_nothing(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
-    """Where a fresh plan is better by less than a move is worth, all stays."""
+    """If a fresh plan is better by less than the cost of a move, all pieces stay."""
     file, before = old
     hourly = before["totals"]["dollars_per_hour"]
     (there,) = [piece for piece in before["pieces"] if piece["pool"] == "small"]
@@ -140,7 +140,7 @@ def test_a_small_change_of_a_price_moves_nothing(old: tuple[pathlib.Path, Result
 
 
 def test_a_rate_changes_replicas_only(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
-    """More requests: the prefill gets replicas, nothing goes elsewhere, and the old plan is said not to last."""
+    """With more requests the prefill gets replicas, nothing moves, and the old plan is reported as overloaded."""
     file, before = old
     agent = asked(tmp_path / "agent.mlir", 28)
     after, printed = plan(tmp_path / "new.json", f"--previous={file}", agent=agent)
@@ -171,7 +171,7 @@ def test_lost_devices(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) 
 
 
 def test_what_is_not_known(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
-    """A pool, a batch and pieces that are there no more or not yet are listed; what is known stays."""
+    """A pool, a batch and pieces that no longer exist, or did not yet, are listed; known pieces stay."""
     _, before = old
     changed = json.loads(json.dumps(before))
     by_name = {piece["name"]: piece for piece in changed["pieces"]}
@@ -220,7 +220,7 @@ BAD = [
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=[message for _, message in BAD])
 def test_bad_files(text: str, message: str, tmp_path: pathlib.Path) -> None:
-    """What is no plan is refused: the file, what is wrong with it, and what to name instead."""
+    """A file that is not a plan is refused: the error names the file, its fault, and what to name instead."""
     file = tmp_path / "old.json"
     file.write_text(text)
     done = execute(AGENT, FLEET, f"--previous={file}")
@@ -231,7 +231,7 @@ def test_bad_files(text: str, message: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_the_plan_of_another_agent(old: tuple[pathlib.Path, Result], tmp_path: pathlib.Path) -> None:
-    """Where no piece is known nothing begins from it, and the names of both are said; so of a plan without pieces."""
+    """A plan without a known piece is ignored, and the names of both are listed; so is a plan without pieces."""
     file, before = old
     other = ROOT / "examples" / "agents" / "text_to_sql.mlir"
     pieces = {piece["name"] for piece in plan(tmp_path / "other.json", agent=other)[0]["pieces"]}
@@ -272,14 +272,14 @@ LOST = [
 
 @pytest.mark.parametrize(("lost", "message"), LOST)
 def test_wrong_losses(lost: str, message: str) -> None:
-    """What is wrong, and what there is."""
+    """The error names the fault, and the pools that exist."""
     done = execute(AGENT, FLEET, f"--without={lost}")
     assert done.returncode == 1
     assert f"--without={lost}: {message}" in done.stderr
 
 
 def test_a_pool_as_placements_name_it(tmp_path: pathlib.Path) -> None:
-    """@dc::@cheap is @cheap."""
+    """@dc::@cheap and @cheap are the same pool."""
     short, _ = plan(tmp_path / "a.json", "--without=@cheap:60")
     long, _ = plan(tmp_path / "b.json", "--without=@dc::@cheap:60")
     assert long["replan"].pop("since") == "the loss of @dc::@cheap:60"
@@ -298,7 +298,7 @@ def test_nested_without_end(tmp_path: pathlib.Path) -> None:
 
 
 def test_missing_file(tmp_path: pathlib.Path) -> None:
-    """A file that is not there is named, with the reason."""
+    """A missing file is named, with the reason."""
     done = execute(AGENT, FLEET, f"--previous={tmp_path}/none.json")
     assert done.returncode == 1
     assert f"cannot read '{tmp_path}/none.json': No such file or directory" in done.stderr

@@ -103,7 +103,7 @@ class Page(html.parser.HTMLParser):
 
 
 def run(agent: pathlib.Path, *flags: str, fleet: pathlib.Path | None = FLEET, code: int = 0) -> str:
-    """Plan an agent and return what was printed."""
+    """Plan an agent and return the printed text."""
     command = [str(TOOL), str(agent), *flags, *([f"--fleet={fleet}"] if fleet else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
@@ -118,7 +118,7 @@ def plan_json(path: pathlib.Path) -> dict[str, typing.Any]:
 
 
 def measured(report: pathlib.Path, width: int) -> dict[str, typing.Any]:
-    """Open the report in a browser without a screen and measure what it drew."""
+    """Open the report in a headless browser and measure its drawings."""
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     assert browser, f"none of {', '.join(BROWSERS)} is installed; run scripts/setup-packages.sh"
     page = report.with_name(f"measured{width}.html")
@@ -136,7 +136,7 @@ def measured(report: pathlib.Path, width: int) -> dict[str, typing.Any]:
 
 
 def check(report: pathlib.Path, sections: set[str]) -> Page:
-    """Check what holds for every report: nothing is fetched, nothing is run, all is inside and apart."""
+    """Check every report: it fetches nothing and runs nothing, and its texts neither overflow nor overlap."""
     text = report.read_text()
     page = Page(text)
     assert sections == set(page.rows)
@@ -160,7 +160,7 @@ PLANNED = {"summary", "placements", "graph", "request", "utilization", "why-not"
 
 @pytest.mark.parametrize("agent", ["react", "coding_agent", "debate", "long_document_qa", "speech_assistant"])
 def test_reports_of_examples(agent: str, tmp_path: pathlib.Path) -> None:
-    """All sections are there, with all pieces, and their numbers are those of the JSON."""
+    """The page has all sections with all pieces, and their numbers are those of the JSON."""
     report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
     run(AGENTS / f"{agent}.mlir", f"--report={report}", f"--json={plan}", "--time-limit=5")
     page, pieces = check(report, PLANNED), plan_json(plan)["pieces"]
@@ -185,7 +185,7 @@ def test_reports_of_examples(agent: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_report_with_everything(tmp_path: pathlib.Path) -> None:
-    """With a front, a simulation and sensitivities; a chain takes the sum of its parts."""
+    """The page shows a front, a simulation and sensitivities; a chain takes the sum of its parts."""
     report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
     printed = run(
         AGENTS / "rag_chat.mlir",
@@ -230,7 +230,7 @@ def test_report_of_checks(tmp_path: pathlib.Path) -> None:
     assert f"first token {of['broken']['first_token']:.1%}" in row[2]
     assert any("at least the 0.9 that was asked for" in text for text in page.texts)
 
-    # The promise is what the planner's own figure just keeps; the simulation is above it.
+    # The planner's own figure just keeps the promise; the simulated one exceeds it.
     tight = tmp_path / "agent.mlir"
     tight.write_text(agent.read_text().replace("ttft_ms = 1000", "ttft_ms = 466"))
     run(tight, *flags, "--simulate=20000")
@@ -246,7 +246,7 @@ def test_report_of_checks(tmp_path: pathlib.Path) -> None:
 
 
 def test_report_of_changes(tmp_path: pathlib.Path) -> None:
-    """What moved since an earlier plan, and what it would cost to stay, are as in the JSON."""
+    """The moves since an earlier plan, and the cost of staying, are as in the JSON."""
     report, old, plan = tmp_path / "plan.html", tmp_path / "old.json", tmp_path / "plan.json"
     flags = ("--why=false", "--sensitivity=false", f"--report={report}")
     run(AGENTS / "rag_chat.mlir", *flags, f"--json={old}")
@@ -285,7 +285,7 @@ def test_names_are_escaped(tmp_path: pathlib.Path) -> None:
 
 
 def test_report_of_conflicts(tmp_path: pathlib.Path) -> None:
-    """Where nothing holds all that is asked, the page says what conflicts and what would do."""
+    """If the request is infeasible, the page lists the conflicts and the values that would be enough."""
     agent, report, plan = tmp_path / "agent.mlir", tmp_path / "plan.html", tmp_path / "plan.json"
     agent.write_text((AGENTS / "rag_chat.mlir").read_text().replace("tbt_ms = 50", "tbt_ms = 1"))
     run(agent, f"--report={report}", f"--json={plan}", code=2)
@@ -298,7 +298,7 @@ def test_report_of_conflicts(tmp_path: pathlib.Path) -> None:
 
 
 def test_prices_change_the_plan_where_it_says(tmp_path: pathlib.Path) -> None:
-    """Planned again at a price just before the one that is named the choices stay, just beyond they move."""
+    """Planned again at a price just before the named one the choices stay, just beyond it they move."""
     plan, fleet = tmp_path / "plan.json", tmp_path / "fleet.mlir"
     agent = AGENTS / "rag_chat.mlir"
 

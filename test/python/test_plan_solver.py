@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which solver the planner takes for mixed-integer programs, that it says so, and that plans do not depend on it."""
+"""The planner's choice of a mixed-integer solver: the output names it, and plans do not depend on it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_name_of_no_library_is_an_error(tmp_path: pathlib.Path) -> None:
 
 
 def test_without_the_library() -> None:
-    """Where HiGHS is neither named nor installed, it cannot be asked for."""
+    """If HiGHS is neither named nor installed, asking for it is an error."""
     if loader_has_highs():
         pytest.skip("libhighs.so.1 is installed on this system")
     done = run("", "--solver=highs")

@@ -20,7 +20,7 @@ SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
 
 
 def execute(agent: pathlib.Path, *flags: str | bytes) -> subprocess.CompletedProcess[bytes]:
-    """Plan on the example fleet, whatever comes of it."""
+    """Plan on the example fleet; the plan may fail."""
     command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--time-limit=20", *flags]
     return subprocess.run(command, capture_output=True, check=False)
 
@@ -34,7 +34,7 @@ def labelled(file: pathlib.Path, label: str) -> pathlib.Path:
 
 
 def test_a_label_that_is_not_utf8(tmp_path: pathlib.Path) -> None:
-    """In JSON such a byte is U+FFFD, on a terminal what stands in the file; what is UTF-8 stays."""
+    """An invalid byte is U+FFFD in JSON and is escaped on a terminal as in the file; valid UTF-8 stays."""
     agent = labelled(tmp_path / "agent.mlir", r"a\FFb\C3\A9")
     plan, decisions = tmp_path / "plan.json", tmp_path / "why.json"
     done = execute(agent, f"--json={plan}", f"--explain={decisions}", "--simulate=1000", "--without=@cheap:60")
@@ -47,7 +47,7 @@ def test_a_label_that_is_not_utf8(tmp_path: pathlib.Path) -> None:
 
 
 def test_names_that_are_not_utf8(tmp_path: pathlib.Path) -> None:
-    """The same for agents, pools and files."""
+    """Agents, pools and files may have such names, too."""
     agent, fleet, plan = (tmp_path / name for name in ("agent.mlir", "fleet.mlir", "plan.json"))
     agent.write_text(AGENT.read_text().replace("@chat", r'@"ch\FFat"'))
     fleet.write_text(FLEET.read_text().replace("@cheap", r'@"ch\FEap"'))

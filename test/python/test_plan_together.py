@@ -21,7 +21,7 @@ NAMES = ("react", "router", "speech_assistant", "text_to_sql")
 
 
 def plan(agent: pathlib.Path, out: pathlib.Path, *flags: str) -> dict[str, typing.Any]:
-    """Plan on the fleet of the examples, or on what the flags name."""
+    """Plan on the fleet of the examples, or on the one that the flags name."""
     command = [str(TOOL), str(agent), f"--json={out}", f"--fleet={FLEET}", *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -30,7 +30,7 @@ def plan(agent: pathlib.Path, out: pathlib.Path, *flags: str) -> dict[str, typin
 
 
 def renamed(name: str) -> str:
-    """Give an example in which nothing has the name of something in another."""
+    """Rename everything in an example so that no name occurs in another one."""
     text = (AGENTS / f"{name}.mlir").read_text()
     for symbol in set(re.findall(r"agent\.\w+ @(\w+)", text)):
         text = re.sub(rf"@{symbol}\b", f"@{name}_{symbol}", text)
@@ -38,18 +38,18 @@ def renamed(name: str) -> str:
 
 
 def test_agents_cost_no_more_together(tmp_path: pathlib.Path) -> None:
-    """What they cost alone is what they cost together, but for devices that they share; promises are kept by all."""
+    """The cost together is the sum of the costs alone, less the shared devices; all promises hold."""
     alone = [plan(AGENTS / f"{name}.mlir", tmp_path / "one.json", "--why=false") for name in NAMES]
     file = tmp_path / "all.mlir"
     file.write_text("\n".join(renamed(name) for name in NAMES))
     together = plan(file, tmp_path / "all.json", "--time-limit=10")
     total = sum(one["totals"]["dollars_per_hour"] for one in alone)
-    # A device of each pool may be shared that was whole before, at most.
+    # In each pool at most one device that was whole before may be shared now.
     assert total - 5 < together["totals"]["dollars_per_hour"] <= total * (1 + 1e-9)
     assert len(together["agents"]) == len(NAMES)
     for agent in together["agents"]:
         assert agent["end_to_end_ms"] <= agent["bounds"]["end_to_end_ms"]
-    # Each piece says why not otherwise, and what it says is of all agents.
+    # Every piece inside the fleet has a next best plan.
     assert {entry["piece"] for entry in together["why_not"]} >= {
         piece["name"] for piece in together["pieces"] if not piece["outside"]
     }

@@ -178,7 +178,7 @@ def test_gpu_of_a_driver(driver: pathlib.Path, tmp_path: pathlib.Path) -> None:
     [("cuInit", "returned 999"), ("cuMemAlloc", "GPU 0: cuMemAlloc returned 999")],
 )
 def test_gpu_that_fails(driver: pathlib.Path, tmp_path: pathlib.Path, function: str, message: str) -> None:
-    """A driver that fails is told of; the processor's file is written all the same."""
+    """A failing driver is reported, and the processor's file is still written."""
     environment = {"LD_LIBRARY_PATH": str(driver), "INTARSIA_DRIVER_FAILS": function}
     done = probe(f"={tmp_path / 'here.yaml'}", environment=environment)
     assert message in done.stderr

@@ -250,7 +250,7 @@ def test_a_path_is_opened_once(generator, glossary_artifact):
 
 @pytest.mark.parametrize("size", [3, 5, 8])
 def test_a_vocabulary_that_is_padded_otherwise(size):
-    """What the model does not have is never proposed; what the draft does not have, neither."""
+    """Tokens that the model or the draft does not have are never proposed."""
     writer = SimpleNamespace(
         prompt=[1], ids=[2], constraint=None, vocabulary=5, sampling=Sampling(temperature=1.0), ends={4}
     )

@@ -10,7 +10,7 @@
 #include "llvm/Support/Error.h"
 #include <gtest/gtest.h>
 
-/// What is expected; an error fails the test with its text.
+/// Returns the value; an error fails the test with its text.
 template <typename T> T checked(llvm::Expected<T> value) {
   if (!value) {
     ADD_FAILURE() << toString(value.takeError());

@@ -16,8 +16,8 @@ namespace cl = llvm::cl;
 namespace intarsia {
 namespace {
 
-/// The flags. They are made when they are parsed and not as globals: LLVM's code generator has some of the same name,
-/// which must be gone by then.
+/// The flags. They are made during parsing and are not globals: LLVM's code generator has flags of the same name, which
+/// must be removed before.
 struct Flags {
   cl::OptionCategory category{"Options of intarsia-compile"};
 

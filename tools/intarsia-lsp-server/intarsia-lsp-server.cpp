@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
       [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
   mlir::DialectRegistry registry;
   intarsia::registerAllIntarsia(registry);
-  // Text comes in messages that only the server's own loop reads, so nothing is measured before it is parsed.
+  // Only the server's own loop reads the messages with text, so its nesting cannot be checked before it is parsed.
   intarsia::StackGuard guard("intarsia-lsp-server: error: " + intarsia::tooDeepMessage("a document"));
   return failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

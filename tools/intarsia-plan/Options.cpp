@@ -19,7 +19,7 @@ using llvm::StringRef, llvm::Twine;
 namespace intarsia {
 namespace {
 
-/// As intarsia-compile makes its own: LLVM's flags are gone by then.
+/// Flags, made as in intarsia-compile, after LLVM's own flags have been removed.
 struct Flags {
   cl::OptionCategory category{"Options of intarsia-plan"};
 
@@ -100,7 +100,7 @@ constexpr int standardRequests = 100000;
   refuse((flag.ArgStr.size() > 1 ? "--" : "-") + flag.ArgStr + "=" + flag.getValue() + ": " + what);
 }
 
-/// Unset: not asked for; 0: asked for without a value.
+/// Returns nothing if the flag is not given, 0 if it is given without a value.
 std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
   double probability = 0;
   if (!flag.getNumOccurrences())
@@ -114,7 +114,7 @@ std::optional<double> probabilityOf(const cl::opt<std::string> &flag) {
   return probability;
 }
 
-/// Also 1e6, which is a whole number.
+/// Parses a whole number, also in the form 1e6.
 int numberOf(const cl::opt<std::string> &flag, int standard, int most, StringRef why) {
   if (!flag.getNumOccurrences())
     return 0;
@@ -128,7 +128,7 @@ int numberOf(const cl::opt<std::string> &flag, int standard, int most, StringRef
   return int(number);
 }
 
-/// A finite number from `least` on.
+/// Parses a finite number from `least` on.
 double amountOf(const cl::opt<std::string> &flag, double standard, bool allowsZero, StringRef unit) {
   if (!flag.getNumOccurrences())
     return standard;
@@ -146,7 +146,7 @@ void checkFileNames(const Flags &flags) {
       refuse(*flag, "names no file");
 }
 
-/// A probe takes nothing else: what else was asked for would not be done.
+/// Refuses other flags beside --probe, which would be ignored.
 void checkProbeAlone(const Flags &flags) {
   if (!flags.probe.getNumOccurrences())
     return;

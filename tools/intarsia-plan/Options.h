@@ -12,7 +12,7 @@
 
 namespace intarsia {
 
-/// Ends the program on flags that make no sense, and after --help and --version.
+/// Parses the flags. Ends the program on invalid flags, and after --help and --version.
 PlannerOptions parsePlannerOptions(int argc, char **argv);
 
 } // namespace intarsia

@@ -15,7 +15,7 @@
 namespace intarsia::run {
 
 
-/// Tokens that one call takes of a prompt: enough that weights are read once for many tokens.
+/// Tokens of a prompt in one call: enough that weights are read once for many tokens.
 static constexpr int64_t prefillTokens = 512;
 
 static CacheHandle makeCache(const itx_module *module, const itx_function *step, int64_t pages, itx_cache_info &info) {
@@ -41,10 +41,10 @@ static void checkIds(const std::vector<int64_t> &ids, const itx_cache_info &info
                            (long long)ids[i], i, (long long)info.vocabulary - 1)};
 }
 
-/// Tokens that end a text.
+/// Returns the tokens that end a text.
 static std::vector<int64_t> endsOf(const itx_function *step) {
   Json metadata;
-  // The manifest that it is from was parsed when the module was loaded.
+  // Cannot fail: the manifest was parsed when the module was loaded.
   (void)parseJson(itx_function_metadata(step), "metadata", metadata);
   std::vector<int64_t> ends;
   if (auto found = metadata.find("eos_token_ids"); metadata.is_object() && found != metadata.end() && found->is_array())
@@ -54,7 +54,7 @@ static std::vector<int64_t> endsOf(const itx_function *step) {
   return ends;
 }
 
-/// A line that is ended whatever happens.
+/// A line of output that is ended even after an error.
 struct Line {
   bool isBegun = false;
   ~Line() {
@@ -63,7 +63,7 @@ struct Line {
   }
 };
 
-/// Appends tokens; logits after the last `outputs` of them, null for none.
+/// Appends tokens; returns the logits after the last `outputs` of them, null for none.
 static TensorHandle append(itx_cache *cache, itx_sequence *sequence, const int64_t *tokens, int64_t count,
                            int64_t outputs) {
   itx_chunk chunk = {sequence, tokens, count, outputs};
@@ -76,9 +76,9 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
   const std::vector<int64_t> &ids = options.ids;
   int64_t count = int64_t(ids.size());
   itx_cache_info info;
-  CacheHandle cache = makeCache(module, step, 1, info); // says how many tokens a page has
+  CacheHandle cache = makeCache(module, step, 1, info); // gives the tokens of a page
   checkIds(ids, info);
-  // The last token that is generated does not go into the cache.
+  // The last generated token does not go into the cache.
   int64_t length = std::min(info.context, count + std::max<int64_t>(options.maxTokens - 1, 0));
   cache = makeCache(module, step, (length + info.page_tokens - 1) / info.page_tokens, info);
   itx_sequence *made = nullptr;

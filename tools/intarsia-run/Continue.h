@@ -12,8 +12,8 @@
 
 namespace intarsia::run {
 
-/// Continues options.ids by the model's most likely tokens, whose ids it prints as they come. Returns the logits after
-/// each of options.ids where `withLogits`, f32 [ids, vocabulary], else null.
+/// Continues options.ids by the model's most likely tokens, and prints their ids as they come. With `withLogits`
+/// returns the logits after each of options.ids, f32 [ids, vocabulary], else null.
 TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits);
 
 } // namespace intarsia::run

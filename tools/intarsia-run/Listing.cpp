@@ -42,7 +42,7 @@ static std::string line(const char *kind, const itx_value_info &info) {
 
 std::string listing(const itx_module *module) {
   Manifest manifest;
-  // It was parsed when the module was loaded.
+  // Cannot fail: it was parsed when the module was loaded.
   (void)parseManifest(itx_module_manifest(module), "manifest", manifest);
   std::string text = format("made by %s for %s\n", manifest.producer.c_str(), manifest.triple.c_str());
   for (const VariantInfo &variant : manifest.variants)

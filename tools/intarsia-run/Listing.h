@@ -13,10 +13,10 @@
 
 namespace intarsia::run {
 
-/// Functions with their inputs and outputs, target variants, kernels and weights of a module, for people.
+/// Returns a readable list of a module's functions with inputs and outputs, target variants, kernels and weights.
 std::string listing(const itx_module *module);
 
-/// "name  f32 [2, 3]  0.5 1.25 …": one output in a line.
+/// Returns one output in a line: "name  f32 [2, 3]  0.5 1.25 …".
 std::string summary(const char *name, const itx_tensor *tensor);
 
 } // namespace intarsia::run

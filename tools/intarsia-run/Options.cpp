@@ -14,7 +14,7 @@
 
 namespace intarsia::run {
 
-/// `command`: how the program is called, with the module where it takes one.
+/// Returns the description for --help. `command` is the program's name, with the module if it takes one.
 static std::string description(bool carriesModule, const std::string &command) {
   return (carriesModule ? "Run the model that this program carries; intarsia-compile --emit=exe made it.\n"
                         : "Run a model that intarsia-compile made.\n") +
@@ -34,7 +34,7 @@ static std::string description(bool carriesModule, const std::string &command) {
              command.c_str(), command.c_str(), command.c_str(), command.c_str());
 }
 
-/// "NAME=@FILE", or "@FILE" where a name is not required.
+/// Parses "NAME=@FILE", or "@FILE" if a name is not required.
 static NamedFile parseNamedFile(const std::string &option, const std::string &text, bool nameRequired) {
   size_t at = text.find('@');
   bool good =
@@ -45,7 +45,7 @@ static NamedFile parseNamedFile(const std::string &option, const std::string &te
   return {at == 0 ? "" : text.substr(0, at - 1), text.substr(at + 1)};
 }
 
-/// "1,450,7483".
+/// Parses "1,450,7483".
 static std::vector<int64_t> parseIds(const std::string &text) {
   std::vector<int64_t> ids;
   const char *at = text.data(), *end = at + text.size();
@@ -96,9 +96,9 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
       ->type_name("NAME");
   app.add_flag("--verify", options.verify, "Check the hash of all weights before running");
   try {
-    // A bare --benchmark must not take the next argument as its number.
+    // A bare --benchmark must not read the next argument as its number.
     std::vector<std::string> arguments;
-    for (int i = argc - 1; i > 0; --i) // CLI11 wants them in reverse
+    for (int i = argc - 1; i > 0; --i) // CLI11 expects them in reverse
       arguments.push_back(std::string(argv[i]) == "--benchmark" ? "--benchmark=100" : argv[i]);
     app.parse(arguments);
     for (const std::string &text : inputs)

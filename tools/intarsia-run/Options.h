@@ -13,19 +13,19 @@
 
 namespace intarsia::run {
 
-/// NAME=@FILE; the name may be empty where the option says so.
+/// NAME=@FILE; the name may be empty if the option allows it.
 struct NamedFile {
   std::string name;
   std::string path;
 };
 
 struct Options {
-  std::string module;   // empty: the one that this executable carries
+  std::string module;   // empty: the module inside this executable
   std::string function; // empty: "main", with ids "step"
   std::vector<NamedFile> inputs;
   std::vector<NamedFile> outputs;
   std::vector<int64_t> ids; // a prompt for a language model
-  int64_t maxTokens = 1;    // to continue it by
+  int64_t maxTokens = 1;    // maximal tokens to generate
   int benchmark = 0;        // timed calls; 0: none
   std::string profile;
   std::string variant;
@@ -34,8 +34,8 @@ struct Options {
   int threads = 0; // 0: default
 };
 
-/// Parses the command line. Returns false when the program should end with `exitCode`: after --help, --version or an
-/// error, which it has printed. `carriesModule`: no artifact is named on the command line.
+/// Parses the command line. Returns false if the program should end with `exitCode`: after --help, --version or an
+/// error, which it has printed. `carriesModule` means that the command line names no artifact.
 bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, int &exitCode);
 
 } // namespace intarsia::run

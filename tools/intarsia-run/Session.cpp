@@ -55,18 +55,18 @@ static std::vector<TensorHandle> readInputs(const itx_function *function, const 
   return inputs;
 }
 
-/// Files that a result must not replace.
+/// Returns the files that a result must not replace.
 static std::vector<std::string> readFiles(const itx_module *module, const Options &options) {
   std::string artifact = options.module.empty() ? "/proc/self/exe" : options.module;
   Manifest manifest;
-  // It was parsed when the module was loaded.
+  // Cannot fail: it was parsed when the module was loaded.
   (void)parseManifest(itx_module_manifest(module), "manifest", manifest);
   if (manifest.weights.file.empty())
     return {artifact};
   return {artifact, folderOf(artifact) + "/" + manifest.weights.file};
 }
 
-/// Says before the model runs why a result cannot be written to a file; appends it to `taken`.
+/// Fails before the model runs if a result cannot be written to a file; appends the file to `taken`.
 static void checkResultFile(const std::string &path, std::vector<std::string> &taken,
                             const std::vector<std::string> &read) {
   check(checkWritable(path));
@@ -79,7 +79,7 @@ static void checkResultFile(const std::string &path, std::vector<std::string> &t
   taken.push_back(path);
 }
 
-/// The file of each output, "" where none is wanted.
+/// Returns the file of each output, "" if none is wanted.
 static std::vector<std::string> outputFiles(const itx_function *function, const Options &options) {
   std::vector<std::string> files(itx_function_output_count(function));
   size_t next = 0;
@@ -99,7 +99,7 @@ static std::vector<std::string> outputFiles(const itx_function *function, const 
   return files;
 }
 
-/// All of them or none: files get their names when every one is written.
+/// Writes all outputs or none: files get their names when all are written.
 static void writeOutputs(const std::vector<TensorHandle> &outputs, const std::vector<std::string> &paths) {
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -121,7 +121,7 @@ static std::vector<TensorHandle> call(const itx_function *function, const std::v
   return std::vector<TensorHandle>(made.begin(), made.end());
 }
 
-/// Kilobytes of a line of /proc/self/status, e.g. "VmHWM".
+/// Returns the kilobytes in a line of /proc/self/status, e.g. "VmHWM".
 static double statusKilobytes(const std::string &key) {
   std::ifstream file("/proc/self/status");
   std::string word;
@@ -166,7 +166,7 @@ static const itx_function *findFunction(const itx_module *module, const Options 
   return function;
 }
 
-/// The model's answer to token ids, instead of a call.
+/// Runs a language model on token ids, instead of a call.
 static void runIds(const itx_module *module, const itx_function *step, const Options &options,
                    const std::vector<std::string> &files) {
   bool withLogits = std::any_of(files.begin(), files.end(), [](const std::string &file) { return !file.empty(); });

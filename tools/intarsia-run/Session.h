@@ -11,10 +11,10 @@
 
 namespace intarsia::run {
 
-/// True when the running executable was made with --emit=exe.
+/// Returns true if the running executable was made with --emit=exe.
 bool carriesModule();
 
-/// Does what the options say; prints errors. Returns the exit code.
+/// Runs the session that the options describe; prints errors. Returns the exit code.
 int runSession(const Options &options);
 
 } // namespace intarsia::run

@@ -18,14 +18,14 @@ namespace intarsia {
 /// become code. Rounds as AffineExpr says: floordiv down, ceildiv up, the result of mod is not negative.
 class SizeMaterializer {
 public:
-  /// A value that exists already, null if there is none. Asked of every expression and of its parts; symbols must come
-  /// from here.
+  /// Returns the existing value of an expression, null if there is none. It is called for every expression and for its
+  /// parts; it must know the symbols.
   using Known = std::function<mlir::Value(mlir::AffineExpr)>;
 
   SizeMaterializer(mlir::Type type, Known known) : type(type), known(std::move(known)) {}
 
-  /// The value of the expression, written where the builder stands; null if a symbol has none. The builder may move
-  /// only to where earlier values are defined.
+  /// Returns the value of the expression, written at the builder's insertion point; null if a symbol has none. The
+  /// builder may move only to points where earlier values are defined.
   mlir::Value get(mlir::OpBuilder &builder, mlir::Location location, mlir::AffineExpr expression);
 
 private:

@@ -25,12 +25,12 @@ class ExtractSliceOp;
 
 namespace intarsia {
 
-/// What sizes must meet for an op to stay within its operands: `left == right` or `left <= right`.
+/// A condition on sizes that keeps an op within its operands: `left == right` or `left <= right`.
 struct SizeConstraint {
   enum class Relation { Equal, AtMost };
   Relation relation;
   mlir::AffineExpr left, right;
-  mlir::Operation *op; ///< that needs it
+  mlir::Operation *op; ///< op that needs it
 };
 
 /// Bounds of a size, both included. The ends of the type stand for infinity.
@@ -43,12 +43,12 @@ struct SizeRange {
 /// "arg<i>.<d>"). Index values that are computed from sizes have expressions too. Looks into nn.group.
 /// A dynamic dimension that no rule covers gets a fresh symbol named "?<n>"; `isKnown` tells.
 ///
-/// Ops that need sizes to be equal say so. Where those are two symbols, or a symbol and a number, all expressions have
-/// one in place of the other (a name that the user gave before one made here, a number before both). Where an op can
-/// hold only so many of a symbol, that is a limit of it. What remains is in `constraints`.
+/// Ops may need sizes to be equal. If these are two symbols, or a symbol and a number, one replaces the other in all
+/// expressions (a number is preferred, then a name that the user gave). If an op bounds a symbol, the bound becomes its
+/// limit. The remaining conditions are in `constraints`.
 class SymbolicSizes {
 public:
-  /// A symbol that was found to be something else, and the op that needs it to be.
+  /// A symbol that was replaced, and the op that needs it.
   struct Replacement {
     unsigned symbol;
     mlir::AffineExpr by;
@@ -60,37 +60,37 @@ public:
     unsigned argument, dimension;
   };
 
-  /// Sizes of a call are positive, and what ops need of them makes symbols equal or limits them. Those of a launch may
-  /// be zero, and `constraints` has all that ops need, as they say it.
+  /// Sizes of a call are positive, and conditions of ops make symbols equal or limit them. Sizes of a launch may be
+  /// zero, and `constraints` holds the conditions of all ops, unsimplified.
   enum class SizesOf { Call, Launch };
 
   explicit SymbolicSizes(mlir::FunctionOpInterface function, SizesOf sizesOf = SizesOf::Call);
 
-  /// Expressions of all dimensions of a ranked tensor or memref value.
+  /// Returns the expressions of all dimensions of a ranked tensor or memref value.
   mlir::ArrayRef<mlir::AffineExpr> of(mlir::Value value) const;
-  /// The expression of an index-typed value; null if it is not a function of sizes.
+  /// Returns the expression of an index-typed value; null if it is not a function of sizes.
   mlir::AffineExpr ofIndex(mlir::Value value) const;
   /// Names of the symbols, in order: getAffineSymbolExpr(i) is names()[i].
   mlir::ArrayRef<std::string> names() const { return symbolNames; }
   std::optional<Origin> origin(unsigned symbol) const;
   /// False if the expression is null or holds a symbol that stands for an unknown size.
   bool isKnown(mlir::AffineExpr expression) const;
-  /// What a call must be checked for besides that equal symbols are equal, and that they are positive and within their
-  /// limits: each once, in the order of the ops.
+  /// Returns the conditions that a call must be checked for, each once, in the order of the ops. Not among them: equal
+  /// symbols are equal, and symbols are positive and within their limits.
   mlir::ArrayRef<SizeConstraint> constraints() const { return required; }
   /// False if no call can meet it.
   bool isPossible(const SizeConstraint &constraint) const;
   mlir::ArrayRef<Replacement> replacements() const { return replaced; }
-  /// The largest value of a symbol: from `nn.size_limits`, or what the ops can hold.
+  /// Returns the largest value of a symbol, from `nn.size_limits` or the conditions of ops.
   std::optional<int64_t> limit(unsigned symbol) const;
-  /// What the expression can be, given positive symbols within their limits.
+  /// Returns the range of an expression, given positive symbols within their limits.
   SizeRange range(mlir::AffineExpr expression) const;
-  /// Value at the given symbol values (by position in names()).
+  /// Returns the value of an expression for given values of the symbols (by position in names()).
   static int64_t evaluate(mlir::AffineExpr expression, mlir::ArrayRef<int64_t> symbols);
-  /// The same expression as a sorted sum of sorted products, so that equal polynomials are the same object. Divisions
-  /// that leave no remainder whatever the symbols are disappear. All expressions that this class gives are normal.
+  /// Returns the expression as a sorted sum of sorted products, so that equal polynomials are the same object.
+  /// Divisions that never leave a remainder disappear. All expressions that this class returns are normalized.
   static mlir::AffineExpr normalize(mlir::AffineExpr expression);
-  /// The expression with the names of its symbols: "batch * sequence + 1".
+  /// Returns the expression with the names of its symbols: "batch * sequence + 1".
   std::string toString(mlir::AffineExpr expression) const;
 
 private:
@@ -112,7 +112,7 @@ private:
   mlir::AffineExpr expressionOf(mlir::OpFoldResult size) const;
   mlir::AffineExpr symbol(llvm::StringRef name, bool isGiven = true);
 
-  // What ops need (SizeConstraints.cpp).
+  // Conditions of ops (SizeConstraints.cpp).
   void require(SizeConstraint::Relation relation, mlir::AffineExpr left, mlir::AffineExpr right, mlir::Operation *op);
   void requireEqual(mlir::AffineExpr left, mlir::AffineExpr right, mlir::Operation *op);
   void requireAtMost(mlir::AffineExpr left, mlir::AffineExpr right, mlir::Operation *op);
@@ -122,12 +122,12 @@ private:
   void settleLimits(mlir::Operation *function);
 
   mlir::MLIRContext *context;
-  int64_t leastKnown; ///< value of a symbol that is known
+  int64_t leastKnown; ///< least value of a known symbol
   llvm::DenseMap<mlir::Value, Sizes> sizes;
   llvm::DenseMap<mlir::Value, mlir::AffineExpr> indices;
   llvm::SmallVector<std::string> symbolNames;
-  llvm::SmallVector<bool> isNameGiven;                ///< by the user, for each symbol
-  llvm::SmallVector<mlir::AffineExpr> representative; ///< what stands for each symbol
+  llvm::SmallVector<bool> isNameGiven;                ///< for each symbol: true if the user named it
+  llvm::SmallVector<mlir::AffineExpr> representative; ///< replacement of each symbol
   llvm::SmallVector<std::optional<int64_t>> limits;
   mlir::DictionaryAttr givenLimits;
   llvm::SmallVector<SizeConstraint> required;

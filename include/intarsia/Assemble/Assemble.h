@@ -15,7 +15,7 @@
 
 namespace intarsia {
 
-/// What is written.
+/// The kind of output.
 enum class Emit {
   Shared, ///< an artifact (.itx), weights beside it or inside
   Exe,    ///< the runner with the artifact and its weights inside
@@ -25,30 +25,30 @@ enum class Emit {
 
 struct AssembleOptions {
   std::string output;
-  std::string archiveDirectory;               ///< where the files that nn.archive names are
-  std::vector<std::string> targets = {"cpu"}; ///< those of one architecture are variants of one artifact
-  std::vector<std::string> flags;             ///< recorded in the manifest: what was asked for that changes the result
+  std::string archiveDirectory;               ///< folder of the files that nn.archive names
+  std::vector<std::string> targets = {"cpu"}; ///< targets of one architecture are variants of one artifact
+  std::vector<std::string> flags;             ///< options that change the result, recorded in the manifest
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 1;
   std::string runner; ///< path of intarsia-run; for Emit::Exe
 };
 
-/// The files that an output consists of: itself and, where the weights lie beside it, theirs.
+/// Returns the files of an output: the output itself and, if the weights lie beside it, the weights file.
 std::vector<std::string> outputFiles(const AssembleOptions &options);
 
 /// Called when a step begins, with its name: "kernels", "weights", "link".
 using StepCallback = llvm::function_ref<void(llvm::StringRef)>;
 
-/// Says before any work is done why the output cannot be written: folder, permissions, targets that it cannot hold, a
-/// weights file beside it that belongs to something else.
+/// Returns an error, before any work is done, if the output cannot be written: folder, permissions, targets that it
+/// cannot hold, a weights file beside it that belongs to another artifact.
 llvm::Error checkOutput(const AssembleOptions &options);
 
 /// Compares every nn.weight with the archive that it names. The error names the tensor and both types.
 llvm::Error checkWeights(mlir::ModuleOp module, llvm::StringRef archiveDirectory);
 
 /// Compiles the kernels of a lowered module, packs its weights, links and writes everything. Files appear under their
-/// names when all is done; on an error none does. Equal modules and options give equal bytes.
+/// names when everything is done, and none appears on an error. Equal modules and options give equal bytes.
 llvm::Error assembleModule(mlir::ModuleOp module, const AssembleOptions &options, StepCallback step);
 
 } // namespace intarsia

@@ -4,12 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What a piece of a model costs on a device: work (flops, transcendental functions, bytes) at the expected sizes, and a
+// Cost of a piece of a model on a device: work (flops, transcendental functions, bytes) at the expected sizes, and a
 // device model whose figures are fitted from measurements (catalogue/efficiency).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_COST_H
 #define INTARSIA_COST_COST_H
 
+#include "dialects/Interfaces/Interfaces.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -19,71 +20,71 @@
 
 namespace intarsia {
 
-/// What one kernel asks of a device.
+/// Work of one kernel.
 struct KernelWork {
-  std::string root; ///< what the kernel is built around: linear, matmul, attention, rows, generic
-  double flops = 0; ///< multiply and add counted apart
+  KernelRoot root = KernelRoot::Generic;
+  double flops = 0; ///< multiply and add counted separately
   double transcendentals = 0;
   double weightBytes = 0;     ///< weights and constants: read once a call, from memory or the last cache
   double activationBytes = 0; ///< read from and written to other kernels
-  double finishElements = 0;  ///< elements that a row-wise finish of a product passes over again
+  double finishElements = 0;  ///< elements that a row-wise finish of a matmul passes over again
 };
 
-/// How much of the device's peaks the kernels around one kind of root reach.
+/// Shares of the device's peaks that kernels with one kind of root reach.
 struct RootEfficiency {
-  double compute = 1;   ///< of peakGflops
-  double bandwidth = 1; ///< of cacheGBps and memoryGBps
+  double compute = 1;   ///< share of peakGflops
+  double bandwidth = 1; ///< share of cacheGBps and memoryGBps
 };
 
 /// Fitted figures of one kind of device. `time = launch + max(flops / (peak * efficiency), bytes / (bandwidth *
 /// efficiency)) + transcendentals + row-wise finish`.
 struct DeviceModel {
   std::string name;
-  std::vector<std::string> cpus; ///< names of targets that the model stands for
-  std::string machine;           ///< what it was measured on, by features
+  std::vector<std::string> cpus; ///< names of targets that use the model
+  std::string machine;           ///< machine of the measurements, by features
   double peakGflops = 0;         ///< f32 fused multiply-adds, all threads together
   double memoryGBps = 0;         ///< weights
   double cacheGBps = 0;          ///< activations
   double launchUs = 0;           ///< start and end of a kernel on all threads
   double transcendentalNs = 0;   ///< one evaluation of exp, tanh or erf, all threads together
   double finishNs = 0;           ///< one element of a row-wise finish, all threads together
-  std::map<std::string, RootEfficiency> roots;
+  std::map<KernelRoot, RootEfficiency> roots;
 
-  /// Time of one launch in microseconds.
+  /// Returns the time of one launch in microseconds.
   double microseconds(const KernelWork &work) const;
 
-  /// Reads a model; the error says `file:line: ` and what is wrong.
+  /// Reads a model; the error says `file:line: ` and the reason.
   static llvm::Expected<DeviceModel> parse(llvm::StringRef yaml, llvm::StringRef file);
-  /// The model for a CPU target as `--target=cpu:<name>` spells it; "" is this machine. Features behind '+' are not
-  /// looked at. A name that no model lists gets the one of its instruction set: cpu-x86-64-v4 where the host has
-  /// AVX-512, cpu-x86-64-v3 for everything else.
+  /// Returns the model for a CPU target as `--target=cpu:<name>` spells it; "" is this machine. Ignores features behind
+  /// '+'. A name that no model lists gets the model of its instruction set: cpu-x86-64-v4 where the host has AVX-512,
+  /// cpu-x86-64-v3 for everything else.
   static const DeviceModel &forCpu(llvm::StringRef cpu);
-  /// All models of the catalogue, which is part of the program.
+  /// Returns all models of the catalogue, which is part of the program.
   static const std::vector<DeviceModel> &all();
 };
 
-/// Sizes and work of a function's ops at expected values of its symbols: `nn.expected_sizes` of the function, and
-/// where that is silent batch = 1, sequence = 128 and 1 for every other symbol, bounded by `nn.size_limits`.
+/// Sizes and work of a function's ops at expected values of its symbols: `nn.expected_sizes` of the function, and where
+/// that is missing batch = 1, sequence = 128 and 1 for every other symbol, bounded by `nn.size_limits`.
 class WorkModel {
 public:
   explicit WorkModel(mlir::FunctionOpInterface function);
 
-  /// Expressions of all dimensions of a tensor.
+  /// Returns the expressions of all dimensions of a tensor.
   mlir::ArrayRef<mlir::AffineExpr> sizes(mlir::Value value) const;
-  /// The expression of an index value, null if it is not a function of sizes.
+  /// Returns the expression of an index value, null if it is not a function of sizes.
   mlir::AffineExpr indexSize(mlir::Value value) const;
-  /// True if both tensors have equal sizes whatever the symbols are.
+  /// Returns true if both tensors have equal sizes whatever the symbols are.
   bool sameSizes(mlir::Value a, mlir::Value b) const { return sizes(a) == sizes(b); }
-  /// The analysis behind this, for the names of symbols.
+  /// Returns the underlying analysis, for the names of symbols.
   const SymbolicSizes &symbols() const { return analysis; }
-  /// Values that passes make after the analysis take the sizes of what they replace.
+  /// Gives a value that a pass made after the analysis the sizes of the value that it replaces.
   void replaced(mlir::Value before, mlir::Value after);
 
   int64_t elements(mlir::Value value) const;
   double bytes(mlir::Value value) const;
-  /// Work of the ops as one kernel: bytes are those of values that cross its border.
-  KernelWork work(llvm::StringRef root, mlir::ArrayRef<mlir::Operation *> ops) const;
-  /// Value of each symbol, in order, and its name.
+  /// Returns the work of the ops as one kernel: bytes are those of values that cross its border.
+  KernelWork work(KernelRoot root, mlir::ArrayRef<mlir::Operation *> ops) const;
+  /// Returns the value of each symbol, in order.
   mlir::ArrayRef<int64_t> expected() const { return expectedValues; }
 
 private:
@@ -95,8 +96,8 @@ private:
   llvm::DenseMap<mlir::Value, Sizes> overrides;
 };
 
-/// True for a tensor that is known ahead of time: a weight, a constant, those joined or reshaped, or a stored matrix
-/// transposed.
+/// Returns true for a tensor that is known at compile time: a weight, a constant, a concatenation or reshape of those,
+/// or a transposed stored matrix.
 bool isCompileTime(mlir::Value value);
 
 } // namespace intarsia

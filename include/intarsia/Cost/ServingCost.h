@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How long a decoder takes on devices of the catalogue: the first token of a prompt (TTFT), a decode step (TPOT), and
-// how many sequences fit. The formula is here and nowhere else; its figures (fixed times, efficiencies) are fitted to
+// Times of a decoder on devices of the catalogue: the first token of a prompt (TTFT), a decode step (TPOT), and the
+// number of sequences that fit. The formula is only here; its figures (fixed times, efficiencies) are fitted to
 // measured tables by bench/fit_serving.py, which calls this code, and live in catalogue/efficiency/serving*.yaml.
 //
 // Decode step of B sequences with c tokens of context, n = tensor · attention-data devices, times of one device:
@@ -27,16 +27,16 @@
 //               whose feed-forward part is here (dense, or shared beside experts); other weights; cache
 //   Experts     has what layers of experts add to the layers, and the routed experts that B tokens touch
 //
-// and what goes between the two (`expertExchange`) is priced by whoever knows the link. Fixed times, streaming,
-// products, cache, bytes and flops of the parts add up to the whole's, if the degrees are the same. Steps do not: the
-// blend of sums is at most the sum of the blends, here of the parts' steps (Minkowski, q ≥ 1), and on one device that
-// is at most 2^(7/4 − 1/q) times the whole's step. No published table measures the parts apart: figures are those of
-// the whole.
+// The exchange between the two (`expertExchange`) is priced by the caller, which knows the link. Fixed times,
+// streaming, products, cache, bytes and flops of the parts add up to the whole's, if the degrees are the same. Steps do
+// not: the blend of sums is at most the sum of the blends, here of the parts' steps (Minkowski, q ≥ 1), and on one
+// device that is at most 2^(7/4 − 1/q) times the whole's step. No published table measures the parts apart: figures are
+// those of the whole.
 //
-// What carries over: efficiencies are fitted by generation (hopper, blackwell; ampere under the Splitwise engine). A
-// device of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times
-// its own peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers, CPUs)
-// are refused. Pipeline degrees follow from the formula and are not fitted: every measured row has one stage.
+// Extrapolation: efficiencies are fitted by generation (hopper, blackwell; ampere under the Splitwise engine). A device
+// of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times its own
+// peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers, CPUs) are
+// refused. Pipeline degrees follow from the formula and are not fitted: every measured row has one stage.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_SERVINGCOST_H
 #define INTARSIA_COST_SERVINGCOST_H
@@ -47,40 +47,40 @@
 
 namespace intarsia {
 
-/// What serves: the engines of the measured tables. `Splitwise` is the one of the Splitwise paper's tables (2023).
+/// Serving engines of the measured tables. `Splitwise` is the one of the Splitwise paper's tables (2023).
 enum class ServingEngine { TensorRTLLM, VLLM, SGLang, Splitwise };
 constexpr int servingEngines = 4;
-/// trtllm, vllm, sglang, splitwise.
+/// Parses trtllm, vllm, sglang, splitwise.
 llvm::Expected<ServingEngine> parseServingEngine(llvm::StringRef name);
 llvm::StringRef servingEngineName(ServingEngine engine);
 
-/// How numbers are stored. FP4 and INT4 have a scale of 8 bits for 16 numbers.
+/// Storage formats of numbers. FP4 and INT4 have a scale of 8 bits for 16 numbers.
 enum class NumberFormat { BF16, FP8, INT8, FP4, INT4 };
 llvm::Expected<NumberFormat> parseNumberFormat(llvm::StringRef name);
 double bytesOf(NumberFormat format);
 
-/// Precision of what is stored and computed. The head is BF16 in all.
+/// Precision of storage and computation. The head is always BF16.
 struct ServingPrecision {
   NumberFormat weights = NumberFormat::BF16;   ///< feed-forward parts
   NumberFormat attention = NumberFormat::BF16; ///< projections of attention; 4-bit checkpoints of experts keep BF16
   NumberFormat cache = NumberFormat::BF16;
-  NumberFormat compute = NumberFormat::BF16; ///< of products; its peak must be in the catalogue
+  NumberFormat compute = NumberFormat::BF16; ///< format of matmuls; its peak must be in the catalogue
 };
-/// What engines do with a checkpoint of `weights` on a device: products in the same format where the device has a peak
-/// for it and the format is not INT4, else in BF16 (weight-only quantization). The cache is as given.
+/// Returns the precision that engines use for a checkpoint of `weights` on a device: matmuls in the same format if the
+/// device has a peak for it and the format is not INT4, else in BF16 (weight-only quantization). The cache is as given.
 ServingPrecision usualPrecision(const ModelShape &shape, const CatalogueDevice &device, NumberFormat weights,
                                 NumberFormat cache);
 
 struct ParallelDegrees {
   int tensor = 1;
   int attentionData = 1; ///< attention replicated, each replica with its own sequences; experts over all devices
-  int expert = 1;        ///< of tensor · attentionData, how many hold different experts
+  int expert = 1;        ///< number of the tensor · attentionData devices that hold different experts
   int pipeline = 1;
   int devices() const { return tensor * attentionData * pipeline; }
 };
 
-/// What of a model is deployed. Attention is all but the routed experts: attention, dense and shared feed-forward
-/// parts, routers, head and embedding.
+/// Deployed part of a model. Attention is all but the routed experts: attention, dense and shared feed-forward parts,
+/// routers, head and embedding.
 enum class ModelPart { Whole, Attention, Experts };
 llvm::StringRef modelPartName(ModelPart part);
 
@@ -91,32 +91,33 @@ struct Deployment {
   ServingEngine engine = ServingEngine::VLLM;
   ServingPrecision precision;
   ParallelDegrees degrees;
-  bool onePhase = false;    ///< prefill and decode on pools apart (this is one of them)
+  bool onePhase = false;    ///< prefill and decode on separate pools (this is one of them)
   bool slowBuild = false;   ///< vLLM 0.16 and 0.17, measured slower a layer than builds before and after
   bool powerCapped = false; ///< Splitwise's capped H100
-  double tokensPerStep = 1; ///< accepted by speculative decoding with one drafted token: 1 (none) to 2
+  double tokensPerStep = 1; ///< tokens accepted by speculative decoding with one drafted token: 1 (none) to 2
   /// Parts serve decodes alone (`onePhase`) and have no pipeline. Attention: degrees tensor and attention-data, whose
   /// replicas step together. Experts: attention-data counts the devices, `expert` is as many (each holds other
   /// experts).
   ModelPart part = ModelPart::Whole;
 };
 
-/// Fitted numbers, dimensionless where no unit is said. Engines are indexed by ServingEngine.
+/// Fitted figures, dimensionless unless a unit is given. Engines are indexed by ServingEngine.
 struct ServingFigures {
   // Decode.
   double layerUs, expertLayerUs, latentLayerUs, linearLayerUs, selectedLayerUs, biasedLayerUs;
   std::array<double, servingEngines> layerFactor;
-  double hopperFactor, ampereFactor, slowBuildFactor; ///< of what is fixed a layer, against blackwell
+  double hopperFactor, ampereFactor, slowBuildFactor; ///< factors of the fixed time of a layer, against blackwell
   double stepUs, sequenceUs;
   std::array<double, servingEngines> sequenceFactor;
-  double denseBandwidth, expertBandwidth, cacheBandwidth; ///< of the catalogue's GB/s
+  double denseBandwidth, expertBandwidth, cacheBandwidth; ///< shares of the catalogue's GB/s
   double blackwellBandwidth, fourBitBandwidth, fourBitExpertBandwidth, dequantizedBandwidth; ///< factors on those
-  double sixteenBitCompute, eightBitCompute, fourBitCompute, attentionCompute;               ///< of the dense peak
+  double sixteenBitCompute, eightBitCompute, fourBitCompute, attentionCompute;               ///< shares of the dense
+                                                                                             ///< peak
   double blackwellCompute, expertCompute;                                                    ///< factors on those
   double collectiveUs;
   std::array<double, servingEngines> collectiveFactor;
   double networkUs, linkEfficiency, allToAllFactor;
-  double prefillLayerUs; ///< that admitting a prompt adds to a pool of both phases
+  double prefillLayerUs; ///< time of admitting a prompt in a pool of both phases
   std::array<double, servingEngines> interference;
   double dataParallelImbalance, expertParallelImbalance, expertDispersion;
   double blend; ///< q above
@@ -133,7 +134,8 @@ struct ServingFigures {
   double firstSlowBuildFactor, firstPowerCapFactor;
   double firstLongSlowdown, firstLongTokens; ///< computing takes 1 + slowdown · t² / (t² + tokens²) times as long
 
-  /// Figures by name, in a fixed order, as the YAML files spell them ("layer_us", "layer_factor.vllm", …).
+  /// Returns the names of the figures, in a fixed order, as the YAML files spell them ("layer_us", "layer_factor.vllm",
+  /// …).
   static llvm::ArrayRef<const char *> names();
   double &at(size_t index);
   double at(size_t index) const { return const_cast<ServingFigures *>(this)->at(index); }
@@ -145,128 +147,132 @@ struct ServingResiduals {
   int rows = 0, groups = 0;
   double groupSpread = 0;        ///< standard deviation between (model, system) pairs: one draw for a deployment
   double rowSpread = 0;          ///< within a pair: one draw for a piece
-  std::vector<double> quantiles; ///< of all rows, at 0.05, 0.10 … 0.95: predicted over measured, as logarithm
+  std::vector<double> quantiles; ///< quantiles of all rows, at 0.05, 0.10 … 0.95: logarithms of predicted over measured
 };
 
 /// A file of catalogue/efficiency/serving*.yaml.
 struct ServingEfficiency {
   std::string file;
   std::vector<ServingEngine> engines;
-  std::vector<std::string> generations; ///< that rows were measured on
+  std::vector<std::string> generations; ///< generations of the measured rows
   ServingFigures figures;
   std::vector<ServingResiduals> residuals;
 
   const ServingResiduals *residualsOf(llvm::StringRef kind) const;
-  /// Errors name line, figure and reason. Figures that are missing, unknown, not above zero, or efficiencies above 1
-  /// are refused.
+  /// Reads a file. Errors name line, figure and reason: figures that are missing, unknown or not above zero, and
+  /// efficiencies above 1.
   static llvm::Expected<ServingEfficiency> parse(llvm::StringRef yaml, llvm::StringRef file);
-  /// The embedded one that was fitted for an engine.
+  /// Returns the embedded file that was fitted for an engine.
   static const ServingEfficiency &of(ServingEngine engine);
 };
 
-/// Milliseconds, and what they are made of. Parts are blended, so they add up to more than `totalMs`.
+/// Milliseconds and their parts. Parts are blended, so they add up to more than `totalMs`.
 struct StepTime {
   double fixedMs = 0;     ///< launches, layers, scheduler, sequences
   double streamingMs = 0; ///< weights
-  double computeMs = 0;   ///< products with weights
+  double computeMs = 0;   ///< matmuls with weights
   double cacheMs = 0;     ///< attention over the cache
   double collectiveLatencyMs = 0, collectiveTransferMs = 0;
   double interferenceMs = 0; ///< other requests' prompts
-  double waitMs = 0;         ///< first token: for other requests, and the hand-over
+  double waitMs = 0;         ///< first token: waiting for other requests, and the hand-over
   double totalMs = 0;
 };
 
-/// What goes between the devices of attention and those of experts in one step.
+/// Data between the devices of attention and those of experts in one step.
 struct ExpertExchange {
   double dispatchBytes = 0; ///< to the experts, over all layers
   double combineBytes = 0;  ///< back
-  int messages = 0;         ///< one after the other: there and back in each layer of experts
+  int messages = 0;         ///< sequential: there and back in each layer of experts
 };
 
-/// Cost of one deployment. A batch, number of prompts or of workers below 1 counts as 1, tokens below 0 (and what is
-/// not a number) as 0.
+/// Cost of one deployment. A batch, or a number of prompts or workers, below 1 counts as 1; tokens below 0 (and NaN) as
+/// 0.
 class ServingCost {
 public:
-  /// Errors: a figure that the catalogue lacks, degrees that do not divide the model, a device without efficiencies.
-  /// Whether the weights fit is asked by largestBatch. `efficiency` stands in for the embedded file of the engine and
-  /// outlives the result.
+  /// Computes the cost. Errors: a figure that the catalogue lacks, degrees that do not divide the model, a device
+  /// without efficiencies. Only largestBatch checks that the weights fit. `efficiency` replaces the embedded file of
+  /// the engine and must outlive the result.
   static llvm::Expected<ServingCost> create(const Deployment &deployment,
                                             const ServingEfficiency *efficiency = nullptr);
 
-  /// One decode step of `batch` sequences together, of `context` tokens on average, with nothing else on the devices.
-  /// totalMs is the time of a token (TPOT), speculative steps shared out. Of Experts: `batch` sequences of all
-  /// attention devices that they serve; `context` is of no account.
+  /// Returns the time of one decode step of `batch` sequences together, of `context` tokens on average, with nothing
+  /// else on the devices. totalMs is the time of a token (TPOT), the step divided by its tokens if speculative.
+  /// Experts: `batch` counts the sequences of all attention devices that they serve, and `context` is ignored.
   StepTime decodeStep(double batch, double context) const { return decodeStep(batch, context, *figures); }
-  /// Prompts pass the whole model: sharedStep, firstToken and prefillBusyMs of a part end the program.
+  /// Returns the TPOT in a pool that serves both phases under a steady load of `batch` requests of `prompt` and
+  /// `output` tokens. The batch is not checked: bound it by largestBatch(prompt + output / 2). `burst`: the requests
+  /// come all at once, so each waits for half of the other prompts, not for all.
   ///
-  /// TPOT in a pool that serves both phases under a steady load of `batch` requests of `prompt` and `output` tokens.
-  /// The batch is taken as it is: bound it by largestBatch(prompt + output / 2). `burst`: the requests come all at
-  /// once, each then waits for half of the other prompts, not for all.
+  /// Prompts need the whole model: sharedStep, firstToken and prefillBusyMs of a part end the program.
   StepTime sharedStep(double batch, double prompt, double output, bool burst = false) const {
     return sharedStep(batch, prompt, output, burst, *figures);
   }
-  /// Time until the first token of `prompts` prompts computed together, of `prompt` tokens each, in an engine with
-  /// `concurrency` requests in all over `workers` such deployments. Queueing beyond that is the caller's.
+  /// Returns the time until the first token of `prompts` prompts computed together, of `prompt` tokens each, in an
+  /// engine with `concurrency` requests in all over `workers` such deployments. Further queueing is up to the caller.
   StepTime firstToken(double prompt, double prompts = 1, double concurrency = 1, double workers = 1,
                       bool burst = false) const {
     return firstToken(prompt, prompts, concurrency, workers, burst, *figures);
   }
-  /// For how long a prompt occupies the devices when others follow at once: what the rate of a prefill pool follows
-  /// from.
+  /// Returns for how long a prompt occupies the devices when others follow at once: the rate of a prefill pool follows
+  /// from it.
   double prefillBusyMs(double prompt) const;
-  /// In a pool that serves both phases, how much longer the steps of the others become by a prompt that occupies the
-  /// devices for one millisecond.
+  /// Returns by how much, in a pool that serves both phases, a prompt that occupies the devices for one millisecond
+  /// extends the steps of the others.
   double interference() const;
 
-  /// The same with other figures, for the fit.
+  /// Overloads with other figures, for the fit.
   StepTime decodeStep(double batch, double context, const ServingFigures &figures) const;
   StepTime sharedStep(double batch, double prompt, double output, bool burst, const ServingFigures &figures) const;
   StepTime firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
                       const ServingFigures &figures) const;
 
-  /// Bytes that each device must read in a decode step of `batch` sequences of `context` tokens: the weights that its
-  /// tokens pass and the cache. Of a pipeline those of all stages, which a token passes one after the other.
+  /// Returns the bytes that each device must read in a decode step of `batch` sequences of `context` tokens: the
+  /// weights that its tokens pass and the cache. For a pipeline it is the sum over all stages, which a token passes one
+  /// after the other.
   double stepBytesPerDevice(double batch, double context) const;
-  /// Of Experts alone: what a step of `batch` sequences brings them and takes back, of all their devices together. Each
-  /// token goes, as hidden numbers of 1 byte, once to each device that holds one of its experts, and a sum comes back
-  /// from each in BF16: n (1 − (1 − 1/n)^k) of n devices if k experts lie evenly; both as the whole's attention-data
-  /// counts it. A speculative step has two tokens of each sequence. Not counted: how what comes back spreads over the
-  /// tensor devices of a replica of attention. Of other parts it ends the program.
+  /// Returns the data that a step of `batch` sequences sends to the experts and back, summed over all their devices;
+  /// only for Experts, other parts end the program. Each token goes, as hidden numbers of 1 byte, once to each device
+  /// that holds one of its experts, and a sum comes back from each in BF16: n (1 − (1 − 1/n)^k) of n devices if k
+  /// experts lie evenly; both as the whole's attention-data counts it. A speculative step has two tokens of each
+  /// sequence. Not counted: the distribution of the results over the tensor devices of a replica of attention.
   ExpertExchange expertExchange(double batch) const;
-  /// Flops on each device (of a pipeline: of all stages together) of a prompt of `newTokens` after `cachedTokens` whose
-  /// cache is found; of a part its share of them.
+  /// Returns the flops on each device (for a pipeline: of all stages together) of a prompt of `newTokens` after
+  /// `cachedTokens` found in the cache; for a part its share of them.
   double promptFlopsPerDevice(double newTokens, double cachedTokens) const;
-  /// By the catalogue, of one device: bytes a second, and flops a second in the precision of products with weights.
+  /// Rates of one device by the catalogue: bytes a second, and flops a second in the precision of matmuls with weights.
   double memoryBytesPerSecond() const { return bytesPerUs * 1e6; }
   double productFlopsPerSecond() const;
 
-  /// Weights on one device.
+  /// Returns the bytes of weights on one device.
   double weightBytesPerDevice() const { return weightBytes; }
-  /// Cache and state that a sequence of `context` tokens holds on each device of its replica, bytes.
+  /// Returns the bytes of cache and state that a sequence of `context` tokens holds on each device of its replica.
   double cacheBytesPerDevice(double context) const;
-  /// Sequences that fit at `context` tokens, over all devices: (0.88 · memory − weights) / cache. The error says by how
-  /// much the weights alone exceed the memory. Experts keep no cache: infinity if their weights fit.
+  /// Returns the number of sequences that fit at `context` tokens, over all devices: (0.88 · memory − weights) / cache.
+  /// The error says by how much the weights alone exceed the memory. Experts keep no cache: infinity if their weights
+  /// fit.
   llvm::Expected<double> largestBatch(double context) const;
 
   const Deployment &deployment() const { return what; }
   const ServingEfficiency &efficiency() const { return *fitted; }
-  /// "" or what was carried over from which generation.
+  /// Returns "", or the figures that were carried over and from which generation.
   const std::string &carriedOver() const { return carried; }
 
 private:
   ServingCost() = default;
-  /// None of Experts.
+  /// Returns the attention layers; none for Experts.
   llvm::ArrayRef<AttentionLayers> attentionLayers() const;
-  /// In a step.
+  /// Returns the number of all-reduces in a step.
   double allReduces() const;
-  /// To how many devices the activations of a token go in a layer of experts that lie on all devices of the group.
+  /// Returns to how many devices the activations of a token go in a layer of experts that lie on all devices of the
+  /// group.
   double expertCopies() const;
   double promptScoreFlops(double prompt) const;
-  /// For how long a prompt occupies the devices, microseconds.
+  /// Returns for how long a prompt occupies the devices, in microseconds.
   double promptUs(double prompt, const ServingFigures &figures) const;
   void requireWhole(llvm::StringRef asked) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
-  /// That one sequence of `context` tokens reads, and of states writes, on each device in a step.
+  /// Returns the bytes of cache that one sequence of `context` tokens reads, and of states that it writes, on each
+  /// device in a step.
   double stepCacheBytes(double context) const;
 
   Deployment what;
@@ -274,13 +280,13 @@ private:
   const ServingFigures *figures = nullptr;
   std::string carried;
   bool isBlackwell = false;
-  // Of one device; times are microseconds at full peak or bandwidth.
+  // Figures of one device; times are microseconds at full peak or bandwidth.
   double weightBytes = 0, denseStreamUs = 0, headStreamUs = 0, expertStreamUs = 0;
-  double multipliedParameters = 0; ///< of all devices; that a token is multiplied with, without the head
+  double multipliedParameters = 0; ///< of all devices; those that a token is multiplied with, without the head
   double productUsPerToken = 0;
   double bytesPerUs = 0, sixteenBitFlopsPerUs = 0, linkBytesPerUs = 0, networkBytesPerUs = 0;
   double group = 1;                      ///< devices of a stage
-  double collectiveGroup = 1, nodes = 1; ///< of those that reduce together, and nodes that these lie on
+  double collectiveGroup = 1, nodes = 1; ///< devices that reduce together, and their nodes
 };
 
 } // namespace intarsia

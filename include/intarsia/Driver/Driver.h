@@ -27,10 +27,10 @@ struct CompileOptions {
   std::string dumpDirectory;                  ///< IR after each pass goes here, in numbered files
   std::string explainFile;                    ///< decisions of the fuse phase as JSON
   std::vector<std::string> flip;              ///< ids of decisions to take the other way
-  importer::ImportOptions import;             ///< of a model directory
+  importer::ImportOptions import;             ///< options of the import phase
   QuantizeOptions quantize;                   ///< precision of weights and activations
-  std::string archiveDirectory;               ///< where the archives of an .mlir are; empty: beside it
-  std::vector<std::string> targets = {"cpu"}; ///< fusion is decided for the first
+  std::string archiveDirectory;               ///< folder of the archives of an .mlir; empty: beside it
+  std::vector<std::string> targets = {"cpu"}; ///< the first one decides fusion
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 0; ///< 0: as many as this process may use
@@ -38,14 +38,14 @@ struct CompileOptions {
   bool verbose = false;
 };
 
-/// The dialects that the phases read and make.
+/// Registers the dialects that the phases read and make.
 void registerCompilerDialects(mlir::DialectRegistry &registry);
 
-/// Compiles. Errors are printed to standard error; false then, and no file is left half written.
+/// Compiles a model. On an error prints to standard error, leaves no file half written and returns false.
 bool compile(const CompileOptions &options);
 
-/// Makes the end of a process that reads a mapped file, which another process shortens, a message with the file's path,
-/// exit status 1 and no incomplete files. For `main`, after LLVM's handlers are installed.
+/// Installs a handler for the case that another process shortens a mapped file: this process then ends with a message
+/// that names the file, exit status 1 and no incomplete files. For `main`, after LLVM's handlers are installed.
 void explainTruncatedFiles();
 
 } // namespace intarsia

@@ -16,10 +16,10 @@
 
 namespace intarsia::importer {
 
-/// What the user may choose about a model when it is imported.
+/// The user's options for the import of a model.
 struct ImportOptions {
-  std::optional<std::string> cacheType; ///< of key/value caches: f32, f16 (the default), bf16, fp8, int8 or int4
-  std::optional<int64_t> context;       ///< tokens that a text of a language model may have
+  std::optional<std::string> cacheType; ///< type of key/value caches: f32, f16 (the default), bf16, fp8, int8 or int4
+  std::optional<int64_t> context;       ///< maximal tokens of a text of a language model
 };
 
 /// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, for a
@@ -29,12 +29,12 @@ struct ImportOptions {
 mlir::OwningOpRef<mlir::ModuleOp> importHuggingFace(llvm::StringRef directory, const ImportOptions &options,
                                                     mlir::MLIRContext *context, std::string &error);
 
-/// Imports a GGUF file of a language model, or the first of its parts: a function `step`, as importHuggingFace does of
-/// the same model. nn.archive ops hold file names relative to the file's folder.
+/// Imports a GGUF file of a language model, or the first of its parts: a function `step`, as importHuggingFace makes
+/// it. nn.archive ops hold file names relative to the file's folder.
 mlir::OwningOpRef<mlir::ModuleOp> importGguf(llvm::StringRef path, const ImportOptions &options,
                                              mlir::MLIRContext *context, std::string &error);
 
-/// Values of "model_type" in config.json that importHuggingFace knows, sorted.
+/// Returns the values of "model_type" in config.json that importHuggingFace knows, sorted.
 std::vector<std::string> knownModelTypes();
 
 } // namespace intarsia::importer

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// An agent graph after decomposition, as plain data: what the planner prices and places, and the simulator runs. Free
-// of MLIR; intarsia/Plan/Plan.h makes it of an agent.graph.
+// An agent graph after decomposition, as plain data: the input of the planner and the simulator. Free of MLIR;
+// intarsia/Plan/Plan.h makes it from an agent.graph.
 //
 // Tasks stand in a list; the tree of regions says in which order, how often and with which probability they run,
 // exactly as the user's file does. Edges say what flows between tasks. All references are indices into the lists of
@@ -28,7 +28,7 @@ class raw_ostream;
 
 namespace intarsia::workflow {
 
-/// What an amount counts.
+/// Unit of an amount.
 enum class Unit { Tokens, Pixels, Seconds, Bytes, Vectors };
 
 struct Quantity {
@@ -41,14 +41,14 @@ struct Quantity {
 /// A model; figures that the file does not give are unset and come from the catalogue, by `shape`.
 struct Model {
   std::string name;
-  std::string shape;                     ///< in the catalogue of model shapes, or empty
-  std::string module;                    ///< a compiled one, or empty
-  std::optional<double> parameters;      ///< their number
+  std::string shape;                     ///< name in the catalogue of model shapes, or empty
+  std::string module;                    ///< name of a compiled module, or empty
+  std::optional<double> parameters;      ///< number of parameters
   std::optional<double> flopsPerUnit;    ///< for each unit of input; unset with `parameters`: 2 for each parameter
   std::optional<double> flopsPerOutput;  ///< for each unit of output
   std::optional<double> tokensPerUnit;   ///< encoders: tokens for each pixel or second
   std::optional<double> kvBytesPerToken; ///< bytes of cache for each token of context
-  std::optional<int64_t> contextTokens;  ///< prompt and answer together, at most
+  std::optional<int64_t> contextTokens;  ///< limit of prompt and answer together
   std::vector<std::string> precisions;   ///< element types that the weights may have; empty: any
 };
 
@@ -58,38 +58,38 @@ struct Index {
   int64_t dimension = 0;
   int64_t bytesPerVector = 0;
   double visited = 1;              ///< fraction of the vectors that a search reads
-  std::optional<Amount> latencyMs; ///< of one that somebody else runs
+  std::optional<Amount> latencyMs; ///< set if the index runs outside the fleet
 };
 
 struct Tool {
   std::string name, endpoint;
   Amount latencyMs;
   double dollarsPerCall = 0;
-  std::optional<int64_t> concurrency; ///< calls under way at once, of all tasks and requests
+  std::optional<int64_t> concurrency; ///< limit of simultaneous calls, over all tasks and requests
   double failureProbability = 0;      ///< a failed call is made again
 };
 
 struct Memory {
   std::string name;
   Amount readMs, writeMs;
-  std::optional<int64_t> concurrency; ///< reads and writes under way at once, of all tasks and requests
+  std::optional<int64_t> concurrency; ///< limit of simultaneous reads and writes, over all tasks and requests
 };
 
 //===-- Tasks -------------------------------------------------------------------------------------------------===//
 
 enum class Kind { Prefill, Decode, Experts, Encode, Embed, Search, Infer, Invoke, Compute, Read, Write };
 
-/// What one execution of a prefill does, in tokens.
+/// Work of one execution of a prefill, in tokens.
 struct Prompt {
   Amount newTokens;    ///< computed
-  Amount cachedTokens; ///< found, from the run before or from instructions that requests share; read by attention
-  /// Of the new ones, those that this model itself wrote in an earlier run. Where the decode leaves its cache in reach
-  /// of the prefill they are found as well: then new is less by this, and cached more.
+  Amount cachedTokens; ///< found in the cache, from the run before or from instructions that requests share; read by
+                       ///< attention
+  /// The part of the new tokens that this model itself wrote in an earlier run. Where the prefill can reach the
+  /// decode's cache they are found as well: then `newTokens` is less by this, and `cachedTokens` more.
   Amount generatedTokens;
 };
 
-/// Where a task was put by hand or by an earlier plan. Degrees are 1 where nothing is said; `pinsPoolOnly` is then
-/// true.
+/// Placement of a task by hand or by an earlier plan. Degrees are 1 if not given; `pinsPoolOnly` is then true.
 struct Place {
   std::string system, pool;
   int64_t tensor = 1, pipeline = 1, expert = 1, data = 1, parts = 1, batch = 1;
@@ -102,30 +102,31 @@ struct Place {
 struct Task {
   std::string name; ///< unique: the label or the op's name, with the piece and a number where needed
   Kind kind = Kind::Compute;
-  std::string location; ///< in the user's file: "support.mlir:12:8"
+  std::string location; ///< position in the user's file: "support.mlir:12:8"
   int model = -1, index = -1, tool = -1, memory = -1;
   std::string function; ///< Compute
-  /// Invoke, Compute (on one core), Read, Write, and Search where somebody else runs the index: milliseconds of one
-  /// execution, a matter of the task and not of a device.
+  /// Milliseconds of one execution, if the task determines them and not a device: Invoke, Compute (on one core), Read,
+  /// Write, and Search on an index outside the fleet.
   std::optional<Amount> latencyMs;
 
-  std::vector<Quantity> inputs; ///< of one execution, operand by operand
-  Quantity output;              ///< of one execution; of a decode the tokens that it writes, the first from the prefill
+  std::vector<Quantity> inputs; ///< inputs of one execution, operand by operand
+  Quantity output;              ///< output of one execution; for a decode the tokens that it writes, the first from the
+                                ///< prefill
 
   Prompt prompt;                   ///< Prefill: the mean over executions
-  std::vector<Prompt> promptByRun; ///< Prefill: in run 0, 1, … of the innermost loop around it; one without a loop
-  Amount contextTokens;            ///< Decode: in the cache when it begins
-  /// The decode of a prefill, the prefill of a decode; Search: its embed, and back; Experts: the decode that calls
-  /// them.
+  std::vector<Prompt> promptByRun; ///< Prefill: in run 0, 1, … of the innermost loop around it; one entry without a
+                                   ///< loop
+  Amount contextTokens;            ///< Decode: tokens in the cache when it begins
+  /// Prefill: its decode, and back; Search: its embed, and back; Experts: the decode that calls them.
   int pair = -1;
-  /// Decode: its Experts, which is then a task of its own without a leaf among the regions, without edges, inputs and
-  /// output: it runs when the decode runs, and its time is part of the decode's. Without one the decode is the whole.
+  /// Decode: its Experts, or -1 if the decode is the whole. The Experts are then a task without a leaf among the
+  /// regions, without edges, inputs and output: they run when the decode runs, and their time is part of the decode's.
   int experts = -1;
-  bool answers = false; ///< Decode: its text leaves the graph; promises of first and next tokens are of these
+  bool answers = false; ///< Decode: its text leaves the graph; promises of first and next tokens apply to these decodes
 
   bool background = false; ///< Write: neither the answer nor another task waits for it
-  double executions = 1;   ///< expected, for a request
-  double probability = 1;  ///< of at least one, for a request
+  double executions = 1;   ///< expected number in a request
+  double probability = 1;  ///< probability of at least one in a request
   int64_t topK = 0;        ///< Search
 
   std::optional<Place> place;
@@ -140,54 +141,54 @@ struct Edge {
   int from = -1; ///< a task, or -1: the request
   int to = -1;   ///< a task, or -1: the answer
   Flow flow = Flow::Text;
-  /// What one execution of `from` gives; of a cache the tokens of the prompt. Out of loops and
-  /// maps that `to` is not in flow the values of all executions.
+  /// The output of one execution of `from`; for a cache, the tokens of the prompt. Where data leaves loops and maps
+  /// that `to` is not in, the values of all executions flow.
   Quantity amount;
-  /// Mean bytes of that; unset of caches whose model has no `kvBytesPerToken` and of features, which a shape's hidden
-  /// size decides. Text is 4 bytes a token, an image 3 a pixel, sound 32,000 a second (16 bits at 16 kHz), video
-  /// 500,000 a second (4 Mbit/s), a vector 4 for each dimension.
+  /// Mean bytes of the amount; unset for caches whose model has no `kvBytesPerToken`, and for features, whose size
+  /// depends on the shape's hidden size. Text is 4 bytes a token, an image 3 a pixel, sound 32,000 a second (16 bits at
+  /// 16 kHz), video 500,000 a second (4 Mbit/s), a vector 4 for each dimension.
   std::optional<double> bytes;
-  /// `to` may start when the first `every` is there.
+  /// `to` may start when the first `every` has arrived.
   bool streaming = false;
   std::optional<Quantity> every;
-  int loop = -1; ///< the region of the loop that carries it from one run to the next
+  int loop = -1; ///< region of the loop that carries the value from one run to the next
 };
 
 //===-- Structure ---------------------------------------------------------------------------------------------===//
 
 struct Region {
   enum class Kind { Leaf, Dag, Branch, Loop, Map };
-  /// Child `to` starts when child `from` has ended (both are positions in `children`, from < to) and what the edges
-  /// carry has arrived. Streaming: when the first part of it has; `from` is then a leaf.
+  /// Child `to` starts when child `from` has ended (both are positions in `children`, from < to) and the data of the
+  /// edges has arrived. Streaming: when the first part of it has arrived; `from` is then a leaf.
   struct Arc {
     int from = 0, to = 0;
     std::vector<int> edges;
     bool streaming = false;
   };
   Kind kind = Kind::Leaf;
-  std::string name;     ///< of a case, of the user's deciding function, or empty
+  std::string name;     ///< name of a case or of the user's deciding function, or empty
   std::string location; ///< in the user's file
   /// Dag: any number, also none. Branch: a Dag for each case. Loop, Map: one Dag.
   std::vector<int> children;
   int parent = -1;
 
   int task = -1;                     ///< Leaf
-  std::vector<int> entryEdges;       ///< Leaf: from the request
+  std::vector<int> entryEdges;       ///< Leaf: edges from the request
   std::vector<Arc> arcs;             ///< Dag
-  std::vector<double> probabilities; ///< Branch: of each child; the sum is 1
-  /// Loop: (runs, probability), all of them. Map: (items, probability); a width that varies continuously is rounded, in
-  /// 512 equally probable steps.
+  std::vector<double> probabilities; ///< Branch: probability of each child; the sum is 1
+  /// Loop: (runs, probability). Map: (items, probability). The list is complete; a width that varies continuously is
+  /// rounded, in 512 equally probable steps.
   std::vector<std::pair<int64_t, double>> counts;
-  std::vector<int> backEdges;         ///< Loop: from one run to the next
+  std::vector<int> backEdges;         ///< Loop: edges from one run to the next
   bool keepsPrefix = false;           ///< Loop
-  std::optional<int64_t> concurrency; ///< Map: items of a request at once
+  std::optional<int64_t> concurrency; ///< Map: limit of simultaneous items of a request
 };
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-/// What the service promises; unlimited where nothing is.
+/// Service-level bounds; unlimited where not given.
 struct Sla {
-  double percentile = 0.95; ///< of latency, first token and next tokens
+  double percentile = 0.95; ///< percentile of latency, first token and next tokens
   double latencyMs = unlimited, ttftMs = unlimited, tbtMs = unlimited;
   double requestsPerSecond = 0; ///< 0: one request at a time
 };
@@ -204,7 +205,7 @@ struct Graph {
   std::vector<Region> regions;
   int root = 0; ///< a Dag
 
-  /// As text, for tests and for people who look for what a plan was made of.
+  /// Prints the graph as text, for tests and for inspecting the input of a plan.
   void print(llvm::raw_ostream &out) const;
 };
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The plan phase, as far as it needs no costs: tasks of agent graphs become pieces.
+// The part of the plan phase that needs no costs: tasks of agent graphs become pieces.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_PLAN_H
 #define INTARSIA_PLAN_PLAN_H
@@ -19,12 +19,12 @@ namespace agent {
 class GraphOp;
 }
 
-/// Appends what turns the agent graphs of a module into what AgentGraph.h extracts: calls inlined, language models
-/// split into prefill and decode, retrievals into embedding and search, what is no text encoded, expected work written.
-/// `splitsExperts`: the expert layers of a decode become a piece of their own.
+/// Appends the passes that turn the agent graphs of a module into the input of extractAgentGraph: they inline calls,
+/// split language models into prefill and decode and retrievals into embedding and search, insert encoders for non-text
+/// inputs, and write the expected work. `splitsExperts`: the expert layers of a decode become a piece of their own.
 void buildDecomposePipeline(mlir::OpPassManager &pipeline, bool splitsExperts = true);
 
-/// A decomposed graph as plain data. Fails, with an error at the op, if something in it is not decomposed.
+/// Returns a decomposed graph as plain data. Fails, with an error at the op, if something in it is not decomposed.
 mlir::FailureOr<workflow::Graph> extractAgentGraph(agent::GraphOp graph, mlir::SymbolTableCollection &tables);
 
 /// Registers the passes of lib/Plan and the pipeline --plan-decompose.

@@ -8,19 +8,19 @@
 // of the product), one after another.
 //
 //   panel   head, then units along K
-//   head    per row what holds for all of K: the scale of formats with one for the row; the scale of the tensor (f32)
-//           where the format has one. Else empty.
-//   unit    `unitDepth` k's: what its blocks are scaled by, then its steps
+//   head    the scales that hold for all of K, for each row: the scale of the row and the scale of the tensor (f32), if
+//           the format has them; else empty
+//   unit    `unitDepth` k's: the scales of its blocks, then its steps
 //   scales  [block][row]; behind them minima [block][row] where the format has them. Formats with scales of scales have
 //           scale [row] and minimum [row] of the unit in f16, then those of blocks as integers: 8 bits [block][row]; or
 //           6 bits each, lower four bits of both in a byte [block][row] (the minimum's high), upper two of two blocks
 //           in a byte [block / 2][row] (scale, minimum of the even block, then of the odd one, from the lowest bits on)
 //   step    32 k's of 32 rows; for each half of the rows (0 to 15, 16 to 31) lines of 64 bytes. The four bytes of a row
-//           are neighbours, as instructions that add up four products of bytes want them: byte row * 4 + j. A word w of
-//           8 is k = 4 w + j.
+//           are neighbours, as instructions that add up four products of bytes need them: byte row * 4 + j. Word w of 8
+//           holds k = 4 w + j.
 //           4 bits: line i of 4, words i in the low bits and 4 + i in the high ones
-//           5 bits: those of the lower four bits, then a line with the fifth bit of word w in bit w
-//           6 bits: those of the lower four bits, then line i of 2 with the upper two of word 4 i + p in bits 2 p
+//           5 bits: the lines of the lower four bits, then a line with the fifth bit of word w in bit w
+//           6 bits: the lines of the lower four bits, then line i of 2 with the upper two of word 4 i + p in bits 2 p
 //           8 bits: line i of 8, word i
 //
 // Everything begins at a multiple of 64 bytes. Integer codes are stored with an offset that makes them unsigned. Rows
@@ -42,29 +42,29 @@ struct BlockParts;
 /// shares an artifact's weights: two 512-bit vectors of f32.
 inline constexpr int64_t weightPanelWidth = 32;
 
-/// Sizes in bytes unless the name says other.
+/// The layout of the panels of one weight. Sizes are in bytes unless the name says otherwise.
 struct BlockPanels {
   static constexpr int64_t rows = weightPanelWidth;
   static constexpr int64_t stepDepth = 32; ///< k's of a step
-  static constexpr int64_t words = 8;      ///< of a step, of four k's
-  /// k's that share what scales of blocks are scaled by: QK_K of ggml.
+  static constexpr int64_t words = 8;      ///< words of a step, four k's each
+  /// k's that share a scale of the block scales: QK_K of ggml.
   static constexpr int64_t superBlock = 256;
 
-  /// The panels of rows of `depth` numbers in a format: an #nn.block_format or an #nn.ggml_type. None for formats that
-  /// no kernel reads: those along another axis than the last, with elements that are neither integers of 4, 6 or 8 bits
-  /// nor e2m1, and types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4.
+  /// Returns the layout of rows of `depth` values in a format: an #nn.block_format or an #nn.ggml_type. Returns nullopt
+  /// for formats that no kernel reads: another axis than the last, elements other than e2m1 and integers of 4, 6 or 8
+  /// bits, and types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4.
   static std::optional<BlockPanels> of(mlir::Attribute format, int64_t depth);
 
   int64_t depth;               ///< k's
   int64_t codeBits;            ///< 4, 5, 6 or 8
   int64_t codeOffset = 0;      ///< added to integer codes when they are stored
   bool isE2M1 = false;         ///< codes are E2M1, else integers
-  nn::BlockScale scale;        ///< of blocks, or of their scales
+  nn::BlockScale scale;        ///< type of the blocks' scales, or of the scales of these
   int64_t block;               ///< k's that share a scale; 0: all
-  int64_t scaleBits = 0;       ///< of a block's scale, an integer (6: and of its minimum); 0: it is a `scale`
-  bool hasMinima = false;      ///< a number is its code times the scale, plus a minimum (minus, where scaleBits is 6)
-  bool hasTensorScale = false; ///< the head holds a scale for all of K beside those of blocks
-  int64_t scaleBytes;          ///< of one `scale`
+  int64_t scaleBits = 0;       ///< bits of a block's integer scale (6: and of its minimum); 0: it is a `scale`
+  bool hasMinima = false;      ///< a value is its code times the scale, plus a minimum (minus if scaleBits is 6)
+  bool hasTensorScale = false; ///< the head holds a scale for all of K, in addition to those of blocks
+  int64_t scaleBytes;          ///< bytes of one `scale`
   int64_t unitDepth;           ///< k's
   int64_t unitScaleBytes, unitBytes;
   int64_t headBytes;
@@ -73,23 +73,23 @@ struct BlockPanels {
   int64_t stepBytes() const { return rows * stepDepth * codeBits / 8; }
   int64_t steps() const { return units * unitDepth / stepDepth; }
   int64_t panelBytes() const { return headBytes + units * unitBytes; }
-  /// Where the integers that scale blocks begin, from the beginning of their unit.
+  /// Returns the offset of the integer scales of blocks from the beginning of their unit.
   int64_t integersBegin() const { return rows * scaleBytes * (hasMinima ? 2 : 1); }
 
-  /// Where a step's codes begin, from the beginning of its panel.
+  /// Returns the offset of a step's codes from the beginning of its panel.
   int64_t stepBegin(int64_t step) const;
 
-  /// Puts a row of a panel where it belongs: what BlockCodec::encodeRow gives. `panel` was zeroed by `clear`.
+  /// Stores a row, as BlockCodec::encodeRow gives it, into a panel, which clear() has initialised.
   void store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
              uint8_t *panel) const;
-  /// Puts a block of ggml's there, the `number`th of its row.
+  /// Stores a block of ggml into a panel, the `number`th of its row.
   void store(const gguf::BlockParts &parts, int64_t number, int64_t row, uint8_t *panel) const;
-  /// Makes all rows of a panel zeros of the format.
+  /// Fills all rows of a panel with zeros of the format.
   void clear(uint8_t *panel) const;
 
 private:
   void place(int64_t k);
-  /// Codes as they are stored, of a step.
+  /// Stores the codes of a step.
   void storeStep(const uint8_t *codes, int64_t step, int64_t row, uint8_t *panel) const;
 };
 

@@ -16,33 +16,33 @@
 
 namespace intarsia {
 
-/// What the user may choose about precision.
+/// The user's options for precision.
 struct QuantizeOptions {
-  std::string format = "none"; ///< of weights: see parseWeightFormat; none leaves them as they are
+  std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
   unsigned activations = 8;    ///< bits of the inputs of linears with quantized weights: 8 or 16
-  /// What is rounded: linears, experts, lm_head, embedding; empty: all. Each may name a format of its own,
+  /// Parts that are quantized: linears, experts, lm_head, embedding; empty: all. Each may name its own format,
   /// `lm_head=int4`.
   std::vector<std::string> parts;
 };
 
-/// The format of a matrix's rows that a name means: int4, int6, int8, mxfp4 or nvfp4, for the first three with a group
-/// of 32 (the default), 64 or 128 weights or a scale for each row: int4-g64, int8-channel. An error lists the names.
+/// Returns the format of a matrix's rows by its name: int4, int6, int8, mxfp4 or nvfp4. The first three have groups of
+/// 32 (the default), 64 or 128 weights, or a scale for each row: int4-g64, int8-channel. An error lists the names.
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, mlir::MLIRContext *context);
 
-/// How the matrices of a part are rounded.
+/// The format that the matrices of a part are quantized to.
 struct PartFormat {
   nn::BlockFormatAttr format;
-  std::string name;     ///< of the format
-  bool isNamed = false; ///< by the user, for this part
+  std::string name;     ///< name of the format
+  bool isNamed = false; ///< true if the user named it for this part
 };
 
-/// The parts that are rounded, by name. A part that names no format has that of all weights; the head and the embedding
-/// have int6 where that has 4 bits: they take part in every prediction, and few weights of a large model are theirs.
-/// An error names what is wrong: an unknown part or format, a part named twice.
+/// Returns the formats of the parts that are quantized, by the part's name. A part without its own format has that of
+/// all weights; if this has 4 bits, the head and the embedding have int6: they affect every prediction and hold few
+/// weights of a large model. An error names an unknown part or format, or a part that is named twice.
 llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options,
                                                              mlir::MLIRContext *context);
 
-/// An error that names the option which is none of its values.
+/// Returns an error that names an option with an invalid value.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);
 
 /// Adds the phase: weights and activations get their formats.

@@ -12,7 +12,7 @@
 
 namespace intarsia {
 
-/// Runs passes of Intarsia and of MLIR on a file, as the arguments say; `registerMore` makes more passes known. `tool`
+/// Runs passes of Intarsia and MLIR on a file, according to the arguments; `registerMore` registers more passes. `tool`
 /// starts each message. Returns the exit code.
 int optMain(int argc, char **argv, llvm::StringRef tool, llvm::function_ref<void()> registerMore = [] {});
 

@@ -13,10 +13,10 @@ namespace intarsia {
 
 /// Adds the dialects of Intarsia, and the upstream ones that its phases produce, to a registry.
 void registerAllIntarsia(mlir::DialectRegistry &registry);
-/// Makes every pass and pipeline of every phase known by name.
+/// Registers every pass and pipeline of every phase.
 void registerIntarsiaPasses();
-/// Moves the flags that are known so far, which are those of LLVM's libraries, from --help to --help-hidden. To be
-/// called before a tool makes its own.
+/// Moves all flags registered so far, those of LLVM's libraries, from --help to --help-hidden. A tool calls this before
+/// it makes its own flags.
 void hideLibraryFlags();
 
 } // namespace intarsia

@@ -9,7 +9,7 @@
 namespace intarsia::importer {
 
 llvm::ArrayRef<GgufArchitecture> ggufArchitectures() {
-  // Which rows are interleaved: the `permute` of llama.cpp's convert_hf_to_gguf.py, and llama_model_rope_type.
+  // Source for interleaved rows: the `permute` of llama.cpp's convert_hf_to_gguf.py, and llama_model_rope_type.
   static const GgufArchitecture table[] = {
       {"gemma2", "gemma2", false},      {"gemma3", "gemma3_text", false},
       {"gpt-oss", "gpt_oss", false},    {"gpt2", "gpt2", false, "transformer.h."},
@@ -23,7 +23,7 @@ llvm::ArrayRef<GgufArchitecture> ggufArchitectures() {
 /// Modules by both names: gguf.TENSOR_NAMES and get_tensor_name_map of the `gguf` package.
 struct ModuleNames {
   llvm::StringRef stored, name;
-  llvm::StringRef only = ""; // what the name of the architecture begins with; such rows come before those for all
+  llvm::StringRef only = ""; // prefix of the architecture's name; rows with one come before rows for all
 };
 static constexpr ModuleNames modelModules[] = {
     {"token_embd", "transformer.wte", "gpt2"},
@@ -70,7 +70,7 @@ static constexpr ModuleNames layerModules[] = {
 };
 static constexpr llvm::StringLiteral storedLayers = "blk.";
 
-/// The row of a module of an architecture, by one of its names.
+/// Returns the row of a module of an architecture, by one of its names.
 static const ModuleNames *findModule(llvm::ArrayRef<ModuleNames> rows, llvm::StringRef ModuleNames::*by,
                                      llvm::StringRef module, const GgufArchitecture &architecture) {
   for (const ModuleNames &row : rows)

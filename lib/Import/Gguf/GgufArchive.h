@@ -13,15 +13,15 @@
 
 namespace intarsia::importer {
 
-/// An architecture of GGUF files that is imported.
+/// A supported architecture of GGUF files.
 struct GgufArchitecture {
   llvm::StringRef name;                     ///< general.architecture
-  llvm::StringRef modelType;                ///< of the registered architecture that builds it
+  llvm::StringRef modelType;                ///< model type of the registered architecture that builds it
   bool interleavedRope;                     ///< rows of query and key are in the order that pairs neighbours
-  llvm::StringRef layers = "model.layers."; ///< what the builder has before the number of a layer
+  llvm::StringRef layers = "model.layers."; ///< the builder's prefix before the number of a layer
 };
 
-/// All of them, sorted by name.
+/// Returns all supported architectures, sorted by name.
 llvm::ArrayRef<GgufArchitecture> ggufArchitectures();
 
 /// The tensors of a GGUF file and its parts, by the names that the builder of the architecture asks for:
@@ -36,9 +36,9 @@ public:
 
   /// The file that was given: it holds the metadata.
   const gguf::File &first() const { return *parts.front(); }
-  /// A tensor by the name in the files.
+  /// Returns a tensor by its name in the files.
   const gguf::Tensor *findStored(llvm::StringRef name) const;
-  /// Names in the files, in their order.
+  /// Returns the names in the files, in their order.
   std::vector<llvm::StringRef> storedNames() const;
 
 private:
@@ -46,7 +46,8 @@ private:
   std::vector<std::unique_ptr<File>> files; // as the graph names them
 };
 
-/// "blk.0.attn_q.weight" for "model.layers.0.self_attn.q_proj.weight"; empty for what is no weight of the architecture.
+/// Returns the name in the files: "blk.0.attn_q.weight" for "model.layers.0.self_attn.q_proj.weight"; empty if the
+/// architecture has no such weight.
 std::string storedNameOf(llvm::StringRef name, const GgufArchitecture &architecture);
 
 } // namespace intarsia::importer

@@ -20,7 +20,7 @@ using namespace mlir;
 namespace intarsia::importer {
 namespace {
 
-/// Says which architecture the file is of; null and a report where it is none that is known.
+/// Returns the architecture of the file; reports and returns null if it is not supported.
 const GgufArchitecture *findArchitecture(const GgufArchive &archive, Errors &errors) {
   std::vector<std::string> known;
   for (const GgufArchitecture &architecture : ggufArchitectures())
@@ -34,7 +34,7 @@ const GgufArchitecture *findArchitecture(const GgufArchive &archive, Errors &err
   for (const GgufArchitecture &architecture : ggufArchitectures())
     if (architecture.name == llvm::StringRef(*name))
       return &architecture;
-  std::string shown; // it is from the file, and may be anything
+  std::string shown; // escaped, since the file may hold any bytes
   llvm::raw_string_ostream stream(shown);
   llvm::printEscapedString(llvm::StringRef(*name).take_front(64), stream);
   errors.report(archive.name() + ": general.architecture '" + shown +
@@ -42,13 +42,13 @@ const GgufArchitecture *findArchitecture(const GgufArchive &archive, Errors &err
   return nullptr;
 }
 
-/// A tensor that the graph does not read would change what the model computes, were it read.
+/// Reports tensors that the graph does not read: the model would compute something else with them.
 void checkAllAreRead(ModuleOp module, const GgufArchive &archive, const GgufArchitecture &architecture,
                      Errors &errors) {
   llvm::StringSet<> read;
   module.walk([&](nn::WeightOp weight) { read.insert(weight.getKey()); });
   for (llvm::StringRef name : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
-    read.insert(name); // among the settings
+    read.insert(name); // read with the settings
   for (llvm::StringRef name : archive.storedNames())
     if (!read.contains(name))
       errors.report(archive.name() + ": has tensor '" + name + "', which models of architecture " + architecture.name +

@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Keys: class Keys of the `gguf` package. What they mean: llama.cpp's convert_hf_to_gguf.py, which writes them.
+// Keys: class Keys of the `gguf` package. Their meaning: llama.cpp's convert_hf_to_gguf.py, which writes them.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Gguf/GgufSettings.h"
 
@@ -14,10 +14,10 @@
 namespace intarsia::importer {
 namespace {
 
-/// Settings by both names, keys below the architecture's.
+/// A setting by both names; the key is without the architecture's prefix.
 struct SettingNames {
   llvm::StringRef key, setting;
-  llvm::StringRef only = ""; // the architecture that names it so; such rows come before those for all
+  llvm::StringRef only = ""; // the only architecture with this name; such rows come before rows for all
 };
 constexpr SettingNames settingNames[] = {
     {"embedding_length", "n_embd", "gpt2"},
@@ -56,7 +56,7 @@ constexpr SettingNames settingNames[] = {
     {"vocab_size", "vocab_size"},
 };
 
-/// The row that is found by one of its names; null if the architecture has none.
+/// Returns the row with one of the names; null if the architecture has none.
 const SettingNames *findSetting(llvm::StringRef SettingNames::*by, llvm::StringRef name,
                                 const GgufArchitecture &architecture) {
   for (const SettingNames &row : settingNames)
@@ -65,8 +65,7 @@ const SettingNames *findSetting(llvm::StringRef SettingNames::*by, llvm::StringR
   return nullptr;
 }
 
-/// Keys that change results and are not computed where the architecture has no setting of them. Zero and false mean
-/// "no".
+/// Keys that change results and are refused if the architecture has no setting for them. Zero and false mean "no".
 constexpr llvm::StringLiteral refusedKeys[] = {"expert_count",
                                                "expert_feed_forward_length",
                                                "expert_shared_count",
@@ -123,7 +122,7 @@ private:
   void readGemma();
   void readRope();
   void readLongRope();
-  /// Stores a value under the name that the builder has for the key.
+  /// Stores a value under the builder's name of the key.
   void set(llvm::StringRef key, llvm::json::Value value) {
     settings[findSetting(&SettingNames::key, key, architecture)->setting] = std::move(value);
   }
@@ -137,7 +136,7 @@ private:
   int64_t headDim = 0;
 };
 
-/// One integer. Where the key may have one for each layer, all must be equal.
+/// Reads one integer. If the key has one for each layer, all must be equal.
 std::optional<int64_t> SettingsReader::integer(llvm::StringRef key, bool isNeeded) {
   const gguf::Value *value = find(key);
   if (!value) {
@@ -191,9 +190,9 @@ void SettingsReader::readHeads() {
                                          llvm::Twine(headDim) + " features: that they differ is not supported");
 }
 
-/// The file does not say whether there are biases and whether the embeddings are the last weight too: its tensors do.
+/// Derives from the tensors whether there are biases and whether the embeddings are tied: no key says it.
 void SettingsReader::readBiases() {
-  bool always = architecture.modelType == "qwen2"; // has biases of query, key and value, but none of the output
+  bool always = architecture.modelType == "qwen2"; // has biases for query, key and value, but not for the output
   settings["attention_bias"] = hasTensor("blk.0.attn_output.bias") || (!always && hasTensor("blk.0.attn_q.bias"));
   settings["mlp_bias"] = hasTensor("blk.0.ffn_up.bias");
   settings["tie_word_embeddings"] = !hasTensor("output.weight");
@@ -204,11 +203,11 @@ void SettingsReader::readBiases() {
   settings["vocab_size"] = integer("vocab_size").value_or(table->shape.front());
 }
 
-/// Experts are chosen by a softmax over the logits of those chosen: what the three architectures do whose files say
-/// nothing of it.
+/// Reads the settings of experts. Without a key the weights are a softmax over the logits of the chosen experts, as in
+/// the three architectures whose files do not say it.
 void SettingsReader::readExperts() {
   if (!findSetting(&SettingNames::key, "expert_count", architecture))
-    return; // refused if there are some
+    return; // refusedKeys refuses models with experts
   bool mayBeDense = architecture.name == "llama";
   int64_t count = integer("expert_count", /*isNeeded=*/!mayBeDense).value_or(0);
   if (count == 0 && mayBeDense)
@@ -229,7 +228,7 @@ void SettingsReader::readExperts() {
     report("expert_weights_norm", "is false: only experts whose weights add up to one are supported");
 }
 
-/// What each frequency is divided by, times `scale`; nothing if there is no such tensor.
+/// Reads the divisor of each frequency, times `scale`; returns nullopt if there is no such tensor.
 std::optional<llvm::json::Array> SettingsReader::readFactors(llvm::StringRef name, double scale) {
   const gguf::Tensor *tensor = archive.findStored(name);
   if (!tensor)
@@ -250,7 +249,7 @@ std::optional<llvm::json::Array> SettingsReader::readFactors(llvm::StringRef nam
   return factors;
 }
 
-/// Phi-3's factors for short and for long texts.
+/// Reads Phi-3's factors for short and for long texts.
 void SettingsReader::readLongRope() {
   llvm::json::Object scaling;
   scaling["rope_type"] = "longrope";
@@ -272,7 +271,7 @@ void SettingsReader::readRope() {
   settings["rope_interleaved"] = architecture.interleavedRope;
   settings["rope_theta"] = number("rope.freq_base").value_or(10000.0);
   if (std::optional<int64_t> dimensions = integer("rope.dimension_count"); dimensions && *dimensions != headDim) {
-    // A quarter more: the reader rounds the product with head_dim down.
+    // Adds a quarter, because the reader rounds the product with head_dim down.
     settings["partial_rotary_factor"] = (double(*dimensions) + 0.25) / double(std::max<int64_t>(headDim, 1));
     if (*dimensions <= 0 || *dimensions > headDim)
       report("rope.dimension_count",
@@ -314,17 +313,17 @@ void SettingsReader::readRope() {
         scaling[setting] = *turns;
     if (attention != 1.0 && factor >= 1)
       scaling["attention_factor"] = attention * (1.0 + 0.1 * std::log(factor));
-    if (architecture.name == "gpt-oss") // its frequencies blend between places that are not whole
+    if (architecture.name == "gpt-oss") // its blend of frequencies begins and ends at fractional indices
       scaling["truncate"] = false;
   }
   if (!scaling.empty())
     settings["rope_scaling"] = std::move(scaling);
 }
 
-/// The window and the layers that have it.
+/// Reads the window and the layers that have it.
 void SettingsReader::readWindow() {
   std::optional<int64_t> window = integer("attention.sliding_window");
-  // Without a window there is none, whatever the configuration class has where nothing is said.
+  // Without the key there is no window, whatever the configuration class's default is.
   settings["sliding_window"] = window && *window ? llvm::json::Value(*window) : llvm::json::Value(nullptr);
   if (architecture.modelType.starts_with("qwen") && settings.getInteger("sliding_window"))
     report("attention.sliding_window", "is not supported for models of architecture " + architecture.name);
@@ -345,10 +344,10 @@ void SettingsReader::readWindow() {
   settings["layer_types"] = std::move(types);
 }
 
-/// What files of Gemma do not say, as llama-model.cpp has it.
+/// Sets what files of Gemma do not say, as in llama-model.cpp.
 void SettingsReader::readGemma() {
   settings["whole_norm_weights"] = true;      // converters add the 1
-  constexpr int64_t layersOf27B[] = {46, 62}; // Gemma 2 and 3: the only sizes whose scale is not that of a head
+  constexpr int64_t layersOf27B[] = {46, 62}; // Gemma 2 and 3: the sizes whose attention scale is not that of a head
   std::optional<int64_t> width = integer("embedding_length"), heads = integer("attention.head_count");
   bool isLarge = llvm::is_contained(layersOf27B, integer("block_count").value_or(0));
   settings["query_pre_attn_scalar"] = isLarge && heads && *heads > 0 ? width.value_or(0) / *heads : headDim;

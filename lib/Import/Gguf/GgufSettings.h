@@ -12,10 +12,11 @@
 
 namespace intarsia::importer {
 
-/// What config.json would say of the model. Metadata that changes results is translated or refused by name.
+/// Returns the settings that config.json of the model would have. Metadata that change results are translated or
+/// refused by name.
 llvm::json::Object readGgufSettings(const GgufArchive &archive, const GgufArchitecture &architecture, Errors &errors);
 
-/// A message in the words of config.json in those of the file: "hidden_size" becomes "llama.embedding_length".
+/// Replaces names of config.json in a message by keys of the file: "hidden_size" becomes "llama.embedding_length".
 std::string inTermsOfGguf(llvm::StringRef message, const GgufArchitecture &architecture);
 
 /// Ids of tokens that begin and end texts.

@@ -18,7 +18,7 @@ namespace intarsia::importer {
 std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef file, Errors &errors) {
   llvm::SmallString<256> path(directory);
   llvm::sys::path::append(path, file);
-  // A pipe among the files of a model would be waited for without end.
+  // Reading a pipe among the files of a model could wait for ever.
   if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path)) {
     errors.report(path + ": is not a regular file");
     return std::nullopt;

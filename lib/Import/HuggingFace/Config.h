@@ -20,16 +20,15 @@
 
 namespace intarsia::importer {
 
-/// Keeps the first thing that is wrong. Builders go on after an error with values that keep the graph well-formed;
-/// whoever started them asks any() before using the result. What follows a first error is often its consequence, so
-/// only the first is told.
+/// Keeps the first error. Builders continue after an error with values that keep the graph well-formed; their caller
+/// asks any() before it uses the result. Later errors are often consequences of the first, so only that is reported.
 class Errors {
 public:
   void report(const llvm::Twine &message) {
     if (first.empty())
       first = inTermsOfModel ? inTermsOfModel(message.str()) : message.str();
   }
-  /// Rewrites messages, which have the words of config.json, for models that have others.
+  /// Sets a function that rewrites messages, which use the names of config.json, for models with other names.
   void setTerms(std::function<std::string(llvm::StringRef)> terms) { inTermsOfModel = std::move(terms); }
   bool any() const { return !first.empty(); }
   const std::string &message() const { return first; }
@@ -46,42 +45,42 @@ struct Extent {
   llvm::StringRef setting;
 };
 
-/// The settings of one JSON file. A setting that is null counts as absent. Wrong kinds and values are reported.
+/// The settings of one JSON file. A null setting counts as absent. Wrong kinds and values are reported.
 class Config {
 public:
   /// Reads `directory`/`file`; `file` is the name in messages. Reports and returns nothing if it cannot be read.
   static std::optional<Config> read(llvm::StringRef directory, llvm::StringRef file, Errors &errors);
-  /// Settings that come from elsewhere than a JSON file; `file` is the name in messages.
+  /// Makes a Config of settings that are not from a JSON file; `file` is the name in messages.
   static Config of(llvm::json::Object settings, llvm::StringRef file, Errors &errors) {
     return Config(std::move(settings), file, errors);
   }
 
   bool has(llvm::StringRef setting) const { return find(setting) != nullptr; }
-  /// Whether the setting is there, be it null: null can mean something else than the default.
+  /// Returns true if the setting is present, even as null: null can mean something other than the default.
   bool mentions(llvm::StringRef setting) const;
-  /// An integer in [minimum, maximum]; on an error the default.
+  /// Returns an integer in [minimum, maximum]; on an error the default.
   int64_t integer(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1, int64_t maximum = 1 << 28) const;
-  /// An integer that is a dimension of weights. `setting` has to be a literal.
+  /// Returns an integer that is a dimension of weights. `setting` must be a literal.
   Extent extent(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1) const {
     return Extent(integer(setting, byDefault, minimum), setting);
   }
-  /// One integer, or a list of two: [height, width].
+  /// Returns one integer, or a list of two: [height, width].
   std::pair<int64_t, int64_t> integerPair(llvm::StringRef setting, int64_t byDefault) const;
-  /// A number in [minimum, maximum]; on an error the default.
+  /// Returns a number in [minimum, maximum]; on an error the default.
   double number(llvm::StringRef setting, double byDefault, double minimum, double maximum) const;
-  /// A list of numbers in [minimum, maximum]; on an error empty.
+  /// Returns a list of numbers in [minimum, maximum]; on an error an empty one.
   std::vector<double> numbers(llvm::StringRef setting, double minimum, double maximum) const;
   bool flag(llvm::StringRef setting, bool byDefault) const;
   std::string string(llvm::StringRef setting, llvm::StringRef byDefault) const;
-  /// A list of strings, or one string as a list of one.
+  /// Returns a list of strings, or one string as a list of one.
   llvm::SmallVector<std::string> strings(llvm::StringRef setting) const;
-  /// The settings of an object inside this one, if it is there. Messages name it "config.json: rope_scaling".
+  /// Returns the settings of an object inside this one, if it exists. Messages name it "config.json: rope_scaling".
   std::optional<Config> section(llvm::StringRef setting) const;
-  /// The top value, for files that are lists.
+  /// Returns the top value, for files that are lists.
   const llvm::json::Value &value() const { return root; }
   const llvm::json::Value *find(llvm::StringRef setting) const;
 
-  /// Reports that the value of a setting is not supported and lists what is.
+  /// Reports that the value of a setting is not supported, and lists the supported values.
   void refuse(llvm::StringRef setting, llvm::StringRef value, llvm::ArrayRef<llvm::StringRef> supported) const;
   /// Reports a setting that is true, or present and not empty: a setting that changes results and is not implemented.
   void refuseIfSet(llvm::StringRef setting, llvm::StringRef reason) const;

@@ -185,7 +185,7 @@ llvm::StringRef GraphBuilder::spelling(llvm::ArrayRef<llvm::StringRef> names, ll
 FlatSymbolRefAttr GraphBuilder::archiveSymbol(const WeightArchive::File &file) {
   if (!module.lookupSymbol(file.symbol)) {
     OpBuilder::InsertionGuard guard(builder);
-    // After the archives that are there: they come first in the module, in order of use.
+    // Inserts after the existing archives, which come first in the module, in order of use.
     builder.setInsertionPointToStart(module.getBody());
     for (Operation &op : *module.getBody())
       if (isa<nn::ArchiveOp>(op))
@@ -196,7 +196,8 @@ FlatSymbolRefAttr GraphBuilder::archiveSymbol(const WeightArchive::File &file) {
   return FlatSymbolRefAttr::get(module.getContext(), file.symbol);
 }
 
-/// Compares what is stored with what the settings imply, and says which setting is about the dimensions that differ.
+/// Compares the stored shape with the shape that the settings imply, and reports the settings of dimensions that
+/// differ.
 static void checkShape(const WeightArchive::Tensor &tensor, llvm::ArrayRef<Extent> implied, Errors &errors) {
   llvm::ArrayRef<int64_t> stored = tensor.shape();
   llvm::SmallVector<int64_t> sizes;
@@ -214,7 +215,7 @@ static void checkShape(const WeightArchive::Tensor &tensor, llvm::ArrayRef<Exten
                 ", config.json implies " + shapeText(sizes) + why + "; is config.json from another model?");
 }
 
-/// The type that nn.weight has: numbers of a float type, or bytes of blocks. Null for what is not supported.
+/// Returns the type of nn.weight: a float type, or bytes of blocks. Null if the stored type is not supported.
 static RankedTensorType storedType(const WeightArchive::Tensor &tensor, llvm::ArrayRef<int64_t> shape,
                                    MLIRContext *context) {
   if (tensor.gguf && !tensor.gguf->isPlain())
@@ -224,7 +225,7 @@ static RankedTensorType storedType(const WeightArchive::Tensor &tensor, llvm::Ar
   return element ? RankedTensorType::get(shape, element) : RankedTensorType();
 }
 
-/// "F32, BF16 or F16", or the types of GGUF files that are supported.
+/// Returns "F32, BF16 or F16", or the supported types of GGUF files.
 static std::string supportedTypes(const WeightArchive::Tensor &tensor) {
   if (!tensor.gguf)
     return "F32, BF16 or F16";
@@ -264,7 +265,7 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
   if (!value) {
     auto stored = builder.getStringAttr(tensor ? tensor->entry->name : key);
     value = nn::WeightOp::create(builder, location(name), type, symbol, stored);
-    // Blocks whose shape is wrong were reported.
+    // A wrong shape of blocks has been reported.
     if (tensor && type.getElementType().isInteger() && !errors.any())
       value = nn::DequantizeBlocksOp::create(
           builder, location(name), value,
@@ -274,7 +275,7 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
 }
 
 Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
-  constexpr int64_t block = 32; // numbers that share a scale, two of them a byte
+  constexpr int64_t block = 32; // elements that share a scale, two in a byte
   llvm::SmallVector<int64_t> sizes;
   for (const Extent &extent : shape)
     sizes.push_back(extent.size);

@@ -36,9 +36,9 @@ struct Input {
   llvm::StringRef name;
   mlir::Type element;
   Shape shape;
-  std::optional<int64_t> byDefault;                 // fills an input that the caller leaves out
-  std::optional<std::pair<int64_t, int64_t>> range; // [low, high): checked at run time
-  bool isState = false;                             // updated in place
+  std::optional<int64_t> byDefault;                 // value of an input that the caller omits
+  std::optional<std::pair<int64_t, int64_t>> range; // [low, high), checked at run time
+  bool isState = false;                             // true if the function updates it in place
 };
 
 /// An input of an elementwise op or a reduction: its dimension i is dimension `dims[i]` of the iteration.
@@ -47,17 +47,17 @@ struct Operand {
   llvm::SmallVector<unsigned, 4> dims;
 };
 
-/// Activations by the names that transformers and torch give them, each with the name of its formula here.
+/// Activations, named by their formulas.
 enum class Activation { Identity, GeluErf, GeluTanh, QuickGelu, Silu, Relu, Tanh, Sigmoid };
 /// Reads `setting` ("gelu", "gelu_new", "swish", …); reports names that are not implemented.
 Activation readActivation(const Config &config, llvm::StringRef setting, llvm::StringRef byDefault);
 
-/// Emits the functions of one module. Module arguments of its methods are paths below the current scope: they name the
-/// weights and the location. Errors are reported to the sink; what is built after one is well-formed and not used.
+/// Emits the functions of one module. Module arguments of its methods are paths below the current scope; they name the
+/// weights and the location. Errors are reported to the sink; the graph after an error is well-formed but not used.
 class GraphBuilder {
 public:
-  /// `dataType`: element type of weights, `dataTypeKey`: the one that it was read from. Activations have it too unless
-  /// `activationType` says otherwise.
+  /// `dataType` is the element type of weights, `dataTypeKey` the weight that it was read from. Activations have this
+  /// type too, unless `activationType` says otherwise.
   GraphBuilder(mlir::ModuleOp module, const WeightArchive &archive, mlir::Type dataType, llvm::StringRef dataTypeKey,
                Errors &errors, mlir::Type activationType = nullptr);
 
@@ -66,7 +66,7 @@ public:
   void beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> inputs);
   mlir::Value input(llvm::StringRef name) const;
   void output(mlir::Value value, llvm::StringRef name, const Shape &shape);
-  /// A result that is the state `name` after the call.
+  /// Adds a result that is the state `name` after the call.
   void outputState(mlir::Value value, llvm::StringRef name);
   void endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> sizeLimits, mlir::DictionaryAttr metadata);
 
@@ -87,34 +87,35 @@ public:
   };
 
   bool hasWeight(llvm::StringRef name) const;
-  /// True if the archive has both weights, and their elements differ. Reads the elements.
+  /// Returns true if the archive has both weights and their elements differ. Reads the elements.
   bool differ(llvm::StringRef first, llvm::StringRef second) const;
-  /// The first of several spellings of a weight or a module that the archive has: `name` + `suffix` is looked up. The
-  /// first of all if it has none.
+  /// Returns the first of several names of a weight or module that the archive has: `name` + `suffix` is looked up.
+  /// Returns the first name if it has none.
   llvm::StringRef spelling(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef suffix = "") const;
-  /// A weight of the shape that the settings imply.
+  /// Returns a weight of the shape that the settings imply.
   mlir::Value weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape);
-  /// A bf16 weight of the shape that the settings imply, stored in MXFP4 as `name`_blocks and `name`_scales.
+  /// Returns a bf16 weight of the shape that the settings imply, stored in MXFP4 as `name`_blocks and `name`_scales.
   mlir::Value mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape);
 
   //===-- Layers ---------------------------------------------------------------------------------------------===//
 
-  /// nn.linear with `module`.weight [outputs, inputs] and, with `bias`, `module`.bias [outputs].
+  /// Builds nn.linear with `module`.weight [outputs, inputs] and, with `bias`, `module`.bias [outputs].
   mlir::Value linear(mlir::Value input, llvm::StringRef module, Extent outputs, Extent inputs, bool bias = true);
   mlir::Value linear(mlir::Value input, llvm::StringRef module, mlir::Value weight, mlir::Value bias);
-  /// nn.layer_norm with `module`.weight and `module`.bias (TensorFlow's names gamma and beta are found too).
+  /// Builds nn.layer_norm with `module`.weight and `module`.bias (TensorFlow's names gamma and beta are found too).
   mlir::Value layerNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
   mlir::Value rmsNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
   mlir::Value embedding(mlir::Value indices, llvm::StringRef module, Extent rows, Extent features);
   mlir::Value activation(mlir::Value input, llvm::StringRef module, Activation activation);
   mlir::Value add(mlir::Value lhs, mlir::Value rhs, llvm::StringRef module);
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs, llvm::StringRef module);
-  /// Multi-head attention over query, key and value of shape [leading…, heads * head_dim]; result of the same shape.
+  /// Builds multi-head attention over query, key and value of shape [leading…, heads * head_dim]; the result has the
+  /// same shape.
   mlir::Value attention(mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask, llvm::StringRef module,
                         const Shape &leading, int64_t heads, int64_t headDim);
 
   /// Applies `layer` `count` times, each in a scope `container` + its number ("encoder.layer.0"). Reports weights of
-  /// further layers: the model would be cut short.
+  /// further layers, which the model would ignore.
   mlir::Value layers(mlir::Value state, llvm::StringRef container, Extent count,
                      llvm::function_ref<mlir::Value(mlir::Value)> layer);
 
@@ -124,13 +125,13 @@ public:
                           llvm::ArrayRef<mlir::ReassociationIndices> groups);
   mlir::Value collapseShape(mlir::Value input, llvm::StringRef module,
                             llvm::ArrayRef<mlir::ReassociationIndices> groups);
-  /// The leading rows of a table [rows, features].
+  /// Returns the leading rows of a table [rows, features].
   mlir::Value firstRows(mlir::Value table, llvm::StringRef module, Size rows, int64_t features);
-  /// Features [first, first + count) of a tensor [rows, features].
+  /// Returns features [first, first + count) of a tensor [rows, features].
   mlir::Value features(mlir::Value input, llvm::StringRef module, Size rows, int64_t first, int64_t count);
-  /// Rows [count, features] of a tensor [rows, features] by their numbers [count].
+  /// Returns rows [count, features] of a tensor [rows, features] by their indices [count].
   mlir::Value rowsAt(mlir::Value input, mlir::Value numbers, llvm::StringRef module, Size count);
-  /// [batch, sequence, features] → [batch, features] at position 0.
+  /// Returns position 0: [batch, sequence, features] → [batch, features].
   mlir::Value firstToken(mlir::Value input, llvm::StringRef module, Size batch, int64_t features);
   mlir::Value transpose(mlir::Value input, llvm::StringRef module, const Shape &shape,
                         llvm::ArrayRef<int64_t> permutation);
@@ -140,11 +141,11 @@ public:
 
   using Body = llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::ValueRange)>;
 
-  /// A linalg.generic over `shape`, parallel in all dimensions.
+  /// Builds a linalg.generic over `shape`, parallel in all dimensions.
   mlir::Value elementwise(llvm::StringRef module, mlir::Type element, const Shape &shape,
                           llvm::ArrayRef<Operand> inputs, Body body);
-  /// A linalg.generic over `shape` that keeps the dimensions `kept`; the body's last argument is the accumulator, which
-  /// starts as `initial`.
+  /// Builds a linalg.generic over `shape` that keeps the dimensions `kept`; the body's last argument is the
+  /// accumulator, which starts as `initial`.
   mlir::Value reduce(llvm::StringRef module, mlir::TypedAttr initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,
                      llvm::ArrayRef<Operand> inputs, Body body);
 
@@ -179,10 +180,10 @@ private:
   llvm::SmallVector<mlir::DictionaryAttr> outputAttributes;
 };
 
-/// f32, bf16 or f16 for a safetensors dtype; null for others.
+/// Returns f32, bf16 or f16 for a safetensors dtype; null for others.
 mlir::Type floatType(llvm::StringRef dtype, mlir::MLIRContext *context);
 
-/// A floating-point constant inside the body of an elementwise op.
+/// Builds a floating-point constant inside the body of an elementwise op.
 mlir::Value floatConstant(mlir::OpBuilder &builder, mlir::Location location, mlir::Type type, double value);
 
 } // namespace intarsia::importer

@@ -21,7 +21,7 @@ using namespace mlir;
 namespace intarsia::importer {
 namespace {
 
-/// Imports one directory, step by step; each step reports what is wrong and leaves the rest undone.
+/// Imports one directory, step by step; after an error in a step the rest is not done.
 class HuggingFaceImport {
 public:
   HuggingFaceImport(llvm::StringRef directory, const ImportOptions &options, MLIRContext *context, Errors &errors)
@@ -60,13 +60,13 @@ private:
   MLIRContext *context;
   Errors &errors;
   std::unique_ptr<SentencePipeline> pipeline;
-  std::string folder; // of the encoder, relative to the directory
+  std::string folder; // folder of the encoder, relative to the directory
   std::optional<Config> config;
   std::string modelType;
   std::unique_ptr<Architecture> architecture;
   ModelClass modelClass{"", Head::Base};
   std::unique_ptr<SafetensorsArchive> weights;
-  std::string base; // "bert" where the base model's keys start so, else ""
+  std::string base; // "bert" if the base model's keys begin with it, else ""
   std::string anchor;
   Type dataType;
 };
@@ -176,7 +176,8 @@ void HuggingFaceImport::checkDataType() {
   }
 }
 
-/// Where texts begin and end. What generation_config.json says goes before config.json, as in transformers.
+/// Adds the tokens that begin and end texts. generation_config.json takes precedence over config.json, as in
+/// transformers.
 void HuggingFaceImport::addTokenMetadata(OpBuilder &builder, llvm::SmallVectorImpl<NamedAttribute> &entries) const {
   std::optional<Config> generation, text = config->section("text_config");
   if (exists(inFolder("generation_config.json")))
@@ -243,7 +244,7 @@ void HuggingFaceImport::buildEmbed(GraphBuilder &graph) {
                     metadata(graph.getBuilder(), /*withLabels=*/false, /*withPipeline=*/true));
 }
 
-/// The files that programs which make text read, where the directory has them.
+/// Names the files that text generation needs, as far as the directory has them.
 void HuggingFaceImport::nameTextFiles(ModuleOp module) const {
   if (!exists("tokenizer.json")) {
     emitRemark(module.getLoc()) << "the directory has no tokenizer.json, so that the artifact gets no tokenizer: texts "
@@ -268,7 +269,7 @@ void HuggingFaceImport::nameTextFiles(ModuleOp module) const {
 
 OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, modelClass.name)));
-  // Language models are stored in two bytes and computed in four.
+  // Language models are stored in two bytes and computed in f32.
   Type activationType = modelClass.head == Head::CausalLanguageModel ? Float32Type::get(context) : dataType;
   GraphBuilder graph(*module, *weights, dataType, anchor, errors, activationType);
   bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||

@@ -56,7 +56,7 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
   if (object)
     for (const auto &[key, label] : *object) {
       unsigned id = 0;
-      // Python writes labels that are numbers as numbers.
+      // Python writes numeric labels as numbers.
       std::optional<llvm::StringRef> text = label.getAsString();
       std::optional<int64_t> number = label.getAsInteger();
       if (llvm::StringRef(key).getAsInteger(10, id) || id >= labels.size() || (!text && !number)) {

@@ -13,7 +13,7 @@
 
 namespace intarsia::importer {
 
-/// What a model class adds to the base model.
+/// The part that a model class adds to the base model.
 enum class Head {
   Base,
   SequenceClassification,
@@ -31,27 +31,27 @@ struct ModelClass {
 
 class Encoder;
 
-/// How one model type becomes functions. An object belongs to one model: its constructor reads the settings.
+/// The import of one model type. An object belongs to one model; its constructor reads the settings.
 class Architecture {
 public:
-  /// What the manifest keeps of a function of this model.
+  /// Makes the metadata of a function of this model in the manifest.
   using Metadata = llvm::function_ref<mlir::DictionaryAttr(mlir::OpBuilder &)>;
 
   virtual ~Architecture() = default;
 
-  /// The first is what a directory that names no class is opened as.
+  /// Returns the classes; a directory that names no class is opened as the first.
   virtual llvm::ArrayRef<ModelClass> classes() const = 0;
-  /// What stands before the base model's weights in the archive of a class with a head: "bert".
+  /// Returns the prefix of the base model's weights in the archive of a class with a head: "bert".
   virtual llvm::StringRef prefix() const = 0;
-  /// All of them, where several spellings are in use; the first that the archive has counts.
+  /// Returns all prefixes, if several are in use; the first that the archive has counts.
   virtual llvm::SmallVector<llvm::StringRef> prefixes() const { return {prefix()}; }
-  /// A weight that every model of this type has, without prefix: it decides prefix and data type.
+  /// Returns a weight that every model of this type has, without prefix; it decides prefix and data type.
   virtual llvm::StringRef anchor() const = 0;
   virtual llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const = 0;
   /// Emits the model's functions. The scope of `graph` is the whole model's; `base` is the base model's ("bert" or "").
   virtual void build(GraphBuilder &graph, const ModelClass &modelClass, llvm::StringRef base, Metadata metadata) = 0;
   virtual Encoder *asEncoder() { return nullptr; }
-  /// What the user should know of how the model was imported.
+  /// Returns remarks about the import for the user.
   llvm::ArrayRef<std::string> remarks() const { return remarkTexts; }
 
 protected:
@@ -63,14 +63,14 @@ struct RegisteredArchitecture {
   std::unique_ptr<Architecture> (*make)(const Config &config, const ImportOptions &options);
 };
 
-/// All architectures, sorted by model type.
+/// Returns all architectures, sorted by model type.
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures();
 
-/// "id2label" in the order of ids, or LABEL_0 … for "num_labels" (2 where it is absent), as transformers does.
+/// Returns "id2label" in the order of ids, or LABEL_0 … for "num_labels" (2 if it is absent), as transformers does.
 llvm::SmallVector<std::string> readLabels(const Config &config);
 
-/// Refuses settings that no architecture implements and that would change results. Weights that are stored by the
-/// method `quantization` are read by the caller.
+/// Refuses settings that no architecture implements and that would change results. The caller supports weights with the
+/// quantization method `quantization`.
 void refuseCommonSettings(const Config &config, llvm::StringRef quantization = "");
 
 } // namespace intarsia::importer

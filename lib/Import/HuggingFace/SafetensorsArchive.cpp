@@ -25,7 +25,7 @@ static std::string joined(llvm::StringRef directory, llvm::StringRef folder, llv
   return std::string(path);
 }
 
-/// "weights", "weights_2_dense": letters, digits and underscores, so that it prints without quotes.
+/// Returns a symbol, "weights" or "weights_2_dense": letters, digits and underscores, so that it prints without quotes.
 static std::string symbolFor(llvm::StringRef folder) {
   std::string symbol = "weights";
   if (!folder.empty())

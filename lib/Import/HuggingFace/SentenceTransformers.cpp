@@ -26,7 +26,7 @@ struct PoolingName {
 };
 } // namespace
 
-/// In the order in which flags are concatenated.
+/// The names of pooling modes, in the order in which flags are concatenated.
 static constexpr PoolingName poolingNames[] = {
     {"cls", "pooling_mode_cls_token", PoolingMode::FirstToken},
     {"max", "pooling_mode_max_tokens", PoolingMode::Maximum},
@@ -185,7 +185,7 @@ std::unique_ptr<SentencePipeline> SentencePipeline::read(llvm::StringRef directo
   return pipeline;
 }
 
-/// Sums and divisions are in f32 for narrower data too, as torch computes them.
+/// Widens narrower data: sums and divisions are in f32, as in torch.
 static Value toFloat32(OpBuilder &builder, Location at, Value value) {
   if (isa<IntegerType>(value.getType()))
     return arith::SIToFPOp::create(builder, at, builder.getF32Type(), value);
@@ -205,7 +205,7 @@ static Value isNonZero(OpBuilder &builder, Location at, Value mask) {
 
 namespace {
 
-/// Emits the poolings of one hidden state; what several of them need is emitted once.
+/// Emits the poolings of one hidden state; values that several of them need are emitted once.
 class Pooler {
 public:
   Pooler(GraphBuilder &graph, Value hidden, Value mask, int64_t features)
@@ -234,7 +234,8 @@ private:
   TypedAttr number(double value) { return builder.getF32FloatAttr(value); }
   TypedAttr integer(int64_t value) { return builder.getI64IntegerAttr(value); }
 
-  /// Smallest and largest position that is not masked [batch]; -1 or a huge number where all are, which match none.
+  /// These return the smallest and largest position that is not masked [batch]; if all are masked, -1 or a huge number,
+  /// which match no position.
   Value firstToken() {
     if (!first)
       first = extremeToken(std::numeric_limits<int64_t>::max(), [](OpBuilder &inner, Location at, Value a, Value b) {
@@ -259,7 +260,7 @@ private:
         });
   }
 
-  /// A gather by position, written as the sum of one term: zeros for a sequence without a token.
+  /// Gathers by position, written as a sum of one term; returns zeros for a sequence without a token.
   Value tokenAt(Value position) {
     Type element = graph.getDataType();
     return graph.reduce("", builder.getFloatAttr(element, 0.0), states(), {0, 2},
@@ -282,7 +283,7 @@ private:
                         });
   }
 
-  /// Sum over tokens of state * mask, and of mask, in f32.
+  /// Divides the sum over tokens of state * mask by that of mask (or its square root), in f32.
   Value mean(bool bySquareRoot) {
     if (!sum) {
       sum = graph.reduce("", number(0.0), states(), {0, 2}, {{hidden, {0, 1, 2}}, {mask, {0, 1}}},
@@ -300,7 +301,7 @@ private:
     return quotient(sum, count, bySquareRoot);
   }
 
-  /// Tokens weigh 1, 2, … from the first that is not masked (arXiv 2202.08904, section 3.1).
+  /// Computes a mean with weights 1, 2, … from the first token that is not masked (arXiv 2202.08904, section 3.1).
   Value weightedMean() {
     Value start = firstToken();
     auto weightOf = [](OpBuilder &inner, Location at, Value maskValue, Value startValue) {
@@ -331,7 +332,7 @@ private:
     Type element = graph.getDataType();
     return graph.elementwise("", element, {"batch", features}, {{numerator, {0, 1}}, {denominator, {0}}},
                              [&](OpBuilder &inner, Location at, ValueRange values) {
-                               // Keeps a sequence without tokens from dividing by zero; the value is torch's clamp.
+                               // Avoids a division by zero for a sequence without tokens; the value is torch's clamp.
                                Value least = floatConstant(inner, at, inner.getF32Type(), 1e-9);
                                Value divisor = arith::MaximumFOp::create(inner, at, values[1], least);
                                if (bySquareRoot)
@@ -350,7 +351,7 @@ private:
 
 } // namespace
 
-/// x / max(|x|, 1e-12): torch.nn.functional.normalize.
+/// Returns x / max(|x|, 1e-12): torch.nn.functional.normalize.
 static Value normalize(GraphBuilder &graph, Value input, int64_t features) {
   OpBuilder &builder = graph.getBuilder();
   Type element = graph.getDataType();
@@ -405,7 +406,7 @@ void SentencePipeline::build(GraphBuilder &graph, Value hidden, int64_t features
                             llvm::Twine(features));
         return;
       }
-      // The module has an archive of its own, with keys that start at "linear".
+      // The module has its own archive, with keys that begin with "linear".
       Extent inputs(module.inputs, "in_features"), outputs(module.outputs, "out_features");
       GraphBuilder::Scope scope(graph, "", module.weights.get());
       Value projected = graph.activation(graph.linear(embedding, "linear", outputs, inputs, module.bias), "linear",

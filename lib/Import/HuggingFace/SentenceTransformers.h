@@ -13,10 +13,10 @@
 
 namespace intarsia::importer {
 
-/// How token states become one vector. In a concatenation of several, the order of sentence-transformers' Pooling.
+/// The ways to pool token states to one vector, in the order in which sentence-transformers' Pooling concatenates them.
 enum class PoolingMode { FirstToken, Maximum, Mean, MeanSqrtLength, WeightedMean, LastToken };
 
-/// What a sentence-transformers directory does after its encoder: Pooling, Dense, Normalize, in the order of
+/// The modules of a sentence-transformers directory after its encoder: Pooling, Dense, Normalize, in the order of
 /// modules.json. Other modules are refused by name.
 class SentencePipeline {
 public:
@@ -24,7 +24,7 @@ public:
   /// Reads modules.json and the settings and weights of its modules. Reports and returns null on failure.
   static std::unique_ptr<SentencePipeline> read(llvm::StringRef directory, Errors &errors);
 
-  /// Folder of the encoder, relative to the directory: "" or "0_Transformer".
+  /// Returns the folder of the encoder, relative to the directory: "" or "0_Transformer".
   llvm::StringRef transformerFolder() const { return transformer; }
   /// Emits the output `sentence_embedding` [batch, features] from the last hidden state [batch, sequence, features].
   void build(GraphBuilder &graph, mlir::Value hidden, int64_t features) const;
@@ -35,7 +35,7 @@ private:
     enum Kind { Pooling, Dense, Normalize } kind;
     std::string folder;
     llvm::SmallVector<PoolingMode> modes;
-    int64_t poolingFeatures = 0; // 0: not said
+    int64_t poolingFeatures = 0; // 0: not given
     int64_t inputs = 0, outputs = 0;
     bool bias = true, residual = false;
     Activation activation = Activation::Identity;

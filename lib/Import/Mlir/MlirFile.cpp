@@ -102,7 +102,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> parseMlir(std::unique_ptr<llvm::MemoryBuff
   bool isBinary = isBytecode(*buffer);
   std::string message = tooDeepMessage(buffer->getBufferIdentifier());
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  // The reader of bytecode does not recurse for most of what it reads, but what verifies and destroys it does.
+  // The bytecode reader rarely recurses, but verification and destruction of the result do.
   StackGuard guard("error: " + message);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, config);
   if (module && isBinary && isTooDeep(*module)) {

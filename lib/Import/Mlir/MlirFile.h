@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// MLIR from files, as text or bytecode, which may be nested deeper than the stack of a parser allows.
+// Reads MLIR files, text or bytecode, which may be nested deeper than the stack of a parser allows.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_IMPORT_MLIR_MLIRFILE_H
 #define INTARSIA_LIB_IMPORT_MLIR_MLIRFILE_H
@@ -18,11 +18,10 @@
 
 namespace intarsia {
 
-/// Returns an error `name:line:column: …` if the text is nested too deeply to be parsed. Of bytecode nothing is known
-/// before it is read.
+/// Returns an error `name:line:column: …` if the text is nested too deeply to be parsed. It does not check bytecode.
 llvm::Error checkNesting(llvm::MemoryBufferRef buffer);
 
-/// Returns what a StackGuard around the reading of a file says.
+/// Returns the message of a StackGuard around the reading of a file.
 std::string tooDeepMessage(llvm::StringRef name);
 
 /// Parses text or bytecode and gives `sources`, which must be empty, the buffer. Returns an error if it is nested too

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Between the planner's plain data and the IR: fleets in, placements out.
+// Converts between the planner's plain data and the IR: fleets in, placements out.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "dialects/Agent/Agent.h"
@@ -24,14 +24,14 @@ std::string pathOfDeviceFile(StringRef file, StringRef directory) {
   return path.str().str();
 }
 
-/// The catalogue's entry of a device, its own file, or the set that it names.
+/// Returns the catalogue's entry of a device, from its own file, or from the set that it names.
 static FailureOr<CatalogueDevice> deviceOf(fleet::DeviceOp op, StringRef directory) {
   auto fail = [&](llvm::Error error) -> FailureOr<CatalogueDevice> {
     return op.emitError() << "device @" << op.getSymName() << ": " << llvm::toString(std::move(error));
   };
   if (op.getFile()) {
     std::string path = pathOfDeviceFile(*op.getFile(), directory);
-    // A pipe that IR names would be waited for without end.
+    // Refuses pipes: reading one could block forever.
     if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
       return op.emitError() << "device @" << op.getSymName() << ": '" << path << "' is not a regular file";
     auto buffer = llvm::MemoryBuffer::getFile(path);
@@ -45,7 +45,7 @@ static FailureOr<CatalogueDevice> deviceOf(fleet::DeviceOp op, StringRef directo
   }
   if (!op.getCatalogue())
     return op.emitError() << "device @" << op.getSymName() << " names neither a 'catalogue' entry nor a 'file'";
-  // A set of figures of its own has names of its own: paper/h100.
+  // The entries of a set of figures have their own names: paper/h100.
   std::string name = op.getCatalogue()->str();
   if (std::optional<StringRef> set = op.getSet(); set && *set != "datasheet" && !StringRef(name).starts_with(*set)) {
     StringRef model = StringRef(name).rsplit('/').second;
@@ -65,7 +65,7 @@ static FailureOr<FleetPool> poolOf(fleet::PoolOp op, const llvm::StringMap<Catal
   pool.perNode = op.getDevicesPerNode();
   pool.wholeNodes = op.getWholeNodes();
   pool.availability = op.getAvailability() ? op.getAvailability()->convertToDouble() : 1;
-  // What a link inside a node reaches is bounded by the node that was bought.
+  // A link inside a node connects at most the devices of a node of this pool.
   auto within = [&](std::optional<Figure> &figure) {
     if (figure)
       figure->value = std::min(figure->value, double(pool.perNode));
@@ -139,7 +139,7 @@ void writePlacements(ModuleOp module, StringRef system, const BuiltProblem &buil
       return;
     const std::vector<int> &pieces = built.pieceOfTask[graphIndex++];
     size_t task = 0;
-    // As extractAgentGraph numbers them.
+    // Numbers tasks as extractAgentGraph does.
     graph.walk<WalkOrder::PreOrder>([&](agent::TaskOpInterface op) {
       int piece = pieces[task++];
       const Placed &placed = placements[piece];

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Simulates a plan, draws the cost model's errors, plans again where that is asked for, and says what came of it.
+// Simulates a plan, samples the cost model's errors, plans again on request, and reports the results.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "Text.h"
@@ -28,7 +28,7 @@ ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltP
   for (const char *kind : {"decode", "first_token"}) {
     TimeErrors errors{kind};
     if (const ServingResiduals *residuals = ServingEfficiency::of(engine).residualsOf(kind)) {
-      // The file has predicted over measured.
+      // The file has predicted over measured; this inverts it.
       for (double quantile : llvm::reverse(residuals->quantiles))
         errors.quantiles.push_back(-quantile);
       errors.spread = std::hypot(residuals->groupSpread, residuals->rowSpread);
@@ -165,7 +165,7 @@ std::vector<std::string> failureTexts(const SimulationReport &report) {
                                          twoDigits(*report.expectedFailures), report.interrupted)};
   if (!report.hasTooFewFailures())
     return texts;
-  // A little more than is needed, in two digits.
+  // Rounds up to a little more than needed, in two digits.
   double wanted = report.requestsForFailures * 1.05, unit = std::pow(10, std::floor(std::log10(wanted)) - 1);
   wanted = std::ceil(wanted / unit) * unit;
   std::string text = "the simulated time is too short to tell what failures do";
@@ -204,7 +204,7 @@ std::string togetherText(const Checks &checks) {
   return text;
 }
 
-/// Where answers come much later than requests do, what is simulated goes on for longer.
+/// Returns the time of the last answer, if answers come much later than requests.
 static std::string lastAnswer(const SimulationReport &report) {
   return report.simulatedSeconds > 1.1 * report.arrivalSeconds
              ? formatv("the last answer after {0:f0} s, ", report.simulatedSeconds).str()
@@ -315,7 +315,7 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                     {"what", promise.what},
                                     {"bound_ms", promise.bound},
                                     {"simulated_ms", promise.simulated}});
-    // Of too few requests there is no rate.
+    // With too few requests the rate is unknown.
     auto known = [&](double value) { return report.requestsPerSecond > 0 ? json::Value(value) : json::Value(nullptr); };
     auto optional = [](std::optional<double> value) { return value ? json::Value(*value) : json::Value(nullptr); };
     std::optional<double> requestsForFailures;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Conflicts in words: what is asked, what would do, and what devices would have to do for it.
+// Describes conflicts in words: the constraint, the value that would be enough, and the devices' rates for it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,7 +16,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Four digits: 3.35, 989.5, 0.01212.
+/// Returns four digits: 3.35, 989.5, 0.01212.
 static std::string digits(double value) {
   std::string text;
   raw_string_ostream(text) << format("%.4g", value);
@@ -40,7 +40,7 @@ std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict) {
           (piece.pinnedLabel && choice.label != *piece.pinnedLabel))
         continue;
       double milliseconds = ofTokens ? choice.tokenMs : choice.milliseconds;
-      // Unset for a decode to which no promise of the next token applies.
+      // The time between tokens is 0 for a decode without a bound on it.
       if (milliseconds > 0 && (!fastest || milliseconds < fastest->milliseconds))
         fastest = {piece.name, choice.label, *meaning.demand, meaning.demand->amount * 1000 / conflict.given,
                    milliseconds};
@@ -71,7 +71,7 @@ static std::string textOf(const Need &need, double boundMs) {
 std::string textOf(const PlanReport &report, const Conflict &conflict) {
   bool outside = conflict.kind == Conflict::Kind::PoolDevices && conflict.index >= int(report.built->fleetPools);
   if (outside) {
-    // The pool of a tool has one device, which stands for the calls that may be under way.
+    // The pool of a tool has one device, which stands for its simultaneous calls.
     StringRef tool = StringRef(report.problem->pools[conflict.index].name).split(':').second;
     std::string text = formatv("'{0}' takes no more calls at once", tool);
     if (conflict.relaxed)

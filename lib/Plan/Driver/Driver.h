@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the planner's driver is made of.
+// Parts of the planner's driver.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_DRIVER_H
 #define INTARSIA_LIB_PLAN_DRIVER_H
@@ -19,91 +19,92 @@
 
 namespace intarsia::plan {
 
-/// A system's ops as plain data. `directory` is where files of devices are looked for. Errors are at the op.
+/// Returns a system's ops as plain data. Files of devices are relative to `directory`. Errors are at the op.
 mlir::FailureOr<Fleet> fleetOf(fleet::SystemOp system, llvm::StringRef directory);
 
-/// Where a fleet.device's `file` is.
+/// Returns the path of a fleet.device's `file`.
 std::string pathOfDeviceFile(llvm::StringRef file, llvm::StringRef directory);
 
-/// Writes #fleet.placement on each task that has been put on a device. The graphs are those that the problem was made
-/// of, in their order.
+/// Writes #fleet.placement on each task that is placed on a device. The graphs must be those that the problem was built
+/// from, in their order.
 void writePlacements(mlir::ModuleOp module, llvm::StringRef system, const BuiltProblem &built,
                      const Placements &placements);
 
-/// What a simulation and the cost model's errors say of a plan, and what it took to hold.
+/// Results of the simulation and of sampling the cost model's errors.
 struct Checks {
   std::optional<SimulationReport> simulation;
   std::vector<BrokenPromise> broken; ///< by the simulation
   bool tightens = false;
   std::vector<std::string> simulationRounds;
   std::optional<Confidence> confidence;
-  double required = 0; ///< probability; 0: none
+  double required = 0; ///< required probability; 0: none
   bool sure = true;
   bool settled = true; ///< see ConfidentPlan
   std::vector<std::string> confidenceRounds;
-  std::vector<Conflict> limits; ///< why no plan is surer
-  /// Whether what was required of a plan beyond the planner's own figures holds.
+  std::vector<Conflict> limits; ///< reasons why no plan is more probable to hold
+  /// Returns true if the plan holds the requirements beyond the planner's own figures.
   bool hold() const { return sure && (!tightens || broken.empty()); }
 };
 
-/// How far the times of each piece may be off: by the errors that the serving fit made on systems that were left out of
-/// it. Decodes and searches, which read memory, have those of decodes; prefills and all else that computes those of
-/// first tokens. Tools and what else is outside take what the user says.
+/// Returns the errors of the times of each piece: those of the serving fit on systems that were left out of it. Decodes
+/// and searches, which read memory, have the errors of decodes; prefills and other computations those of first tokens.
+/// Tools and other work outside have the times that the user gives.
 ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltProblem &built, ServingEngine engine);
 
-/// Simulates and draws as the options say, and plans again where they ask for it. `problem` then has the bounds and
-/// times that the plan was made for.
+/// Simulates and samples errors as the options say, and plans again if they ask for it. `problem` then has the bounds
+/// and times that the plan was made for.
 llvm::Error check(const PlannerOptions &options, const ErrorModel &errors,
                   const std::optional<SimulationOptions> &simulation, const SolveOptions &solveOptions,
                   PlacementProblem &problem, SolveResult &result, Checks &checks);
-/// "@chat breaks its promise: …", one for each.
+/// Returns "@chat breaks its promise: …" for each broken bound.
 std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks);
-/// How many replicas failed, and whether that is enough to tell what failures do; empty: devices do not fail.
+/// Returns the number of replica failures, and whether it is enough to tell their effect; empty: devices do not fail.
 std::vector<std::string> failureTexts(const SimulationReport &report);
-/// What is broken in how many of the trials: "first token 0.8%, more requests than it sustains 7.2%".
+/// Returns the shares of the trials that violate each bound: "first token 0.8%, more requests than it sustains 7.2%".
 std::string brokenShares(const Confidence::OfAgent &of);
-/// "all together hold with 0.920 ± 0.014, at least the 0.9 that was asked for".
+/// Returns "all together hold with 0.920 ± 0.014, at least the 0.9 that was asked for".
 std::string togetherText(const Checks &checks);
 void printChecks(llvm::raw_ostream &out, const PlacementProblem &problem, const Checks &checks);
 /// Adds `simulation` and `confidence`.
 void addChecks(llvm::json::Object &root, const PlacementProblem &problem, const Checks &checks);
-/// What the simulation says of an agent.
+/// Returns the simulated figures of an agent.
 llvm::json::Object simulatedAgent(const SimulationReport::OfAgent &of);
 
-/// A plan of before and what became of it.
+/// The previous plan, and its state now.
 struct Replan {
-  std::string since;                ///< in words: "'plan.json'", "the loss of @fast:3"
-  Placements before;                ///< by the menus of now; choice -1: none of them
-  std::vector<std::string> unknown; ///< what has no place of before, and why
-  /// Of the plan of before under what holds now, perhaps with violations; unset unless all of it is known.
+  std::string since;                ///< origin, in words: "'plan.json'", "the loss of @fast:3"
+  Placements before;                ///< its choices in the present candidates; choice -1: not among them
+  std::vector<std::string> unknown; ///< parts of the previous plan that cannot be found now, and why
+  /// The previous plan evaluated under current prices and limits, perhaps with violations; unset if any piece is
+  /// unknown.
   std::optional<Evaluation> stay;
 };
 
-/// Reads what --json wrote and finds each piece by its tasks, and its choice by what it means. A file that cannot be
-/// read, is no JSON, has another version of the format, or no plan, is an error that names it. `built` may have other
-/// prices, rates, pools and pieces than there were.
+/// Reads a file that --json wrote and matches each piece by its tasks, and its choice by its meaning. The error names a
+/// file that cannot be read, is not JSON, has another version of the format, or has no plan. `built` may have other
+/// prices, rates, pools and pieces than the file.
 llvm::Expected<Replan> readPrevious(const std::string &file, llvm::ArrayRef<workflow::Graph> graphs,
                                     const BuiltProblem &built);
 
-/// What --simulate, --arrivals and --failures ask for, with their file read; unset if they ask for nothing.
+/// Returns the simulation that --simulate, --arrivals and --failures ask for, with the arrivals read; unset if none.
 llvm::Expected<std::optional<SimulationOptions>> simulationOf(const PlannerOptions &options,
                                                               const PlacementProblem &problem, size_t fleetPools);
 
-/// Before work is done for them: outputs that cannot be written, that are the same file, or that are one of the inputs
-/// which the options name.
+/// Checks the outputs before the work begins: fails if one cannot be written, if two are the same file, or if one is an
+/// input that the options name.
 llvm::Error checkOutputs(const PlannerOptions &options);
-/// Refuses to overwrite another file that is read; `what` it is: "the file of @gpu".
+/// Refuses to overwrite an input file; `what` describes it: "the file of @gpu".
 llvm::Error checkIsKept(const PlannerOptions &options, const std::string &input, llvm::StringRef what);
-/// Whether some result is written to "-"; what is printed otherwise then goes to standard error.
+/// Returns true if some result is written to "-"; everything else is then printed to standard error.
 bool writesToStandardOutput(const PlannerOptions &options);
-/// The file appears when it is complete; "-" is standard output, an empty name nothing.
+/// Writes a file atomically; "-" is standard output, an empty name means no file.
 llvm::Error writeOutput(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print);
 
-/// All that is known of a plan when it is printed.
+/// Everything known about a plan when it is printed.
 struct PlanReport {
   const std::vector<workflow::Graph> *graphs = nullptr;
   const BuiltProblem *built = nullptr;
-  const PlacementProblem *problem = nullptr; ///< of `built`, perhaps without lost devices
+  const PlacementProblem *problem = nullptr; ///< problem of `built`, perhaps without lost devices
   SolveResult result;
   std::vector<Alternative> alternatives;
   std::vector<Conflict> conflicts;
@@ -111,7 +112,7 @@ struct PlanReport {
   std::vector<Sensitivity> sensitivity;
   Checks checks;
   std::optional<Replan> replan;
-  bool hardened = false; ///< made for stricter bounds or slower times than `problem` has
+  bool hardened = false; ///< the plan was made for stricter bounds or slower times than those of `problem`
 };
 
 /// A row of the table: a piece.
@@ -119,17 +120,17 @@ struct PieceRow {
   std::string name, pool, precision, degrees;
   int batch = 1;
   int64_t replicas = 0;
-  double devices = 0; ///< of all replicas; not whole where devices are shared
-  /// With its part of what whole nodes and shared devices cost that no piece takes.
+  double devices = 0; ///< sum over replicas; fractional where devices are shared
+  /// Includes the piece's part of the unused rest of whole nodes and shared devices.
   double dollarsPerHour = 0;
   double milliseconds = 0, waitMs = 0, tokenMs = 0, utilization = 0;
   bool outside = false;
 };
-/// 95, 99.9, 0.2.
+/// Returns 95, 99.9, 0.2.
 std::string plain(double value);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
 
-/// How much of a bound is used, largest first.
+/// Used share of a bound, largest first.
 struct Tightness {
   std::string what;
   double used = 0, bound = 0;
@@ -137,7 +138,7 @@ struct Tightness {
   double share() const { return bound > 0 ? used / bound : 0; }
 };
 std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &evaluation);
-/// Names of the pieces on the critical path of an agent.
+/// Returns the names of the pieces on the critical path of an agent.
 std::vector<std::string> criticalPath(const PlanReport &report, int agent, const Evaluation &evaluation);
 
 /// A sensitivity in words: "price of @cheap", "$0.974/h", "below …", "above …".
@@ -145,46 +146,47 @@ struct SensitivityRow {
   std::string figure, given, below, above;
 };
 std::vector<SensitivityRow> sensitivityRows(const PlanReport &report);
-/// What is not among the sensitivities, and why; empty: nothing.
+/// Returns the sensitivities that were not computed, and why; empty: all were.
 std::string notAskedText(const PlanReport &report);
 
-/// A piece that is not where, or not in as many replicas as, it was before. Choices by their labels.
+/// A piece whose choice or number of replicas has changed. Choices are given by their labels.
 struct PieceChange {
   std::string piece, before, now;
   int64_t replicasBefore = 0, replicasNow = 0;
   bool moves = false;
 };
-/// The report has a plan, and one of before.
+/// Returns the changes since the previous plan; the report must have a plan and a previous one.
 std::vector<PieceChange> changesOf(const PlanReport &report);
-/// What the plan is worth by itself, in the unit of the objective.
+/// Returns the objective without the cost of moves.
 double objectiveWithoutMoves(const PlanReport &report);
-/// "1 of 4 pieces moved since 'plan.json'".
+/// Returns "1 of 4 pieces moved since 'plan.json'".
 std::string countOfMoves(const PlanReport &report);
-/// What it would cost not to change anything, or what that breaks.
+/// Returns the cost of changing nothing, or what that violates.
 std::string textOfStaying(const PlanReport &report);
 void printReplan(llvm::raw_ostream &out, const PlanReport &report);
 llvm::json::Object replanJson(const PlanReport &report);
 
-/// What a bound asks of a device by itself, in the choice of the menu that is fastest: of the decode whose tokens take
-/// longest, or of the prefill that does.
+/// Demand of a bound on one device, for the candidate with the least time: for the decode whose tokens take longest, or
+/// for the prefill that takes longest.
 struct Need {
   std::string piece, choice;
   ChoiceMeaning::Demand demand;
-  double neededPerSecond = 0; ///< for all of the demand within the bound; bytes or flops
-  double milliseconds = 0;    ///< that the choice takes: of a step, or of a mean prompt
+  double neededPerSecond = 0; ///< rate at which the whole demand meets the bound; bytes or flops
+  double milliseconds = 0;    ///< time of the choice: for a step, or for a mean prompt
 };
-/// Of a bound on the time between tokens or until the first output; unset for all else, and for agents without models.
+/// Returns the need of a bound on the time between tokens or until the first output; unset for other constraints, and
+/// for agents without models.
 std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict);
-/// A constraint that conflicts with others, what would do, and what it needs.
+/// Returns a constraint of a conflict in words, with the value that would be enough and its need.
 std::string textOf(const PlanReport &report, const Conflict &conflict);
 void printReport(llvm::raw_ostream &out, const PlanReport &report);
 void printSensitivity(llvm::raw_ostream &out, const PlanReport &report);
-/// docs/plan.md has the schema.
+/// Prints the plan as JSON; docs/plan.md has the schema.
 void printJson(llvm::raw_ostream &out, const PlanReport &report);
-/// A page that needs nothing else: no script, no font, no image from elsewhere.
+/// Prints a self-contained page: no script, no external font or image.
 void printHtml(llvm::raw_ostream &out, const PlanReport &report);
-/// Each piece on a device with its choice and those that were not taken, in the form of intarsia-compile --explain. The
-/// report has a plan.
+/// Prints each piece on a device with its choice and the alternatives, in the form of intarsia-compile --explain. The
+/// report must have a plan.
 void printDecisions(llvm::raw_ostream &out, const PlanReport &report);
 
 } // namespace intarsia::plan

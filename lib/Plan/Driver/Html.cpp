@@ -101,7 +101,7 @@ Batch Batch::of(double dollarsPerRequest) {
   return {1e6, "a million requests"};
 }
 
-/// Advance widths of DejaVu Sans Bold, over the size, rounded up by groups.
+/// Returns the advance width in DejaVu Sans Bold relative to the size, rounded up by groups.
 static double widthOf(StringRef character) {
   if (character.size() > 1)
     return 1;
@@ -129,7 +129,7 @@ double textWidth(StringRef text, double size) {
   return width;
 }
 
-/// The longest beginning, of whole characters, that is no wider.
+/// Returns the longest prefix of whole characters that is no wider.
 static StringRef beginningOf(StringRef text, double size, double width) {
   size_t bytes = 0;
   while (bytes < text.size()) {
@@ -165,7 +165,7 @@ std::vector<std::string> wrapped(StringRef text, double size, double width, size
 
 //===-- SVG ---------------------------------------------------------------------------------------------------===//
 
-/// Hundredths of a pixel are enough.
+/// Returns a coordinate; hundredths of a pixel are enough.
 static std::string at(double value) {
   std::string text = printed("%.*f", 2, value);
   return StringRef(text).rtrim('0').rtrim('.').str();

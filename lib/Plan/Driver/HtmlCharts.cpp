@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A request over time, dollars against latency, and how busy devices are.
+// Draws a request over time, dollars against latency, and the utilization of devices.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
 #include "intarsia/Plan/Schedule.h"
@@ -68,9 +68,9 @@ private:
   const wf::Graph &graph;
   const Agent &agent;
   Schedule schedule;
-  MapVector<int, std::vector<Execution>> byRegion; ///< of the agent; as they are first reached
+  MapVector<int, std::vector<Execution>> byRegion; ///< by region of the agent; in the order of their first execution
 
-  /// Of the graph; regions that were added for what has no task have none.
+  /// Returns the task of the graph's region; regions added for the agent have none.
   int taskOf(int region) const { return region < int(graph.regions.size()) ? graph.regions[region].task : -1; }
   double xOf(double milliseconds) const {
     return left + (schedule.endMs > 0 ? milliseconds / schedule.endMs * (chart - 30) : 0);
@@ -93,7 +93,7 @@ private:
         svg.line(sent, y + 14, arrived, y + 14, "transfer");
       if (served - arrived > 0.2)
         svg.rectangle(arrived, y + 7, served - arrived, 14, "waiting");
-      // A gap keeps executions apart that follow each other at once.
+      // A gap separates consecutive executions.
       svg.rectangle(served, y + 7, std::max(1.0, end - served - 0.8), 14, "serving", end - served > 5 ? 2 : 0);
       double first = xOf(execution.firstMs);
       if (first > served + 2 && first < end - 2)
@@ -146,7 +146,7 @@ void writeGantt(raw_ostream &page, const PlanReport &report, int agent) { Gantt(
 
 //===-- Dollars against latency -------------------------------------------------------------------------------===//
 
-/// What a plan of the front does otherwise: "answer.decode: @fast bf16 tensor 4".
+/// Returns the differences of a plan of the front: "answer.decode: @fast bf16 tensor 4".
 static std::string differencesOf(const PlanReport &report, const Placements &other) {
   std::vector<std::string> texts;
   for (auto [piece, own, placed] : zip(report.problem->pieces, report.result.placements, other))
@@ -223,7 +223,7 @@ void writeFront(raw_ostream &page, const PlanReport &report, const Batch &batch)
 
 //===-- How busy all is ---------------------------------------------------------------------------------------===//
 
-/// A bar of a share, with a mark at another one.
+/// Draws a bar of a share, with a mark at another one.
 static void writeBar(raw_ostream &page, StringRef classes, double share, std::optional<double> mark = {}) {
   auto part = [](double value) { return formatv("{0:f2}%", 100 * std::clamp(value, 0.0, 1.0)).str(); };
   page << "<div class=\"bar " << classes << "\"><span style=\"width:" << part(share) << "\"></span>";

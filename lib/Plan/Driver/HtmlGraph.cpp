@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// An agent's tasks as a drawing: layers from top to bottom (Sugiyama, Tagawa and Toda, 1981), parts inside parts.
+// Draws an agent's tasks: layers from top to bottom (Sugiyama, Tagawa and Toda, 1981), parts inside parts.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
 #include "llvm/ADT/STLExtras.h"
@@ -20,20 +20,20 @@ namespace intarsia::plan::html {
 namespace {
 constexpr double cardWidth = 214, padding = 10, rowGap = 38, columnGap = 22, headerHeight = 24;
 constexpr double nameSize = 12.5, textSize = 11, lineHeight = 15;
-constexpr double backArrow = 22; ///< room at the right of a loop for the arrow that leads back
+constexpr double backArrow = 22; ///< space at the right of a loop for its back arrow
 
-/// A region that has been measured; `x` and `y` are inside the part around it.
+/// A region with its size; `x` and `y` are relative to the enclosing part.
 struct Box {
   double x = 0, y = 0, width = 0, height = 0;
   int region = -1;
   std::vector<Box> children;                    ///< as in the region
-  std::vector<std::string> arrows;              ///< paths, of a dag
-  std::vector<bool> streams;                    ///< of each arrow
-  std::vector<std::pair<double, double>> cases; ///< x and width of each, of a branch
-  std::vector<std::string> name, where;         ///< of a leaf, lines of text
+  std::vector<std::string> arrows;              ///< paths of a dag's arrows
+  std::vector<bool> streams;                    ///< for each arrow, whether it streams
+  std::vector<std::pair<double, double>> cases; ///< x and width of each case of a branch
+  std::vector<std::string> name, where;         ///< lines of text of a leaf
 };
 
-/// What a layer holds: a child, or where an arrow passes that goes further (`child` is -1 then).
+/// An element of a layer: a child, or a point that a longer arrow passes (`child` is -1 then).
 struct Slot {
   int child = -1;
   double width = 0, center = 0;
@@ -96,7 +96,7 @@ private:
       add("in the decode's replicas");
     else if (!row.outside)
       add(formatv("batch {0}, {1} {2}", row.batch, row.replicas, row.replicas == 1 ? "replica" : "replicas"));
-    // Experts on devices of their own have no place in the order of tasks.
+    // Experts on devices of their own have no node in the drawing.
     if (task.experts >= 0)
       if (const PieceRow &experts = rows[report.built->pieceOfTask[agent][task.experts]]; experts.devices > 0)
         add(graph.tasks[task.experts].name + ": " + placeOf(experts));
@@ -118,13 +118,13 @@ private:
 
   //===-- Dags ------------------------------------------------------------------------------------------------===//
 
-  /// Which children wait for which, without what follows from others: [from][to].
+  /// Returns the transitive reduction of the arcs: [from][to].
   std::vector<std::vector<bool>> reduced(const wf::Region &region) const {
     size_t count = region.children.size();
     std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count)), direct = reaches;
     for (const wf::Region::Arc &arc : region.arcs)
       direct[arc.from][arc.to] = true;
-    // Arcs lead to later positions, so what a later one reaches is known.
+    // Arcs lead to later positions, so the reach of later ones is known.
     for (size_t from = count; from-- > 0;)
       for (size_t to = from + 1; to < count; ++to) {
         if (!direct[from][to] || reaches[from][to])
@@ -190,7 +190,7 @@ private:
     return box;
   }
 
-  /// Orders layers by the means of their neighbours, then moves each as near to these as the others let it.
+  /// Orders layers by the means of their neighbours, then moves each slot as near to its mean as the others let it.
   static void place(std::vector<Slot> &slots, std::vector<std::vector<int>> &layers) {
     auto meanOf = [&](const Slot &slot, const std::vector<int> &others) {
       double sum = 0;
@@ -229,8 +229,8 @@ private:
     }
   }
 
-  /// Nearest in squares to what is wanted, in this order and without overlap: neighbours that want to overlap become a
-  /// block at the mean of what they want (pool adjacent violators).
+  /// Returns the positions nearest in squares to the wanted ones, in this order and without overlap: neighbours that
+  /// want to overlap become a block at the mean of their wishes (pool adjacent violators).
   static void spread(std::vector<Slot> &slots, const std::vector<int> &layer, const std::vector<double> &wanted) {
     struct Block {
       double sum;
@@ -256,7 +256,7 @@ private:
         slots[layer[index]].center = block.mean() + offsets[index];
   }
 
-  /// Heights of layers, positions of children and paths of arrows.
+  /// Computes heights of layers, positions of children and paths of arrows.
   static void finish(Box &box, const std::vector<Slot> &slots, const std::vector<std::vector<int>> &layers,
                      const std::vector<std::vector<int>> &routes) {
     double left = 0, right = 0;
@@ -307,7 +307,7 @@ private:
 
   //===-- Parts around parts ----------------------------------------------------------------------------------===//
 
-  /// A label's room: as wide as it is, but for one that somebody made very long.
+  /// Returns the width for a label: its text width, but at most twice that of a card.
   static double labelWidth(StringRef label) { return std::min(textWidth(label, textSize), 2 * cardWidth); }
 
   Box measureBranch(const wf::Region &region) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The report as one page: what stands in it and in which order.
+// The report as one page: its sections and their order.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
 #include "intarsia/Version.h"

@@ -4,14 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How the report looks. Nothing is fetched: the system's fonts, and colours for light, dark and paper.
+// The report's style. Nothing is fetched: it uses the system's fonts, and colours for light, dark and paper.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
 
 namespace intarsia::plan::html {
 
-// Hues of pools keep 3:1 against their background, and neighbours in this order are told apart with the common kinds of
-// colour blindness (Machado et al., 2009); names stand beside them all the same.
+// Hues of pools keep 3:1 against their background, and neighbours in this order remain distinguishable with the common
+// kinds of colour blindness (Machado et al., 2009); names stand beside them, too.
 llvm::StringRef style() {
   return R"css(
 :root {

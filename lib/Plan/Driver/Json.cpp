@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A plan as JSON; docs/plan.md and docs/plan.schema.json say what stands in it.
+// Prints a plan as JSON; docs/plan.md and docs/plan.schema.json describe it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "llvm/Support/JSON.h"
 #include "Driver.h"
@@ -16,7 +16,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// JSON has no infinity: what has no bound is null.
+/// Returns null for infinity, which JSON does not have.
 static json::Value number(double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); }
 
 static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size_t index) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Files that the planner writes: what must not be replaced by them, and how they come to be.
+// Output files of the planner: checks that no input is overwritten, and atomic writing.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "lib/Plan/Solver/WriteFile.h"
@@ -16,7 +16,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// With the flags that name them.
+/// Returns the output files with their flags.
 static std::vector<std::pair<StringRef, const std::string *>> outputsOf(const PlannerOptions &options) {
   std::vector<std::pair<StringRef, const std::string *>> outputs{{"--json", &options.json},
                                                                  {"--report", &options.report},

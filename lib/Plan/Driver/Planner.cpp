@@ -31,9 +31,10 @@ namespace intarsia {
 using namespace plan;
 
 namespace {
-/// For all questions why not the next best together, and for those of sensitivity: each solves the problem again.
+/// Time limit of all questions of one kind together (alternatives, sensitivities), each of which solves the problem
+/// again.
 constexpr double explanationSeconds = 10;
-/// Shares of the time limit that questions may take, relative to the share of the plan, which is 1.
+/// Shares of the time limit for questions, relative to the share of the plan, which is 1.
 constexpr double weightOfChecks = 1, weightOfFront = 1, weightOfExplanation = 0.25;
 
 enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
@@ -95,19 +96,19 @@ private:
   std::optional<ServingEfficiency> efficiency;
   BuiltProblem built;
   PlacementProblem reduced;  ///< without lost devices
-  PlacementProblem hardened; ///< with the bounds and times that the plan was made for
+  PlacementProblem hardened; ///< the problem with the bounds and times that the plan was made for
   PlanReport report;
   SolveOptions solveOptions;
   std::optional<SimulationOptions> simulation;
 
-  /// Sum of the shares of the questions that are asked after the plan.
+  /// Sum of the shares of the questions after the plan.
   double weightOfQuestions = weightOfChecks * (options.tightens || options.confidence) +
                              weightOfExplanation * (options.explains + options.asksSensitivity) +
                              weightOfFront * (options.paretoPoints > 0);
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
-  /// The time limit is for all that is done. Of what is left of it a step has as much as its weight says against those
-  /// that follow.
+  /// Returns options with the time limit of one step. The time limit covers all steps; each gets a part of the time
+  /// left, by its weight relative to the following steps.
   SolveOptions timed(double weight, double weightOfFollowing, double most = unlimited) const {
     SolveOptions own = solveOptions;
     double left =
@@ -144,13 +145,13 @@ private:
   }
 
   LogicalResult load() {
-    // A placement names pools, which may stand in the other file: what is wrong is looked for when both are there.
+    // A placement names pools that may be in the other file: verification waits for both.
     module = parse(options.input);
     if (!module)
       return failure();
     if (options.fleetFile.empty())
       return mlir::verify(*module);
-    // A source manager's first buffer is what is parsed.
+    // The source manager's first buffer is parsed.
     auto buffer = llvm::MemoryBuffer::getFile(options.fleetFile);
     if (!buffer)
       return failure(
@@ -163,7 +164,7 @@ private:
     if (!module->getOps<fleet::SystemOp>().empty())
       return failure(fail(llvm::createStringError("'" + options.input + "' and '" + options.fleetFile +
                                                   "' both have a fleet.system; leave one away")));
-    // Placements by hand name pools, so the plan's file has them too.
+    // Placements by hand name pools, so the plan's file must contain them.
     for (auto system : llvm::make_early_inc_range(fleetModule->getOps<fleet::SystemOp>()))
       system->moveBefore(module->getBody(), module->getBody()->begin());
     return mlir::verify(*module);
@@ -252,7 +253,7 @@ private:
     if (Error error = check(options, errorModelOf(graphs, built, options.engine), simulation,
                             timedQuestion(isChecked ? weightOfChecks : 0), hardened, report.result, report.checks))
       return error;
-    // What is explained is the plan as it was made; what is printed of it are its figures in what was asked.
+    // Explains the plan under the problem that it was made for, but prints its figures under the given problem.
     report.hardened = report.result.placements != before;
     report.problem = &hardened;
     if (options.explains) {
@@ -285,7 +286,8 @@ private:
     return Error::success();
   }
 
-  /// Not about what is outside, nor that another batch of the same pool does as well.
+  /// Returns true if an alternative is worth printing: not for pieces outside the fleet, nor if another batch of the
+  /// same pool costs no more.
   bool tellsSomething(const Alternative &alternative) const {
     const PlacementProblem &problem = *report.problem;
     int placed = report.result.placements[alternative.piece].choice;
@@ -301,7 +303,7 @@ private:
     return samePool && more > 1e-6 * std::abs(report.result.evaluation.objective);
   }
 
-  /// `plansToCome`: how many may be made after this one. The first model is the one to look at.
+  /// Solves a problem; `plansToCome` is the largest number of plans after this one. Only the first model is exported.
   Error solveNext(const PlacementProblem &problem, int plansToCome = 0) {
     llvm::Expected<SolveResult> result = solve(problem, timed(1, plansToCome + weightOfQuestions));
     solveOptions.exportLp.clear();
@@ -341,7 +343,7 @@ private:
         return llvm::createStringError("--without=" + text + ": write --without=@pool:3");
       if (devices < 1)
         return llvm::createStringError("--without=" + text + ": the number of lost devices must be above zero");
-      // As placements name a pool: @system::@pool.
+      // Accepts the form of placements: @system::@pool.
       if (auto [system, pool] = name.split("::"); !pool.empty()) {
         system.consume_front("@");
         if (system != fleet.name)
@@ -391,7 +393,7 @@ private:
         return Error::success();
       worth = report.result.evaluation.objective;
     }
-    // A move is worth a thousandth of what the plan costs: of plans about as good the one that moves least is taken.
+    // A move costs a thousandth of the plan: among plans of nearly equal cost the one with fewest moves wins.
     reduced.moveCost = 1e-3 * std::abs(worth);
     return solveNext(reduced);
   }
@@ -402,7 +404,7 @@ private:
     if (Error error = writeOutput(options.report, [&](llvm::raw_ostream &out) { printHtml(out, report); }))
       return error;
     if (!report.result.hasPlan()) {
-      // What an earlier run wrote there stays, and would be taken for the plan.
+      // Files of an earlier run stay, and could be taken for this plan.
       for (auto [flag, file] : {std::pair("--explain", &options.explain), {"-o", &options.output}})
         if (!file->empty())
           llvm::WithColor::warning(llvm::errs(), "intarsia-plan")

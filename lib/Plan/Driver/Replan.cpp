@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A plan of before: read from what --json wrote, found again on the menus of now, and compared with the new one.
+// The previous plan: reads the output of --json, matches it with the present menus, and compares it with the new plan.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "Text.h"
@@ -23,13 +23,13 @@ namespace intarsia::plan {
 //===-- Reading -----------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Graph and task, by their names.
+/// Graphs and tasks, by their names.
 using Tasks = std::set<std::pair<std::string, std::string>>;
 
-/// A piece of the file.
+/// A piece of the previous plan.
 struct PreviousPiece {
   std::string name, pool; ///< pool: empty if outside
-  Tasks tasks;            ///< none in files of before
+  Tasks tasks;            ///< empty in files of older versions
   ChoiceMeaning meaning;
   int64_t replicas = 0;
 };
@@ -97,14 +97,14 @@ public:
 private:
   const std::string &file;
   const BuiltProblem &built;
-  std::vector<Tasks> tasksOf; ///< by piece of now
+  std::vector<Tasks> tasksOf; ///< by present piece
 
-  /// For each piece of now that of the file which has most of its tasks; names are for what is in graphs that the file
-  /// does not have, or that are not here any more, as names of pieces depend on their order. -1: none.
+  /// Returns for each present piece the previous piece with most of its tasks, or -1. For graphs that only one side
+  /// has, names decide, as names of pieces depend on their order.
   std::vector<int> match(ArrayRef<PreviousPiece> known) const {
     std::vector<int> matches(built.problem.pieces.size(), -1);
     auto fill = [&](auto score) {
-      std::vector<std::tuple<size_t, size_t, size_t>> pairs; // what they share, pieces of now and of the file
+      std::vector<std::tuple<size_t, size_t, size_t>> pairs; // score, present piece, previous piece
       for (size_t now = 0; now < matches.size(); ++now)
         for (size_t before = 0; before < known.size(); ++before)
           if (size_t shared = score(now, known[before]))
@@ -118,7 +118,7 @@ private:
       size_t shared = 0;
       for (auto &task : before.tasks)
         shared += tasksOf[now].count(task);
-      // Of as many the one of the same name.
+      // Among equal scores prefers the piece of the same name.
       return shared == 0 ? 0 : 2 * shared + (before.name == built.problem.pieces[now].name);
     });
     std::set<std::string> graphsNow, graphsBefore;
@@ -138,7 +138,7 @@ private:
     return matches;
   }
 
-  /// The names of pieces; of many the first.
+  /// Returns the names of pieces, only the first if there are many.
   template <typename Range, typename NameOf> static std::string quoted(const Range &range, NameOf nameOf) {
     constexpr size_t most = 8;
     std::string text;
@@ -189,7 +189,7 @@ private:
         return wrong(formatv("'{0}' that is a whole number above zero", key).str());
       *into = int(*number);
     }
-    // Files of before had none: prefill and decode never shared replicas.
+    // Older files have no such member: prefill and decode never shared replicas.
     const json::Value *aggregated = entry->get("aggregated");
     if (aggregated && !aggregated->getAsBoolean())
       return wrong("'aggregated' that is true or false");
@@ -202,7 +202,7 @@ private:
     return piece;
   }
 
-  /// The same choice on the menu of now.
+  /// Returns the same choice in the present menu.
   Placed placedOf(size_t index, const PreviousPiece &before, std::vector<std::string> &unknown) const {
     const Piece &piece = built.problem.pieces[index];
     auto same = [&](const Choice &choice, const ChoiceMeaning &meaning) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Sensitivities in words.
+// Describes sensitivities in words.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Html.h"
 #include "llvm/ADT/STLExtras.h"
@@ -18,7 +18,7 @@ static std::string moved(const PlanReport &report, const std::vector<int> &piece
   std::vector<std::string> names;
   for (int piece : pieces)
     names.push_back(report.problem->pieces[piece].name);
-  // Replicas alone may change as well.
+  // Only the replicas may change.
   return names.empty() ? "another number of replicas is better"
                        : join(names, ", ") + (names.size() == 1 ? " moves" : " move");
 }
@@ -51,7 +51,7 @@ static SensitivityRow rowOf(const PlanReport &report, const Sensitivity &of) {
     SensitivityRow row{"end-to-end bound of @" + problem.agents[of.index].name, duration(of.given)};
     if (of.below)
       row.below = "below " + duration(*of.below) + ": this plan breaks it";
-    // Whether a looser bound saves something is asked of dollars alone.
+    // The saving of a looser bound is computed only for objectives in dollars.
     if (dependsOnPrices(problem))
       row.above = aboveOf(report, of, of.above ? duration(*of.above) : "", "");
     return row;

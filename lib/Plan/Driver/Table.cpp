@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A plan as a table for a terminal.
+// Prints a plan as a table for a terminal.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "Text.h"
@@ -24,7 +24,7 @@ namespace intarsia::plan {
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements) {
   const PlacementProblem &problem = *report.problem;
   Figures figures(problem);
-  // What is paid for and no piece takes, the rest of nodes and of shared devices, is split among those that leave it.
+  // The unused rest of nodes and of shared devices, which is paid for, is split among the pieces that leave it.
   auto splits = [&](const Choice &choice) { return problem.pools[choice.pool].wholeNodes || choice.deviceShare < 1; };
   std::vector<double> taken(problem.pools.size()), paid(problem.pools.size());
   for (auto [piece, placed] : llvm::zip(problem.pieces, placements))
@@ -87,7 +87,7 @@ std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &e
   for (size_t pool = 0; pool < report.built->fleetPools; ++pool)
     add("devices of @" + problem.pools[pool].name, double(evaluation.devices[pool]),
         double(problem.pools[pool].devices), "");
-  // What is outside and limited has one replica with as many slots as calls may be under way.
+  // A limited service outside has one replica with as many slots as simultaneous calls.
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     const Choice &choice = piece.menu[report.result.placements[index].choice];
     if (choice.pool >= int(report.built->fleetPools) && choice.devicesPerReplica > 0)
@@ -112,10 +112,10 @@ std::vector<std::string> criticalPath(const PlanReport &report, int agent, const
   return names;
 }
 
-/// On a terminal; what stands for more bytes than columns does not push the rest aside.
+/// Returns the width on a terminal, where a character may have more bytes than columns.
 static size_t columnsOf(StringRef text) { return size_t(std::max(0, sys::unicode::columnWidthUTF8(text))); }
 
-/// Columns padded to their widest entry; numbers to the right.
+/// Prints columns padded to their widest entry; numbers are aligned right.
 static void printTable(raw_ostream &out, std::vector<std::vector<std::string>> rows, size_t leftColumns) {
   std::vector<size_t> widths(rows.front().size());
   for (auto &row : rows)
@@ -195,7 +195,7 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
 }
 
 static void printConflicts(raw_ostream &out, const PlanReport &report) {
-  // Of the set alone: what else is asked may conflict with the others. What is not settled may not be needed in it.
+  // These constraints conflict; more conflicts may exist. Undecided members may be redundant.
   bool isLeast = llvm::all_of(report.conflicts, [](const Conflict &conflict) { return conflict.settled; });
   out << "nothing holds all that is asked. "
       << (report.conflicts.size() == 1 ? "No plan holds this:\n"

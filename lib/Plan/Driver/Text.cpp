@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Names and labels of users on their way out: any bytes come in, terminals and JSON take not all of them.
+// Output of users' names and labels: the input may be any bytes, which terminals and JSON do not all accept.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Text.h"
 #include "llvm/ADT/StringExtras.h"

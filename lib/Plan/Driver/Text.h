@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Names, labels and paths of users may have any bytes: what becomes of them in JSON and on a terminal.
+// Output of users' names, labels and paths, which may have any bytes, to JSON and to a terminal.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_DRIVER_TEXT_H
 #define INTARSIA_LIB_PLAN_DRIVER_TEXT_H
@@ -13,15 +13,15 @@
 
 namespace intarsia::plan {
 
-/// Bytes that are no UTF-8 become U+FFFD: json::Value takes nothing else.
+/// Returns a text as JSON; invalid UTF-8 becomes U+FFFD, as json::Value takes only valid UTF-8.
 llvm::json::Value asJson(llvm::StringRef text);
 llvm::json::Array asJson(const std::vector<std::string> &texts);
 
-/// Bytes of the UTF-8 character at the beginning of a text that is not empty; 0: there is none.
+/// Returns the bytes of the UTF-8 character at the beginning of a non-empty text; 0 if there is none.
 size_t characterBytes(llvm::StringRef text);
 
-/// For a terminal: control characters and bytes that are no UTF-8 as MLIR writes them, "\09" and "\FF". Ends of lines
-/// may be kept.
+/// Returns a text for a terminal: control characters and invalid UTF-8 are written as MLIR does, "\09" and "\FF". Line
+/// ends can be kept.
 std::string printable(llvm::StringRef text, bool keepsLines = false);
 
 } // namespace intarsia::plan

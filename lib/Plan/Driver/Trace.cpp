@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The planner's decisions in the form that fuse-record-decisions gives those of the compiler.
+// Writes the planner's decisions in the form of fuse-record-decisions.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Driver.h"
 #include "Text.h"
@@ -17,7 +17,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// As ids of the fuse phase have it: what means something in a command line becomes '_'.
+/// Returns a text for an id: as in ids of the fuse phase, characters with a meaning on a command line become '_'.
 static std::string plain(StringRef text) {
   std::string result;
   for (char c : text)

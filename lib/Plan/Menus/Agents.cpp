@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What flows between pieces, over which links, and in which order an agent runs them.
+// Flows between pieces, the links that carry them, and the order in which an agent runs the pieces.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,7 +16,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Requests reach tools over networks that are not in the fleet; what that takes is part of the tool's own latency.
+/// Networks between requests and tools are not in the fleet; their time is part of the tool's own latency.
 constexpr double outsideGBps = 1e6;
 
 //===----------------------------------------------------------------------------------------------------------===//
@@ -74,7 +74,7 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
   const wf::Task &reader = graph.tasks[edge.to];
   int model = reader.model >= 0 ? reader.model : graph.tasks[edge.from].model;
   if (model >= 0 && !graph.models[model].shape.empty()) {
-    // Menus have been made, so the shape is known. Caches are in 16 bits, as they assume; features are vectors of the
+    // The menus exist, so the shape is known. Caches are in 16 bits, as the menus assume; features are vectors of the
     // reader's width.
     const ModelShape &shape = *llvm::cantFail(findShape(graph.models[model].shape));
     if (edge.flow == wf::Flow::Cache)
@@ -124,7 +124,7 @@ void ProblemBuilder::keepKinds(Edge &flow) const {
     return kinds;
   };
   std::vector<int> from = kindsOf(flow.from), to = kindsOf(flow.to);
-  // Left unsaid where all go together: what tells choices apart keeps the solver from pruning.
+  // Kinds stay empty if all choices match: kinds that distinguish choices keep the solver from pruning.
   if (known.size() == 1 && known.begin()->first.first == 0)
     return;
   flow.fromKinds = std::move(from), flow.toKinds = std::move(to);

@@ -17,15 +17,15 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Larger batches were not measured (catalogue/serving), so nothing is said of them.
+/// Largest batch; larger ones were not measured (catalogue/serving).
 constexpr int largestBatchTried = 512;
-/// Stages of a pipeline that are tried.
+/// Largest number of pipeline stages.
 constexpr int mostStages = 16;
-/// Of a prompt that is computed between the steps of decodes: the default of vLLM (max_num_batched_tokens on devices of
-/// 70 GB and more) and of TensorRT-LLM (max_num_tokens).
+/// Chunk of a prompt that is computed between the steps of decodes: the default of vLLM (max_num_batched_tokens on
+/// devices of 70 GB and more) and of TensorRT-LLM (max_num_tokens).
 constexpr double tokensPerChunk = 8192;
-/// How busy prompts may keep the replicas that decode, at most: by steps, since each step is a choice of the prefill
-/// that only some batches of the decode go with.
+/// Limits of the time share in which prompts keep decoding replicas busy. There are few, since each is a choice of the
+/// prefill that only some batches of the decode go with.
 constexpr double busyByPrompts[] = {0.25, 0.5, 0.75, 0.95};
 
 void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
@@ -67,7 +67,7 @@ double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens)
          cost.firstToken(tokens).cacheMs;
 }
 
-/// For how long a prompt keeps others out. Cached tokens count as above, as a share of the time.
+/// Returns for how long a prompt occupies the devices. Cached tokens add the same time as in prefillMs.
 static double busyMs(const ServingCost &cost, double newTokens, double cachedTokens) {
   double tokens = std::max(newTokens, 1.0);
   return cost.prefillBusyMs(tokens) + prefillMs(cost, tokens, cachedTokens) - prefillMs(cost, tokens, 0);
@@ -95,7 +95,7 @@ bool noWorse(const Choice &one, const Choice &other) {
          one.firstOutputMs.value_or(one.milliseconds) <= other.firstOutputMs.value_or(other.milliseconds);
 }
 
-/// Takes away what is no better in anything than another choice in the same pool and precision.
+/// Removes the choices that another one in the same pool and precision dominates.
 static void prune(Menu &menu) {
   auto beats = [&](size_t a, size_t b) {
     return menu.meanings[a].precision == menu.meanings[b].precision && noWorse(menu.choices[a], menu.choices[b]);
@@ -119,7 +119,7 @@ bool Menu::noWorseAggregate(int one, int other) const {
   return true;
 }
 
-/// Takes away the aggregates that another one in the same pool and precision beats in all their choices.
+/// Removes the aggregates that another one in the same pool and precision dominates in all their choices.
 static void prune(AggregatedMenu &menus) {
   std::set<int> dropped;
   for (const ChoiceMeaning &worse : menus.prefill.meanings)
@@ -139,8 +139,8 @@ static Expected<NumberFormat> formatOf(const std::string &precision) {
   return parseNumberFormat(precision == "f16" ? "bf16" : precision);
 }
 
-/// INT4 is a format of storage: its products are in BF16. All others compute in what they are stored in, or the device
-/// is not offered: nothing stands in for a figure that the catalogue lacks.
+/// Checks that the device computes in the format. INT4 is a storage format: its products are in BF16. All others
+/// compute in the format that they are stored in; a device whose figure the catalogue lacks is not offered.
 static Error computesIn(const CatalogueDevice &device, const std::string &precision, NumberFormat format) {
   if (format == NumberFormat::INT4)
     return Error::success();
@@ -204,7 +204,7 @@ Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double al
 namespace {
 class DecoderMenu {
 public:
-  /// With `prompts`, of a decode that has its prefill in the same replicas.
+  /// With `prompts`, makes the menu of a decode that has its prefill in the same replicas.
   DecoderMenu(const DecoderWork &work, const DecoderWork *prompts, const Fleet &fleet, const MenuOptions &options)
       : work(work), prompts(prompts), fleet(fleet), options(options) {}
 
@@ -231,7 +231,7 @@ public:
 
   AggregatedMenu runAggregated() {
     AggregatedMenu result;
-    // What is wrong with a precision is said of the pieces apart.
+    // The separate menus report the error.
     if (Error error = addAll()) {
       consumeError(std::move(error));
       return result;
@@ -250,7 +250,7 @@ private:
   const MenuOptions &options;
   Menu menu, prefills;
   int aggregates = 0;
-  double smallestWeights = unlimited; ///< in all devices of a replica, of what was tried
+  double smallestWeights = unlimited; ///< smallest total over all devices of a replica, among the degrees tried
   std::string smallestPrecision;
 
   double sequenceTokens() const {
@@ -292,8 +292,9 @@ private:
       refuse(pool, name + ": " + lastRefusal);
   }
 
-  /// Powers of two up to `most`, and what lies between two of them where a bound does: a memory that holds 250 or a
-  /// promise that 90 keep would cost up to twice as much with 128 or 64. `stepMs` is of a batch.
+  /// Returns powers of two up to `most`, and the largest batches that memory and the bound on a step allow: where 250
+  /// fit, or 90 keep the bound, rounding down to 128 or 64 would cost up to twice as much. `stepMs` is the time of a
+  /// step by batch.
   template <typename Step> std::set<int> batchesOf(double most, Step stepMs) const {
     std::set<int> batches{int(most)};
     for (int batch = 1; batch <= most; batch *= 2)
@@ -310,7 +311,7 @@ private:
     return batches;
   }
 
-  /// All of a decode but its batch and what a step of it takes.
+  /// Adds a decode with its batch and step time.
   void addDecode(const Choice &where, ChoiceMeaning meaning, const ServingCost &cost, int batch, double stepMs,
                  double aloneMs) {
     Choice choice = decodeChoice(work, batch, stepMs, aloneMs);
@@ -323,7 +324,7 @@ private:
   }
   double contextOfStep() const { return work.contextTokens + work.writtenTokens / 2; }
 
-  /// Pairs of all batches; says why there are none.
+  /// Adds pairs for all batches; returns the reason if there are none.
   std::string addAggregated(Choice choice, ChoiceMeaning meaning, const ServingCost &cost, double most) {
     double newTokens = std::max(prompts->newTokens - prompts->generatedTokens, 1.0);
     double cachedTokens = prompts->cachedTokens + std::min(prompts->generatedTokens, prompts->newTokens);
@@ -338,7 +339,7 @@ private:
     bool added = false;
     double above = -1;
     for (double mostBusy : busyByPrompts) {
-      // Pollaczek and Khinchine; prompts spread, so do the turns that they take.
+      // Pollaczek and Khinchine; the variation of prompts also varies their turns.
       double waitMs = mostBusy / (2 * (1 - mostBusy)) * busy * prompts->squaredPrompt;
       Choice guest;
       guest.pool = choice.pool;
@@ -368,7 +369,7 @@ private:
     return added ? "" : "prompts leave no time or no room for a decode";
   }
 
-  /// Adds all batches; says why there are none.
+  /// Adds all batches; returns the reason if there are none.
   std::string addDegrees(int index, const std::string &name, NumberFormat format, const ParallelDegrees &degrees) {
     const FleetPool &pool = fleet.pools[index];
     Expected<ServingCost> cost = costOf(work, pool, options, format, degrees, prompts != nullptr);
@@ -390,8 +391,8 @@ private:
     choice.devicesPerReplica = degrees.devices();
     if (!work.decodes) {
       choice.milliseconds = prefillMs(*cost, work.newTokens, work.cachedTokens);
-      // While one prompt is computed, others are on their way in and out: the time of a prompt alone is longer than
-      // that for which it keeps the devices busy.
+      // While one prompt is computed, others are on their way in and out: the time of a prompt alone is longer than the
+      // time for which it keeps the devices busy.
       double busy = std::min(busyMs(*cost, work.newTokens, work.cachedTokens), choice.milliseconds);
       choice.slots = std::max(1, int(std::ceil(choice.milliseconds / busy - 1e-9)));
       choice.executionsPerSecond = 1000 / busy;

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Menus of decodes whose attention is on one pool and whose experts are on another, or on other devices of the same.
+// Menus of decodes whose attention is on one pool and whose experts are on another, or on other devices of the same
+// pool.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Menus.h"
 #include "llvm/ADT/STLExtras.h"
@@ -15,15 +16,15 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Devices of a replica of experts that are tried at most, as of whole decodes.
+/// Largest number of devices of a replica of experts, as for whole decodes.
 constexpr int mostDevices = 64;
-/// Tokens that a replica of experts takes in one step: the measured batches, by fours.
+/// Tokens of a step of a replica of experts: the measured batches, by fours.
 constexpr int batchesOfExperts[] = {8, 32, 128, 512};
-/// Tokens that a replica of attention takes in one step, at most.
+/// Largest number of tokens of a step of a replica of attention.
 constexpr int largestMicroBatch = 512;
 
 namespace {
-/// A way between two sets of devices.
+/// A connection between two sets of devices.
 struct Way {
   double gigabytesPerSecond = 0, microseconds = 0;
 };
@@ -33,11 +34,11 @@ struct Experts {
   int pool, devices, batch;
   double stepMs, aloneMs;
   ServingCost cost;
-  std::string label; ///< of the choice
+  std::string label; ///< label of the choice
   double msPerToken() const { return stepMs / batch; }
 };
 
-/// With attention on a pool.
+/// A split, with attention on a pool.
 struct Split {
   const Experts *experts;
   Choice choice;
@@ -97,7 +98,8 @@ private:
     menu.add(choiceOf(experts), meaningOf(experts, precision), fleet.pools[experts.pool].name);
   }
 
-  /// None where the device cannot compute in this format, or lacks a figure: whole decodes on it say so.
+  /// Returns nothing if the device cannot compute in this format, or lacks a figure: the menu of whole decodes reports
+  /// it.
   std::optional<ServingCost> costOf(int pool, const std::string &precision, ModelPart part,
                                     const ParallelDegrees &degrees) const {
     Expected<ServingCost> cost = partCost(work, fleet.pools[pool], options, precision, part, degrees);
@@ -139,7 +141,7 @@ private:
     return kept;
   }
 
-  /// By the fleet's links, or inside a pool by the node's or the network between nodes.
+  /// Returns the connection by the fleet's links, or inside a pool by the node's link or the network between nodes.
   std::optional<Way> wayBetween(int from, int to, int devices, const ServingCost &cost) const {
     for (const FleetLink &link : fleet.links)
       if ((link.from == from && link.to == to) || (!link.oneWay && link.from == to && link.to == from)) {
@@ -217,7 +219,8 @@ private:
     return splits;
   }
 
-  /// What a split takes of each pool for a token and for one replica, and its times: what a plan may be short of.
+  /// Demand of a split on each pool for a token and for one replica, and its times: everything that a plan may be short
+  /// of.
   struct Figures {
     double attentionMs, expertsMs, stepMs, aloneMs;
     int attentionDevices, expertsDevices;
@@ -236,7 +239,7 @@ private:
             split.experts->devices};
   }
 
-  /// Of splits between the same two pools.
+  /// Removes dominated splits between the same two pools.
   void prune(std::vector<Split> &splits) const {
     std::vector<Figures> figures;
     for (const Split &split : splits)

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// From agent graphs, a fleet and the catalogue to a placement problem: for each piece a menu of ways to run it, each
-// with what it takes. Free of MLIR.
+// From agent graphs, a fleet and the catalogue to a placement problem: for each piece the candidates, with their costs.
+// Free of MLIR.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_MENUS_H
 #define INTARSIA_LIB_PLAN_MENUS_H
@@ -24,15 +24,15 @@ struct FleetPool {
   CatalogueDevice device;
   int64_t count = 0, perNode = 1;
   bool wholeNodes = false;
-  std::optional<double> rentalDollarsPerHour; ///< said for this pool
-  std::optional<OwnershipTerms> owned;        ///< the purchase price stands in `device`
-  double availability = 1;                    ///< of the devices, the fraction that is there
+  std::optional<double> rentalDollarsPerHour; ///< given for this pool
+  std::optional<OwnershipTerms> owned;        ///< terms for the purchase price in `device`
+  double availability = 1;                    ///< fraction of the devices that is available
 };
 
 struct FleetLink {
   int from = 0, to = 0; ///< pools
   double gigabytesPerSecond = 0, microseconds = 0, dollarsPerGigabyte = 0;
-  std::string shared; ///< links of this name are one wire
+  std::string shared; ///< links of this name share one wire
   bool oneWay = false;
 };
 
@@ -49,27 +49,27 @@ struct Fleet {
 struct MenuOptions {
   ServingEngine engine = ServingEngine::VLLM;
   Objective objective = Objective::DollarsPerRequest;
-  const ServingEfficiency *efficiency = nullptr; ///< in place of the measured figures; outlives the menus
+  const ServingEfficiency *efficiency = nullptr; ///< replaces the measured figures if set; outlives the menus
 };
 
-/// What the label of a choice says.
+/// Meaning of a choice's label.
 struct ChoiceMeaning {
-  std::string precision; ///< of the weights; empty where there are none
+  std::string precision; ///< precision of the weights; empty without weights
   int tensor = 1, pipeline = 1, expert = 1, data = 1, batch = 1;
-  bool outside = false; ///< on no device of the fleet
-  /// What no implementation of a decoder can do without on each device of a replica: flops of a mean prompt, or bytes
-  /// read in a decode step; and what the device does a second by the catalogue.
+  bool outside = false; ///< true if on no device of the fleet
+  /// Lower bound of the work of any implementation of a decoder, on each device of a replica: flops of a mean prompt,
+  /// or bytes read in a decode step; and the device's rate by the catalogue.
   struct Demand {
     bool isMemory = false;
     double amount = 0, perSecond = 0;
   };
   std::optional<Demand> demand;
-  int parts = 1; ///< of one device, of which a replica takes one
-  /// Of prefill and decode in the same replicas, which aggregate this is a choice of; 0: apart. An aggregate has one
-  /// choice of the prefill and batches of the decode.
+  int parts = 1; ///< number of parts of one device, of which a replica takes one
+  /// Prefill and decode in the same replicas: the number of the aggregate; 0: apart. An aggregate has one choice of the
+  /// prefill and several batches of the decode.
   int aggregate = 0;
-  std::string experts; ///< of a decode whose experts are apart: the label of theirs
-  /// Of experts apart, what a token brings and takes away in a step.
+  std::string experts; ///< decode with experts apart: the label of its experts
+  /// Experts apart: bytes that a token brings and takes away in a step.
   double dispatchBytes = 0, combineBytes = 0;
   int devices() const { return tensor * pipeline * data; }
 };
@@ -77,106 +77,108 @@ struct ChoiceMeaning {
 struct Menu {
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
-  std::vector<std::string> refusals; ///< why a pool and precision is not on it
+  std::vector<std::string> refusals; ///< reasons why a pool and precision has no candidate
   void add(Choice choice, ChoiceMeaning meaning, llvm::StringRef pool);
-  /// Leaves the choices at those positions that are wanted.
+  /// Keeps the choices at the wanted positions only.
   void keep(llvm::function_ref<bool(size_t)> wanted);
-  /// Whether for each choice of the aggregate `other` there is one of the aggregate `one` that is no worse.
+  /// Returns true if for each choice of the aggregate `other` there is one of the aggregate `one` that is no worse.
   bool noWorseAggregate(int one, int other) const;
 };
 
-/// What one execution of a prefill or a decode does, means over executions.
+/// Work of one execution of a prefill or a decode, means over executions.
 struct DecoderWork {
   std::string model;
   const ModelShape *shape = nullptr;
-  std::vector<std::string> precisions; ///< empty: bf16, and fp8 or int8 by the device; 4 bits only by name
+  std::vector<std::string> precisions; ///< empty: bf16, and fp8 or int8 by the device; 4 bits only if named
   bool decodes = false;
   double newTokens = 0, cachedTokens = 0;      ///< prefill
-  double generatedTokens = 0;                  ///< prefill: of the new ones, those that a decode in reach has cached
+  double generatedTokens = 0;                  ///< prefill: the new tokens that a decode in reach has cached
   double squaredPrompt = 1;                    ///< prefill: mean square of the new tokens over the square of their mean
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
-  std::optional<double> every;                 ///< decode: a reader starts after so many tokens
-  bool prunes = true;              ///< not where a placement by hand may name what is no better than something else
-  bool promised = false;           ///< decode: the promise of the next token holds for it
-  double tokenMsBound = unlimited; ///< decode: the strictest of these promises
+  std::optional<double> every;                 ///< decode: a reader starts after this many tokens
+  bool prunes = true;                          ///< false if a placement by hand may name a dominated choice
+  bool promised = false;                       ///< decode: a bound on the next token applies to it
+  double tokenMsBound = unlimited;             ///< decode: the strictest of these bounds
 };
 
-/// Pools times precisions times parallel degrees times batches (powers of two, the largest that fits and the largest
-/// that keeps the promise of the next token), timed by ServingCost with prefill and decode on replicas of their own.
-/// Tensor degrees are powers of two that divide the heads and stay inside a node; models of experts also get
-/// data-parallel attention with experts over all devices; where no tensor degree holds the weights, nodes are chained
-/// as a pipeline. Fails if nothing fits, naming the model, its bytes and the largest pool.
+/// Returns the candidates of a prefill or a decode: pools times precisions times parallel degrees times batches (powers
+/// of two, the largest that fits and the largest that keeps the bound on the next token), timed by ServingCost with
+/// prefill and decode on replicas of their own. Tensor degrees are powers of two that divide the heads and stay inside
+/// a node; mixture-of-experts models also get data-parallel attention with experts over all devices; where no tensor
+/// degree holds the weights, nodes are chained as a pipeline. Fails if nothing fits, naming the model, its bytes and
+/// the largest pool.
 llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options);
-/// Prefill and decode in the same replicas; empty where nothing fits.
+/// Candidates with prefill and decode in the same replicas; empty if nothing fits.
 struct AggregatedMenu {
   Menu prefill, decode;
 };
-/// The same pools, precisions and degrees, with as many sequences in decode at once as the batch says. A step takes
+/// Returns the candidates with prefill and decode in the same replicas, for the same pools, precisions and degrees and
+/// with as many sequences in decode at once as the batch says. A step takes
 ///   decodeStep(B) + (B - 1) / written tokens · busy · interference
-/// where busy is for how long a prompt keeps the devices (ServingCost::sharedStep, with what is found in the cache left
-/// out). A prompt takes its own time and one step of the others for each `tokensPerChunk` of it, and waits behind other
+/// where busy is the time for which a prompt keeps the devices (ServingCost::sharedStep, without cached tokens). A
+/// prompt takes its own time and one step of the others for each `tokensPerChunk` of it, and waits behind other
 /// prompts: M/G/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
-/// Devices and slots are the decode's. What the model wrote in an earlier turn is found by its prefill. Memory also
-/// holds the prompts under way.
+/// Devices and slots are the decode's. The prefill finds the tokens that the model wrote in an earlier turn in the
+/// cache. Memory also holds the prompts in progress.
 AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
                               const MenuOptions &options);
-/// A decode whose experts are on other devices than its attention, and the experts.
+/// Candidates of a decode whose experts are on other devices than its attention, and of the experts.
 struct SplitMenu {
   Menu decode, experts;
 };
-/// Attention and experts of a mixture of experts apart (attention-FFN disaggregation: MegaScale-Infer, arXiv
-/// 2504.02263; Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several replicas of attention in one
-/// step, each replica of attention has as many micro-batches under way as keep it busy while the others are with the
-/// experts:
+/// Returns candidates with attention and experts of a mixture of experts apart (attention-FFN disaggregation:
+/// MegaScale-Infer, arXiv 2504.02263; Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several
+/// replicas of attention in one step. Each replica of attention has enough micro-batches in flight to keep it busy
+/// while the others are with the experts:
 ///   stages = ⌈(attention + experts + exchange) / attention⌉,  step = stages · attention,  batch = stages · micro-batch
-/// with the exchange of the experts' whole batch over the link between both pools, in two messages a layer of experts.
-/// No two decodes are on it between the same pools of which one is no better in devices for a token and for one replica
-/// in each pool, in the time of a step, and alone. Empty for a model without experts.
+/// with the exchange of the experts' whole batch over the link between both pools, in two messages for each layer of
+/// experts. Keeps Pareto-optimal splits only: between the same pools, by devices for a token and for one replica in
+/// each pool, the time of a step, and the time alone. Empty for a model without experts.
 SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options);
 
-// For those that make menus.
-/// What is offered where a model does not say: 16 bits, and 8 in the format that the device computes in. Formats of 4
-/// bits change answers more than one may assume.
+// Helpers of the menus.
+/// Returns the precisions to offer if a model does not name any: 16 bits, and 8 in the format that the device computes
+/// in. Formats of 4 bits change answers more than may be assumed.
 std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device);
-/// Of a part of the model. Fails where the device does not compute in this precision, or lacks a figure.
+/// Returns the cost of a part of the model. Fails if the device does not compute in this precision, or lacks a figure.
 llvm::Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
                                      const std::string &precision, ModelPart part, const ParallelDegrees &degrees);
 bool headsDivide(const ModelShape &shape, int tensor);
-/// Times and slots of a decode of `batch` sequences at once; not where it is.
+/// Returns times and slots of a decode of `batch` sequences at once, without its pool.
 Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs);
-/// Whether a choice is on the same pool and at least as good in all that a plan sees of it.
+/// Returns true if a choice is on the same pool and at least as good in every figure that a plan uses.
 bool noWorse(const Choice &one, const Choice &other);
-/// Milliseconds of a prefill after `cachedTokens` that are found: the scores of the new tokens against the cached ones
-/// are those of the whole prompt less those of its two parts.
+/// Returns the milliseconds of a prefill after `cachedTokens` in the cache: the scores of the new tokens against the
+/// cached ones are those of the whole prompt less those of its two parts.
 double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens);
-/// Of one choice of such a menu, again.
+/// Returns the cost of one choice of such a menu.
 llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
                                         const Choice &choice, const ChoiceMeaning &meaning);
 
-/// What one execution of an encoder, embedder, other model or search does. Time on a device is
+/// Work of one execution of an encoder, embedder, other model or search. Time on a device is
 ///   launch + max(batch · flops / (peak · e), (stored bytes once + batch · read bytes) / (bandwidth · e')),
-/// launch, e and e' being step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
-/// measured on GPUs (vLLM's, whatever the engine), carried over to all else. Where a device lets several programs in
-/// (`clients` of the catalogue), what fits takes 1, 1/2, 1/4 or 1/8 of one: of its memory, its peak and its bandwidth.
+/// where launch, e and e' are step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
+/// measured on GPUs (vLLM's, whatever the engine), and assumed for all other devices. Where a device allows several
+/// programs (`clients` of the catalogue), a replica takes 1, 1/2, 1/4 or 1/8 of its memory, peak and bandwidth.
 struct RooflineWork {
   std::string what;                    ///< for messages: "model 'minilm'"
   std::vector<std::string> precisions; ///< empty: bf16, or f16 or f32 where the device has no other
   double parameters = 0;               ///< read once for all executions of a batch, times `passes`
   double passes = 1;
   double flops = 0;
-  double readBytes = 0; ///< of an execution, beside the weights
-  double heldBytes = 0; ///< of an index, which shards over devices
+  double readBytes = 0; ///< per execution, beside the weights
+  double heldBytes = 0; ///< size of an index, which shards over devices
   bool hasPrecision() const { return parameters > 0; }
-  std::optional<double> firstShare; ///< of the time, until the first output
+  std::optional<double> firstShare; ///< share of the time until the first output
 };
 llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options);
 
 //===-- Spread ------------------------------------------------------------------------------------------------===//
 
-/// Of amounts, each with its weight: 50 equally probable values of each; nothing where all are one constant.
+/// Returns the shape of weighted amounts: 50 equally probable values of each; deterministic if all are one constant.
 Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts);
-/// Of all attempts together, where each takes `one`, fails when it ends with probability `failure` below 1, and is made
-/// again: the k-th is needed with probability failure^(k - 1).
+/// Returns the shape of all attempts together. Each attempt takes `one`, fails at its end with probability `failure`
+/// below 1, and is then repeated: the k-th is needed with probability failure^(k - 1).
 Shape repeated(const Shape &one, double failure);
 
 //===-- The problem -------------------------------------------------------------------------------------------===//
@@ -185,14 +187,14 @@ struct BuiltProblem {
   PlacementProblem problem;
   std::vector<std::vector<ChoiceMeaning>> meanings; ///< by piece and choice
   std::vector<std::vector<int>> pieceOfTask;        ///< by graph and task
-  std::vector<std::string> unsure; ///< figures that the plan rests on and that are unsure, assumed or carried over
-  std::vector<std::string> notes;  ///< what is not on menus and why
-  size_t fleetPools = 0;           ///< the first so many pools are the fleet's, the others outside
+  std::vector<std::string> unsure; ///< figures behind the plan that are uncertain, assumed or carried over
+  std::vector<std::string> notes;  ///< candidates that are left out, and why
+  size_t fleetPools = 0;           ///< number of the fleet's pools, which come first; the others are outside
 };
 
-/// Tasks of all graphs that ask the same model for the same thing become one piece, whose executions differ in scale:
-/// one deployment serves them. Tasks on no device (tools, memories, plain functions, indexes that somebody else runs)
-/// are on a pool "outside" of unlimited size, or one of their own where calls under way at once are limited.
+/// Builds the problem. Tasks of all graphs with the same demand on the same model become one piece, whose executions
+/// differ in scale: one deployment serves them. Tasks on no device (tools, memories, plain functions, indexes outside
+/// the fleet) are on a pool "outside" of unlimited size, or on one of their own if simultaneous calls are limited.
 llvm::Expected<BuiltProblem> buildProblem(const std::vector<workflow::Graph> &graphs, const Fleet &fleet,
                                           const MenuOptions &options);
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Pieces of a placement problem: what each execution does, and the menu of ways to run it.
+// Pieces of a placement problem: the work of each execution, and the menu of ways to run it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -29,7 +29,7 @@ Error ProblemBuilder::addPiece(Group &group) {
     std::string subject = first.model >= 0 ? graph.models[first.model].name + "." + wf::nameOf(first.kind) : first.name;
     piece.name = formatv("{0} ({1} tasks)", subject, group.members.size());
   }
-  // Two groups of one model (pinned apart) would have one name.
+  // Makes the name unique: two groups of one model (pinned apart) would have the same.
   while (llvm::any_of(result.problem.pieces, [&](const Piece &other) { return other.name == piece.name; }))
     piece.name += "'";
   piece.location = first.location;
@@ -56,7 +56,7 @@ Error ProblemBuilder::addPiece(Group &group) {
                            : task.kind == Kind::Decode  ? task.output.amount
                            : !task.inputs.empty()       ? task.inputs.front().amount
                                                         : task.output.amount;
-    // Of an execution of mean size: members differ in scale, which stands in their regions.
+    // Shapes have mean 1: the scales of members are in their regions.
     if (amount.mean() > 0)
       amounts.push_back({amount.scaled(1 / amount.mean()), std::max(member.executionsPerSecond, 1e-12)});
   }
@@ -123,7 +123,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
                              graph.tasks[task.pair].name + "' are " + said(*ofDecode) +
                              ", and they are the same replicas; say the same number in both");
   }
-  // A language model that is placed as a whole has the batch of its decode, and a prefill what comes of it.
+  // A language model that is placed as a whole has the batch of its decode; the batch of its prefill follows from it.
   bool anyBatch = task.kind == Kind::Prefill && (place.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(place)));
   const std::optional<wf::Place> &ofExperts = task.experts < 0 ? task.place : graph.tasks[task.experts].place;
   bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
@@ -154,7 +154,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
 Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Graph &graph = graphs[group.members.front().graph];
-  // A failed call is made again: 1 / (1 - p) calls on average.
+  // A failed call is repeated: 1 / (1 - p) calls on average.
   double calls = 1, dollars = 0;
   std::optional<int64_t> concurrency;
   std::string name = first.name;
@@ -199,7 +199,7 @@ Expected<Menu> ProblemBuilder::deviceMenu(Group &group) {
   return first.kind == Kind::Experts ? expertsMenu(group) : otherMenu(group);
 }
 
-/// For the second moment of a prompt's length.
+/// Number of quantiles for the second moment of a prompt's length.
 constexpr int quantilesOfPrompt = 50;
 
 Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
@@ -306,7 +306,7 @@ Expected<Menu> ProblemBuilder::expertsMenu(const Group &group) {
   if (!menu.choices.empty())
     unsure.insert("'" + work->model +
                   "': experts apart from attention were not measured; times are by the figures of whole models");
-  // Or inside the replicas of the decode, wherever that is.
+  // Adds experts inside the replicas of the decode, on any pool.
   for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
     Choice choice;
     choice.pool = pool;
@@ -335,7 +335,7 @@ Expected<Menu> ProblemBuilder::scaleMembers(Group &group, const DecoderWork &wor
     member.scale = scaleOf(task.prompt);
     if (task.promptByRun.size() < 2)
       continue;
-    // Runs after the first, each as often as a loop of these runs gets there, have the mean that is left.
+    // Later runs share one scale: their mean, each weighted by the probability that a loop reaches it.
     double firstScale = scaleOf(task.promptByRun.front()), sum = 0;
     for (size_t run = 1; run < task.promptByRun.size(); ++run)
       sum += scaleOf(task.promptByRun[run]);
@@ -401,7 +401,7 @@ Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
     return perUnit * inputs + perOutput * task.output.amount.mean();
   };
   work.flops = mean(group, flops);
-  // A model that works for each unit that it gives reads its weights each time.
+  // A model that runs once for each output unit reads its weights each time.
   if (model.flopsPerOutput)
     work.passes = 1 + mean(group, [&](const Member &member) { return taskOf(member).output.amount.mean(); });
   for (Member &member : group.members)
@@ -454,14 +454,14 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
                               const std::string &worse) const {
   auto menuOf = [&](int piece) { return Menu{result.problem.pieces[piece].menu, result.meanings[piece], {}}; };
   for (const Group &group : groups) {
-    // Experts are replaced with their decodes.
+    // Experts are replaced together with their decodes.
     if (!llvm::is_contained(pieces, group.piece) || taskOf(group.members.front()).kind == Kind::Experts)
       continue;
     Menu menu = menuOf(group.piece);
     const Group *called = expertsOf(group);
     Menu experts = called ? menuOf(called->piece) : Menu();
     auto expertsNoWorse = [&](const std::string &one, const std::string &other) {
-      // A placement by hand may have left them no such choice.
+      // A placement by hand may have removed the choice.
       auto find = [&](const std::string &label) {
         return llvm::find_if(experts.choices, [&](const Choice &choice) { return choice.label == label; });
       };
@@ -480,7 +480,7 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
         int aggregate = menu.meanings[a].aggregate;
         if (menu.meanings[a].precision != better || (aggregate > 0) != (meaning.aggregate > 0))
           continue;
-        // All that goes with an aggregate is replaced with it.
+        // An aggregate is replaced with everything that belongs to it.
         found = aggregate
                     ? menu.noWorseAggregate(aggregate, meaning.aggregate) &&
                           other.noWorseAggregate(aggregate, meaning.aggregate)

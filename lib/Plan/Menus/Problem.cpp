@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Pools with prices, pieces with menus, edges with bytes and regions with scales: the placement problem.
+// Builds the placement problem: pools with prices, pieces with menus, edges with bytes and regions with scales.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -17,8 +17,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Of what a data sheet says of power, what an idle device draws. No vendor publishes it; an assumption, listed as
-/// such.
+/// Idle power as a share of the data sheet's power. No vendor publishes it; an assumption, listed as such.
 constexpr double idleShareOfWatts = 0.15;
 
 Expected<BuiltProblem> ProblemBuilder::run() {
@@ -179,11 +178,11 @@ std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, 
     what = graph.indexes[task.index].name;
   else
     what = "#" + std::to_string(unique); // functions of the user take their own time each
-  // What is apart from others that ask the same has replicas of its own.
+  // A task that is apart from others with the same demand has replicas of its own.
   std::string apart = isOutside(task) ? "" : task.apart;
   if (!apart.empty())
     apart += formatv(" {0} {1}", graph.name, *usersTasks(graph, int(&task - graph.tasks.data())).begin());
-  // Reads and writes of a memory are under way together where their number is limited.
+  // Reads and writes of a memory share its limit of simultaneous operations.
   bool isLimited = task.memory >= 0 && graph.memories[task.memory].concurrency && !task.background;
   return formatv("{0} {1} {2} {3} {4} {5}", isLimited ? "memory" : nameOf(task.kind), what, place, task.together, apart,
                  task.background);
@@ -209,7 +208,7 @@ void ProblemBuilder::groupTasks() {
 
 const ProblemBuilder::Group *ProblemBuilder::partnerOf(const Group &group) const {
   const Group *partner = nullptr;
-  // One to one: a decode in a case, or behind a loop, runs less often than its prefill.
+  // The pairing must be one to one: a decode in a case, or after a loop, runs less often than its prefill.
   auto pairOf = [&](const Member &member) -> const Group * {
     const wf::Task &task = taskOf(member);
     if (task.pair < 0)

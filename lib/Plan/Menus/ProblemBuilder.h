@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How a placement problem is built: Problem.cpp has pools and groups, Pieces.cpp menus, Agents.cpp what flows and in
-// what order.
+// Construction of a placement problem: Problem.cpp has pools and groups, Pieces.cpp menus, Agents.cpp flows and their
+// order.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_PROBLEMBUILDER_H
 #define INTARSIA_LIB_PLAN_PROBLEMBUILDER_H
@@ -28,7 +28,7 @@ public:
 private:
   struct Member {
     int graph, task;
-    double executionsPerSecond; ///< or, without rates, in a request
+    double executionsPerSecond; ///< rate; without rates, executions in a request
     double scale = 1, laterScale = 1;
   };
   /// Tasks that share a piece.
@@ -52,9 +52,9 @@ private:
   //===-- Pools -----------------------------------------------------------------------------------------------===//
 
   llvm::Error addPools();
-  /// A device without a figure has no part in the plan's power, where nothing is asked of that.
+  /// Sets the power of a pool. A device without a figure adds no power to the plan, unless power is bounded.
   llvm::Error addWatts(Pool &pool, const CatalogueDevice &device);
-  /// Of the pool, else rental by the catalogue, else owned with the usual terms.
+  /// Returns the pool's own price, else rental by the catalogue, else ownership with the usual terms.
   llvm::Expected<double> priceOf(const FleetPool &pool);
   int outside();
   int addOutsidePool(const std::string &name, int64_t devices);
@@ -63,13 +63,13 @@ private:
 
   static bool isOutside(const wf::Task &task) { return task.latencyMs.has_value(); }
 
-  /// The tasks that the user wrote which a task is a piece of, each by its first piece: experts belong to their decode,
-  /// that to its prefill, an encoder to all that read it.
+  /// Returns the user's tasks that a task is a piece of, each by its first piece: experts belong to their decode, a
+  /// decode to its prefill, an encoder to all its readers.
   static std::set<int> usersTasks(const wf::Graph &graph, int task);
   static std::string textOf(const std::optional<wf::Place> &place);
   std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
   void groupTasks();
-  /// Mean over the executions of all members.
+  /// Returns the mean over the executions of all members.
   template <typename Function> double mean(const Group &group, Function figure) const {
     double sum = 0, weight = 0;
     for (const Member &member : group.members) {
@@ -83,33 +83,34 @@ private:
   //===-- Pieces ----------------------------------------------------------------------------------------------===//
 
   llvm::Error addPiece(Group &group);
-  /// Leaves on the menu what a placement by hand allows.
+  /// Keeps the choices that a placement by hand allows.
   llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph);
-  /// What runs outside the fleet has no place in it, by hand or with others.
+  /// Refuses placements by hand, and with others, of work outside the fleet.
   static llvm::Error refusePlace(const wf::Task &task, const wf::Graph &graph);
   llvm::Expected<Menu> outsideMenu(Group &group);
   llvm::Expected<Menu> deviceMenu(Group &group);
   llvm::Expected<Menu> languageModelMenu(Group &group);
   llvm::Expected<Menu> expertsMenu(const Group &group);
   llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
-  /// The decode that each execution of a prefill goes to, one to one; and the other way round. Null if there is none.
+  /// Returns the decode that each execution of a prefill goes to, one to one, or the prefill of a decode. Null if there
+  /// is none.
   const Group *partnerOf(const Group &group) const;
   const Group *groupOf(int graph, int task) const { return &groups[memberOf.at({graph, task}).first]; }
-  /// The experts that a decode calls, or null.
+  /// Returns the experts that a decode calls, or null.
   const Group *expertsOf(const Group &group) const {
     const Member &first = group.members.front();
     return taskOf(first).experts < 0 ? nullptr : groupOf(first.graph, taskOf(first).experts);
   }
-  /// Time of each member over that of the mean, on the first choice of the menu.
+  /// Scales each member by its time over that of the mean, on the first choice of the menu.
   llvm::Expected<Menu> scaleMembers(Group &group, const DecoderWork &work, Menu menu);
   const wf::Region *loopAround(const Member &member) const;
   llvm::Expected<Menu> otherMenu(Group &group);
-  /// By the roofline; says on what shares of devices rest.
+  /// Makes a menu by the roofline, and notes the assumption behind shares of devices.
   llvm::Expected<Menu> sharedMenu(const RooflineWork &work);
-  /// A precision goes where another is no worse on each pool for all pieces of the model: fewer bits, mostly. What is
-  /// left must agree between the pieces of a model, which is costly to solve.
+  /// Drops each precision for which another is no worse on each pool for all pieces of the model: mostly the one with
+  /// more bits. The pieces of a model must agree on a precision, which is expensive to solve.
   void dropPrecisions();
-  /// Whether for each way to run these pieces with weights of `worse` there is one with `better` that is no worse.
+  /// Returns true if for each candidate of these pieces with weights of `worse` one with `better` is no worse.
   bool replaces(const std::vector<int> &pieces, const std::string &better, const std::string &worse) const;
   void dropPrecision(int piece, const std::string &precision);
 
@@ -118,21 +119,21 @@ private:
   void addLinks();
   double bytesOf(const wf::Graph &graph, const wf::Edge &edge);
   static constexpr double bytesOf16 = 2;
-  /// How many values of `from` flow at once: of all its executions in loops and maps that `to` is not in. What goes
-  /// into a loop, a map or a case goes there once, however often, or rarely, it is read.
+  /// Returns how many values of `from` flow at once: those of all its executions in loops and maps that `to` is not in.
+  /// A value flows once into a loop, a map or a case, however often it is read there.
   static double valuesTogether(const wf::Graph &graph, const wf::Edge &edge);
 
-  /// A cache is read by the weights that wrote it (those of another precision are another model), and by the decode
-  /// that shares its replicas.
+  /// Keeps caches with the weights that wrote them (weights of another precision are another model), and with the
+  /// decode that shares the prefill's replicas.
   void keepKinds(Edge &flow) const;
-  /// What a decode and its experts send each other; returns both edges.
+  /// Adds the data that a decode and its experts exchange; returns both edges.
   std::vector<int> addCalls(int decode, int experts, double steps);
 
   //===-- Agents ----------------------------------------------------------------------------------------------===//
 
   int nothing();
   void addAgent(size_t index);
-  /// A map of which only `most` items run at once is a loop over full rounds of them: at most one round too much work.
+  /// Turns a map of which only `most` items run at once into a loop over full rounds: at most one round too much work.
   static void inRounds(Agent &agent, int map, int64_t most);
 
   //===-- Groups of placement -----------------------------------------------------------------------------------===//

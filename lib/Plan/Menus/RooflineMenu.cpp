@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Menus of what is no language model: by the larger of arithmetic and memory.
+// Menus of models other than language models: by the larger of arithmetic and memory.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Menus.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -14,11 +14,11 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Of a device's memory, what weights and indexes get; as ServingCost keeps.
+/// Share of a device's memory for weights and indexes; as in ServingCost.
 constexpr double usableMemory = 0.88;
 constexpr int largestBatchTried = 64;
 
-/// Bytes of a stored number; f32 and f16 beside what language models use.
+/// Returns the bytes of a stored number: f32 and f16 beside the formats of language models.
 static Expected<double> bytesOfElement(StringRef name) {
   if (name == "f32")
     return 4;
@@ -30,7 +30,7 @@ static Expected<double> bytesOfElement(StringRef name) {
   return bytesOf(*format);
 }
 
-/// Where a model does not say: 16 bits, and 32 on a device that does not compute in 16.
+/// Returns the precision if a model does not name one: 16 bits, or 32 on a device that does not compute in 16.
 static std::string usualPrecision(const CatalogueDevice &device) {
   for (const char *precision : {"bf16", "f16", "f32"})
     if (device.peakTflops.count(precision))
@@ -125,7 +125,7 @@ private:
         added = true;
       }
     };
-    // An index is cut into as many shards as hold it; a model stays whole.
+    // An index is split into as many shards as hold it; a model stays whole.
     int most = work.heldBytes > 0 ? int(std::min<int64_t>(pool.count, 64)) : 1;
     for (int shards = 1; shards <= most; shards *= 2)
       addBatches(shards, 1);

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How durations spread: from what a file says of sizes and times, and of calls that fail.
+// Spread of durations: from the sizes and times of a file, and from calls that fail.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Menus.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,21 +14,22 @@
 
 namespace intarsia::plan {
 
-/// Values of calls that are made again.
+/// Number of values of a repeated call's duration.
 constexpr int valuesOfRepetition = 50;
 
-/// Distributions of durations are handed on as values of shares. Those percentiles that are promised and stated have a
-/// narrow share of their own, whose value they are; of the others it is the mean.
+/// A percentile that results state, for which a distribution keeps exact values. Distributions of durations are passed
+/// on as values of shares; a stated percentile has a narrow share of its own with its exact value, every other share
+/// has its mean.
 struct StatedPercentile {
   double probability, halfShare;
 };
 constexpr StatedPercentile statedPercentiles[] = {{0.5, 5e-3}, {0.9, 5e-3}, {0.95, 5e-3}, {0.99, 5e-4}, {0.999, 5e-5}};
 constexpr int sharesBelowTheLast = 40;
-/// Of the last 40th.
+/// Ends of the shares within the last 40th.
 constexpr double endsOfLastShares[] = {0.985, 0.995, 0.9975, 0.9985, 0.9995, 1};
 constexpr int pointsOfShare = 32;
 
-/// (value, probability). The last value, of what is rarer than in 2,000, makes the mean what it is.
+/// Returns (value, probability). The last value, for events rarer than 1 in 2,000, is set such that the mean is exact.
 static std::vector<std::pair<double, double>> sharesOf(const Amount &amount) {
   std::set<double> ends(std::begin(endsOfLastShares), std::end(endsOfLastShares));
   for (int share = 1; share < sharesBelowTheLast; ++share)
@@ -77,7 +78,7 @@ Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts) {
   return Shape::discrete({atoms.begin(), atoms.end()});
 }
 
-/// The same mean in so many equally probable values.
+/// Returns the distribution with the same mean in so many equally probable values.
 static Distribution coarsened(const Distribution &fine, int values) {
   std::vector<std::pair<double, double>> atoms;
   double room = 1.0 / values, moment = 0;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Recorded arrivals from CSV.
+// Reads recorded arrivals from CSV.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Plan/Simulation.h"
@@ -17,7 +17,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Times since 1970 in a smaller unit than the column's are beyond it; up to it a double tells apart 0.02 ms.
+/// Latest time. Times since 1970 in a smaller unit than the column's are beyond it; up to it a double resolves 0.02 ms.
 constexpr double latestMs = 1e14;
 
 namespace {
@@ -26,7 +26,7 @@ public:
   ArrivalReader(StringRef csv, StringRef file, ArrayRef<std::string> agents) : rest(csv), file(file), agents(agents) {}
 
   Expected<std::vector<std::pair<double, int>>> run() {
-    rest.consume_front("\xEF\xBB\xBF"); // what spreadsheets write before UTF-8
+    rest.consume_front("\xEF\xBB\xBF"); // byte order mark that spreadsheets write
     Expected<std::vector<StringRef>> cells = nextRow();
     if (!cells)
       return cells.takeError();
@@ -73,7 +73,7 @@ private:
 
   Error at(const Twine &what) const { return createStringError(file + ":" + Twine(line) + ": " + what); }
 
-  /// The cells of the next line with something in it; none at the end.
+  /// Returns the cells of the next line that is not empty; none at the end.
   Expected<std::vector<StringRef>> nextRow() {
     std::vector<StringRef> cells;
     while (!rest.empty()) {

@@ -46,7 +46,7 @@ Confidence::Estimate estimate(int64_t held, int64_t trials) {
   return {double(held) / double(trials), std::sqrt(adjusted * (1 - adjusted) / double(trials + 4))};
 }
 
-/// A plan under drawn errors: the problem has only what is placed, whose times are set anew for each trial.
+/// A plan under sampled errors: the problem has only the placed choices, whose times are set anew for each trial.
 class Trials {
 public:
   Trials(const PlacementProblem &problem, const Placements &placements, const ErrorModel &errors)
@@ -70,7 +70,7 @@ public:
         }
       edge.exceptions = std::move(kept);
     }
-    // Whoever draws for a piece: the first of its kind and subject on its pool.
+    // The piece that draws for another: the first of its kind and subject on its pool.
     for (size_t index = 0; index < placed.pieces.size(); ++index) {
       size_t first = 0;
       while (errors.pieces[first].kind != errors.pieces[index].kind ||
@@ -85,7 +85,7 @@ public:
     bool saturated = false, endToEnd = false, firstOutput = false, token = false;
     bool any() const { return saturated || endToEnd || firstOutput || token; }
   };
-  /// Draws all errors and says which promises of which agent they break.
+  /// Samples all errors and returns the promises of each agent that they break.
   std::vector<Broken> run(uint64_t seed) {
     Random random(seed);
     std::vector<double> levels, factors;
@@ -99,7 +99,7 @@ public:
     for (auto [index, choice] : llvm::enumerate(choices)) {
       const Load &load = figures->loads[index];
       saturated.push_back(plan[index].replicas < smallestReplicas(choice, load));
-      // A queue without an end has no percentiles.
+      // An unstable queue has no percentiles.
       stages.push_back(saturated.back() ? Stage() : figures->stage(int(index), choice, plan[index].replicas));
     }
     std::vector<Broken> result;
@@ -111,7 +111,7 @@ public:
 private:
   int poolOf(size_t piece) const { return placed.pieces[piece].menu.front().pool; }
 
-  /// Also of what it calls.
+  /// Returns true if the piece, or the piece that it calls, is saturated.
   bool isSaturated(int piece, const std::vector<bool> &saturated) const {
     return saturated[piece] || llvm::any_of(llvm::enumerate(placed.pieces), [&](auto of) {
              return of.value().calledBy == piece && saturated[of.index()];
@@ -150,7 +150,7 @@ private:
   const ErrorModel &errors;
   PlacementProblem placed;
   std::optional<Figures> figures;
-  std::vector<size_t> drawers; ///< by piece: whose draw it has
+  std::vector<size_t> drawers; ///< by piece: the piece whose draw it uses
   Placements plan;
 };
 } // namespace

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Plans for slower and slower times, until one is sure enough.
+// Plans for slower and slower times, until one holds with the requested probability.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Confidence.h"
 #include "llvm/ADT/STLExtras.h"
@@ -17,9 +17,9 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Plans that are made, at most.
+/// Largest number of plans.
 constexpr int mostRounds = 7;
-/// Levels between which the search goes on are so many standard deviations apart at least.
+/// Least distance between the levels of the search, in standard deviations.
 constexpr double leastStep = 0.1;
 constexpr double highestLevel = 0.999;
 
@@ -53,8 +53,7 @@ Expected<ConfidentPlan> planWithConfidence(const PlacementProblem &problem, cons
                                      "none of them; take {2} or ask for less",
                                      options.trials, asked, trialsFor(std::min(probability, 1 - 1e-8))));
   }
-  // Trials come after each plan; of the time that they leave each round and the explanation at the end have equal
-  // parts.
+  // Trials follow each plan; the rest of the time is divided equally between the rounds and the final explanation.
   auto begin = std::chrono::steady_clock::now();
   auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   auto left = [&] { return solveOptions.timeLimitSeconds - spent(); };

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What is still to happen, in order of time, and who waits for a piece.
+// The queue of future events, and the queue of a piece.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_SIMULATE_EVENTS_H
 #define INTARSIA_PLAN_SIMULATE_EVENTS_H
@@ -19,7 +19,7 @@ enum class What : uint8_t { Arrival, Enter, First, Done, Replica, Start, FinishT
 
 struct Event {
   double time;
-  uint32_t sequence; ///< equal times in order of creation
+  uint32_t sequence; ///< orders equal times by creation
   int32_t request;   ///< or agent, or replica
   int32_t node;      ///< or version
   What what;
@@ -80,7 +80,7 @@ public:
     double since; ///< milliseconds
     double drawn; ///< size of the execution over the mean
     int32_t request, node;
-    int32_t starts = 0; ///< that failures of devices undid
+    int32_t starts = 0; ///< starts that failures of devices undid
   };
   bool empty() const { return head == tail; }
   void push(Entry entry) {

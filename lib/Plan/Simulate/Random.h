@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Numbers by chance, the same on every machine for the same seed.
+// Random numbers that are the same on every machine for the same seed.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_SIMULATE_RANDOM_H
 #define INTARSIA_PLAN_SIMULATE_RANDOM_H
@@ -27,7 +27,7 @@ public:
       word = z ^ (z >> 31);
     }
   }
-  /// In (0, 1).
+  /// Returns a number in (0, 1).
   double unit() {
     auto rotate = [](uint64_t value, int by) { return (value << by) | (value >> (64 - by)); };
     uint64_t result = rotate(state[0] + state[3], 23) + state[0], shifted = state[1] << 17;
@@ -75,7 +75,7 @@ public:
 private:
   Shape::Kind kind;
   double deviation = 0;
-  std::vector<std::pair<double, double>> atoms; ///< (probability of it and those before, value)
+  std::vector<std::pair<double, double>> atoms; ///< (cumulative probability, value)
 };
 
 } // namespace intarsia::plan

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The way of a request through its agent: branches, loops, maps, and what flows between.
+// The path of a request through its agent: branches, loops, maps, and transfers between tasks.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Simulator.h"
 
@@ -53,7 +53,7 @@ double Simulator::after(int list) {
   for (int edge : lists[list]) {
     const Transfer &transfer = transfers[edge];
     dollars += transfer.dollars;
-    // What flows all through an execution fills its link and waits for no other.
+    // Data that flows throughout an execution loads its link, but does not wait in its queue.
     if (problem.edges[edge].duringExecution) {
       if (transfer.link >= 0)
         linkBusy[transfer.link] += occupiedMs[edge];
@@ -129,7 +129,7 @@ void Simulator::start(int request, int index) {
   NodeState &own = state(request, index);
   switch (node.kind) {
   case Region::Kind::Leaf: {
-    own.gaveFirst = 0; // also of a request whose place this one has
+    own.gaveFirst = 0; // resets the state of the previous request in this slot
     double at = after(node.entry);
     if (at > now)
       events.push(at, What::Enter, request, index);
@@ -226,7 +226,7 @@ void Simulator::finish(int request, int index) {
           start(request, out.to);
         continue;
       }
-      // The last chunk has the consumer's own first step before it is through.
+      // The last chunk goes through the consumer's own first step before it is finished.
       const Node &to = nodeOf(request, out.to);
       double chunk = to.kind == Region::Kind::Leaf
                          ? stations[to.piece].first * to.scale * (state(request, out.to).later ? to.laterScale : 1)

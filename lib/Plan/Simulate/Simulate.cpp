@@ -20,12 +20,12 @@ static std::string digits(double value) {
   return text;
 }
 
-/// So many take minutes, and no percentile is surer for more.
+/// Limit of failures: more take minutes, and no percentile gets more certain.
 constexpr double mostFailures = 1e8;
 /// Limit of executions: more take longer than minutes. Each copy of a map's body is an execution.
 constexpr double mostExecutions = 1e9;
 
-/// Refuses devices that fail so often, or are away so long, that the queues before them would have no end.
+/// Refuses devices that fail so often, or are away so long, that the queues before them would be unstable.
 static Error checkFailures(const Figures &figures, const Placements &placements, const SimulationOptions &options) {
   if (options.deviceFailures.empty())
     return Error::success();
@@ -38,7 +38,7 @@ static Error checkFailures(const Figures &figures, const Placements &placements,
     const Load &load = figures.loads[index];
     if (choice.devicesPerReplica == 0)
       continue;
-    // A replica fails when one of its devices does. An execution is as fast as it can be: others only slow it down.
+    // A replica fails when one of its devices does. An execution alone is at its fastest: others only slow it down.
     double between = options.deviceFailures[choice.pool].hoursBetween / choice.devicesPerReplica * 3600;
     double repair = options.deviceFailures[choice.pool].hoursToRepair * 3600;
     if (!std::isfinite(between))
@@ -53,7 +53,7 @@ static Error checkFailures(const Figures &figures, const Placements &placements,
                                                digits(service))
                                            .str());
     expected += double(replicas) * seconds / (between + repair);
-    // With what is lost and with repairs an execution takes (e^(f s) - 1) (1 / f + R) for s (Gaver 1962).
+    // With lost work and repairs, an execution of length s takes (e^(f s) - 1) (1 / f + R) (Gaver 1962).
     double longer = service > 0 ? std::expm1(service / between) * (between + repair) / service : 1 + repair / between;
     double sustained = double(replicas) * sustainedPerSecond(choice) / longer;
     double asked = load.perSecond * load.meanScale;

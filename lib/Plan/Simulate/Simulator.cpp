@@ -75,7 +75,7 @@ llvm::Expected<SimulationReport> Simulator::run() {
   target = options.arrivals.empty() ? options.requests : int64_t(options.arrivals.size());
   warmup = target / 10;
   SimulationReport report;
-  // Devices fail on after the last request has ended.
+  // Device failures continue after the last request has ended, so they do not keep the loop running.
   while (!events.empty() && (arrived < target || active > 0) && endless.empty()) {
     Event event = events.pop();
     now = event.time;
@@ -151,7 +151,7 @@ void Simulator::tellOf(SimulationReport &report) {
   report.dollarsPerRequest = report.dollarsPerHour * (now / millisecondsPerHour) / double(target);
 }
 
-/// What the plan pays without any request.
+/// Returns the cost of the plan without any request.
 double Simulator::devicesPerHour() const {
   double perHour = evaluate(figures, placements).dollarsPerHour;
   for (auto [station, load] : llvm::zip(stations, figures.loads))

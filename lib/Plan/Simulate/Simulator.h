@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The simulation itself: what is where, and what each event does to it. Regions.cpp has the way of a request through
-// its agent, Stations.cpp that of an execution through the replicas of its piece.
+// The simulation: its state, and the effect of each event. Regions.cpp has the path of a request through its agent,
+// Stations.cpp that of an execution through the replicas of its piece.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_SIMULATE_SIMULATOR_H
 #define INTARSIA_PLAN_SIMULATE_SIMULATOR_H
@@ -21,7 +21,7 @@ constexpr double millisecondsPerHour = 3.6e6;
 
 struct ArcOut {
   int to;    ///< node
-  int edges; ///< list of edges, an index
+  int edges; ///< index of a list of edges
   bool streaming;
 };
 
@@ -34,8 +34,8 @@ struct Node {
   int entry = -1, back = -1; ///< lists of edges
   std::vector<int> children;
   std::vector<ArcOut> outs;
-  int needs = 0;     ///< arcs that must arrive before it starts
-  int streamsIn = 0; ///< arcs that must end before it ends
+  int needs = 0;     ///< number of arcs that must arrive before it starts
+  int streamsIn = 0; ///< number of arcs that must end before it ends
   bool streamsOut = false;
   std::vector<std::pair<int, double>> counts;
   std::vector<double> probabilities;
@@ -48,22 +48,22 @@ struct Program {
 
 /// An execution in a replica.
 struct Job {
-  double due; ///< its first output, or its end: when its replica's `served` is that
+  double due; ///< value of its replica's `served` at its first output, or at its end
   double work;
   double started;
   double drawn;
-  double afterFirst; ///< what remains then, of one whose first output is to be given; below zero: none is
+  double afterFirst; ///< time that remains after the first output; negative: no first output is due
   int32_t request, node;
-  int32_t starts; ///< with this one
+  int32_t starts; ///< number of starts, including this one
 };
 
 struct Replica {
   int piece;
-  int version = 0; ///< of the event that is next for one of its jobs; older ones are void
+  int version = 0; ///< version of the next event for one of its jobs; older events are void
   bool down = false;
-  size_t next = 0; ///< the job that this event is of
+  size_t next = 0; ///< index of the job of this event
   double touched = 0;
-  double served = 0; ///< of each job that was there all the time: milliseconds at the menu's pace
+  double served = 0; ///< milliseconds at the menu's pace, for each job present the whole time
   double heldTokens = 0;
   std::vector<Job> jobs;
 };
@@ -74,15 +74,15 @@ struct Station {
   const Piece *piece;
   Sampler sampler;
   double first, rest;
-  /// By the number of executions in a replica: milliseconds that a millisecond of the menu takes.
+  /// Milliseconds that a millisecond of the menu takes, by the number of executions in a replica.
   std::vector<double> pace;
-  bool outside;    ///< a service without an end of its capacity
-  bool byReplica;  ///< its replicas are followed one by one: their pace, their cache or their failures matter
-  bool limited;    ///< by what caches hold
-  double turn = 0; ///< in the replicas of another piece: for how long an execution keeps the next one waiting
-  int calls = -1;  ///< a piece that runs within the executions of this one
+  bool outside;    ///< a service of unlimited capacity
+  bool byReplica;  ///< replicas are simulated one by one: their pace, their cache or their failures matter
+  bool limited;    ///< limited by the capacity of caches
+  double turn = 0; ///< in the replicas of another piece: time for which an execution keeps the next one waiting
+  int calls = -1;  ///< piece that runs within the executions of this one
   int64_t replicas, freeSlots;
-  std::vector<int> members; ///< replicas (global numbers), if followed
+  std::vector<int> members; ///< global numbers of the replicas, if they are simulated
   Waiting waiting;
   double failure = 0;
   double waitSum = 0, serviceSum = 0, busySum = 0;
@@ -100,7 +100,7 @@ private:
     int agent;
     bool counted, sawFirst;
   };
-  /// Of a node in a request.
+  /// State of a node in a request.
   struct NodeState {
     int32_t pending, tokens, turns;
     uint8_t later, output, gaveFirst;
@@ -124,7 +124,7 @@ private:
   void addStation(size_t index);
   void enter(int request, int index);
   void join(Station &station, const Waiting::Entry &entry);
-  /// Whether a replica takes the execution now; `replica` is which, if they are followed.
+  /// Returns true if a replica takes the execution now; `replica` is its number, if replicas are simulated.
   bool takes(const Station &station, const Waiting::Entry &entry, int &replica) const;
   double tokensOf(const Station &station, const Waiting::Entry &entry) const;
   void serve(const Waiting::Entry &entry, int replica);
@@ -164,14 +164,14 @@ private:
   std::vector<Program> programs;
   size_t largest = 0;
   std::vector<Request> requests;
-  /// Each request has as many as the largest agent has nodes.
+  /// States of nodes, for each request as many as the largest agent has nodes.
   std::vector<NodeState> states;
   std::vector<int> free;
   std::vector<std::vector<float>> endToEnd, firstOutputs, tokens; ///< by agent
   int64_t arrived = 0, target = 0, warmup = 0, active = 0;
   int64_t deviceFailures = 0, interrupted = 0;
-  double dollars = 0;  ///< of executions and transfers
-  std::string endless; ///< what has no end, if something has none
+  double dollars = 0;  ///< cost of executions and transfers
+  std::string endless; ///< message about an endless execution, if there is one
 };
 
 } // namespace intarsia::plan

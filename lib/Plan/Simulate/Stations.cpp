@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The way of an execution through its piece: the queue, a replica, the others in it, failures.
+// The path of an execution through its piece: the queue, a replica, the other executions in it, failures.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Simulator.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,7 +12,8 @@
 
 namespace intarsia::plan {
 
-/// Of one execution. Its chance to end is hardly better the next time, so that a simulation would go on without end.
+/// Largest number of starts of one execution. Its chance to end is hardly better the next time, so a simulation could
+/// go on without end.
 constexpr int mostStarts = 1000;
 
 void Simulator::addStation(size_t index) {
@@ -38,7 +39,7 @@ void Simulator::addStation(size_t index) {
   station.pace.assign(choice.slots + 1, 1.0);
   for (int busy = 1; busy <= choice.slots && !station.outside && station.turn == 0 && choice.milliseconds > 0; ++busy) {
     double share = choice.slots > 1 ? double(busy - 1) / (choice.slots - 1) : 1;
-    // A stricter limit than slots and times give is a longer time.
+    // A rate limit stricter than slots and times is a longer time.
     double ms = std::max(alone + (choice.milliseconds - alone) * share, busy * 1000.0 / sustained);
     station.pace[busy] = ms / choice.milliseconds;
   }
@@ -78,7 +79,7 @@ bool Simulator::takes(const Station &station, const Waiting::Entry &entry, int &
     if (candidate.down || candidate.jobs.size() >= size_t(station.choice->slots) ||
         (replica >= 0 && candidate.jobs.size() >= replicas[replica].jobs.size()))
       continue;
-    // What no replica could hold has one for itself.
+    // An execution that fits in no replica gets one for itself.
     if (station.limited && !candidate.jobs.empty() && candidate.heldTokens + tokens > station.choice->cacheTokens)
       continue;
     replica = member;
@@ -173,7 +174,8 @@ void Simulator::reschedule(int index) {
   events.push(now + left * pace(replica), What::Replica, index, replica.version);
 }
 
-/// As a replica slows down and speeds up, the first output comes when the work before it is done.
+/// Schedules the next event of a replica: as it slows down and speeds up, the first output comes when the work before
+/// it is done.
 void Simulator::nextIn(int index) {
   Replica &replica = replicas[index];
   advance(replica);

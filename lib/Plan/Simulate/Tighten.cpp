@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Plan, simulate, tighten: bounds become stricter until the simulation holds what was promised.
+// Plan, simulate, tighten: bounds become stricter until the simulation holds the promises.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Simulation.h"
 #include "lib/Plan/Solver/Evaluate.h"
@@ -18,7 +18,7 @@ using namespace llvm;
 namespace intarsia::plan {
 
 namespace {
-/// A bound of an agent, what the plan says of it and what the simulation does.
+/// A bound of an agent, with the plan's figure and the simulated one.
 struct Promise {
   const char *what;
   double ServiceLevel::*bound;
@@ -56,7 +56,7 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
   PlacementProblem tighter = problem;
   SolveResult current = first;
   double worst = unlimited, secondsToSimulate = 0;
-  // Simulations have the length that was asked for; of what the next one leaves, plans have equal parts.
+  // Simulations have the requested length; plans have equal parts of the time that the next simulation leaves.
   auto begin = std::chrono::steady_clock::now();
   auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   auto left = [&] { return solveOptions.timeLimitSeconds - spent() - secondsToSimulate; };
@@ -92,7 +92,8 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
           "out of time: whether a faster plan holds them is not settled; give more with --time-limit");
       return best;
     }
-    // What the plan says is off by simulated / planned; what it may say is that much less than what was asked.
+    // The plan's figure is off by the factor simulated / planned, so its bound becomes smaller than the promise by this
+    // factor.
     Evaluation evaluation = evaluate(problem, current.placements);
     PlacementProblem wanted = tighter;
     for (auto [index, agent] : enumerate(wanted.agents))
@@ -102,7 +103,7 @@ Expected<TightenedPlan> tighten(const PlacementProblem &problem, const SolveResu
         if (exceeds(simulated, asked))
           agent.level.*promise.bound = evaluation.agents[index].*promise.planned * asked / simulated;
       }
-    // That is an estimate: where no plan holds it, one that holds half of the way may do.
+    // The new bound is an estimate: if no plan holds it, one that goes half of the way may be enough.
     Expected<SolveResult> next = solveInPart(wanted, mostRounds - round);
     for (int halving = 0; next && !next->hasPlan() && halving < 3 && left() > 0; ++halving) {
       for (auto [index, agent] : enumerate(wanted.agents))

@@ -15,15 +15,15 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// The size that the best plan's objective has in the linear program, whose tolerances are absolute.
+/// Size of the best plan's objective in the linear program, whose tolerances are absolute.
 constexpr double objectiveInProgram = 1000;
-/// What makes the linear program possible costs so much at first, and at most.
+/// Cost of the columns that keep the linear program feasible: at first, and at most.
 constexpr double firstArtificialCost = 100 * objectiveInProgram, mostArtificialCost = 1e6 * objectiveInProgram;
-/// Weight of the best prices so far in those that columns are sought at.
+/// Weight of the best prices so far in the prices at which columns are generated.
 constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
 constexpr size_t branchingsTried = 12;
-/// Where so many nodes have no plan there may be none, which others prove sooner.
+/// After so many nodes without a plan the search ends: there may be none, which other methods prove sooner.
 constexpr int nodesWithoutPlan = 200;
 
 BranchAndPrice::BranchAndPrice(Program &program, Owner owner, const MixedIntegerSolver &mixedInteger,
@@ -68,7 +68,7 @@ BranchAndPrice::BranchAndPrice(Program &program, Owner owner, const MixedInteger
       continue;
     rowOf[index] = int(shared.size());
     Shared row{int(index)};
-    // What rounding adds counts in nodes, however many there are: a part of one missing must be dear.
+    // Rounding adds whole nodes, however many there are: the price of a missing part of one must be high.
     row.unit = resource.nodeSize                                  ? double(resource.nodeSize)
                : resource.limit > 0 && resource.limit < unlimited ? resource.limit
                                                                   : 1;
@@ -231,7 +231,7 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
   ++nodesSolved;
   auto allowed = allowedIn(node);
   std::vector<uint8_t> usable = enter(node, allowed);
-  // At first what is found at little cost; then exactly, with smoothed prices; then at those of the linear program.
+  // Prices heuristically at first, then exactly with smoothed prices, then exactly at the linear program's prices.
   bool exactly = false, smooth = !node.prices.empty(), stale = false;
   double best = -unlimited;
   for (int round = 0; round < rounds && secondsLeft() > 0; ++round) {
@@ -275,7 +275,7 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
       break;
     if (master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound) ||
         (!added && exactly && !smooth)) {
-      // A plan of this node may be dearer than what makes the linear program possible without one.
+      // The artificial columns may be cheaper than any plan of this node: raises their cost.
       if (artificialCost >= mostArtificialCost ||
           llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
         break;
@@ -315,7 +315,7 @@ std::vector<BranchAndPrice::Branching> BranchAndPrice::branchings(const Node &no
     change(branching.children[secondIsNearer], true);
     found.push_back(std::move(branching));
   };
-  // Whole nodes first: they are what the linear program knows least of.
+  // Branches on whole nodes first: they are what the linear program relaxes most.
   for (auto [index, row] : enumerate(shared)) {
     if (row.countColumn < 0)
       continue;
@@ -359,7 +359,7 @@ bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) {
     return false;
   if (candidates.size() > branchingsTried)
     candidates.resize(branchingsTried);
-  // Strong branching, over the columns that are known.
+  // Strong branching, over the known columns.
   size_t taken = 0;
   double best = -1, before = master->objective();
   for (size_t index = 0; candidates.size() > 1 && index < candidates.size() && secondsLeft() > 0; ++index) {
@@ -410,7 +410,7 @@ double BranchAndPrice::run() {
   double eliminatedAt = unlimited;
   int nodesAtDive = nodesSolved;
   auto tryEliminate = [&] {
-    // Worth it where the room between bound and plan has become a good deal smaller.
+    // Eliminates again only after the gap between bound and plan has become a good deal smaller.
     double room = owner.bestObjective() * scale - root.bound;
     if (owner.bestObjective() == unlimited || room > 0.8 * eliminatedAt)
       return;
@@ -452,14 +452,15 @@ double BranchAndPrice::run() {
       if (columns.size() > combinedColumns + combinedColumns / 2 + 50)
         combine(node, std::clamp(secondsLeft() * 0.02, 0.05, 1.0));
     }
-    // The child nearer to the linear program's solution next, the other when its turn comes.
+    // Continues with the child nearer to the linear program's solution; the other is queued.
     std::vector<Node> children;
     if (node.bound < cutoff()) {
       if (branch(node, children)) {
         next = std::move(children.back());
         push(std::move(children.front()));
       } else {
-        // The solution is a plan, and yet breaks what no row says, or is dearer than the bound of a search given up.
+        // The solution is a plan, but it violates a constraint that no row expresses, or costs more than the bound of a
+        // search that gave up.
         unresolved = std::min(unresolved, node.bound);
       }
     }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double secondsToPreprocess = 2;
 
-/// CBC gets no cutoff: 2.10.8 with preprocessing calls solutions optimal that are not when it has one.
+/// CBC gets no cutoff: with one, 2.10.8 with preprocessing calls solutions optimal that are not.
 class Cbc final : public MixedIntegerSolver {
 public:
   std::string name() const override { return std::string("CBC ") + Cbc_getVersion(); }
@@ -41,7 +41,7 @@ protected:
     Cbc_setParameter(model, "timeMode", "elapsed");
     set("sec", timeLimitSeconds);
     set("ratio", relativeGap);
-    // CBC 2.10.8 crashes where its time ends while it preprocesses.
+    // CBC 2.10.8 crashes if its time ends while it preprocesses.
     if (timeLimitSeconds < secondsToPreprocess)
       Cbc_setParameter(model, "preprocess", "off");
     if (!start.empty()) {
@@ -58,7 +58,7 @@ protected:
       outcome.values.assign(best, best + program.costs.size());
     }
     outcome.bound = Cbc_getBestPossibleObjValue(model);
-    // Of what it has ended CBC gives a bound that is older.
+    // After proving optimality CBC still reports a stale bound.
     if (outcome.optimal && outcome.found) {
       double objective = std::inner_product(program.costs.begin(), program.costs.end(), outcome.values.begin(), 0.0);
       outcome.bound = std::max(outcome.bound, objective - relativeGap * std::abs(objective));

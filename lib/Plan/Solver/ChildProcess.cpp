@@ -20,9 +20,9 @@ namespace intarsia::plan {
 
 using Clock = std::chrono::steady_clock;
 
-/// Ends with 0 when all is written.
+/// Runs the work and writes its result; exits with 0 when all is written.
 [[noreturn]] static void workInChild(int out, pid_t parent, llvm::function_ref<std::string()> work) {
-  // The child ends with its parent, and a crash of the library is not handled as one of the program.
+  // The child ends with its parent, and the program's handlers do not catch a crash of the library.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(1);
@@ -40,15 +40,15 @@ using Clock = std::chrono::steady_clock;
   _exit(0);
 }
 
-/// Reads the number of bytes that follow, and these: children of other threads may hold the other end open for longer.
-/// False if the deadline comes first, or the end.
+/// Reads the number of bytes that follow, and these bytes: children of other threads may hold the other end open for
+/// longer. Returns false if the deadline or the end of the stream comes first.
 static bool readAll(int in, Clock::time_point deadline, std::string &text) {
   char buffer[1 << 16];
   uint64_t wanted = 0;
   while (text.size() < sizeof wanted || text.size() < sizeof wanted + wanted) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd ready{in, POLLIN, 0};
-    // Longer than a day is waited for day by day.
+    // Waits of more than a day are split into days.
     int count = left > 0 ? poll(&ready, 1, int(std::min<int64_t>(left, 86'400'000))) : 0;
     if (left <= 0)
       return false;
@@ -85,7 +85,7 @@ std::optional<std::string> runInChild(Clock::time_point deadline, llvm::function
     failure = std::string("got no process: ") + std::strerror(forkError);
     return std::nullopt;
   }
-  // A child that crashed has ended already, and its status stays what it is.
+  // A child that crashed has ended already and keeps its status.
   if (!isComplete)
     kill(child, SIGKILL);
   int status = 0;

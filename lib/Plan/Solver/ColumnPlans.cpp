@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Branch and price: plans from columns, and options that no better plan takes.
+// Branch and price: builds plans from columns, and eliminates options that no better plan has.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "BranchAndPrice.h"
 #include "MixedInteger.h"
@@ -15,7 +15,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Pricings at a node of a dive, which needs no bound.
+/// Largest number of pricings at a node of a dive, which needs no bound.
 constexpr int roundsOfDive = 2;
 
 void BranchAndPrice::improve(std::vector<int> assignment, double seconds) {
@@ -54,7 +54,7 @@ bool BranchAndPrice::isOpen(const Node &node) const {
 void BranchAndPrice::dive(Node node) {
   std::vector<uint8_t> isFixed(components.size());
   while (isOpen(node)) {
-    // Whole nodes, the surest first.
+    // Fixes whole nodes, the most certain first.
     int taken = -1;
     double nearest = 1;
     for (auto [index, row] : enumerate(shared)) {
@@ -86,7 +86,7 @@ void BranchAndPrice::dive(Node node) {
         return;
       continue;
     }
-    // Then components, several where there are many.
+    // Fixes components next, several at once where there are many.
     std::vector<std::pair<double, const Column *>> candidates;
     for (size_t component = 0; component < components.size(); ++component) {
       if (isFixed[component])
@@ -123,7 +123,7 @@ void BranchAndPrice::dive(Node node) {
 }
 
 void BranchAndPrice::combine(const Node &node, double seconds) {
-  // What is far from its component's best at the present prices is in no better plan.
+  // Columns far from their component's best at the present prices are in no better plan.
   double room = cutoff() - node.bound;
   std::vector<double> least(components.size(), unlimited);
   for (auto &column : columns)

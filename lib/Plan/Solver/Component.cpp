@@ -15,7 +15,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Entries that elimination of one piece looks at, at most; beyond, its bucket is split.
+/// Largest number of entries for the elimination of one piece; above, its bucket is split.
 constexpr size_t bucketLimit = 1 << 16;
 
 std::vector<std::vector<int>> classesOf(IntEqClasses &joined, size_t pieces) {
@@ -66,7 +66,7 @@ Component::Component(const Program &program, std::vector<int> pieces, Judge judg
   planMessages();
   optionsTaken.assign(order.size(), -1);
   groupsTaken.assign(order.size(), -1);
-  // What the pieces to come see of those before. Where it has too many values, few are ever the same.
+  // The earlier positions that the remaining pieces depend on. With too many values few states ever repeat.
   levels.resize(order.size());
   for (int position = 1; position < int(order.size()); ++position) {
     std::set<int> before;
@@ -83,7 +83,7 @@ Component::Component(const Program &program, std::vector<int> pieces, Judge judg
 }
 
 void Component::orderPieces(std::vector<int> pieces) {
-  // The piece with the fewest neighbors left is eliminated first, that is assigned last (minimum degree).
+  // Minimum degree: the piece with the fewest remaining neighbors is eliminated first, that is assigned last.
   std::map<int, std::set<int>> neighbors;
   for (int piece : pieces)
     for (int pair : program.pairsOf[piece])
@@ -231,7 +231,7 @@ void Component::eliminate(Terms &terms) const {
     at.assign(scope, 0);
     for (bool more = true; more;) {
       double least = unlimited;
-      // Of other buckets of this piece only what the group may be is known.
+      // Only the first bucket of a piece carries the piece's own costs; in the others its groups are only restricted.
       for (int group : own) {
         double sum = message.first ? unary[group] : 0;
         for (const double *base : bases)

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The search of a component: prices of its rows, then depth first.
+// The search of a component: prices of its rows, then depth-first branch and bound.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Component.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,11 +14,11 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Assignments of a piece in one search; beyond, the bound is what is left open.
+/// Largest number of assignments visited in one search; the bound then comes from the unvisited ones.
 constexpr size_t visitsOfSearch = 100'000;
-/// Assignments that one is compared with.
+/// Largest number of assignments to compare one with.
 constexpr size_t mostLabels = 64;
-/// Steps towards the best prices of rows: at first, and from prices that were the best for others.
+/// Steps towards the best prices of rows: at first, and from prices that were optimal for other costs.
 constexpr int roundsOfPricing = 25, roundsOfRepricing = 5;
 
 void Component::priceRows() {
@@ -106,7 +106,7 @@ double Component::relax(double &below, int rounds, Result &result) {
       direction.push_back(over);
       norm += over * over;
     }
-    // Nothing is broken and nothing that is priced is slack: the assignment is the best one.
+    // No row is violated and no priced row is slack: the assignment is optimal.
     if (norm == 0 && !added)
       break;
     if (norm == 0)
@@ -124,15 +124,16 @@ double Component::relax(double &below, int rounds, Result &result) {
   return best;
 }
 
-/// Whether an assignment before this one left the pieces to come the same, cost no more and used no more of any row;
-/// else it is noted.
+/// Returns true if an earlier assignment left the same state to the remaining pieces, cost no more and used no more of
+/// any row; otherwise records this one.
 bool Component::isDominated(Level &level, double bound, ArrayRef<double> usages) {
   if (level.frontier.empty())
     return false;
   uint64_t key = 0;
   for (int of : level.frontier)
     key = key * groups[of] + groupsTaken[of];
-  // The bound less what is paid for rows: up to what the pieces to come add, the same for all of one key, its cost.
+  // The bound less the price of rows is the cost, up to the contribution of the remaining pieces, which is the same for
+  // all assignments of one key.
   double cost = bound;
   for (auto [row, usage] : zip(rows, usages))
     cost -= row.price * usage;

@@ -14,11 +14,11 @@ using namespace intarsia::plan;
 namespace {
 using Atoms = std::vector<std::pair<double, double>>;
 
-/// Below this probability an atom says nothing about any percentile that is asked for.
+/// Atoms below this probability do not affect any percentile that is asked for.
 constexpr double negligible = 1e-13;
 
-/// Exponential of mean 1, cut at these survival probabilities; an atom is the mean of its slice. 48 slices, narrower in
-/// the tail: what is lost of the variance is below 0.5 %.
+/// Returns the exponential distribution of mean 1 in 48 slices, narrower in the tail; an atom is the mean of its slice.
+/// The loss of variance is below 0.5 %.
 Atoms exponentialSlices() {
   Atoms slices;
   constexpr int count = 48;
@@ -64,7 +64,7 @@ void Distribution::normalize() {
   entries.resize(kept);
   if (kept <= maximumAtoms)
     return;
-  // A regular grid up to the percentile 99.95, then one atom each for slices of the tail that halve it.
+  // Uses a regular grid up to the percentile 99.95, then one atom each for slices that halve the tail.
   double low = entries.front().first, high = quantile(0.9995);
   size_t bins = maximumAtoms - 64;
   double step = (high - low) / (bins - 1);
@@ -159,7 +159,7 @@ Distribution Distribution::plus(const Distribution &other) const {
   if (other.isPoint())
     return shifted(other.minimum());
   // Products that would be moved to a grid in any case go there at once; the grid is finer than the final one. One of
-  // the two is laid out densely, so that the products of an atom with it are a loop without branches.
+  // the two is laid out densely, so that multiplying an atom with it is a loop without branches.
   Atoms sums;
   if (entries.size() * other.entries.size() > 8 * maximumAtoms) {
     constexpr size_t bins = 2048;
@@ -240,8 +240,8 @@ Distribution Distribution::maximumOf(int count) const {
 namespace {
 using Counts = std::vector<std::pair<int64_t, double>>;
 
-/// The grid of Distribution::normalize over whole numbers: multiples of a step from the least count on, regular up to
-/// the percentile 99.95, then slices of the tail that halve it. The mean stays.
+/// Returns counts on the grid of Distribution::normalize for whole numbers: multiples of a step from the least count
+/// on, regular up to the percentile 99.95, then slices that halve the tail. The mean does not change.
 Counts onGrid(const Counts &counts, int64_t &step) {
   int64_t low = counts.front().first, high = low;
   double beyond = 1;
@@ -278,7 +278,7 @@ Counts onGrid(const Counts &counts, int64_t &step) {
   return {mass.begin(), mass.end()};
 }
 
-/// Sums of so many copies, each from the halves.
+/// Sums of n copies, each built from its halves.
 class Powers {
 public:
   explicit Powers(Distribution one) { known.emplace(1, std::move(one)), known.emplace(0, Distribution()); }
@@ -311,8 +311,8 @@ Distribution Distribution::sumOf(std::vector<std::pair<int64_t, double>> counts)
   else
     for (auto &[count, probability] : counts)
       count -= low;
-  // A polynomial in the sum of `step` copies, by Paterson and Stockmeyer (1973): blocks of powers, joined by Horner's
-  // rule in the power of a block. That takes about twice the square root of the count of sums of two.
+  // Evaluates a polynomial in the sum of `step` copies after Paterson and Stockmeyer (1973): blocks of powers, combined
+  // by Horner's rule in the power of a block. The number of convolutions is about twice the square root of the count.
   Powers ones(*this);
   Powers powers(ones[step]);
   int64_t longest = counts.back().first + 1;
@@ -349,7 +349,7 @@ Distribution Distribution::mixture(const std::vector<std::pair<Distribution, dou
 }
 
 double Shape::logarithmDeviation() const {
-  // ln(p95/mean) = z s - s²/2 with z the normal quantile of 95 %; the smaller root.
+  // Solves ln(p95/mean) = z s - s²/2, with z the normal quantile of 95 %, for the smaller root.
   double z = 1.6448536269514722, ratio = std::log(p95OverMean);
   return z - std::sqrt(std::max(0.0, z * z - 2 * ratio));
 }
@@ -375,7 +375,7 @@ Distribution Shape::discretized() const {
   case Kind::Exponential:
     return Distribution::exponentialTail(1, 1);
   case Kind::Lognormal: {
-    // Means of slices: of X below q the share is Phi(z - s) for X of mean 1.
+    // Means of slices: the share of X below q is Phi(z - s) for X of mean 1.
     double deviation = logarithmDeviation();
     constexpr int count = 48;
     Atoms slices;

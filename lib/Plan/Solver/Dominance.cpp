@@ -14,7 +14,7 @@ using namespace llvm;
 namespace intarsia::plan {
 
 bool noSlower(const Stage &a, const Stage &b, bool spreads) {
-  // A stage with nothing after its first output spreads that instead.
+  // For a stage with nothing after its first output, the first output has the spread instead.
   if (spreads && (a.restMs > 0) != (b.restMs > 0))
     return false;
   return a.waitProbability <= b.waitProbability &&
@@ -24,12 +24,12 @@ bool noSlower(const Stage &a, const Stage &b, bool spreads) {
 }
 
 void dropDominated(std::vector<Option> &all, const Piece &piece, bool timed, size_t resources) {
-  // Only options of one class can replace each other: the same group, the same pool, and the same answer to whether
-  // anything follows the first output. A stage without a rest spreads its first output instead.
+  // Only options of one class can replace each other: same group, same pool, and both or neither with a time after the
+  // first output. A stage without a rest spreads its first output instead.
   using Class = std::tuple<int, int, bool>;
   bool spreads = piece.shape.kind != Shape::Kind::Deterministic;
-  // An option is dominated where no figure of another is above its own; such a one is also before it in the order of
-  // the figures as words.
+  // An option is dominated where no figure of another is above its own; the other also precedes it in lexicographic
+  // order of the figures.
   size_t width = 1 + resources + (timed ? 5 : 0);
   std::vector<double> figures(all.size() * width, 0.0);
   auto figuresOf = [&](size_t option) { return ArrayRef(figures).slice(option * width, width); };

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Agents that meet in resources alone, planned one after the other: each as if it had the fleet to itself, whose costs
-// bound the whole from below; then, where they do not fit side by side, with what the others leave.
+// Plans agents that share only resources one after the other: first each as if it had the whole fleet, which bounds the
+// total cost from below; then, where the plans do not fit side by side, with the resources that the others leave.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "EachAlone.h"
 #include "Component.h"
@@ -39,7 +39,7 @@ std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem) {
 
 PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces) : pieces(pieces) {
   problem.pools = whole.pools;
-  // What is rounded up is shared with other parts.
+  // Each part pays only for its fraction of whole devices and nodes, which other parts share.
   for (Pool &pool : problem.pools)
     pool.paidByPart = true;
   problem.links = whole.links;
@@ -96,7 +96,7 @@ PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces
         for (int piece : group)
           to->back().push_back(position[piece]);
       }
-  // What a request costs is by the requests of all; by the hour parts add up as they are.
+  // Costs per request are divided by the requests of all agents; costs per hour add up as they are.
   if (rate > 0 && (whole.objective == Objective::DollarsPerRequest || whole.objective == Objective::JoulesPerRequest ||
                    whole.objective == Objective::GramsPerRequest))
     weight = ownRate / rate;
@@ -121,7 +121,7 @@ std::vector<std::pair<int, int>> PartOfProblem::restricted(ArrayRef<std::pair<in
 }
 
 bool addsUpOverParts(const PlacementProblem &problem) {
-  // Of agents with requests and such without, one without costs other things by itself than in the whole.
+  // If only some agents have a request rate, one without it has other costs per request alone than in the whole.
   bool some = llvm::any_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
   bool all = llvm::all_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
   return problem.objective != Objective::Latency && (all || !some || problem.objective == Objective::DollarsPerHour) &&
@@ -137,7 +137,7 @@ void Solver::eachAlone(double share) {
   statistics.parts = int(parts.size());
   std::vector<size_t> order(parts.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  // The time that small parts leave goes to large ones.
+  // Solves small parts first: the time that they leave goes to large ones.
   llvm::stable_sort(order, [&](size_t a, size_t b) { return parts[a].pieces.size() < parts[b].pieces.size(); });
 
   auto solvePart = [&](const PartOfProblem &part, size_t left) {
@@ -184,7 +184,8 @@ void Solver::eachAlone(double share) {
       objectiveOfBestAlone = bestObjective;
     return;
   }
-  // One after the other, with what those before leave; who finds nothing comes earlier the next time.
+  // Plans one after the other, with the resources that earlier ones leave; a part without a plan comes earlier in the
+  // next round.
   llvm::stable_sort(order,
                     [&](size_t a, size_t b) { return alone[a].evaluation.peakWatts > alone[b].evaluation.peakWatts; });
   for (size_t round = 0; round < parts.size() && secondsSince(started) < seconds; ++round) {
@@ -201,7 +202,7 @@ void Solver::eachAlone(double share) {
       part.problem.dollarsPerHourCap = dollars;
       part.problem.wattsCap = watts;
       part.problem.gramsPerHourCap = grams;
-      // The plan of before, where there is room for it.
+      // Keeps the earlier plan where it still fits.
       if (!evaluate(part.problem, plans[index].placements).feasible())
         plans[index] = solvePart(part, parts.size());
       if (!plans[index].hasPlan()) {

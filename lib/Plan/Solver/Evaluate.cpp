@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What a plan costs and how long it takes.
+// Evaluates a plan: its costs and its latencies.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Evaluate.h"
 #include "Figures.h"
@@ -18,7 +18,7 @@ using llvm::formatv;
 
 namespace intarsia::plan {
 
-/// Room for rounding in sums that the MILP solver holds only up to its own tolerance.
+/// Tolerance for sums, which the MILP solver keeps only up to its own tolerance.
 constexpr double slack = 1e-7;
 
 bool exceeds(double value, double bound) { return value > bound + slack * std::max(1.0, std::abs(bound)); }
@@ -47,7 +47,7 @@ LeafTime leafTimeOf(const Region &region, const Stage &stage, bool later) {
   return {stage.waitMs(), stage.firstMs * scale, stage.restMs * scale};
 }
 
-/// Whether a request may wait in a queue that never ends.
+/// Returns true if a request may wait in an unstable queue.
 static bool waitsForever(const PlacementProblem &problem, const Agent &agent, const std::vector<Stage> &stages) {
   if (llvm::none_of(stages, [](const Stage &stage) { return std::isinf(stage.waitIfPositiveMs); }))
     return false;
@@ -171,7 +171,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     }
     std::string which =
         agent.level.percentile ? formatv("p{0}", llvm::format("%g", *agent.level.percentile * 100)).str() : "nominal";
-    // Of queues without end the piece has been named.
+    // For an unstable queue a violation already names the piece.
     if (!endless && exceeds(of.endToEndMs, agent.level.endToEndMs))
       violated(formatv("agent '{0}': {1} end-to-end {2:f3} ms, {3:f3} are allowed", agent.name, which, of.endToEndMs,
                        agent.level.endToEndMs));

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Why a plan is as it is: the best plan without each choice.
+// Explains a plan: the best plan without each choice.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "EachAlone.h"
 #include "Solver.h"
@@ -17,10 +17,11 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// How many choices are looked at for what a move breaks: percentiles are dear to evaluate.
+/// Largest number of moves examined for violations: percentiles are expensive to evaluate.
 constexpr size_t movesLookedAt = 4;
 
-/// The plan with one piece moved to choices that cost little there, and with it what must be alike; cheapest first.
+/// Returns the plan with one piece moved to choices that cost little there, together with the linked pieces; cheapest
+/// first.
 static std::vector<Placements> movesOf(const Figures &figures, const Placements &placements, int piece,
                                        std::optional<int> pool, ArrayRef<std::pair<int, int>> forbidden) {
   const PlacementProblem &problem = figures.problem;
@@ -45,7 +46,7 @@ static std::vector<Placements> movesOf(const Figures &figures, const Placements 
   for (auto [cost, choice] : ArrayRef(moves).take_front(movesLookedAt)) {
     Placements moved = placements;
     moved[piece] = placed(piece, choice);
-    // What must be like it moves with it, and what must be like that.
+    // Linked pieces move too, and the pieces linked to these.
     std::vector<int> settled{piece};
     for (size_t next = 0; next < settled.size(); ++next)
       for (const Edge &edge : problem.edges) {
@@ -67,7 +68,7 @@ static std::vector<Placements> movesOf(const Figures &figures, const Placements 
   return plans;
 }
 
-/// Says what the first of these plans breaks that breaks something.
+/// Returns the first violation of the first of these plans that is infeasible.
 static std::string whatBreaks(const Figures &figures, ArrayRef<Placements> plans) {
   for (const Placements &plan : plans)
     if (Evaluation evaluation = evaluate(figures, plan); !evaluation.feasible())
@@ -75,8 +76,8 @@ static std::string whatBreaks(const Figures &figures, ArrayRef<Placements> plans
   return plans.empty() ? "its menu has nothing there" : "what else the plan has does not go with it";
 }
 
-/// The choices that are not asked for once more: the plan's own; of a piece that may be in the replicas of another, or
-/// have its own, all that are as the plan has it.
+/// Returns the choices to exclude from the question: the plan's own; for a piece that may run in the replicas of
+/// another or in its own, all choices that share this with the plan.
 static std::vector<std::pair<int, int>> alikeTo(const PlacementProblem &problem, const Placements &placements,
                                                 int piece) {
   std::vector<std::pair<int, int>> alike;
@@ -95,10 +96,10 @@ static std::vector<std::pair<int, int>> alikeTo(const PlacementProblem &problem,
   return {{piece, placements[piece].choice}};
 }
 
-/// A piece, and the pool that it is forced to, or none: the plan's choice is forbidden.
+/// A piece, and the pool that it is forced to; without a pool the plan's choice is forbidden.
 using Question = std::pair<int, std::optional<int>>;
 
-/// The best plan of the question; without one `reason` is what breaks.
+/// Returns the best plan of the question; `reason` says what breaks if there is none.
 static Alternative ask(const Figures &figures, const Placements &placements, Question question,
                        const SolveOptions &options) {
   const PlacementProblem &problem = figures.problem;
@@ -116,7 +117,7 @@ static Alternative ask(const Figures &figures, const Placements &placements, Que
   } else {
     forbidden = alikeTo(problem, placements, piece);
   }
-  // With little time the heuristic and the bound answer; then `exact` is false and `bound` says what is known.
+  // With little time only the heuristic and the bound answer; then `exact` is false and `bound` gives the bound.
   Solver solver(asked, options, forbidden);
   std::vector<Placements> moves = movesOf(figures, placements, piece, pool, forbidden);
   for (const Placements &moved : moves)
@@ -142,8 +143,9 @@ static bool roundsUp(const PlacementProblem &problem) {
 }
 
 namespace {
-/// Asks questions of the agents that they are about alone, where they share nothing but resources with others: the
-/// others stay as they are. First on the whole fleet; what then does not fit beside the others has what they leave.
+/// Answers questions with only the agents that they concern, if these share only resources with others, which stay as
+/// they are. The first answer is on the whole fleet; if its plan does not fit beside the others, the question is asked
+/// again with the resources that they leave.
 class PartOfQuestions {
 public:
   PartOfQuestions(const PlacementProblem &whole, const SolveResult &result, ArrayRef<int> pieces)
@@ -151,14 +153,14 @@ public:
 
   bool has(int piece) const { return is_contained(part.pieces, piece); }
 
-  /// `unbounded`: figures of the whole without promises, as times of the others do not change. `isBeside`: there is a
-  /// plan on the whole fleet, which leaves the others no room.
+  /// Answers a question. `unbounded` has the figures of the whole without bounds on times, as times of the others do
+  /// not change. Sets `isBeside` if the plan on the whole fleet leaves the others no room.
   Alternative ask(Question question, const SolveOptions &options, const Figures &unbounded, bool &isBeside) const {
     Question own{int(llvm::find(part.pieces, question.first) - part.pieces.begin()), question.second};
     Alternative alternative = plan::ask(figures, now, own, options);
     if (!accept(alternative, unbounded)) {
       PartOfProblem beside(part);
-      // What the others take: all but what this part does.
+      // The resources of the others: all except those of this part.
       Evaluation here = evaluate(figures, now);
       for (auto [pool, used, own] : zip(beside.problem.pools, result.evaluation.devices, here.devices))
         pool.devices = std::max<int64_t>(0, pool.devices - std::max<int64_t>(0, used - own));
@@ -172,7 +174,7 @@ public:
       alternative.possible &= accept(alternative, unbounded);
       isBeside = true;
     }
-    // Others could make room, take what becomes free, or share what is rounded up.
+    // The answer is not exact: others could make room, take what becomes free, or share a device that is rounded up.
     if (alternative.possible || isBeside)
       alternative.exact &= !isBeside && result.eachBestAlone && !roundsUp(part.problem);
     alternative.piece = question.first;
@@ -186,7 +188,7 @@ private:
   Figures figures;
   Placements now;
 
-  /// Puts a plan of the part beside the others; false if it does not fit.
+  /// Combines a plan of the part with the others; returns false if it does not fit.
   bool accept(Alternative &alternative, const Figures &unbounded) const {
     if (!alternative.possible)
       return true;
@@ -253,7 +255,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
     } else {
       double more = alternative.objective - result.evaluation.objective;
       alternative.reason = formatv("{0:e3} more {1}", more, nameOf(problem.objective));
-      // Of what costs nothing nothing is a share.
+      // A relative difference is undefined when the objective is 0.
       if (result.evaluation.objective != 0)
         alternative.reason += formatv(" ({0:f1} %)", 100 * more / std::abs(result.evaluation.objective)).str();
     }

@@ -97,7 +97,7 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
 }
 
 Stage Figures::stage(int piece, const Choice &choice, int64_t replicas) const {
-  // What is called has its callers' slots to wait for, which is their wait.
+  // A called piece waits only for its callers' slots, and that wait counts as the callers'.
   bool queues = problem.queueing && problem.pieces[piece].calledBy < 0;
   return stageUnderLoad(choice, problem.pieces[piece].shape, replicas, loads[piece], queues);
 }

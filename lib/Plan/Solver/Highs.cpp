@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// HiGHS by its C interface, from a shared library that is loaded when a program runs, so that who has it needs no other
-// build. Names, types and numbers are those of HiGHS 1.x (highs/interfaces/highs_c_api.h, highs/lp_data/HighsOptions.h,
+// HiGHS by its C interface, from a shared library that is loaded at run time, so that no separate build is needed.
+// Names, types and numbers are those of HiGHS 1.x (highs/interfaces/highs_c_api.h, highs/lp_data/HighsOptions.h,
 // https://ergo-code.github.io/HiGHS/stable/).
 //===----------------------------------------------------------------------------------------------------------===//
 #include "MixedInteger.h"
@@ -20,7 +20,7 @@ namespace {
 /// HighsInt, unless the library was built for 64 bits.
 using Int = int;
 constexpr Int colwise = 1, minimize = 1;
-constexpr Int failed = -1, done = 0;       ///< what calls return; 1: done with a warning
+constexpr Int failed = -1, done = 0;       ///< results of calls; 1: done with a warning
 constexpr Int optimal = 7, infeasible = 8; ///< status of a model
 constexpr Int feasiblePoint = 2;           ///< status of its solution
 
@@ -53,7 +53,7 @@ public:
 
   std::string name() const override { return std::string("HiGHS ") + call.version(); }
 
-  /// Null if the library takes all options, else the first that it does not.
+  /// Returns null if the library takes all options, else the first option that it refuses.
   const char *refusedOption() const { return setOptions(Model(call), 1, 0); }
 
 protected:
@@ -71,7 +71,7 @@ protected:
       call.setSolution(model, start.data(), nullptr, nullptr, nullptr);
     call.run(model);
     Int status = call.modelStatus(model);
-    // Where the relaxation is unbounded the status says that or infeasible, and nothing is known.
+    // If the relaxation is unbounded, the status says unbounded or infeasible, and nothing is known.
     outcome.optimal = status == optimal;
     outcome.infeasible = status == infeasible;
     Int point = 0;
@@ -81,7 +81,7 @@ protected:
       outcome.values.resize(program.costs.size());
       call.solution(model, outcome.values.data(), nullptr, nullptr, nullptr);
     }
-    // What ended before there was a bound has 0 there, and a warning.
+    // If the solver ended before it had a bound, this gives 0 and a warning.
     double bound = 0;
     if (call.doubleInfo(model, "mip_dual_bound", &bound) == done)
       outcome.bound = bound;
@@ -111,17 +111,18 @@ private:
     };
     auto setDouble = [&](const char *option, double value) { check(option, call.setDouble(model, option, value)); };
     check("output_flag", call.setBool(model, "output_flag", 0));
-    // One thread, as CBC: plans do not depend on how many there are.
+    // One thread, as with CBC, so that plans do not depend on the number of threads.
     check("threads", call.setInt(model, "threads", 1));
     check("parallel", call.setString(model, "parallel", "off"));
     setDouble("time_limit", seconds);
     setDouble("mip_rel_gap", relativeGap);
-    // Costs are at most 1000; the standard, 1e-6, would end searches before small gaps that were asked for.
+    // Costs are at most 1000; the default, 1e-6, would end searches before a small requested gap is reached.
     setDouble("mip_abs_gap", 1e-9);
-    // The least that it allows: rows are sums of what may differ by many orders.
+    // The least value allowed: factors of a row may differ by many orders of magnitude.
     setDouble("small_matrix_value", 1e-12);
-    // Local search gave good plans before. Without its own searches around solutions (RINS, RENS) HiGHS 1.15 takes 0.7
-    // of the time for whole programs of 20 pieces and 10 pools; versions that do not know these options have them on.
+    // LocalSearch has found good plans before. Without its own searches around solutions (RINS, RENS) HiGHS 1.15 takes
+    // 0.7 of the time for whole programs of 20 pieces and 10 pools; versions that do not know these options have them
+    // on.
     call.setBool(model, "mip_heuristic_run_rins", 0);
     call.setBool(model, "mip_heuristic_run_rens", 0);
     return refused;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Why there is no plan: a minimal set of constraints by the deletion filter (Chinneck and Dravnieks, 1991), each step
-// of which is a proof by the solver, and what would relax each.
+// Explains why there is no plan: a minimal set of constraints by the deletion filter (Chinneck and Dravnieks, 1991),
+// each step of which is a proof by the solver, and a bound for each that would make a plan possible.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -29,7 +29,7 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
   auto add = [&](Kind kind, int index, double given, std::string text) {
     all.push_back({kind, index, std::move(text), given, std::nullopt});
   };
-  // What people change last is asked about last: the filter drops what it can in this order.
+  // The filter drops what it can in this order: the constraints that people change last come last.
   for (auto [index, pool] : enumerate(p.pools))
     add(Kind::PoolDevices, int(index), double(pool.devices),
         formatv("pool '{0}' has {1} devices", pool.name, pool.devices));
@@ -94,7 +94,7 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
   return all;
 }
 
-/// Sets the bound of a constraint; infinity takes it away.
+/// Sets the bound of a constraint; infinity removes it.
 static void setBound(PlacementProblem &p, const Conflict &conflict, double value) {
   switch (conflict.kind) {
   case Kind::EndToEnd:
@@ -134,7 +134,7 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
     p.apart[conflict.index].clear();
     break;
   case Kind::Kinds: {
-    // What is free because it stays where it is stays free.
+    // A transfer that is free because the data stays where it is remains free.
     Edge &edge = p.edges[conflict.index];
     for (auto [from, kind] : enumerate(edge.fromKinds))
       for (auto [to, other] : enumerate(edge.toKinds))
@@ -161,7 +161,7 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
   }
 }
 
-/// One time limit for all questions of an explanation.
+/// The time limit shared by all questions of an explanation.
 class Questions {
 public:
   explicit Questions(const SolveOptions &options)
@@ -169,14 +169,14 @@ public:
     this->options.exportLp.clear();
   }
 
-  /// What follows is over when this part of the time that is left is, and a question when that part of it is.
+  /// Limits the following questions to `part` of the time left, and each of them to `ofQuestion` of the rest.
   void share(double part, double ofQuestion) {
     deadline = after(std::chrono::duration<double>(end - Clock::now()).count() * part);
     shareOfQuestion = ofQuestion;
   }
   bool timeIsOver() const { return Clock::now() >= deadline; }
 
-  /// The best plan; nothing if the time is over.
+  /// Returns the best plan; nothing if the time is over.
   std::optional<SolveResult> solve(const PlacementProblem &problem, double relativeGap) const {
     double left = std::chrono::duration<double>(deadline - Clock::now()).count();
     if (left <= 0)
@@ -188,7 +188,7 @@ public:
   }
   std::optional<SolveResult> best(const PlacementProblem &problem) const { return solve(problem, options.relativeGap); }
 
-  /// A plan that holds everything, if there is one; nothing if that stays open.
+  /// Returns whether there is a feasible plan; nothing if that is not settled in time.
   std::optional<bool> isPossible(const PlacementProblem &problem, Evaluation *found = nullptr) const {
     std::optional<SolveResult> result = solve(problem, 1e9);
     if (!result || result->status == SolveResult::Status::NoPlanInTime)
@@ -204,10 +204,10 @@ private:
   }
   SolveOptions options;
   Clock::time_point end, deadline;
-  double shareOfQuestion = 1; ///< one that stays open leaves time for the others
+  double shareOfQuestion = 1; ///< below 1, so that an unsettled question leaves time for the others
 };
 
-/// What a plan takes of a constraint.
+/// Returns the amount of a constraint that a plan takes.
 static double takenBy(const Evaluation &evaluation, const PlacementProblem &p, const Conflict &conflict) {
   switch (conflict.kind) {
   case Kind::EndToEnd:
@@ -234,14 +234,14 @@ static double takenBy(const Evaluation &evaluation, const PlacementProblem &p, c
 }
 
 namespace {
-/// A bound that makes a plan possible.
+/// A bound that makes a plan possible, or none.
 struct Relaxation {
   std::optional<double> bound;
-  bool settled = true; ///< whether none does if it is unset, and else whether none that is stricter does
+  bool settled = true; ///< true if it is proven that no stricter bound does (if unset: that no bound does)
 };
 } // namespace
 
-/// The smallest: by halving, where each plan found gives its own figure.
+/// Returns the least relaxation, by bisection; each plan found moves the bound to its own figure.
 static Relaxation relax(const PlacementProblem &problem, const Conflict &conflict, const Questions &questions) {
   PlacementProblem p = problem;
   setBound(p, conflict, unlimited);
@@ -281,13 +281,13 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
   return {high, settled};
 }
 
-/// A bound in the digits of allConstraints, rounded up: what is printed must do.
+/// Rounds a bound up to the digits that allConstraints prints: the printed bound must suffice.
 static double shownBound(Kind kind, double value) {
   double perUnit = kind == Kind::PoolDevices ? 1 : kind == Kind::Dollars ? 1e4 : kind == Kind::Watts ? 1e2 : 1e3;
   return std::ceil(value * perUnit) / perUnit;
 }
 
-/// With its unit.
+/// Returns the bound with its unit.
 static std::string textOfBound(Kind kind, double value) {
   double shown = shownBound(kind, value);
   switch (kind) {
@@ -306,8 +306,8 @@ static std::string textOfBound(Kind kind, double value) {
   }
 }
 
-/// Percentiles are on grids, so that at the bound itself a cut may exclude what holds it by a hair: the bound goes up
-/// until the problem with what is printed has a plan.
+/// Raises the bound until the problem with the printed bound has a plan. Percentiles lie on grids, so that at the exact
+/// bound a cut may exclude a plan that only just satisfies it.
 static Relaxation confirmed(const PlacementProblem &problem, const Conflict &conflict, const Questions &questions,
                             Relaxation relaxation) {
   double first = *relaxation.bound;
@@ -333,14 +333,14 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
     return kept;
   PlacementProblem p = problem;
   std::vector<Conflict> all = allConstraints(problem);
-  // Halves first: most constraints have no part in it.
+  // Tries halves first: most constraints are not part of the conflict.
   auto filter = [&](auto &self, ArrayRef<Conflict> group) -> void {
     if (group.empty())
       return;
     PlacementProblem without = p;
     for (auto &conflict : group)
       setBound(without, conflict, unlimited);
-    // What stays open counts as possible: the set may then be larger than minimal, never wrong.
+    // An unsettled question counts as possible: the set may then be larger than minimal, but it is never wrong.
     std::optional<bool> possible = questions.isPossible(without);
     if (possible == false) {
       p = std::move(without);
@@ -356,7 +356,7 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
     self(self, group.drop_front(group.size() / 2));
   };
   questions.share(0.5, 0.1);
-  // Nobody asked for what must be alike: it is told only where nothing else is in the way.
+  // Kinds are not constraints that somebody asked for: they are reported only if nothing else conflicts.
   std::vector<Conflict> asked = all;
   erase_if(asked, [](const Conflict &conflict) { return conflict.kind == Kind::Kinds; });
   PlacementProblem free = problem;

@@ -15,7 +15,7 @@ namespace intarsia::plan {
 
 Lagrangian::Lagrangian(const Program &program) : program(program), weights(program.latencyWeights) {
   int count = int(program.options.size());
-  // Parents before children in breadth-first order: in a forest each piece then has at most one neighbor before it.
+  // Breadth-first order puts parents before children: in a forest each piece then has at most one neighbor before it.
   position.assign(count, -1);
   std::vector<std::pair<int, int>> components; // begin in `order`, number of pairs
   for (int root = 0; root < count; ++root) {
@@ -79,14 +79,14 @@ Lagrangian::Lagrangian(const Program &program) : program(program), weights(progr
 }
 
 void Lagrangian::addRow(Row row) {
-  // Rows in units of their bounds: prices are then costs.
+  // Divides rows by their bounds, so that prices are costs.
   double scale = row.upper != 0 && row.upper < unlimited ? std::abs(row.upper) : 0;
   if (scale == 0)
     for (auto &term : row.optionTerms)
       for (double factor : term.factors)
         scale = std::max(scale, std::abs(factor));
   scales.push_back(scale > 0 ? scale : 1);
-  // A variable is free above zero: the prices of its rows must sum to its weight in the objective.
+  // A variable has no upper bound: the prices of its rows must sum to its weight in the objective.
   bool firstOfLatency =
       row.latencyOf >= 0 && llvm::none_of(rows, [&](const Row &other) { return other.latencyOf == row.latencyOf; });
   prices.push_back(firstOfLatency ? weights[row.latencyOf] * scales.back() : 0);
@@ -168,7 +168,7 @@ Lagrangian::Step Lagrangian::evaluate() {
     }
     theirs = message;
   };
-  // Towards the beginning: every potential ends in the bound.
+  // The backward pass: every potential ends in the bound.
   for (size_t i = order.size(); i-- > 0;) {
     int piece = order[i];
     gather(piece);
@@ -194,7 +194,7 @@ Lagrangian::Step Lagrangian::evaluate() {
       step.bound += left * least;
     }
   }
-  // Back: each takes the best given those before it.
+  // The forward pass: each piece takes its best option given those before it.
   std::vector<double> given;
   for (int piece : order) {
     gather(piece);
@@ -216,7 +216,7 @@ Lagrangian::Step Lagrangian::evaluate() {
     for (auto &neighbor : after[piece])
       for (auto [sum, value] : zip(given, neighbor.first ? toFrom[neighbor.pair] : toTo[neighbor.pair]))
         sum += value;
-    // Around a cycle those before may leave nothing that fits; the piece then minds only those after it.
+    // On a cycle the options of earlier pieces may exclude all groups; the piece then ignores them.
     if (leastOf(given) == unlimited)
       given = potential;
     int bestGroup = int(std::min_element(given.begin(), given.end()) - given.begin());

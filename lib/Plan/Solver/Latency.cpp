@@ -34,7 +34,7 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
   network.vertices = 2 + 3 * count;
   network.source = 0, network.sink = 1;
   network.order.push_back(0);
-  // What a child's begin needs comes first, so children in their order give a topological one.
+  // A child's begin depends on earlier children only, so the order of children is topological.
   for (int child = 0; child < count; ++child)
     for (int vertex : {begin(child), first(child), end(child)})
       network.order.push_back(vertex);
@@ -62,7 +62,7 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
     if (streams && !(toFirst && arc.to == last))
       network.arcs.push_back({end(arc.from), end(arc.to), Takes::TransferAndFirst, arc.to, int(index)});
   }
-  // Drop what the sink does not depend on, and order arcs by where they start.
+  // Drops vertices that the sink does not depend on, and sorts arcs by their start.
   std::vector<bool> needed(network.vertices);
   needed[1] = true;
   for (auto vertex = network.order.rbegin(); vertex != network.order.rend(); ++vertex)
@@ -78,7 +78,7 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
   return network;
 }
 
-/// Probability of at least one turn, of exactly one, and the mean number.
+/// Returns the probability of at least one turn, of exactly one, and the mean number.
 static std::array<double, 3> turnsOf(const Region &region) {
   double some = 0, one = 0, mean = 0;
   for (auto [count, probability] : region.counts) {
@@ -103,7 +103,7 @@ struct AgentLatency::Walk {
   const Scenario &scenario;
   LeafTimes leafTimes;
   EdgeTime edgeTime;
-  /// By region, later turn, whether to the first output.
+  /// Known values by region, later turn, and whether to the first output.
   std::vector<double> values = std::vector<double>(latency.agent.regions.size() * 4, -1.0);
 
   std::array<double, 3> turnsAt(int index) const {
@@ -136,7 +136,8 @@ struct AgentLatency::Walk {
     case Takes::Rest:
       return value(child, later, false) - value(child, later, true);
     case Takes::TransferAndFirst:
-      // A composite child ends no sooner than what streams into it: only leaves have a first output of their own here.
+      // A composite child ends no sooner than the output that streams into it: only leaves have a first output of their
+      // own here.
       return time + (latency.agent.regions[child].kind == Kind::Leaf ? leafTimes(child, later).firstMs : 0);
     default:
       return time;
@@ -198,7 +199,7 @@ struct AgentLatency::Walk {
     return 0;
   }
 
-  // The linear function along what was longest.
+  // The linear function along the longest path.
   std::map<std::pair<int, bool>, LeafTime> leafFactors;
   std::map<int, double> edgeFactors;
 
@@ -395,7 +396,7 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
         parts.push_back({Distribution(), 1 - some});
       if (one > 0)
         parts.push_back({self(self, child, false, toFirst), one});
-      // All but the first turn and the last.
+      // All turns but the first and the last.
       std::vector<std::pair<int64_t, double>> between;
       for (auto [count, probability] : region.counts)
         if (count > 1 && probability > 0)
@@ -433,7 +434,7 @@ Work expectedWork(const PlacementProblem &problem, const Agent &agent) {
     for (int edge : edges)
       work.transfers[edge] += times;
   };
-  // `firstShare`: how much of `times` is in the first turn of the innermost loop.
+  // `firstShare`: the share of `times` that is in the first turn of the innermost loop.
   auto walk = [&](auto &self, int index, double times, double firstShare) -> void {
     const Region &region = agent.regions[index];
     switch (region.kind) {

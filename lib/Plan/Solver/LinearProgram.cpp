@@ -56,7 +56,8 @@ bool LinearProgram::solve() {
   Clp_chgObjCoefficients(model->clp, costs.data());
   Clp_chgColumnLower(model->clp, lowers.data());
   Clp_chgColumnUpper(model->clp, uppers.data());
-  // After new columns the basis is still primal feasible, after new bounds dual; primal simplex repairs either.
+  // The basis is still primal feasible after new columns and dual feasible after new bounds; primal simplex repairs
+  // either.
   if (Clp_primal(model->clp, 0) < 0 || Clp_status(model->clp) != 0)
     return false;
   value = Clp_objectiveValue(model->clp);

@@ -16,7 +16,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Of each group, by cost and by time.
+/// Number of options taken from each group by cost, and again by time.
 constexpr size_t candidatesOfGroup = 2;
 
 LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
@@ -95,7 +95,7 @@ void LocalSearch::apply(ArrayRef<Change> changes) {
     const Pair &pair = program.pairs[index];
     size_t at = size_t(program.options[pair.from][current[pair.from]].group) * pair.toGroups +
                 program.options[pair.to][current[pair.to]].group;
-    // An excluded pair is a violation that no plan pays for.
+    // An excluded pair is a violation with a price that no plan outweighs.
     linearCost += sign * std::min(pair.cost[at], 1e3 * unit);
     for (auto &[resource, amounts] : pair.uses)
       usage[resource] += sign * amounts[at];
@@ -174,7 +174,7 @@ bool LocalSearch::attempt(ArrayRef<Change> changes) {
   auto [cost, violation] = totals();
   cost += otherObjective, violation += otherViolation;
   double goal = currentCost + penalty * currentViolation - 1e-10 * unit;
-  // Latencies only add.
+  // Latencies can only raise the total.
   if (cost + penalty * violation >= goal)
     return undo();
   SmallVector<std::pair<double, double>, 4> of;
@@ -195,7 +195,7 @@ bool LocalSearch::attempt(ArrayRef<Change> changes) {
 void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) {
   reset(assignment);
   std::vector<uint8_t> settled(program.options.size());
-  // Prices of violations rise until they are gone.
+  // Prices of violations rise until there are none.
   for (double factor : {1.0, 10.0, 100.0}) {
     penalty = factor * unit;
     llvm::fill(settled, 0);

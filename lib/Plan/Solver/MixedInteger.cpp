@@ -21,14 +21,15 @@ using namespace llvm;
 namespace intarsia::plan {
 
 constexpr double largestScaledCost = 1000;
-/// Far below what solvers hold rows to, 1e-7: waits of hardly used replicas are that small, and CLP aborts on such
-/// factors.
+/// Least scaled factor, far below solvers' tolerance of rows, 1e-7. Waits of hardly used replicas can be smaller, and
+/// CLP aborts on such factors.
 constexpr double leastScaledFactor = 1e-11;
-/// Bounds of the time that a solver is given, in seconds: processes start in a hundredth, and a year has 3e7. The share
-/// of it by which the solver may be late leaves room within one and a half times the limit of a plan.
+/// Limits of a solver's time in seconds: a process starts in a hundredth, and a year has 3e7. The share of the time by
+/// which the solver may be late keeps the total within one and a half times the limit of a plan.
 constexpr double leastSeconds = 0.05, mostSeconds = 1e7, graceOfSolver = 0.1;
 
-/// CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it allows.
+/// Returns the program in CPLEX's LP format, which CBC, HiGHS, GLPK and others read. Names have only characters that it
+/// allows.
 static std::string lpOf(const MixedIntegerProgram &program) {
   std::string text;
   raw_string_ostream out(text);
@@ -45,7 +46,7 @@ static std::string lpOf(const MixedIntegerProgram &program) {
     if (row.entries.empty() && row.lower <= 0 && row.upper >= 0)
       continue;
     out << " " << row.name << ":\n";
-    // A piece without a choice: the format has no row without a column.
+    // A row without columns, from a piece without a choice, is not allowed in the format.
     if (row.entries.empty()) {
       isImpossible = true;
       out << "+ 1 nothing\n";
@@ -82,8 +83,8 @@ MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &progra
   double seconds = std::clamp(timeLimitSeconds, leastSeconds, mostSeconds);
   auto deadline = std::chrono::steady_clock::now() +
                   std::chrono::microseconds(int64_t((seconds * (1 + graceOfSolver) + leastSeconds) * 1e6));
-  // CBC looks at its clock neither within the first linear program nor where it checks a solution, and passes options
-  // through variables of the library, which several threads would share.
+  // CBC looks at its clock neither within the first linear program nor where it checks a solution, and keeps options in
+  // global variables of the library, which several threads would share.
   std::string failure;
   auto work = [&] {
     Outcome outcome = solveScaled(program, seconds, relativeGap, start);
@@ -161,7 +162,7 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
   if (!outcome.found)
     return result;
   result.values = std::move(outcome.values);
-  // Rounding of integers by the solver's own tolerance must not reach the sums that are made of them.
+  // Rounds integers, so that the solver's tolerance does not reach sums over them.
   for (size_t column = 0; column < program.columns.size(); ++column) {
     if (program.columns[column].integer)
       result.values[column] = std::round(result.values[column]);

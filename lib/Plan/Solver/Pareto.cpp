@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Trade-offs and changes: the front of latency against dollars, and problems that begin from a plan.
+// Trade-offs and changes: the Pareto front of latency against dollars, and problems that start from a plan.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,7 +14,7 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Whether what is best by the problem's own objective is the cheapest.
+/// Returns true if the best plan by the problem's own objective is the cheapest.
 static bool asksForCheapest(const PlacementProblem &problem, double requestsPerSecond) {
   bool moves = !problem.previous.empty() && problem.moveCost > 0;
   return !moves && (problem.objective == Objective::DollarsPerRequest ||
@@ -63,7 +63,7 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
   keep(cheapest);
   if (!fastest.hasPlan() || !cheapest.hasPlan())
     return front;
-  // Nothing is faster than the fastest; the cheapest plan that is as fast is its end of the front.
+  // Nothing is faster than the fastest plan; the cheapest plan that is as fast is that end of the front.
   auto cheapestWithin = [&](double ms) {
     PlacementProblem p = cheap;
     p.agents[0].level.endToEndMs = std::min(p.agents[0].level.endToEndMs, ms * room);
@@ -74,7 +74,7 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
     p.dollarsPerHourCap = std::min(p.dollarsPerHourCap, dollarsPerHour * room);
     keep(run(p));
   };
-  // The first is the other end of the front; the last of several is where the cheapest is.
+  // The first point is the other end of the front; the last of several is near the cheapest plan.
   for (int point = 0; point < points && (point == 0 || secondsLeft() > 0); ++point) {
     double share = points == 1 ? 1 : double(point) / (points - 1);
     if (single) {
@@ -89,7 +89,7 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
     return std::make_pair(a.evaluation.dollarsPerRequest, a.evaluation.latencyMs) <
            std::make_pair(b.evaluation.dollarsPerRequest, b.evaluation.latencyMs);
   });
-  // Cheapest first, each faster than all before, and of those that cost the same the fastest.
+  // Sorts the cheapest first, keeps only plans faster than all before, and among equal costs the fastest.
   std::vector<ParetoPoint> kept;
   for (auto &point : front) {
     if (!kept.empty() && point.evaluation.latencyMs >= kept.back().evaluation.latencyMs * (1 - 1e-9))

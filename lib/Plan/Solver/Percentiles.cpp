@@ -14,9 +14,9 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// For how long a cut is strengthened: a weak one is a cut, too.
+/// Time limit for strengthening a cut: a weak one is valid, too.
 constexpr std::chrono::milliseconds timeOfCut(3000);
-/// Plans for bounded means, each within this share of the best such plan.
+/// Rounds of plans with bounded means; each plan is within this gap of the best one.
 constexpr int roundsOfMeans = 12, roundsThatLoosen = 2;
 constexpr double gapOfMeans = 2e-3;
 
@@ -38,7 +38,7 @@ double Solver::percentileOf(int agentIndex, Measure measure, ArrayRef<Stage> sta
 void Solver::boundMeans(double share) {
   Clock::time_point started = Clock::now();
   double seconds = std::min(options.timeLimitSeconds, 1e6) * share;
-  // A first plan is worth more than what follows.
+  // A first plan is worth more than the steps that follow.
   if (bestObjective == unlimited)
     seconds = std::max(seconds, firstPlanSeconds);
   seconds = std::min(seconds, secondsLeft());
@@ -60,8 +60,8 @@ void Solver::boundMeans(double share) {
     SolveResult result = Solver(nominal, inner).run();
     statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
     if (!result.hasPlan()) {
-      // Too strict: spreads differ between choices. Where no bound is stricter than what was asked there is no more to
-      // try, and the time that is left is for a proof.
+      // The bounds are too strict, as spreads differ between choices. If no bound is stricter than asked for, nothing
+      // is left to try, and the remaining time is for a proof.
       if (llvm::all_of(factors, [](double factor) { return factor >= 1; }))
         break;
       for (double &factor : factors)
@@ -77,10 +77,10 @@ void Solver::boundMeans(double share) {
       if (agent.level.percentile) {
         double end = of.endToEndMs / agent.level.endToEndMs, first = of.firstOutputMs / agent.level.firstOutputMs;
         double excess = std::max(end, first);
-        // The mean may be far below its bound, which then has to go below the mean to change anything.
+        // The mean may be far below its bound, which then must go below the mean to have an effect.
         double share =
             end >= first ? mean.endToEndMs / agent.level.endToEndMs : mean.firstOutputMs / agent.level.firstOutputMs;
-        // Later rounds only tighten: plans jump, and bounds that follow them never hold for all agents.
+        // Later rounds only tighten: plans change in jumps, and bounds that follow them never hold for all agents.
         if (excess > 1 && excess < unlimited)
           factor = std::min(factor, share) / (excess + 2e-3);
         else if (excess > 0 && excess <= 1 && round < roundsThatLoosen)
@@ -89,7 +89,7 @@ void Solver::boundMeans(double share) {
   }
 }
 
-/// Of pieces and of edges.
+/// Returns the stages of pieces and the times of edges.
 static std::pair<std::vector<Stage>, std::vector<double>> timesOf(const Program &program, ArrayRef<int> assignment) {
   std::vector<Stage> stages;
   std::vector<double> edgeMs;
@@ -135,7 +135,7 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
     for (auto &arc : region.arcs)
       note(edges, arc.edges);
   }
-  // A faster reference that is still too slow excludes more plans.
+  // Makes the reference as fast as possible while it is still too slow: it then excludes more plans.
   for (int edge : edges) {
     if (Clock::now() >= until)
       break;
@@ -158,7 +158,7 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
       else
         low = middle + 1;
     }
-    // Where the time is over: the last that was still too slow.
+    // After the deadline this is the last value that was still too slow.
     edgeMs[edge] = high < values.size() ? values[high] : own;
   }
   auto faster = [](const Stage &a, const Stage &b) {
@@ -206,7 +206,7 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
   row.upper = -1;
   double factor = -1;
   if (objective) {
-    // latency >= level unless something is faster, and never below what all the fastest give.
+    // The row: latency >= level unless something is faster, and never below the latency with everything at its fastest.
     std::vector<Stage> fastest = stages;
     std::vector<double> fastestEdges(edgeMs.size(), 0.0);
     for (int piece : pieces)
@@ -232,7 +232,7 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
     if (llvm::any_of(term.factors, [](double value) { return value != 0; }))
       row.optionTerms.push_back(std::move(term));
   }
-  // Once per pair, however many of its edges may be faster: as it is enough that one is, sums only weaken.
+  // One term per pair, however many of its edges may be faster: one is enough, and sums only weaken the row.
   for (int edge : edges) {
     int from = problem.edges[edge].from, to = problem.edges[edge].to;
     if (from == to) {

@@ -75,10 +75,10 @@ static double amountOf(const Bill &bill, Conflict::Kind kind) {
   }
 }
 
-/// Choices that no edge tells apart, by piece: those of one pool, of equal kinds, with equal exceptions to the same
-/// choices.
+/// Returns, by piece, classes of choices that no edge distinguishes: those of one pool, of equal kinds, with equal
+/// exceptions to the same choices.
 static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &problem) {
-  // Edge, its end, the other choice (or the own kind, below zero), figures.
+  // Edge, its end, the other choice (or the own kind, negative), figures.
   using Trait = std::tuple<int, bool, int, double, double, double, bool>;
   std::vector<std::vector<std::vector<Trait>>> traits(problem.pieces.size());
   for (auto [piece, of] : zip(problem.pieces, traits))
@@ -216,7 +216,7 @@ void Program::buildPairs() {
     };
     auto &times = edgeTimes[index];
     if (edge.from == edge.to) {
-      // Between executions of one piece: part of its options.
+      // An edge between executions of one piece is part of its options.
       times = {-1, false, groups[edge.from], 1, std::vector<double>(groups[edge.from], 0.0)};
       std::vector<Option> kept;
       for (auto &option : options[edge.from]) {
@@ -280,10 +280,10 @@ void Program::buildPairs() {
         exclude(group[i], group[j], true);
 }
 
-/// Each is a row and a way through all of the agent; of agents with so many tasks few of them bind.
+/// Each leaf adds a row and a pass over the agent; in agents with more leaves few of these rows bind.
 constexpr size_t mostQuantileLeaves = 64;
 
-/// Scenarios whose probability is above 1 - percentile: what an agent takes in one of them, its percentile takes.
+/// Adds scenarios whose probability is above 1 - percentile: the agent's percentile is at least its time in each.
 static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &base, const PlacementProblem &problem) {
   const Agent &agent = problem.agents[base.agent];
   double percentile = *agent.level.percentile, least = 1 - percentile + 1e-9;
@@ -291,7 +291,7 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
   Scenario nothing;
   nothing.branchTaken.assign(count, -2);
   nothing.count.assign(count, 0);
-  // Which regions run exactly once or never: only there an outcome has its own probability.
+  // Regions that run exactly once or never: only their outcomes have independent probabilities.
   std::vector<int> single, leaves;
   auto walk = [&](auto &self, int index, bool once) -> void {
     const Region &region = agent.regions[index];
@@ -309,7 +309,7 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
       self(self, child, childOnce && region.kind == Region::Kind::Dag);
   };
   walk(walk, agent.root, true);
-  // The most probable outcome of each, as far as all together stay probable enough.
+  // Takes the most probable outcome of each region, as long as their joint probability stays high enough.
   auto fill = [&](Scenario scenario, double probability, int kept) {
     for (int index : single) {
       const Region &region = agent.regions[index];
@@ -322,7 +322,7 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
           scenario.branchTaken[index] = int(best - region.probabilities.begin());
         }
       } else if (region.kind == Region::Kind::Loop) {
-        // At least so many turns with 90 %.
+        // The number of turns that is reached with a probability of at least 90 %.
         auto counts = region.counts;
         llvm::sort(counts);
         double tail = 1;
@@ -371,7 +371,7 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
       add(fill(scenario, probability, index), -1);
     }
   }
-  // A duration without spread has no quantile of its own.
+  // A deterministic duration has no quantile of its own.
   llvm::erase_if(leaves, [&](int leaf) {
     return problem.pieces[agent.regions[leaf].piece].shape.kind == Shape::Kind::Deterministic;
   });

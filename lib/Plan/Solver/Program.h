@@ -127,7 +127,7 @@ private:
     std::vector<double> ms;
   };
   std::vector<EdgeTimes> edgeTimes;
-  std::vector<std::vector<double>> leastShape; ///< by piece: its shape's least value, at 0; its quantile by agent
+  std::vector<std::vector<double>> leastShape; ///< by piece: its least value, then its quantile by agent
 };
 
 } // namespace intarsia::plan

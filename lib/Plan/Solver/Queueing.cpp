@@ -22,7 +22,7 @@ int64_t smallestReplicas(const Choice &choice, const Load &load) {
   double work = load.perSecond * load.meanScale, capacity = sustainedPerSecond(choice);
   if (work <= 0 || !std::isfinite(capacity))
     return 1;
-  // Never at saturation: a queue of utilization 1 has no end.
+  // Stays below saturation: a queue of utilization 1 is unstable.
   return std::max<int64_t>(1, int64_t(std::floor(work / capacity * (1 + 1e-9))) + 1);
 }
 
@@ -44,7 +44,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
       double ms = choice.slots == 1 ? full : alone + (full - alone) * (occupancy - 1) / (choice.slots - 1);
       return std::min(busy / (ms * load.meanScale), capacityPerMs);
     };
-    // The terms are log-concave; far from their largest they do not count.
+    // The terms are log-concave; those far from the largest are negligible.
     double logarithm = 0, largest = 0;
     std::vector<double> logarithms{0.0};
     for (int64_t busy = 1; busy <= places; ++busy) {
@@ -76,13 +76,13 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     double restShare = choice.milliseconds > 0 ? 1 - first / choice.milliseconds : 0;
     double variation = shape.squaredVariation() * (restShare > 0 ? restShare * restShare : 1);
     double squaredVariation = scaleVariation * (1 + variation) - 1;
-    // A queue that grows without end has no mean wait.
+    // An unstable queue has no mean wait.
     bool saturated = perMs >= fullRate;
     stage.waitProbability = saturated ? 1 : waiting;
     stage.waitIfPositiveMs = saturated ? unlimited : (1 + squaredVariation) / 2 / (fullRate - perMs);
   }
   if (queueing && choice.turnProbability > 0) {
-    // Never busier than with all turns in one replica.
+    // It is never busier than with all turns in one replica.
     double busy = std::min(choice.turnProbability, work * choice.turnMs / 1000);
     stage.waitProbability = busy;
     stage.waitIfPositiveMs = choice.turnWaitMs / choice.turnProbability * (1 - choice.turnProbability) / (1 - busy);
@@ -95,7 +95,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
 }
 
 Distribution durationOf(const Stage &stage, const Shape &shape, double scale, LeafPart part) {
-  // The shape is of what follows the first output, or of all where nothing follows.
+  // The shape describes the time after the first output, or the whole time if nothing follows it.
   bool follows = stage.restMs > 0;
   Distribution result;
   if (part != LeafPart::Rest)

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The longest paths of Latency.cpp once more, with the times at which each part of a request begins and ends.
+// Computes the longest paths of Latency.cpp again, with the times at which each part of a request begins and ends.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Schedule.h"
 #include "Evaluate.h"
@@ -23,11 +23,11 @@ constexpr size_t mostListed = 2000;
 struct Span {
   double begin = 0, end = 0;
   double first = 0;   ///< Leaf: first output
-  int execution = -1; ///< Leaf: its place in the schedule; -1: not listed
+  int execution = -1; ///< Leaf: index in the schedule; -1: not listed
   std::vector<Span> parts;
 
-  /// Dag: which child's end ends it. In a child of a dag: which sibling it waits for longest, whether for its first
-  /// output alone, and which sibling's end, streaming, makes it end later than it would by itself.
+  /// Dag: the child whose end is the dag's end. Child of a dag: the sibling it waits for longest (`previous`), whether
+  /// only for its first output, and the streaming sibling that delays its end (`stretchedBy`).
   int last = -1, previous = -1, stretchedBy = -1;
   bool previousStreams = false;
 };
@@ -52,13 +52,13 @@ private:
   const Placements &placements;
   const Agent &agent;
   std::vector<Stage> stages;
-  std::vector<std::vector<int>> taken; ///< by region and case of a branch: how often
+  std::vector<std::vector<int>> taken; ///< by region and case of a branch: number of times taken
   Schedule schedule;
 
-  /// Where and when a region runs.
+  /// Place and time of a region's run.
   struct At {
     double sent = 0, begin = 0;
-    bool later = false; ///< in a turn but the first
+    bool later = false; ///< true for all turns but the first
     int turn = 0, copies = 1;
   };
 
@@ -161,7 +161,7 @@ private:
       bool previousStreams = own.previousStreams;
       own = place(child, start);
       own.previous = previous, own.previousStreams = previousStreams;
-      // As the network of Latency.cpp has it: what reads a stream ends its own first output after the stream's end.
+      // As in the network of Latency.cpp, the reader of a stream ends its own first output after the stream's end.
       const Region &inside = agent.regions[child];
       double firstMs = inside.kind == Kind::Leaf ? leafTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
       for (const Region::Arc &arc : region.arcs)
@@ -192,7 +192,7 @@ private:
       Span part = place(region.children[0], inside);
       loop.end = part.end;
       loop.parts.push_back(std::move(part));
-      // Of what is not listed the time of a turn is enough.
+      // For turns that are not listed the time of one turn is enough.
       if (notListed != schedule.notListed && turn > 0) {
         int64_t left = turns - 1 - turn;
         loop.end += double(left) * (loop.end - inside.begin + back);
@@ -211,7 +211,7 @@ private:
         markCritical(part);
       return;
     }
-    bool toEnd = true; // of `at`, or to its first output
+    bool toEnd = true; // to the end of `at`, or to its first output
     for (int at = span.last; at >= 0;) {
       const Span &part = span.parts[at];
       markCritical(part);

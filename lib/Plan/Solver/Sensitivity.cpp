@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The figures at which another plan would be better than the one that was found, or this one would break.
+// Finds the figures at which another plan would be better, or the plan found would break.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Evaluate.h"
 #include "Slowness.h"
@@ -42,7 +42,7 @@ public:
         all.back().kind = Sensitivity::Kind::EndToEnd, all.back().index = int(index);
         ++left;
       }
-    // The last to be answered are those that solve: they have the time that is left, half of it or more.
+    // Questions that need the solver come last: at least half of the time is left for them.
     std::vector<Sensitivity> breaks;
     for (int pool = 0; pool < int(problem.pools.size()); ++pool)
       if (isUsed(pool))
@@ -60,14 +60,14 @@ private:
   const PlacementProblem &problem;
   const SolveResult &result;
   SolveOptions options;
-  int left = 0; ///< questions that solve
+  int left = 0; ///< remaining questions that need the solver
   Clock::time_point begin = Clock::now();
 
   bool isUsed(int pool) const { return result.evaluation.devices[pool] > 0; }
   double spent() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-  /// The pieces that are elsewhere in a best plan of a changed problem, and have to be: what can as well stay in this
-  /// plan is put back, together with what must be like it.
+  /// Returns the pieces that must be elsewhere in a best plan of a changed problem: pieces that can stay as in this
+  /// plan are moved back, together with the pieces linked to them.
   std::vector<int> changesOf(const PlacementProblem &changedProblem, const SolveResult &other) const {
     auto isChanged = [&](const Placements &placements, int piece) {
       return placements[piece].choice != result.placements[piece].choice;
@@ -99,7 +99,7 @@ private:
     return changed;
   }
 
-  /// Of this question, an equal part of what time is left.
+  /// Returns the time of this question, an equal part of the time left.
   double share() { return std::max(0.0, options.timeLimitSeconds - spent()) / std::max(1, left--); }
 
   void askPrice(Sensitivity &of) {
@@ -108,14 +108,15 @@ private:
       of.above = breakingPrice(of.index, of.given * 10, of.piecesAbove, of.aboveIsKnown);
   }
 
-  /// The price nearest to the given one on the way to `end` where another plan becomes better. From the far end plans
-  /// get better until none beats the present one at the crossing: as costs are lines, that crossing is exact.
+  /// Returns the price nearest to the given one on the way to `end` at which another plan becomes better. Starting at
+  /// `end`, each better plan moves the price to its crossing with the present plan, until no plan beats the present one
+  /// there. As costs are linear in the price, that crossing is exact.
   std::optional<double> breakingPrice(int pool, double end, std::vector<int> &changed, bool &isKnown) {
     PlacementProblem priced = problem, unbounded = problem;
-    // Dollars do not depend on times, and percentiles are dear to evaluate.
+    // Dollars do not depend on times, and percentiles are expensive to evaluate.
     for (Agent &agent : unbounded.agents)
       agent.level = {};
-    // Of a plan a line over the price.
+    // The objective of a plan is linear in the price.
     auto objectiveAt = [&](double price, const Placements &placements) {
       unbounded.pools[pool].dollarsPerDeviceHour = price;
       return evaluate(unbounded, placements).objective;
@@ -140,7 +141,7 @@ private:
         return found;
       double hereGiven = objectiveAt(given, result.placements);
       double otherGiven = objectiveAt(given, other.placements);
-      // This plan less the other is below zero at the given price (or zero), above zero here.
+      // This plan's objective less the other's is at most 0 at the given price, and positive here.
       double atEnd = here - other.evaluation.objective, atGiven = hereGiven - otherGiven;
       double crossing = atGiven >= 0 ? given : at + (given - at) * atEnd / (atEnd - atGiven);
       changed = changesOf(priced, other);
@@ -151,8 +152,8 @@ private:
     return found;
   }
 
-  /// Makes what moves cost a price of executions by the choices that are moves, so that it counts in dollars an hour.
-  /// Returns what the moves of this plan cost; none where a piece without load would move for nothing.
+  /// Turns the cost of moves into a price of executions by the choices that are moves, so that it counts in dollars an
+  /// hour. Returns the cost of this plan's moves; nothing if a piece without load would move for nothing.
   std::optional<double> payForMoves(PlacementProblem &changed) const {
     Figures figures(problem);
     double perHour = problem.moveCost;
@@ -179,7 +180,7 @@ private:
     of.aboveIsKnown = false;
     if (!dollars || result.evaluation.dollarsPerHour <= 0)
       return;
-    // The fastest of the plans that cost less: their latency is the bound from which this plan is not the best.
+    // Finds the fastest plan that costs less: its latency is the bound from which this plan is not the best.
     PlacementProblem cheaper = problem;
     cheaper.agents[of.index].level.endToEndMs = unlimited;
     cheaper.objective = Objective::Latency, cheaper.latencyAgent = of.index;
@@ -203,15 +204,15 @@ private:
     }
   }
 
-  /// What this plan violates in another problem.
+  /// Violations of this plan in another problem.
   struct Verdict {
     std::string violation; ///< in words; empty: nothing
-    /// The largest of the promised times over its bound, less one; infinite where there is none, or something else is
+    /// The largest of the bounded times over its bound, less one; infinite if there is none, or something else is
     /// violated.
     double excess = unlimited;
   };
 
-  /// Only percentiles that are promised are computed, as they take nearly all of the time.
+  /// Evaluates the plan. Computes only percentiles that are bounded, as they take nearly all of the time.
   Verdict judge(PlacementProblem changed) const {
     std::vector<ServiceLevel> levels;
     for (Agent &agent : changed.agents) {
@@ -224,7 +225,7 @@ private:
     for (auto [index, piece] : enumerate(changed.pieces)) {
       auto [choiceIndex, replicas] = result.placements[index];
       const Choice &choice = piece.menu[choiceIndex];
-      // A queue without end has no times to evaluate.
+      // An unstable queue has no times to evaluate.
       if (replicas < smallestReplicas(choice, figures.loads[index]))
         return {formatv("the replicas of '{0}' do not sustain the load", piece.name)};
       stages.push_back(figures.stage(int(index), choice, replicas));
@@ -252,8 +253,8 @@ private:
     return verdict;
   }
 
-  /// The least factor between 1 and 10 above which this plan breaks, to a part in a thousand; times and loads only get
-  /// worse with it.
+  /// Finds the least factor between 1 and 10 above which this plan breaks, to a part in a thousand; times and loads
+  /// only get worse with the factor.
   void findBreak(Sensitivity &of, function_ref<PlacementProblem(double)> changed) {
     of.belowIsKnown = false;
     double until = options.timeLimitSeconds / 2, holds = 1, fails = 10;
@@ -265,8 +266,8 @@ private:
       if (!of.aboveIsKnown)
         return;
       double middle = std::sqrt(holds * fails);
-      // Times grow nearly in proportion: where the line through both ends crosses zero, a little towards the farther
-      // end, so that the next such point is on its other side. Now and then the middle, whatever the curve.
+      // Times grow nearly in proportion: tries where the line through both ends crosses zero, moved a little towards
+      // the farther end, so that the next such point is on the other side. Every fourth round tries the middle instead.
       if (round % 4 != 3 && std::isfinite(holding.excess) && std::isfinite(failing.excess)) {
         double root = holds - holding.excess * (fails - holds) / (failing.excess - holding.excess);
         root *= root - holds > fails - root ? 1 - 3e-4 : 1 + 3e-4;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Shares of devices, after a plan has been found.
+// Fills shared devices after a plan has been found.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,8 +14,8 @@ using namespace llvm;
 namespace intarsia::plan {
 
 void Solver::fillSharedDevices() {
-  // Twice the share, all else equal, where that costs nothing and slows nobody: what helps most first, until nothing
-  // fits.
+  // Doubles a share, all else equal, where that costs nothing and slows no agent: the most effective first, until
+  // nothing fits.
   while (bestObjective < unlimited) {
     std::vector<int> chosen;
     Evaluation chosenEvaluation;

@@ -44,7 +44,7 @@ std::vector<Choice> slowed(const PlacementProblem &problem, const Placements &pl
   return choices;
 }
 
-/// By the kinds of the edges between two pieces.
+/// Returns true if the kinds of all edges between the two pieces match.
 static bool goTogether(const PlacementProblem &problem, int piece, int choice, int other, int otherChoice) {
   return llvm::all_of(problem.edges, [&](const Edge &edge) {
     if (edge.fromKinds.empty())

@@ -14,20 +14,21 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Evaluations are dear with percentiles, and nothing of the objective depends on them.
+/// Percentile evaluation is expensive and only breaks ties.
 constexpr double secondsToPreferFaster = 0.3, shareToPreferFaster = 0.1;
 constexpr size_t fasterOptionsTried = 3;
 
-/// Of the time, where there are parts whose percentiles are bounded.
+/// Share of the time for solving parts alone, where percentiles are bounded.
 constexpr double shareOfParts = 0.7;
 
-/// A plan whose queues are nearly full is hundreds of times too slow, and no plan is that much faster.
+/// Limit of the tightening per round. A plan whose queues are nearly full is hundreds of times too slow, and no plan is
+/// that much faster.
 constexpr double mostTightening = 2;
 constexpr int roundsOfTightening = 12;
 
-/// If the time limit allows it: plans of the examples are found in a tenth of it.
+/// Extra time for a first plan, if the time limit allows it: the examples need a tenth of it.
 constexpr double secondsForFirstPlan = 1;
-/// Less than half of the smallest limits that are of use, and enough for a plan of small agents.
+/// Time for a first plan in any case: less than half of the smallest useful time limit, and enough for small agents.
 constexpr int millisecondsInAnyCase = 300;
 
 void Solver::insistOnPlan() { firstPlanSeconds = secondsForFirstPlan; }
@@ -60,7 +61,7 @@ bool Solver::offer(ArrayRef<int> assignment) {
   Evaluation evaluation = evaluate(figures, program.placementsOf(assignment));
   if (!evaluation.feasible())
     return false;
-  // Of equal ones the faster.
+  // Among equal plans keeps the faster.
   double room = bestObjective == unlimited ? 0 : 1e-12 * std::abs(bestObjective);
   if (evaluation.objective < bestObjective - room ||
       (evaluation.objective <= bestObjective + room && meanMsOf(evaluation) < meanMsOf(bestEvaluation))) {
@@ -108,7 +109,7 @@ void Solver::heuristic(double share) {
   Clock::time_point within = std::min(
       deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * share * 1e6)));
   auto search = [&](std::vector<int> assignment) {
-    // A first plan is worth more than what follows.
+    // A first plan is worth more than the steps that follow.
     Clock::time_point until = within;
     if (bestObjective == unlimited && firstPlanSeconds > 0) {
       Clock::time_point latest = std::max(deadline, begin + std::chrono::milliseconds(millisecondsInAnyCase));
@@ -144,7 +145,7 @@ void Solver::heuristic(double share) {
       }
     }
   };
-  // Cheapest for themselves, fastest, and what the Lagrangian says at first.
+  // Starts from the cheapest options, the fastest, and the Lagrangian's first assignment.
   std::vector<int> cheapest, fastest;
   for (auto [piece, all] : enumerate(program.options)) {
     auto cheap = llvm::min_element(all, [&](const Option &a, const Option &b) {
@@ -196,7 +197,7 @@ void Solver::bound() {
       lagrangian->keepBest();
     }
     lowerBound = std::max(lowerBound, step.bound);
-    // Options that no better plan takes.
+    // Removes options that no better plan has.
     if (bestObjective < unlimited) {
       double room = bestObjective - step.bound + 1e-9 * std::abs(bestObjective);
       for (auto [piece, rises] : enumerate(lagrangian->rises()))
@@ -206,7 +207,7 @@ void Solver::bound() {
     }
     if (gap() <= options.relativeGap)
       break;
-    // Paths that became critical.
+    // Adds rows for paths that became critical.
     if (iteration % 5 == 0)
       for (auto &check : program.checks) {
         double limit = check.limit;
@@ -260,7 +261,7 @@ void Solver::bound() {
 
 void Solver::branchAndPrice() {
   Clock::time_point started = Clock::now(), until = deadline;
-  // Percentiles are dear to evaluate, and a cut takes many of them. Without all cuts the bound still is one; the whole
+  // Percentiles are expensive to evaluate, and a cut takes many of them. The bound is valid without all cuts; the whole
   // program then has the other half of the time.
   double forCuts = 0.4 * secondsLeft(), spent = 0;
   if (hasPercentiles)
@@ -310,7 +311,7 @@ static double meanMs(const Option &option) {
   return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs;
 }
 
-/// Milliseconds of a request of all agents.
+/// Returns the mean milliseconds of a request over all agents.
 double Solver::meanMsOf(const Evaluation &evaluation) const {
   double sum = 0;
   for (auto [agent, weight] : zip(evaluation.agents, figures.weights))
@@ -337,7 +338,7 @@ void Solver::preferFaster() {
         return;
     }
   };
-  // What must be alike changes together.
+  // Linked pieces change together.
   for (const Edge &edge : problem.edges) {
     if (edge.fromKinds.empty() || edge.from == edge.to || Clock::now() >= until)
       continue;
@@ -393,7 +394,7 @@ SolveResult Solver::run() {
     eachAlone(shareOfParts);
   if (!infeasible && gap() > options.relativeGap) {
     lagrangian = std::make_unique<Lagrangian>(program);
-    // Latencies as the objective are no rows. One component meets no others.
+    // Latencies as the objective are not rows. A single component shares nothing with others.
     bool priced = options.bound && problem.objective != Objective::Latency &&
                   (!hasPercentiles || componentsOf(program).size() > 1);
     bool exactly = priced && !hasPercentiles;
@@ -409,7 +410,7 @@ SolveResult Solver::run() {
     if (!infeasible && gap() > options.relativeGap && (!exactly || bestObjective == unlimited))
       milp();
   }
-  // Of the questions that are asked in between, only what a plan costs matters.
+  // For intermediate questions only the cost of a plan matters.
   if (firstPlanSeconds > 0)
     preferFaster();
   fillSharedDevices();

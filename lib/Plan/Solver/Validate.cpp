@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What a placement problem must be before anything is computed with it.
+// Checks of a placement problem before anything is computed with it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Placement.h"
 #include "llvm/ADT/STLExtras.h"
@@ -62,7 +62,7 @@ Region Region::map(int child, std::vector<std::pair<int, double>> counts) {
 }
 
 namespace {
-/// Turns or copies beyond this are taken for a loop without a bound.
+/// Counts of turns or copies beyond this are taken for a loop without a bound.
 constexpr int largestCount = 100000;
 
 class Validator {
@@ -91,21 +91,21 @@ public:
 
 private:
   const PlacementProblem &problem;
-  std::string message; ///< the first thing found
+  std::string message; ///< the first error found
 
   void fail(const Twine &text) {
     if (message.empty())
       message = text.str();
   }
 
-  /// 3, 0.25, 1e+09: no digits that say nothing.
+  /// Returns a number without superfluous digits: 3, 0.25, 1e+09.
   static std::string plain(double value) {
     std::string text;
     raw_string_ostream(text) << format(std::abs(value) < 1e15 && value == std::round(value) ? "%.0f" : "%.6g", value);
     return text;
   }
 
-  /// `hint` is what a figure above `most` usually is.
+  /// Checks a figure's range; `hint` names the usual reason for a figure above `most`.
   bool figure(const Twine &owner, StringRef what, double value, double least, double most, StringRef hint) {
     if (std::isfinite(value) && value >= least && value <= most)
       return true;
@@ -398,7 +398,7 @@ private:
           break;
         }
       }
-      // With one parent each, whoever is not reached from the root is part of a cycle.
+      // As each region has one parent, a region that the root does not reach is part of a cycle.
       std::vector<int> reached{agent.root};
       for (size_t i = 0; message.empty() && i < reached.size(); ++i) {
         auto &children = agent.regions[reached[i]].children;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The whole problem as one mixed-integer program, to which rows are added until what it gives holds all latencies.
+// The whole problem as one mixed-integer program. Rows are added until its solution satisfies all latencies.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -43,7 +43,7 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
       int column = -1;
       if (program.active[piece][index]) {
         const Choice &choice = problem.pieces[piece].menu[option.choice];
-        // Names are for who reads the model, and to write tens of thousands of them takes a third of a second.
+        // Names serve readers of the exported model; writing tens of thousands of them takes a third of a second.
         std::string name;
         if (!options.exportLp.empty())
           name = formatv("x{0}_{1}_on_{2}_c{3}_times_{4}", piece, plain(problem.pieces[piece].name),
@@ -80,7 +80,7 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
           columns[at] = milp.addColumn(options.exportLp.empty() ? "" : formatv("y{0}_{1}_{2}", index, a, b).str(),
                                        pair.cost[at], 0, 1, false);
       }
-    // Flow: what a group of one end takes, goes to the groups of the other.
+    // Flow conservation: the flow of a group at one end equals the sum over the groups of the other end.
     auto addFlows = [&](const char *name, ArrayRef<std::vector<int>> own, int others, auto columnOf) {
       for (auto [group, options] : enumerate(own)) {
         if (options.empty())
@@ -134,7 +134,7 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
       linear.upper = 0;
     }
     if (resource.ofShares) {
-      // The first, of all pieces, is the one above.
+      // Skips the first row, the sum over all pieces: it is added above.
       std::vector<Row> shares = program.rowsOfShares(resource, -1);
       for (Row &row : drop_begin(shares)) {
         auto shared = convert(row, index);
@@ -241,7 +241,7 @@ void Solver::milp() {
     ++statistics.milpSolves;
     ++statistics.mixedIntegerPrograms;
     if (result.infeasible) {
-      // Nothing (better) is left.
+      // There is no (better) plan left.
       if (bestObjective == unlimited)
         infeasible = true;
       lowerBound = std::max(lowerBound, bestObjective);
@@ -263,7 +263,7 @@ void Solver::milp() {
     }
     if (gap() <= options.relativeGap)
       break;
-    // Repair: the plan with its violations is near a good one.
+    // Repairs the plan: one with violations is near a good one.
     if (!evaluation.feasible() && !hasPercentiles) {
       LocalSearch local(this->program, std::vector<double>(problem.agents.size(), 1.0));
       local.run(assignment, std::min(deadline, Clock::now() + std::chrono::milliseconds(500)));

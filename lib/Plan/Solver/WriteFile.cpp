@@ -19,7 +19,7 @@ Error writeFile(StringRef path, StringRef text) {
     if (!outs().has_error())
       return Error::success();
     std::string why = outs().error().message();
-    // Else LLVM ends the program with an error of its own.
+    // Otherwise LLVM ends the program with an error of its own.
     outs().clear_error();
     return createStringError("standard output cannot be written: " + why);
   }

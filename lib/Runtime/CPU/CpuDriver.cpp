@@ -19,7 +19,7 @@ namespace intarsia::runtime {
 
 namespace {
 
-/// What the tiles of a launch need.
+/// The data that the tiles of a launch need.
 struct Tiles {
   itx_kernel_run_fn run;
   itx_kernel_arguments arguments;
@@ -55,7 +55,7 @@ std::string CpuDriver::info() const {
 }
 
 static void runTiles(void *context, int64_t begin, int64_t end) {
-  // One workspace a thread, kept: a thread is in one tile at a time, whichever module it belongs to.
+  // Each thread keeps one workspace: it runs one tile at a time, of any module.
   static thread_local ScratchBuffer workspace;
   const Tiles &tiles = *static_cast<const Tiles *>(context);
   void *memory = nullptr;
@@ -81,7 +81,7 @@ Status CpuDriver::dispatch(uint32_t, const Launch &launch, const itx_event *, ui
   if (tiles.workspaceBytes < 0)
     return error(ITX_INVALID_ARGUMENT, "a size in kernel '%s' is more than 64 bits hold", launch.name);
   if (zeroedBytes < 0 || sharedBytes < zeroedBytes || plan[ITX_PLAN_TILES] < 0 || plan[ITX_PLAN_FINISH_TILES] < 0)
-    return error(ITX_INTERNAL, "kernel '%s' made a plan with a number that cannot be", launch.name);
+    return error(ITX_INTERNAL, "kernel '%s' returned an invalid launch plan (a negative number of tiles or bytes)", launch.name);
   if (sharedBytes != 0) {
     tiles.arguments.shared = launch.shared->reserve(sharedBytes);
     if (!tiles.arguments.shared)

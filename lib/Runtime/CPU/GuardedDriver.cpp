@@ -4,8 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // For builds with INTARSIA_GUARD. A launch runs twice, on copies of its operands: once with guard pages at their
-// beginnings, once at their ends. What is only read is write-protected; the results of both have to agree, although
-// results and the bytes beside operands hold other values before. What differs was read where nothing was written.
+// beginnings, once at their ends. Operands that are only read are write-protected. Before the two runs, results and the
+// bytes beside operands are filled with different values; if the results differ, the kernel has read uninitialised
+// memory.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/GuardedDriver.h"
 
@@ -22,14 +23,14 @@ namespace intarsia::runtime {
 
 namespace {
 
-/// Memory that one or several operands of a launch are.
+/// The memory of one or several operands of a launch.
 struct Part {
   uint8_t *original = nullptr;
   uint64_t bytes = 0;
   bool isRead = false, isWritten = false;
 };
 
-/// Returns the value of an expression; -1 where it divides by what is not positive.
+/// Returns the value of an expression; -1 if a divisor in it is not positive.
 int64_t valueOf(const std::vector<SizeStep> &steps, const int64_t *sizes) {
   using Kind = SizeStep::Kind;
   std::vector<int64_t> stack;
@@ -128,7 +129,7 @@ private:
   Driver &driver_;
 };
 
-/// Finds the parts of memory that the operands of a launch are, and the part of each operand.
+/// Finds the distinct parts of memory among the operands of a launch, and the part of each operand.
 Status findParts(const Launch &launch, std::vector<Part> &parts, std::vector<size_t> &partOf) {
   const std::vector<OperandInfo> &operands = *launch.operands;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -155,7 +156,7 @@ Status findParts(const Launch &launch, std::vector<Part> &parts, std::vector<siz
 Status GuardedDriver::run(const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf,
                           GuardSide side, std::vector<GuardedMemory> &memory) {
   for (const Part &part : parts) {
-    // NaN as a float of any width and an index that is out of bounds, or a small number.
+    // 0xff is NaN as a float of any width and an index out of bounds; 0x3c is a small number.
     memory.emplace_back(part.bytes, side, side == GuardSide::Begin ? 0xff : 0x3c);
     if (!memory.back().data())
       return error(ITX_OUT_OF_MEMORY, "guard: no memory for the operands of kernel '%s'", launch.name);
@@ -186,7 +187,7 @@ Status GuardedDriver::run(const Launch &launch, const std::vector<Part> &parts, 
 
 Status GuardedDriver::dispatch(uint32_t queue, const Launch &launch, const itx_event *after, uint32_t afterCount,
                                itx_event &event) {
-  if (!launch.operands) // a module that no compiler of ours wrote
+  if (!launch.operands) // the module is not from our compiler
     return driver_.dispatch(queue, launch, after, afterCount, event);
   event = 0;
   for (uint32_t i = 0; i < afterCount; ++i)

@@ -12,8 +12,8 @@
 namespace intarsia::runtime {
 
 /// A driver that runs the launches of another on guarded copies of their operands, in builds with INTARSIA_GUARD.
-/// ITX_INTERNAL names the kernel that wrote beside its operands, or whose results depend on what nothing has written;
-/// a kernel that touches a guard page ends the process with a message.
+/// ITX_INTERNAL names the kernel that wrote beside its operands or whose results depend on uninitialised memory. A
+/// kernel that touches a guard page ends the process with a message.
 Driver &guardedDriver(Driver &driver);
 
 } // namespace intarsia::runtime

@@ -75,7 +75,7 @@ bool GuardedMemory::isNear(const void *address) const {
   return byte >= mapping_ && byte < mapping_ + mappingBytes_;
 }
 
-// ---- In the place of Memory.cpp's allocation ---------------------------------------------------------------
+// ---- Replaces the allocation of Memory.cpp -----------------------------------------------------------------
 
 namespace {
 struct Blocks {

@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For builds with INTARSIA_GUARD, which run generated code under test: no sanitizer knows what it may touch.
+// For builds with INTARSIA_GUARD, which test generated code: sanitizers do not instrument it.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CPU_GUARDEDMEMORY_H
 #define INTARSIA_RUNTIME_CPU_GUARDEDMEMORY_H
@@ -12,14 +12,14 @@
 
 namespace intarsia::runtime {
 
-/// Which end of the memory lies at a page that may not be touched. Beside the other there is up to a page of bytes that
+/// The end of the memory that lies at a guard page. Beside the other end there is up to a page of bytes that
 /// checkEdges() compares; at the end up to 63 of them remain, since memory is aligned to ITX_BUFFER_ALIGNMENT.
 enum class GuardSide { Begin, End };
 
 class GuardedMemory {
 public:
   GuardedMemory() = default;
-  /// Fills the memory, and what lies beside it, with a byte. data() is null when there is too little memory.
+  /// Fills the memory and the bytes beside it with `fill`. data() is null when out of memory.
   GuardedMemory(uint64_t bytes, GuardSide side, uint8_t fill);
   GuardedMemory(GuardedMemory &&other) noexcept;
   GuardedMemory &operator=(GuardedMemory &&other) noexcept;

@@ -38,9 +38,9 @@ static void futexWake(std::atomic<uint32_t> &word, int count) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
-/// Spins until `done` or the time is over; false for the latter. Reading the clock costs more than a pause. After
-/// `politeMicroseconds` it offers the core to others at each reading: on a busy machine the scheduler may have put the
-/// very thread that is waited for onto this core, and a launch then took as long as the whole spin (1 ms measured).
+/// Spins until `done` holds or the time is over; returns false if it is over. Reading the clock costs more than a
+/// pause. After `politeMicroseconds` each reading also yields the core: on a busy machine the scheduler may have put
+/// the thread that is waited for onto this core, and a launch then took as long as the whole spin (1 ms measured).
 template <typename Done> static bool spinUntil(Done done, int32_t microseconds) {
   constexpr int32_t politeMicroseconds = 20;
   for (int i = 0; i < 64; ++i) {
@@ -92,7 +92,7 @@ void ThreadPool::resize(int32_t threads) {
     try {
       workers_.emplace_back([this, i, seen] { work(i, seen); });
     } catch (const std::system_error &) {
-      break; // the process may not have more threads: those that there are do the work
+      break; // the process may not have more threads: the existing ones do the work
     }
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -104,7 +104,7 @@ bool ThreadPool::claim(Range &range, int64_t &begin, int64_t &end) {
     int64_t left = range.end - next;
     if (left <= 0)
       return false;
-    // A quarter of the rest: few claims, and single tiles at the end so that all finish together.
+    // Claims a quarter of the remaining tiles: few claims, and single tiles at the end so that all finish together.
     int64_t count = std::max<int64_t>(1, left / 4);
     if (range.next.compare_exchange_weak(next, next + count, std::memory_order_relaxed)) {
       begin = next;
@@ -165,7 +165,7 @@ void ThreadPool::waitForWorkers() {
   uint32_t gate = gate_.fetch_and(~open) & ~open;
   if (gate == 0)
     return;
-  // Tiles take microseconds; longer means that the worker lost its core to someone else.
+  // Tiles take microseconds; a longer wait means that the worker lost its core to another thread.
   if (spinUntil([&] { return gate_.load(std::memory_order_acquire) == 0; }, 200))
     return;
   callerParked_.store(1);
@@ -193,7 +193,7 @@ void ThreadPool::run(int64_t tiles, Function function, void *context) {
   function_ = function;
   context_ = context;
   for (int32_t i = 0; i < wanted; ++i) {
-    // 128 bits: tiles * thread count may pass 64.
+    // Needs 128 bits: tiles * thread count may not fit in 64.
     bool used = i < active;
     ranges_[i].next.store(used ? int64_t(__int128(tiles) * i / active) : 0, std::memory_order_relaxed);
     ranges_[i].end = used ? int64_t(__int128(tiles) * (i + 1) / active) : 0;
@@ -216,8 +216,8 @@ void ThreadPool::run(int64_t tiles, Function function, void *context) {
 static std::atomic<ThreadPool *> pool{nullptr};
 static std::mutex poolMutex;
 
-/// The parent's workers do not exist in the child, and its pool may have been in the middle of a launch: it is left
-/// alone, and the child begins anew.
+/// Gives the child a new pool. The parent's workers do not exist in the child, and the parent's pool may have been in
+/// the middle of a launch, so it is never touched.
 static void afterForkInChild() {
   new (&poolMutex) std::mutex;
   if (ThreadPool *old = pool.load())

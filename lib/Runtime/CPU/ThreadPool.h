@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Workers spin for a bounded time, then park in the kernel. The caller takes part. Each participant owns a contiguous
-// range of tiles, so that what a thread wrote in one kernel it finds in its own cache in the next; who is done early
-// takes tiles of others. A worker that wakes too late is not waited for.
+// range of tiles, so that a thread finds its output of one kernel in its own cache during the next. A participant that
+// is done early takes tiles of others. A worker that wakes too late is not waited for.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CPU_THREADPOOL_H
 #define INTARSIA_RUNTIME_CPU_THREADPOOL_H
@@ -27,14 +27,14 @@ public:
   /// Runs tiles begin … end - 1.
   using Function = void (*)(void *context, int64_t begin, int64_t end);
 
-  /// `threads` counts the caller. Threads are made at the first launch that has work for them.
+  /// `threads` includes the caller. Threads are made at the first launch that has work for them.
   explicit ThreadPool(int32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  /// Runs all tiles and returns when they are done. May be called by several threads at once and from inside a tile:
-  /// whoever finds the pool taken runs its tiles alone. The first exception of a tile is thrown here.
+  /// Runs all tiles and returns when they are done. May be called by several threads at once and from inside a tile: a
+  /// caller that finds the pool busy runs its tiles alone. The first exception of a tile is thrown here.
   void run(int64_t tiles, Function function, void *context);
 
   /// The same for a callable (begin, end).
@@ -71,7 +71,7 @@ private:
   alignas(64) std::atomic<uint32_t> generation_{0};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
-  // `open` while workers may join the launch, plus the number of those that did and have not left.
+  // `open` while workers may join the launch, plus the number of workers that are in it.
   alignas(64) std::atomic<uint32_t> gate_{0};
   std::atomic<uint32_t> callerParked_{0};
   alignas(64) std::atomic<bool> taken_{false};
@@ -80,7 +80,7 @@ private:
   // Written by the launching thread before the gate opens.
   Function function_ = nullptr;
   void *context_ = nullptr;
-  int32_t participants_ = 0; // ranges; 0 before the first launch
+  int32_t participants_ = 0; // number of ranges; 0 before the first launch
   std::unique_ptr<Range[]> ranges_;
   std::exception_ptr exception_;
   std::atomic<bool> failed_{false};
@@ -93,12 +93,13 @@ private:
 /// The pool of the process; a new one in the child of a fork. Never destroyed.
 ThreadPool &processPool();
 
-/// What ITX_THREADS says, or else what the affinity mask and the cgroup's CPU quota allow; at least 1.
+/// Returns ITX_THREADS if it is set, else the threads that the affinity mask and the cgroup's CPU quota allow; at least
+/// 1.
 int32_t defaultThreads();
-/// How long an idle worker spins: what ITX_SPIN_US says, or 1000.
+/// Returns how long an idle worker spins, in microseconds: ITX_SPIN_US, or 1000.
 int32_t spinMicroseconds();
-/// An error when one of these variables is set to something else than a number in its range. The functions above then
-/// go on as if it were not set: loading a module is what reports it.
+/// Returns an error if one of these variables is not a number in its range. The functions above then ignore it; loading
+/// a module reports the error.
 Status checkThreadVariables();
 
 } // namespace intarsia::runtime

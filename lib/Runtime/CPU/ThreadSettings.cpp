@@ -15,7 +15,7 @@ namespace intarsia::runtime {
 
 static constexpr long maximumThreads = 1024;
 
-/// A number in the environment; not set and empty mean the same.
+/// A number in an environment variable; an empty variable counts as not set.
 struct Variable {
   const char *name;
   const char *what;
@@ -24,7 +24,7 @@ struct Variable {
 static constexpr Variable threadsVariable = {"ITX_THREADS", "threads of a call", 1, maximumThreads};
 static constexpr Variable spinVariable = {"ITX_SPIN_US", "microseconds an idle thread waits awake", 0, 1000000};
 
-/// Leaves `value` where the variable is not set.
+/// Reads the variable; leaves `value` as it is if the variable is not set.
 static Status readVariable(const Variable &variable, long &value) {
   const char *text = std::getenv(variable.name);
   if (!text || !*text)
@@ -47,8 +47,8 @@ int32_t defaultThreads() {
 }
 
 int32_t spinMicroseconds() {
-  // Waking a parked thread takes about 50 µs, the serial part between two kernels of a model under 10; 1000 also
-  // bridges what an application does between two calls.
+  // Waking a parked thread takes about 50 µs, and the serial part between two kernels of a model less than 10 µs;
+  // 1000 µs also bridge the time of the application between two calls.
   long microseconds = 1000;
   (void)readVariable(spinVariable, microseconds);
   return int32_t(microseconds);

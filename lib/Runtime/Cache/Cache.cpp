@@ -17,7 +17,7 @@ namespace intarsia::runtime {
 
 // ---- Sizes ------------------------------------------------------------------------------------------------
 
-/// What the options leave open: pages.
+/// Chooses the number of pages if the options do not say it.
 static Status choosePages(const StepLayout &layout, const std::string &name, const Cache::Options &options,
                           int64_t &pages, uint64_t &bytes) {
   if (options.sequences < 1 || options.sequences > INT32_MAX)
@@ -29,7 +29,7 @@ static Status choosePages(const StepLayout &layout, const std::string &name, con
   pages = options.pages;
   if (pages == 0 && __builtin_mul_overflow(layout.pagesFor(layout.context), options.sequences, &pages))
     pages = INT32_MAX;
-  // Without a limit, half of the memory: the module's workspace and other programs need some too.
+  // Takes half of the memory if there is no limit: the module's workspace and other programs need some too.
   uint64_t limit = options.bytes ? options.bytes : availableMemoryBytes() / 2;
   if (options.pages == 0) {
     uint64_t slots = 0;
@@ -206,7 +206,7 @@ Status Cache::makeRoom(int64_t pages, const std::vector<const Sequence *> &busy)
       candidates.push_back(sequence.get());
   std::sort(candidates.begin(), candidates.end(),
             [](const Sequence *left, const Sequence *right) { return left->lastUse < right->lastUse; });
-  // How many have to go: a page that several share is free when the last of them is gone.
+  // Counts the sequences to evict: a shared page is free when the last sequence that has it is gone.
   std::vector<int32_t> references(memory_->pages());
   for (int64_t page = 0; page < memory_->pages(); ++page)
     references[page] = memory_->references(int32_t(page));

@@ -15,12 +15,12 @@
 
 namespace intarsia::runtime {
 
-/// Tokens of one user, and where the cache holds what the model made of them.
+/// The tokens of one user, and where the cache holds their state.
 struct Sequence {
-  std::vector<int64_t> tokens; // what the cache holds, or held before the eviction
+  std::vector<int64_t> tokens; // in the cache, or there before the eviction
   std::vector<int32_t> pages;  // of the tokens, in order
-  int64_t slot = 0;            // its unit of state that is one a sequence
-  int64_t slotPage = -1;       // the unit is of tokens of this page, counted from the sequence's first; -1: of none
+  int64_t slot = 0;            // index of its unit in the state that has one unit a sequence
+  int64_t slotPage = -1;       // page of the sequence (from 0) whose tokens the unit belongs to; -1: none
   bool isEvicted = false;
   bool isEvictable = false;
   uint64_t lastUse = 0;
@@ -33,13 +33,13 @@ struct Chunk {
   Sequence *sequence = nullptr;
   const int64_t *tokens = nullptr;
   int64_t count = 0;
-  int64_t outputs = 0; // logits of that many last tokens are wanted
+  int64_t outputs = 0; // number of last tokens whose logits are wanted
 };
 
 /// The state of one step function, divided among sequences. Every function takes the lock.
 class Cache {
 public:
-  /// As itx_cache_options.
+  /// The same as itx_cache_options.
   struct Options {
     int64_t sequences = 1;
     int64_t pages = 0;
@@ -60,12 +60,12 @@ public:
   std::vector<int64_t> tokens(const Sequence &sequence) const;
   void setEvictable(Sequence &sequence, bool evictable);
   Status fork(const Sequence &sequence, Sequence *&child);
-  /// `kept` null: an error when fewer than `length` tokens can be kept.
+  /// With a null `kept` it is an error if fewer than `length` tokens can be kept.
   Status truncate(Sequence &sequence, int64_t length, int64_t *kept);
   void evict(Sequence &sequence);
 
-  /// Runs the step function on new tokens. logits [sum of outputs, vocabulary] in the order of the chunks; no memory
-  /// where none are wanted. On an error nothing has changed.
+  /// Runs the step function on new tokens. Gives logits [sum of outputs, vocabulary] in the order of the chunks, or a
+  /// tensor without memory if none are wanted. On an error nothing has changed.
   Status step(const std::vector<Chunk> &chunks, Tensor &logits);
 
   Status save(const Sequence &sequence, const std::string &path) const;
@@ -75,11 +75,11 @@ private:
   class Transaction;
   Cache(std::shared_ptr<Module> module, size_t function) : module_(std::move(module)), function_(function) {}
   const char *name() const { return module_->name().c_str(); }
-  /// Without the lock.
+  /// Makes a sequence; the caller holds the lock.
   Status newSequence(Sequence *&sequence);
   void dropPages(Sequence &sequence, size_t kept);
   Status checkChunks(const std::vector<Chunk> &chunks) const;
-  /// Evicts, the longest unused first, until `pages` are free; evicts none when that cannot be reached.
+  /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
   bool hasSlots() const { return layout_.sequenceBytes != 0; }
   Status run(const std::vector<Chunk> &chunks, Tensor &logits);

@@ -13,7 +13,7 @@
 using namespace intarsia;
 using namespace intarsia::runtime;
 
-/// A step function and what is asked of its cache.
+/// Reads a step function and the options of its cache.
 static Status readArguments(const itx_module *module, const char *function, const itx_cache_options *given,
                             std::shared_ptr<Module> &loaded, size_t &index, Cache::Options &result) {
   ITX_REQUIRE(module);

@@ -14,7 +14,7 @@ namespace intarsia::runtime {
 static constexpr uint64_t alignment = 64;
 static const uint8_t zeros[alignment] = {};
 
-/// Adds `count` times `each` to a size; false when that passes 2^62.
+/// Adds `count` times `each` to a size; returns false if the result exceeds 2^62.
 static bool add(uint64_t &size, uint64_t count, uint64_t each) {
   uint64_t product = 0;
   return !__builtin_mul_overflow(count, each, &product) && !__builtin_add_overflow(size, product, &size) &&

@@ -20,7 +20,7 @@ inline constexpr uint32_t sequenceFormatVersion = 1;
 struct SequenceFileHeader {
   char magic[8];
   uint32_t formatVersion;
-  uint32_t states;    // SequenceFileState structures follow the header, tokens (64 bits each) those
+  uint32_t states;    // number of SequenceFileState structures after the header; tokens (64 bits each) follow them
   uint8_t hash[16];   // XXH3-128 of the file with this field zero
   uint8_t module[16]; // the hash in the header of the artifact
   uint64_t function;  // number in the artifact
@@ -40,7 +40,8 @@ struct SequenceFileState {
 };
 static_assert(sizeof(SequenceFileState) == 16);
 
-/// What a file says. The units of each state follow the tokens, state after state, each at a multiple of 64 bytes.
+/// The contents of a file. The units of each state follow the tokens, state after state, each at a multiple of 64
+/// bytes.
 struct SequenceFileContents {
   Hash128 module = {};
   uint64_t function = 0;
@@ -50,13 +51,13 @@ struct SequenceFileContents {
   std::vector<uint64_t> stateOffsets; // of parsed files
 };
 
-/// Checks that everything the header tells of lies inside of the file. `name` starts each message.
+/// Checks that everything in the header's tables lies inside the file. `name` starts each message.
 Status parseSequenceFile(const uint8_t *data, uint64_t bytes, const std::string &name, SequenceFileContents &contents);
 
 /// Checks the hash of a file that was parsed.
 Status checkSequenceHash(const uint8_t *data, uint64_t bytes, const std::string &name);
 
-/// units[s]: of state s in order; as many as its tokens have pages, or one. The file appears when it is complete.
+/// Writes a file, which appears when it is complete. units[s] holds the units of state s in order: one a page, or one.
 Status writeSequenceFile(const std::string &path, const SequenceFileContents &contents,
                          const std::vector<std::vector<const uint8_t *>> &units);
 

@@ -25,7 +25,7 @@ Status StateMemory::bytesOf(const StepLayout &layout, int64_t pages, int64_t seq
   return Status::success();
 }
 
-/// Zeros, at a multiple of the system's page size.
+/// Maps zeroed memory at a multiple of the system's page size.
 static std::shared_ptr<void> mapMemory(uint64_t bytes) {
   void *data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)

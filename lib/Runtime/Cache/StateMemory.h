@@ -16,22 +16,22 @@ namespace intarsia::runtime {
 /// when it is first written to.
 class StateMemory {
 public:
-  /// `what` names them in messages. ITX_OUT_OF_MEMORY when the machine has less available.
+  /// Makes the tensors; `what` names them in messages. ITX_OUT_OF_MEMORY if the machine has less memory available.
   static Status create(const StepLayout &layout, int64_t pages, int64_t sequences, const std::string &what,
                        std::unique_ptr<StateMemory> &memory);
 
-  /// Bytes of that many; an error when the number is beyond 2^62.
+  /// Gives the bytes of so many pages and sequences; an error if they exceed 2^62.
   static Status bytesOf(const StepLayout &layout, int64_t pages, int64_t sequences, uint64_t &bytes);
 
-  /// In the order of layout.states.
+  /// Returns the tensors in the order of layout.states.
   const std::vector<Tensor> &tensors() const { return tensors_; }
-  /// A page or a slot of one state.
+  /// Returns a page or a slot of one state.
   uint8_t *unit(size_t state, int64_t index) const;
 
   int64_t pages() const { return int64_t(references_.size()); }
   int64_t freePages() const { return int64_t(free_.size()); }
   int32_t references(int32_t page) const { return references_[page]; }
-  /// A page of zeros with one reference; there must be a free one. What another sequence kept in it is gone.
+  /// Takes a free page, which must exist, zeroes it and gives it one reference.
   int32_t takePage();
   void retainPage(int32_t page) { ++references_[page]; }
   void releasePage(int32_t page);

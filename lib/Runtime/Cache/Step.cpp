@@ -13,7 +13,7 @@
 
 namespace intarsia::runtime {
 
-/// The pages that a step writes to. Unless it is committed, the sequences are afterwards what they were before.
+/// The pages that a step writes to. Unless it is committed, the sequences are restored.
 class Cache::Transaction {
 public:
   Transaction(Cache &cache, const std::vector<Chunk> &chunks) : cache_(cache), chunks_(chunks) {}
@@ -69,11 +69,11 @@ public:
 private:
   struct Plan {
     bool applied = false;
-    bool copies = false; // its last page, which others have too
+    bool copies = false; // true if it copies its last page, which it shares
     int32_t original = 0;
     size_t pagesBefore = 0;
     int64_t grows = 0;
-    std::vector<uint8_t> slot; // what it held, where the step may leave nothing of it
+    std::vector<uint8_t> slot; // earlier contents, if the step overwrites them
   };
   /// Sequences that leave a page in this step for a copy: their number, and the length of the longest.
   struct Leaving {
@@ -94,8 +94,8 @@ private:
     if (length % layout.pageTokens == 0)
       return;
     plan.original = sequence.pages.back();
-    // The last one that has a page may go on in it when all others leave it in this step, and it writes behind what
-    // they use: if the step fails, they have it as it was.
+    // The last sequence of a page may keep it if all others leave it in this step and it writes only behind the tokens
+    // that they use: if the step fails, the page still holds their tokens.
     Leaving &leaving = leaving_[plan.original];
     plan.copies = memory().references(plan.original) - leaving.count > 1 || length < leaving.length;
     if (plan.copies)
@@ -109,7 +109,7 @@ private:
     int64_t length = sequence.length(), page = cache_.layout_.pageTokens;
     sequence.tokens.reserve(length + chunk.count);
     sequence.pages.reserve(plan.pagesBefore + plan.grows);
-    // A step that ends in the slot's page writes behind what the slot holds, another one over that.
+    // A step that ends in the slot's page writes behind the slot's contents; any other step overwrites them.
     if (cache_.hasSlots() && sequence.slotPage >= 0 && sequence.slotPage != (length + chunk.count - 1) / page) {
       plan.slot.reserve(cache_.layout_.sequenceBytes);
       for (size_t s = 0; s < cache_.layout_.states.size(); ++s)
@@ -118,7 +118,7 @@ private:
           plan.slot.insert(plan.slot.end(), from, from + state.unitBytes);
         }
     }
-    plan.applied = true; // from here on nothing throws
+    plan.applied = true; // nothing throws after this
     if (plan.copies) {
       sequence.pages.back() = memory().takePage();
       memory().copyPage(plan.original, sequence.pages.back());
@@ -179,7 +179,7 @@ Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
     tokens += chunk.count;
     outputs += chunk.outputs;
     columns = std::max(columns, chunk.sequence->pages.size());
-    // Where a sequence has a slot, its row of the page table is the slot's number.
+    // A sequence with a slot uses the row of the page table with the slot's index.
     if (hasSlots())
       rows = std::max(rows, chunk.sequence->slot + 1);
   }
@@ -189,7 +189,7 @@ Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
   ITX_RETURN_IF_ERROR(makeIntegers({tokens}, positions, position));
   ITX_RETURN_IF_ERROR(makeIntegers({tokens}, sequences, sequence));
   ITX_RETURN_IF_ERROR(makeIntegers({rows, int64_t(columns)}, table, page));
-  // The function computes one row at least.
+  // The function computes at least one row.
   ITX_RETURN_IF_ERROR(makeIntegers({std::max<int64_t>(outputs, 1)}, wanted, output));
   *output = 0;
   std::memset(page, 0, table.bytes);
@@ -214,7 +214,7 @@ Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
   inputs[layout_.outputTokens] = &wanted;
   std::vector<Tensor> states = memory_->tensors();
   for (size_t i = 0; i < states.size(); ++i) {
-    if (!layout_.states[i].paged) { // as many slots as the page table has rows
+    if (!layout_.states[i].paged) { // one slot for each row of the page table
       states[i].shape[0] = rows;
       states[i].bytes = layout_.states[i].unitBytes * uint64_t(rows);
     }

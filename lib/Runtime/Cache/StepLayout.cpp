@@ -11,7 +11,7 @@
 namespace intarsia::runtime {
 
 namespace {
-/// Reads one function; the first thing that does not fit is kept.
+/// Reads one function and keeps the first error.
 class LayoutReader {
 public:
   LayoutReader(const FunctionInfo &function, const std::string &name) : function_(function), name_(name) {}
@@ -27,7 +27,7 @@ public:
     const ValueInfo &table = function_.inputs[layout.pageTable];
     if (!ids.hasRange || !positions.hasRange)
       return refuse("'input_ids' and 'positions' have no range of values");
-    // A position is less than pages times tokens of a page: the factor is the latter.
+    // Positions are less than pages * tokens of a page; the factor is the tokens of a page.
     if (table.symbols[0] < 0 || table.symbols[1] < 0 || table.belowSize < 0 || positions.belowSize != table.symbols[1])
       return refuse("'positions' and 'page_table' do not say what limits them");
     layout.pageTokens = positions.belowFactor;

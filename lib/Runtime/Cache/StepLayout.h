@@ -15,18 +15,18 @@ namespace intarsia::runtime {
 struct StateTensor {
   size_t input = 0; // index
   std::string name;
-  bool paged = false; // one unit a page; else one a sequence
+  bool paged = false; // true: one unit a page; false: one a sequence
   itx_dtype dtype = ITX_F32;
   std::vector<int64_t> shape; // of one unit
   uint64_t unitBytes = 0;
 };
 
-/// What the runtime has to know of a function to serve sequences with it.
+/// The properties of a step function that the runtime needs to serve sequences with it.
 struct StepLayout {
   size_t inputIds = 0, positions = 0, sequences = 0, pageTable = 0, outputTokens = 0; // indices of inputs
   size_t inputs = 0;
   int64_t pageTokens = 0;
-  int64_t context = 0; // most tokens of a sequence
+  int64_t context = 0; // maximal tokens of a sequence
   int64_t vocabulary = 0;
   std::vector<StateTensor> states;
   uint64_t pageBytes = 0;     // of all states together
@@ -34,7 +34,8 @@ struct StepLayout {
   int64_t pagesFor(int64_t tokens) const { return tokens / pageTokens + (tokens % pageTokens != 0); }
 };
 
-/// Finds them in a signature; an error says what a step function has and this one lacks. `name` starts each message.
+/// Reads the layout from a signature. An error says what this function lacks to be a step function. `name` starts each
+/// message.
 Status readStepLayout(const FunctionInfo &function, const std::string &name, StepLayout &layout);
 
 } // namespace intarsia::runtime

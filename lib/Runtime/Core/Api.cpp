@@ -101,8 +101,9 @@ struct Loaded {
 };
 } // namespace
 
-/// Is never freed, so that a call after itx_module_free is refused: it takes about 100 bytes with what the weak pointer
-/// keeps. A registry of valid handles would need a lock at each call, which a child of a fork may find held for ever.
+/// The handle of a function. It is never freed, so that a call after itx_module_free is refused: this costs about 100
+/// bytes, the weak pointer's block included. A registry of valid handles would need a lock at each call, which a child
+/// of a fork may find held for ever.
 struct itx_function {
   std::weak_ptr<const Loaded> loaded;
   size_t index = 0;
@@ -148,7 +149,7 @@ static Status readOptions(const itx_load_options *given, LoadOptions &result) {
   return Status::success();
 }
 
-/// Makes the handles of a module's functions, and links them to those of all modules before: leak checkers see that
+/// Makes the handles of a module's functions and links them to those of all earlier modules: leak checkers see that
 /// they are kept on purpose.
 static const itx_function *functionsOf(const std::shared_ptr<const Loaded> &loaded) {
   static std::atomic<const itx_function *> latest{nullptr};
@@ -168,7 +169,7 @@ static const itx_function *functionsOf(const std::shared_ptr<const Loaded> &load
 
 static itx_module *handleOf(std::shared_ptr<Module> module) {
   auto handle = std::make_unique<itx_module>();
-  // Not make_shared: the functions' weak pointers would keep the memory of the whole.
+  // make_shared would let the functions' weak pointers keep the memory of the whole object.
   std::shared_ptr<Loaded> loaded(new Loaded);
   for (const FunctionInfo &function : module->manifest().functions)
     loaded->functions.push_back({&function, viewsOf(function, function.inputs), viewsOf(function, function.outputs)});
@@ -178,7 +179,7 @@ static itx_module *handleOf(std::shared_ptr<Module> module) {
   return handle.release();
 }
 
-/// `load(options, module)` makes the module; what all ways of loading have in common is here.
+/// Loads a module by `load(options, module)` and makes its handles.
 template <typename Load> static Status loadModule(const itx_load_options *options, itx_module **module, Load load) {
   ITX_REQUIRE(module);
   std::shared_ptr<Module> loaded;
@@ -360,8 +361,8 @@ itx_status itx_function_output_index(const itx_function *function, const char *n
 // ---- Calls ------------------------------------------------------------------------------------------------
 
 namespace {
-/// The part of a function that a call needs. It is copied before anything else is done: from then on the module's
-/// handle may be freed by another thread.
+/// The part of a function that a call needs. It is copied first, because another thread may then free the module's
+/// handle.
 struct Callee {
   std::shared_ptr<Module> module;
   size_t index = 0;
@@ -423,7 +424,7 @@ struct itx_pending {
   Status status;
   pid_t process = getpid();
 
-  /// The call's thread is in another process: this one is a child of a fork.
+  /// True if the call's thread is in another process: this one is a child of a fork.
   bool isForeign() const { return process != getpid(); }
 
   void run() noexcept {
@@ -464,13 +465,13 @@ itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t o
   return guarded([&]() -> Status {
     ITX_REQUIRE(pending);
     if (pending->isForeign() && !pending->done)
-      // Not freed: the fork may have caught its thread in the middle of a change.
+      // The state is not freed: its thread may have been in the middle of a change at the fork.
       return error(ITX_INVALID_ARGUMENT,
                    "the call was started by process %d and was not done when this process (%d) was forked: wait for it "
                    "before the fork, or start it anew here",
                    int(pending->process), int(getpid()));
     std::unique_ptr<itx_pending> state(pending);
-    if (!state->isForeign()) { // where it is, nobody would ever unlock the mutex if it is locked
+    if (!state->isForeign()) { // in a child of a fork nobody would unlock a mutex that was locked
       std::unique_lock lock(state->mutex);
       state->changed.wait(lock, [&] { return state->done.load(); });
     }

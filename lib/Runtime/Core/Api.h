@@ -21,18 +21,18 @@ class Module;
 
 /// Returns the module of a handle.
 std::shared_ptr<Module> moduleOf(const itx_module *module);
-/// Index of a function by name; the message lists those that exist.
+/// Finds the index of a function by name; the message lists the functions that exist.
 Status findFunction(const Module &module, const std::string &name, size_t &index);
 
 /// Keeps the message for itx_last_error.
 itx_status report(const Status &status) noexcept;
 
-/// The C boundary: nothing is thrown through it.
+/// Runs an action at the C boundary, through which nothing is thrown.
 template <typename Action> itx_status guarded(Action action) noexcept {
   try {
     return report(action());
   } catch (const std::bad_alloc &) {
-    return report({ITX_OUT_OF_MEMORY, "memory is lacking"});
+    return report({ITX_OUT_OF_MEMORY, "out of memory"});
   } catch (const std::exception &exception) {
     return report({ITX_INTERNAL, exception.what()});
   } catch (...) {

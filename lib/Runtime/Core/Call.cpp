@@ -25,8 +25,8 @@ static std::string sizeNames(const FunctionInfo &function, const ValueInfo &valu
   return "[" + join(names) + "]";
 }
 
-/// Element type, rank and sizes of one input; learns the symbols that it is the first to carry. boundBy[s] is the input
-/// that gave symbol s, or -1.
+/// Checks element type, rank and sizes of one input, and sets the symbols that occur in it first. boundBy[s] is the
+/// input that set symbol s, or -1.
 static Status checkShape(const FunctionInfo &function, size_t index, const Tensor &tensor,
                          std::vector<int64_t> &symbols, std::vector<int32_t> &boundBy) {
   const ValueInfo &info = function.inputs[index];
@@ -68,7 +68,7 @@ static Status checkShape(const FunctionInfo &function, size_t index, const Tenso
 
 template <typename T> static int64_t firstOutside(const void *data, int64_t count, int64_t low, int64_t high) {
   const T *values = static_cast<const T *>(data);
-  // Blocks: a loop without an exit is vectorized, a check a block keeps it in cache for the search.
+  // Checks block by block: a loop without an exit is vectorized, and the block is still in cache for the search.
   constexpr int64_t block = 1024;
   for (int64_t begin = 0; begin < count; begin += block) {
     int64_t end = begin + block < count ? begin + block : count;
@@ -125,7 +125,7 @@ static Status checkRange(const FunctionInfo &function, const std::vector<int64_t
                (long long)value, shapeText(position).c_str(), (long long)info.rangeLow, (long long)high, why.c_str());
 }
 
-/// What a call updates in place is never copied.
+/// Checks an input that the call updates in place, which is never copied.
 static Status checkState(const ValueInfo &info, const Tensor &tensor) {
   if (tensor.readOnly)
     return error(ITX_INVALID_ARGUMENT, "input '%s' is updated in place, and is read-only", info.name.c_str());
@@ -171,7 +171,7 @@ static void fillDefault(const ValueInfo &info, void *data, int64_t count) {
   }
 }
 
-/// Memory of the call for its index-th input.
+/// Returns memory of the call for its index-th input.
 static void *inputCopy(::itx_call &call, size_t index, uint64_t bytes) {
   if (call.inputCopies.size() <= index)
     call.inputCopies.resize(index + 1);
@@ -275,7 +275,7 @@ static Status makeOutputs(::itx_call &call, const int64_t *sizes, void **outputs
   return Status::success();
 }
 
-/// The sizes that the call has: "batch is 2, sequence is 128".
+/// Returns the sizes of the call: "batch is 2, sequence is 128".
 static std::string sizesText(const ::itx_call &call) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < call.symbols.size(); ++i)
@@ -283,14 +283,14 @@ static std::string sizesText(const ::itx_call &call) {
   return join(texts);
 }
 
-/// Nothing may be thrown through a module's frames.
+/// Runs an action and keeps its exception: nothing may be thrown through a module's frames.
 template <typename Action> static bool attempt(::itx_call &call, Action action) {
   if (!call.status.ok())
     return false;
   try {
     call.status = action();
   } catch (const std::bad_alloc &) {
-    call.status = {ITX_OUT_OF_MEMORY, "memory is lacking"};
+    call.status = {ITX_OUT_OF_MEMORY, "out of memory"};
   } catch (const std::exception &exception) {
     call.status = {ITX_INTERNAL, exception.what()};
   }

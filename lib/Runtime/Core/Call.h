@@ -14,7 +14,7 @@
 
 #include <vector>
 
-/// What a host function gets as its opaque `call`. Kept by the module between calls.
+/// The opaque `call` of a host function. The module keeps it between calls.
 struct itx_call {
   const intarsia::runtime::Module *module = nullptr;
   const intarsia::FunctionInfo *function = nullptr;
@@ -24,7 +24,7 @@ struct itx_call {
   std::vector<std::shared_ptr<void>> inputOwners; // keeps the caller's memory alive during the call
   std::vector<void *> inputs;
   std::vector<intarsia::runtime::Tensor> outputs;
-  intarsia::Status status; // the first thing that went wrong
+  intarsia::Status status; // the first error
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;

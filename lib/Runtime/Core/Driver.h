@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One driver a kind of device. test/unit/RuntimeDriver.cpp says in code what the comments here say in words, and
-// runs against every driver.
+// There is one driver for each kind of device. test/unit/Runtime/DriverTest.cpp tests what the comments here say, with every
+// driver.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CORE_DRIVER_H
 #define INTARSIA_RUNTIME_CORE_DRIVER_H
@@ -29,7 +29,7 @@ struct Launch {
   void *const *buffers = nullptr;
   const int64_t *sizes = nullptr;
   const std::vector<OperandInfo> *operands = nullptr; // one for each buffer; null where the manifest has none
-  ScratchBuffer *shared = nullptr;                    // the call's; lives until the event of the launch has happened
+  ScratchBuffer *shared = nullptr;                    // of the call; lives until the launch's event has happened
 };
 
 /// All members may be called from several threads at once. Events are only valid for the driver that made them.
@@ -38,12 +38,12 @@ public:
   virtual ~Driver() = default;
 
   virtual const char *name() const = 0;
-  /// JSON object for itx_device_info.
+  /// Returns the JSON object of itx_device_info.
   virtual std::string info() const = 0;
 
-  /// Memory aligned to ITX_BUFFER_ALIGNMENT, valid for 0 bytes too; null when memory is lacking.
+  /// Returns memory aligned to ITX_BUFFER_ALIGNMENT, valid for 0 bytes too; null when out of memory.
   virtual void *allocate(uint64_t bytes) = 0;
-  /// Null is allowed.
+  /// Frees memory of allocate(); null is allowed.
   virtual void release(void *data) = 0;
 
   /// Starts a kernel after the given events; `event` receives one that happens when it is done.
@@ -52,19 +52,19 @@ public:
   /// Starts a copy after the given events.
   virtual Status copy(uint32_t queue, void *destination, const void *source, int64_t bytes, const itx_event *after,
                       uint32_t afterCount, itx_event &event) = 0;
-  /// Returns when the event has happened; at once for 0.
+  /// Waits until the event has happened; returns at once for 0.
   virtual Status wait(itx_event event) = 0;
 
   /// Sets how many threads of the host compute a launch, the caller among them; 0: as many as the driver chooses.
   virtual Status setThreads(int32_t threads) = 0;
   virtual int32_t threads() const = 0;
-  /// An error where an environment variable that the driver reads is set to something that it cannot be.
+  /// Returns an error if an environment variable that the driver reads has an invalid value.
   virtual Status checkEnvironment() const = 0;
 };
 
 /// The drivers of this build, the host's CPU first.
 const std::vector<Driver *> &drivers();
-/// The first of them: it runs the code that artifacts hold for the host.
+/// Returns the first driver, which runs the code that artifacts hold for the host.
 inline Driver &hostDriver() { return *drivers().front(); }
 
 } // namespace intarsia::runtime

@@ -70,7 +70,8 @@ private:
 
 } // namespace
 
-/// Never destroyed: its threads may outlive static objects. A child of a fork has none of the threads and begins anew.
+/// Returns the executor. It is never destroyed: its threads may outlive static objects. A child of a fork, which has
+/// none of the threads, gets a new one.
 static Executor *&executor() {
   static Executor *instance = [] {
     pthread_atfork(nullptr, nullptr, [] { executor() = new Executor; });

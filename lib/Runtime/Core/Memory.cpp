@@ -44,7 +44,7 @@ void *ScratchBuffer::grow(uint64_t bytes) {
 
 namespace {
 
-/// A few freed blocks. Locks are only tried: a child of a fork may find one held for ever, and then uses the heap.
+/// A few freed blocks. Locks are only tried: a child of a fork that finds one held for ever uses the heap.
 class BlockCache {
 public:
   void *take(uint64_t bytes) {

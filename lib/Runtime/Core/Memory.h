@@ -15,12 +15,12 @@
 
 namespace intarsia::runtime {
 
-/// Memory aligned to ITX_BUFFER_ALIGNMENT; from 2 MiB on aligned to that and offered to the kernel for huge pages. Not
-/// initialised. A null pointer when memory is lacking.
+/// Returns uninitialised memory aligned to ITX_BUFFER_ALIGNMENT; 2 MiB or more are aligned to 2 MiB and offered to the
+/// kernel for huge pages. Returns null when out of memory.
 void *allocateAligned(uint64_t bytes);
 void freeAligned(void *data);
 
-/// True in builds that end each block of memory at a page which faults: none is larger than what was asked for.
+/// True in builds that end each block of memory at a guard page: no block is larger than requested.
 #ifdef INTARSIA_GUARD
 inline constexpr bool isMemoryGuarded = true;
 #else
@@ -35,7 +35,7 @@ public:
   ScratchBuffer(const ScratchBuffer &) = delete;
   ScratchBuffer &operator=(const ScratchBuffer &) = delete;
 
-  /// At least `bytes`; valid for 0 too. Null when memory is lacking.
+  /// Returns at least `bytes`, valid for 0 too; null when out of memory.
   void *reserve(uint64_t bytes) {
     if (data_ && (isMemoryGuarded ? bytes == size_ : bytes <= size_))
       return data_;
@@ -48,7 +48,7 @@ private:
   uint64_t size_ = 0;
 };
 
-/// Memory of a result: from a small cache of the process, and back to it when the last user is gone.
+/// Returns memory for a result. It comes from a small cache of the process and goes back to it after the last user.
 std::shared_ptr<void> allocateShared(uint64_t bytes);
 
 } // namespace intarsia::runtime

@@ -22,7 +22,7 @@
 
 namespace intarsia::runtime {
 
-/// Where an artifact comes from. `path` is empty for one in memory.
+/// The source of an artifact. `path` is empty if it is in memory.
 struct Module::Source {
   std::string name;
   std::string path;
@@ -82,8 +82,8 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   return Status::success();
 }
 
-/// Copies the code into a file in memory, and checks the copy: what was checked is what is run, whatever happens to the
-/// file; and the same path can be loaded again after it was replaced, which dlopen by path would not notice.
+/// Copies the code into a file in memory and checks the copy, so that the checked code runs whatever happens to the
+/// file. A path can also be loaded again after the file was replaced, which dlopen by path would not notice.
 Status Module::loadCode(const Source &source, uint64_t bytes) {
   std::string label = name_.substr(name_.rfind('/') + 1).substr(0, 200);
   codeFile_ = int(syscall(SYS_memfd_create, label.c_str(), MFD_CLOEXEC));
@@ -106,7 +106,7 @@ Status Module::loadCode(const Source &source, uint64_t bytes) {
   return status;
 }
 
-/// The first feature of a variant that is missing in a list; empty when none is.
+/// Returns the first feature of a variant that is missing in a list; empty if none is.
 static std::string missingFeature(const VariantInfo &variant, const std::vector<std::string> &features) {
   for (const std::string &feature : variant.features)
     if (std::find(features.begin(), features.end(), feature) == features.end())
@@ -151,7 +151,7 @@ Status Module::chooseVariant(const std::string &wanted) {
 }
 
 Status Module::bindCode() {
-  // The name is unique as long as the descriptor is open, which is as long as the library is loaded.
+  // The name is unique while the descriptor is open, and it is open while the library is loaded.
   std::string path = format("/proc/self/fd/%d", codeFile_);
   library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) {
@@ -220,8 +220,8 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
   std::string path = options.weights;
   std::vector<std::string> candidates = {path};
   if (path.empty() && !embedded) {
-    // The compiler renames the artifact before the weights, which wait for that under another name. Where they are not
-    // there, they got their own meanwhile.
+    // The compiler renames the artifact before the weights, which wait under another name. If they are not there, they
+    // have been renamed meanwhile.
     path = folderOf(source.name) + "/" + info.file;
     candidates = {path, waitingWeights(path, info.headerHash), path};
   }
@@ -293,7 +293,7 @@ Status Module::file(const std::string &name, const void *&data, uint64_t &bytes)
 }
 
 std::unique_ptr<::itx_call> Module::takeCall() {
-  // Only tried: a child of a fork may find the lock held for ever.
+  // The lock is only tried: a child of a fork may find it held for ever.
   if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && !freeCalls_.empty()) {
     std::unique_ptr<::itx_call> call = std::move(freeCalls_.back());
     freeCalls_.pop_back();
@@ -303,7 +303,7 @@ std::unique_ptr<::itx_call> Module::takeCall() {
 }
 
 void Module::giveCall(std::unique_ptr<::itx_call> call) {
-  call->inputOwners.clear(); // the caller's memory; what stays is the call's own
+  call->inputOwners.clear(); // lets the caller's memory go; the call keeps only its own
   call->outputs.clear();
   if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && freeCalls_.size() < 64)
     freeCalls_.push_back(std::move(call));

@@ -30,8 +30,8 @@ struct LoadOptions {
 };
 
 /// Returns the best variant among those that the processor can run and that are named `wanted` (if that is not empty):
-/// the one made for this processor (LLVM's name, empty if unknown), else the one with the most features. Returns nullopt
-/// if there is none.
+/// the one made for this processor (LLVM's name, empty if unknown), else the one with the most features. Returns
+/// nullopt if there is none.
 std::optional<size_t> bestVariant(const std::vector<VariantInfo> &variants, const std::string &wanted,
                                   const std::vector<std::string> &features, const std::string &processor);
 
@@ -40,7 +40,7 @@ public:
   static Status load(const std::string &path, const LoadOptions &options, std::shared_ptr<Module> &module);
   static Status loadMemory(const void *data, uint64_t bytes, const std::string &name, const LoadOptions &options,
                            std::shared_ptr<Module> &module);
-  /// From the end of an executable.
+  /// Loads the module at the end of an executable.
   static Status loadEmbedded(const std::string &path, const LoadOptions &options, std::shared_ptr<Module> &module);
   ~Module();
   Module(const Module &) = delete;
@@ -54,13 +54,14 @@ public:
   const itx_kernel_entry *kernels() const { return kernels_; }
   itx_host_fn function(size_t index) const { return descriptor_->functions[index].call; }
   void *const *weights() const { return weightPointers_.data(); }
-  /// Refuses weights whose file has another size than when it was loaded: reading them could end the process.
+  /// Refuses weights whose file has changed its size since it was loaded: reading them could end the process.
   Status checkWeights() const { return archive_ ? archive_->checkSize() : Status::success(); }
   Driver &driver() const { return *driver_; }
   /// A file of the model that the artifact carries, checked against its hash; it lives as long as the module.
   Status file(const std::string &name, const void *&data, uint64_t &bytes) const;
 
-  /// State of one call: from earlier calls if one is free, so that a steady state allocates no large memory.
+  /// Returns the state of one call. It reuses that of an earlier call if one is free, so that a steady state allocates
+  /// no large memory.
   std::unique_ptr<::itx_call> takeCall();
   void giveCall(std::unique_ptr<::itx_call> call);
 

@@ -35,7 +35,7 @@ struct Record {
 };
 } // namespace
 
-/// A child of a fork records nothing until it asks for it, and must not wait for a lock of its parent.
+/// Returns the record. A child of a fork records nothing until it asks for it, and must not wait for its parent's lock.
 static Record &record() {
   static Record *instance = [] {
     auto *result = new Record;

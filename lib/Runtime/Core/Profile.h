@@ -30,7 +30,7 @@ inline bool isProfiling() { return profiling.load(std::memory_order_relaxed); }
 int64_t profileClockNs();
 void recordEvent(ProfileEvent event);
 void startProfile();
-/// An empty path drops the record.
+/// Stops recording and writes the profile; an empty path drops it.
 Status stopProfile(const std::string &path);
 
 } // namespace intarsia::runtime

@@ -17,9 +17,9 @@ struct itx_tensor {
   itx_dtype dtype = ITX_F32;
   std::vector<int64_t> shape;
   uint64_t bytes = 0;
-  std::shared_ptr<void> data; // never null, for empty tensors neither
-  bool readOnly = false;      // its memory is another's, who forbids writing to it
-  bool isCopy = false;        // of strided memory, whose owner would not see what is written here
+  std::shared_ptr<void> data; // never null, not even for empty tensors
+  bool readOnly = false;      // true if the memory's owner forbids writing
+  bool isCopy = false;        // true for a copy of strided memory, whose owner would not see writes
 };
 
 namespace intarsia {
@@ -30,7 +30,7 @@ namespace intarsia::runtime {
 
 using Tensor = ::itx_tensor;
 
-/// A tensor with memory of its own, not initialised.
+/// Makes a tensor with its own, uninitialised memory.
 Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor);
 Status loadNpy(const std::string &path, Tensor &tensor);
 Status writeNpy(const Tensor &tensor, OutputFile &file);

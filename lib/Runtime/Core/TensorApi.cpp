@@ -15,7 +15,7 @@
 using namespace intarsia;
 using namespace intarsia::runtime;
 
-/// What an empty tensor points to: buffers are never null.
+/// The memory of empty tensors: buffers are never null.
 alignas(ITX_BUFFER_ALIGNMENT) static char nothing[ITX_BUFFER_ALIGNMENT];
 
 static itx_tensor *handleOf(Tensor tensor) { return new itx_tensor(std::move(tensor)); }
@@ -64,7 +64,8 @@ itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, con
                    (unsigned long long)result.bytes);
     result.dtype = dtype;
     result.shape.assign(shape, shape + rank);
-    // The handle first: once the memory has an owner, an exception would release what the caller still has.
+    // Makes the handle first: once the memory has an owner, an exception would release memory that the caller still
+    // owns.
     std::unique_ptr<itx_tensor> handle(new itx_tensor(std::move(result)));
     void *address = data ? const_cast<void *>(data) : nothing;
     handle->data = std::shared_ptr<void>(address, [](void *) {});
@@ -94,7 +95,7 @@ static std::string typeName(const DLDataType &type) {
   return name + std::to_string(type.bits) + (type.lanes == 1 ? "" : "x" + std::to_string(type.lanes));
 }
 
-/// Returns false where the offset of an element, in elements or in bytes, or its address overflows. No size is 0.
+/// Returns false if the offset of an element, in elements or in bytes, or its address overflows. No size is 0.
 static bool isInAddressSpace(const DLTensor &source, size_t elementBytes) {
   int64_t lowest = 0, highest = 0;
   for (int32_t i = 0; source.strides && i < source.ndim; ++i) {
@@ -190,7 +191,7 @@ template <typename Managed> static Status fromDlpack(Managed *managed, bool read
     handle->isCopy = true;
     release(managed);
   } else {
-    // In two steps, so that running out of memory does not call the deleter of what the caller still owns.
+    // Takes two steps, so that running out of memory does not call the deleter of a tensor that the caller still owns.
     auto owner = std::make_shared<Managed *>(nullptr);
     handle->data = std::shared_ptr<void>(data, [owner, release](void *) {
       if (*owner)

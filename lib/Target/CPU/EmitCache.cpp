@@ -99,9 +99,11 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
   bool quantized = static_cast<bool>(root.getTail());
   int64_t maximalTokens = std::max<int64_t>(kMaximalRows / group, 1), maximalRows = maximalTokens * group;
   int64_t lanes = config.lanes;
-  if (page != kPanelWidth || valueDim % lanes != 0) {
-    unsupported(root, page != kPanelWidth ? "its pages do not have " + std::to_string(kPanelWidth) + " slots"
-                                          : "features of values are no multiple of " + std::to_string(lanes));
+  // A page of values is read where it lies if its rows are whole vectors, else from a padded copy.
+  int64_t paddedDim = llvm::divideCeil(valueDim, lanes) * lanes;
+  bool copyValues = paddedDim != valueDim;
+  if (page != kPanelWidth) {
+    unsupported(root, "its pages do not have " + std::to_string(kPanelWidth) + " slots");
     return;
   }
   Value tokens = size(sizes.of(root.getQuery())[0]);
@@ -134,7 +136,7 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
   Type f32 = b.getF32Type(), i64 = b.getI64Type();
   int64_t blockKeys = kPagesPerBlock * page;
   Value queries = scratch(maximalRows * headDim * 4), scores = scratch(maximalRows * blockKeys * 4);
-  Value sums = scratch(maximalRows * valueDim * 4);
+  Value sums = scratch(maximalRows * paddedDim * 4), valueBlock = copyValues ? scratch(page * paddedDim * 4) : Value();
   Value maxima = scratch(maximalRows * 4), totals = scratch(maximalRows * 4);
   // Scratch for quantized caches: a page of keys that are not quantized yet, queries times the scales of a page, scales
   // and zero points, and for each row the contribution of the zero points to its sums.
@@ -159,6 +161,23 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
     return vector::ReductionOp::create(b, loc, kind, vector, arith::FastMathFlags::reassoc);
   };
 
+  // Rows of a page as f32, zeros behind each. Four bits come in multiples of 32, so that no such page is copied.
+  auto copyValuePage = [&](Value from, Value depth) {
+    if (!quantized) {
+      packRows(valueBlock, from, constant(valueDim), values->elementType, depth, constant(valueDim), paddedDim);
+      return;
+    }
+    forLoop(constant(0), depth, constant(1), [&](Value slot) {
+      Value begin = mul(slot, constant(paddedDim));
+      vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
+        Value code = loadAt(from, add(mul(slot, constant(valueDim)), d), b.getI8Type(), width);
+        code = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), code);
+        storeAt(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), code), valueBlock, add(begin, d), f32, width);
+      });
+      forLoop(constant(valueDim), constant(paddedDim), constant(1),
+              [&](Value d) { storeAt(zeroScalar, valueBlock, add(begin, d), f32, 1); });
+    });
+  };
   auto emitRun = [&](Value head, Value first, Value count, Value sequence) {
     Value rows = mul(count, constant(group));
     auto tokenOf = [&](Value row) { return add(first, div(row, constant(group))); };
@@ -176,8 +195,8 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
       storeAt(floatConstant(root.getSinks() ? 1.0 : 0.0, f32, 1), totals, row, f32, 1);
       if (quantized)
         storeAt(zeroScalar, offsets, row, f32, 1);
-      forLoop(constant(0), constant(valueDim), constant(lanes),
-              [&](Value d) { storeAt(zero, sums, add(mul(row, constant(valueDim)), d), f32, lanes); });
+      forLoop(constant(0), constant(paddedDim), constant(lanes),
+              [&](Value d) { storeAt(zero, sums, add(mul(row, constant(paddedDim)), d), f32, lanes); });
     });
 
     Value firstPosition = integerAt(root.getPositions(), {Index{first}});
@@ -331,8 +350,8 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
         storeAt(maximum, maxima, row, f32, 1);
         storeAt(total, totals, row, f32, 1);
         ifThen(less(firstKey, blockKey), [&] {
-          forLoop(constant(0), constant(valueDim), constant(lanes), [&](Value d) {
-            Value offset = add(mul(row, constant(valueDim)), d);
+          forLoop(constant(0), constant(paddedDim), constant(lanes), [&](Value d) {
+            Value offset = add(mul(row, constant(paddedDim)), d);
             Value sum = arith::MulFOp::create(b, loc, loadAt(sums, offset, f32, lanes), splat(factor, lanes));
             storeAt(sum, sums, offset, f32, lanes);
           });
@@ -342,6 +361,10 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
       forLoop(constant(0), pages, constant(1), [&](Value p) {
         Value panel = pageOf(*values, root.getPageTable(), sequence, add(firstPlace, p), head);
         Value depth = min(sub(keyCount, mul(p, constant(page))), constant(page));
+        if (copyValues) {
+          copyValuePage(panel, depth);
+          panel = valueBlock;
+        }
         forLoop(constant(0), rows, constant(config.rows), [&](Value row) {
           TileOperands operands;
           operands.a = offsetPointer(scores, add(mul(row, constant(blockKeys)), mul(p, constant(page))), f32);
@@ -349,14 +372,15 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
           operands.aColumn = constant(1);
           operands.aType = f32;
           operands.b = panel;
-          operands.bRow = constant(quantized ? valueDim * bits / 8 : valueDim);
-          operands.bType = values->elementType;
-          operands.codeBits = quantized ? bits : 0;
+          bool readsCodes = quantized && !copyValues;
+          operands.bRow = constant(copyValues ? paddedDim : readsCodes ? valueDim * bits / 8 : valueDim);
+          operands.bType = copyValues ? f32 : values->elementType;
+          operands.codeBits = readsCodes ? bits : 0;
           operands.depth = depth;
-          operands.out = offsetPointer(sums, mul(row, constant(valueDim)), f32);
-          operands.outRow = constant(valueDim);
+          operands.out = offsetPointer(sums, mul(row, constant(paddedDim)), f32);
+          operands.outRow = constant(paddedDim);
           operands.accumulate = true;
-          emitTileRows(operands, min(sub(rows, row), constant(config.rows)), valueDim);
+          emitTileRows(operands, min(sub(rows, row), constant(config.rows)), paddedDim);
         });
       });
     });
@@ -364,7 +388,7 @@ void KernelEmitter::emitCachedAttention(nn::CachedAttentionOp root) {
     forLoop(constant(0), rows, constant(1), [&](Value row) {
       Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), loadAt(totals, row, f32, 1));
       vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
-        Value x = loadAt(sums, add(mul(row, constant(valueDim)), d), f32, width);
+        Value x = loadAt(sums, add(mul(row, constant(paddedDim)), d), f32, width);
         if (quantized)
           x = arith::AddFOp::create(b, loc, x, splat(loadAt(offsets, row, f32, 1), width));
         x = arith::MulFOp::create(b, loc, x, splat(inverse, width));

@@ -285,7 +285,7 @@ void KernelEmitter::emitLinear(nn::LinearOp root) {
       Operation *op = worklist.pop_back_val().getDefiningOp();
       if (!op || !seen.insert(op).second)
         continue;
-      if (isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
+      if (isa<RowwiseOpInterface>(op)) {
         if (norm && norm != op)
           unsupported(op, "a linear layer takes one norm after it");
         norm = op;

@@ -155,7 +155,7 @@ void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
   for (Operation &op : kernel.getBody().front()) {
     if (!needed.count(&op))
       continue;
-    if (isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp>(op)) {
+    if (isa<RowwiseOpInterface>(op)) {
       ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
       if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes)) {
         unsupported(&op, "its rows are not the rows of the kernel's result");

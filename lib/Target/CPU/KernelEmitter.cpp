@@ -22,8 +22,8 @@ KernelEmitter::KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef runName) {
   Operation *root = nullptr;
   kernel.getBody().walk([&](Operation *op) {
-    if (isa<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::CacheAppendOp, nn::CacheAppendQuantizedOp,
-            nn::TailAppendOp, nn::CachedAttentionOp, nn::RouteOp, nn::ExpertsOp>(op)) {
+    if (auto candidate = dyn_cast<KernelRootOpInterface>(op);
+        candidate && candidate.getKernelRoot() != KernelRoot::Rows) {
       if (root)
         unsupported(op, "a kernel holds one product, attention, cache, routing or layer of experts");
       root = op;

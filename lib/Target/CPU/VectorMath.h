@@ -8,7 +8,7 @@
 // cos contain one scf.if, for arguments above 1e5 in any lane, hence must be emitted before scf is lowered. NaN gives
 // NaN, -0 and +0 are told apart where the function does. The result does not depend on N.
 //
-// Largest error over all 2^32 arguments, measured by test/unit/CompilerVectorMath.cpp against f64: in units of the last
+// Largest error over all 2^32 arguments, measured by test/unit/Target/CPU/VectorMathTest.cpp against f64: in units of the last
 // place of the exact result where that is at least as large as the third column says, and absolute below. The number
 // of instructions is for a vector that fits one register of x86-64-v4, without loading constants.
 //

@@ -23,15 +23,15 @@ func.func @main(%x: tensor<?x16xf32> {nn.name = "x", nn.sizes = ["rows", ""]})
   %empty = tensor.empty() : tensor<8x16xf32>
   %ct = linalg.transpose ins(%c : tensor<16x8xf32>) outs(%empty : tensor<8x16xf32>) permutation = [1, 0]
   %scale = nn.weight @weights["scale"] : tensor<16xf32>
-  %n = nn.group "rows"(%x0 = %x, %s0 = %scale) : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32> {
+  %n = nn.group rows(%x0 = %x, %s0 = %scale) : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32> {
     %0 = nn.rms_norm %x0, %s0 {epsilon = 1.0e-6 : f32} : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32> loc("model.norm")
     nn.yield %0 : tensor<?x16xf32>
   }
-  %y = nn.group "linear"(%x0 = %n, %w0 = %ab, %b0 = %bias) : (tensor<?x16xf32>, tensor<40x16xf32>, tensor<40xf32>) -> tensor<?x40xf32> {
+  %y = nn.group linear(%x0 = %n, %w0 = %ab, %b0 = %bias) : (tensor<?x16xf32>, tensor<40x16xf32>, tensor<40xf32>) -> tensor<?x40xf32> {
     %0 = nn.linear %x0, %w0, %b0 : (tensor<?x16xf32>, tensor<40x16xf32>, tensor<40xf32>) -> tensor<?x40xf32> loc("model.wide")
     nn.yield %0 : tensor<?x40xf32>
   }
-  %z = nn.group "linear"(%x0 = %n, %w0 = %ct) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
+  %z = nn.group linear(%x0 = %n, %w0 = %ct) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
     %0 = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> loc("model.narrow")
     nn.yield %0 : tensor<?x8xf32>
   }

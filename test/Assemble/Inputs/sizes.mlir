@@ -1,6 +1,6 @@
 // Lowered IR with sizes that no call may have, without the checks that the lower phase makes.
 
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }

@@ -6,7 +6,7 @@
 // CHECK: vector.reduction <minsi>, %{{.*}} : vector<16xi32> into i32
 // CHECK-LABEL: func.func @route_plan
 rt.kernel @route(%l: tensor<?x20xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x2xi32> {nn.sizes = ["s0", ""]}, tensor<?x2xf32> {nn.sizes = ["s0", ""]})
-    attributes {root = "route", sizes = ["s0"]} {
+    attributes {root = #nn.root<route>, sizes = ["s0"]} {
   %i, %w = nn.route %l {normalize, top_k = 2 : i64} : (tensor<?x20xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   rt.yield %i, %w : tensor<?x2xi32>, tensor<?x2xf32>
 }
@@ -25,7 +25,7 @@ rt.kernel @route(%l: tensor<?x20xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x2xi3
 // CHECK-LABEL: func.func @experts_plan
 rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
                    %g: tensor<8x2x96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %d: tensor<8x64x96xf32> {rt.layout = #rt.layout<panels, 32>})
-    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = "experts", sizes = ["s0"]} {
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
 }
@@ -44,7 +44,7 @@ rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2x
 // CHECK-LABEL: func.func @codes_plan
 rt.kernel @codes(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
                  %g: tensor<8x2x96x64xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>}, %d: tensor<8x64x96xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
-    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = "experts", sizes = ["s0"]} {
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x2xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xi8>, tensor<?x2xf32>) -> tensor<?x64xf32>
   %0 = nn.experts %r, %i, %w, %g, %d {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<?x64xf32>

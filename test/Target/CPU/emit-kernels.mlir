@@ -10,7 +10,7 @@
 // V3-LABEL: func.func @linear_run
 // V3: vector.fma {{.*}} : vector<8xf32>
 rt.kernel @linear(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %b: tensor<96xf32>)
-    -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+    -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w, %b : (tensor<?x64xf32>, tensor<96x64xf32>, tensor<96xf32>) -> tensor<?x96xf32>
   %1 = nn.relu %0 : tensor<?x96xf32>
   rt.yield %1 : tensor<?x96xf32>
@@ -27,7 +27,7 @@ rt.kernel @linear(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64
 // CHECK: scf.if %{{.*}} {
 // CHECK: llvm.store %c-1_i64
 rt.kernel @collapsed(%x: tensor<?x1xf32> {nn.sizes = ["s0", ""]}, %y: tensor<1x?xf32> {nn.sizes = ["", "s1"]})
-    -> tensor<f32> attributes {root = "generic", sizes = ["s0", "s1"]} {
+    -> tensor<f32> attributes {root = #nn.root<generic>, sizes = ["s0", "s1"]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %zero = arith.constant 0.0 : f32
@@ -60,7 +60,7 @@ rt.kernel @collapsed(%x: tensor<?x1xf32> {nn.sizes = ["s0", ""]}, %y: tensor<1x?
 // CHECK: vector.reduction <add>
 // CHECK: llvm.intr.prefetch
 rt.kernel @linear_norm(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %g: tensor<96xf32>)
-    -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+    -> (tensor<?x96xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x64xf32>, tensor<96x64xf32>) -> tensor<?x96xf32>
   %1 = nn.rms_norm %0, %g {epsilon = 1.0e-6 : f32} : (tensor<?x96xf32>, tensor<96xf32>) -> tensor<?x96xf32>
   rt.yield %1 : tensor<?x96xf32>
@@ -78,7 +78,7 @@ rt.kernel @linear_norm(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<
 // CHECK: llvm.load {{.*}} -> f32
 // CHECK-LABEL: func.func @rows_plan
 rt.kernel @rows(%x: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}, %y: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]})
-    -> (tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+    -> (tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   %0 = nn.relu %x : tensor<?x?xf32>
   %1 = arith.addf %0, %y : tensor<?x?xf32>
   rt.yield %1 : tensor<?x?xf32>
@@ -92,7 +92,7 @@ rt.kernel @rows(%x: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}, %y: tensor<?x?xf3
 // CHECK: arith.bitcast {{.*}} : vector<16xi32> to vector<16xf32>
 // CHECK-NOT: dpbf16ps
 rt.kernel @narrow(%x: tensor<?x64xbf16> {nn.sizes = ["s0", ""]}, %w: tensor<32x64xbf16> {rt.layout = #rt.layout<panels, 32>})
-    -> (tensor<?x32xbf16> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+    -> (tensor<?x32xbf16> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x64xbf16>, tensor<32x64xbf16>) -> tensor<?x32xbf16>
   rt.yield %0 : tensor<?x32xbf16>
 }
@@ -108,7 +108,7 @@ rt.kernel @narrow(%x: tensor<?x64xbf16> {nn.sizes = ["s0", ""]}, %w: tensor<32x6
 // CHECK-NEXT: %[[PRODUCT:.*]] = arith.mulf %[[GATE]], %[[UP]] : vector<16xf32>
 // CHECK: llvm.store %[[PRODUCT]]
 rt.kernel @gate_up(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x64xf32> {rt.layout = #rt.layout<panels, 32>})
-    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x64xf32>
   %h = nn.linear %x, %w : (tensor<?x64xf32>, tensor<128x64xf32>) -> tensor<?x128xf32>

@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels --verify-diagnostics
 
-rt.kernel @power(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = "rows", sizes = ["s0"]} {
+rt.kernel @power(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   // expected-error @below {{the cpu target cannot compile 'math.atan' in kernel 'power': the cpu target has no polynomial for it}}
   %0 = math.atan %x : tensor<?xf32>
   rt.yield %0 : tensor<?xf32>
@@ -8,7 +8,7 @@ rt.kernel @power(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.si
 
 // -----
 
-rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf32>) -> (tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf32>) -> (tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
   // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'two': a kernel holds one product, attention, cache, routing or layer of experts}}
   %1 = nn.linear %0, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
@@ -18,7 +18,7 @@ rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf3
 // -----
 
 // Polynomials of vector math are for f32.
-rt.kernel @wide(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows", sizes = []} {
+rt.kernel @wide(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'math.exp' in kernel 'wide': its polynomials are for f32; cast to f32 before it and back after it}}
   %0 = math.exp %x : tensor<4xf64>
   rt.yield %0 : tensor<4xf64>
@@ -26,7 +26,7 @@ rt.kernel @wide(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows",
 
 // -----
 
-rt.kernel @inverse_root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows", sizes = []} {
+rt.kernel @inverse_root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'math.rsqrt' in kernel 'inverse_root': its polynomials are for f32}}
   %0 = math.rsqrt %x : tensor<4xf64>
   rt.yield %0 : tensor<4xf64>
@@ -34,7 +34,7 @@ rt.kernel @inverse_root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root =
 
 // -----
 
-rt.kernel @narrow(%x: tensor<4xf64>) -> (tensor<4xf16>) attributes {root = "rows", sizes = []} {
+rt.kernel @narrow(%x: tensor<4xf64>) -> (tensor<4xf16>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'arith.truncf' in kernel 'narrow': processors have no instruction from f64 to floats narrower than f32; cast to f32 first, which rounds a second time}}
   %0 = arith.truncf %x : tensor<4xf64> to tensor<4xf16>
   rt.yield %0 : tensor<4xf16>
@@ -42,7 +42,7 @@ rt.kernel @narrow(%x: tensor<4xf64>) -> (tensor<4xf16>) attributes {root = "rows
 
 // -----
 
-rt.kernel @remainder(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "rows", sizes = []} {
+rt.kernel @remainder(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'arith.remf' in kernel 'remainder': processors have no instruction for the remainder of floats}}
   %0 = arith.remf %x, %x : tensor<4xf32>
   rt.yield %0 : tensor<4xf32>
@@ -51,7 +51,7 @@ rt.kernel @remainder(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "r
 // -----
 
 // Square roots are an instruction in any precision.
-rt.kernel @root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows", sizes = []} {
+rt.kernel @root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = #nn.root<rows>, sizes = []} {
   %0 = math.sqrt %x : tensor<4xf64>
   rt.yield %0 : tensor<4xf64>
 }
@@ -61,7 +61,7 @@ rt.kernel @root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = "rows",
 rt.kernel @small_pages(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x16xf16> {nn.sizes = ["s1", "", "", ""]},
                        %v: tensor<?x2x16x64xf16> {nn.sizes = ["s1", "", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s0"]},
                        %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
-    -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = "cached_attention", sizes = ["s0", "s1", "s2", "s3"]} {
+    -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
   // expected-error@+1 {{the cpu target cannot compile 'nn.cached_attention' in kernel 'small_pages': its pages do not have 32 slots}}
   %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 1.0 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x16xf16>, tensor<?x2x16x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   rt.yield %0 : tensor<?x4x64xf32>
@@ -72,7 +72,7 @@ rt.kernel @small_pages(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: t
 rt.kernel @odd_values(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x32xf16> {nn.sizes = ["s1", "", "", ""]},
                       %v: tensor<?x2x32x3xf16> {nn.sizes = ["s1", "", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s0"]},
                       %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
-    -> (tensor<?x4x3xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = "cached_attention", sizes = ["s0", "s1", "s2", "s3"]} {
+    -> (tensor<?x4x3xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
   // expected-error@+1 {{'odd_values': features of values are no multiple of}}
   %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 1.0 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x3xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x3xf32>
   rt.yield %0 : tensor<?x4x3xf32>
@@ -80,7 +80,7 @@ rt.kernel @odd_values(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: te
 
 // -----
 
-rt.kernel @more_than_routing(%l: tensor<?x8xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x2xf32> {nn.sizes = ["s0", ""]}) attributes {root = "route", sizes = ["s0"]} {
+rt.kernel @more_than_routing(%l: tensor<?x8xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x2xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<route>, sizes = ["s0"]} {
   // expected-error@+1 {{the cpu target cannot compile 'nn.route' in kernel 'more_than_routing': an op stands between it and the kernel's result}}
   %i, %w = nn.route %l {top_k = 2 : i64} : (tensor<?x8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   %0 = nn.relu %w : tensor<?x2xf32>
@@ -90,7 +90,7 @@ rt.kernel @more_than_routing(%l: tensor<?x8xf32> {nn.sizes = ["s0", ""]}) -> (te
 // -----
 
 rt.kernel @rounded(%x: tensor<4x64xf32>, %i: tensor<4x2xi32>, %w: tensor<4x2xf32>, %g: tensor<8x2x96x64xf32>, %d: tensor<8x64x96xf32>)
-    -> (tensor<4x64xf32>) attributes {root = "experts", sizes = []} {
+    -> (tensor<4x64xf32>) attributes {root = #nn.root<experts>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'nn.experts' in kernel 'rounded': its intermediate rows are rounded, which needs 8 bits in blocks of 32 and down stored as codes}}
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<4x64xf32>, tensor<4x2xi32>, tensor<4x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<4x64xf32>
   rt.yield %0 : tensor<4x64xf32>
@@ -98,7 +98,7 @@ rt.kernel @rounded(%x: tensor<4x64xf32>, %i: tensor<4x2xi32>, %w: tensor<4x2xf32
 
 // -----
 
-rt.kernel @slices(%x: tensor<4x64xf32>, %w: tensor<64x64xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>}) -> (tensor<4x64xf32>) attributes {root = "linear", sizes = []} {
+rt.kernel @slices(%x: tensor<4x64xf32>, %w: tensor<64x64xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>}) -> (tensor<4x64xf32>) attributes {root = #nn.root<linear>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'slices': panels of 2 slices of its weight alternate, its result is read in 1}}
   %0 = nn.linear %x, %w : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   rt.yield %0 : tensor<4x64xf32>

@@ -116,9 +116,9 @@ func.func @ggml_blocks(%x: tensor<3x?x36xi8>) {
 
 // CHECK-LABEL: func.func @group
 func.func @group(%x: tensor<?x384xf32>, %w: tensor<1536x384xf32>) -> tensor<?x1536xf32> {
-  // CHECK: nn.group "linear"(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) {why = "gelu: 6.2 us inside, 9.8 apart"} : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32> {
+  // CHECK: nn.group linear(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) {why = "gelu: 6.2 us inside, 9.8 apart"} : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32> {
   // CHECK-NEXT: nn.linear %[[A]], %[[B]]
-  %r = nn.group "linear"(%a = %x, %b = %w) {why = "gelu: 6.2 us inside, 9.8 apart"}
+  %r = nn.group linear(%a = %x, %b = %w) {why = "gelu: 6.2 us inside, 9.8 apart"}
       : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32> {
     %h = nn.linear %a, %b : (tensor<?x384xf32>, tensor<1536x384xf32>) -> tensor<?x1536xf32>
     %g = nn.gelu %h {form = #nn.gelu_form<erf>} : tensor<?x1536xf32>

@@ -101,55 +101,55 @@ func.func @f(%x: tensor<4xf32> {rt.layout = #rt.layout<row_major>}) { return }
 // -----
 
 // expected-error@+1 {{rt.layout of argument 0 is "panels", must be #rt.layout<…>}}
-rt.kernel @k(%x: tensor<4xf32> {rt.layout = "panels"}) attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: tensor<4xf32> {rt.layout = "panels"}) attributes {root = #nn.root<rows>, sizes = []} {
   rt.yield
 }
 
 // -----
 
 // expected-error@+1 {{layout of argument 0 stands on 'f32', which has no dimensions}}
-rt.kernel @k(%x: f32 {rt.layout = #rt.layout<row_major>}) attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: f32 {rt.layout = #rt.layout<row_major>}) attributes {root = #nn.root<rows>, sizes = []} {
   rt.yield
 }
 
 // -----
 
 // expected-error@+1 {{'rt.kernel' op sizes names 'a' twice}}
-rt.kernel @k(%x: tensor<4xf32>) attributes {root = "rows", sizes = ["a", "a"]} {
+rt.kernel @k(%x: tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = ["a", "a"]} {
   rt.yield
 }
 
 // -----
 
 // expected-error@+1 {{'rt.kernel' op nn.sizes of argument 0 names 'b', sizes does not}}
-rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["b"]}) attributes {root = "rows", sizes = ["a"]} {
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["b"]}) attributes {root = #nn.root<rows>, sizes = ["a"]} {
   rt.yield
 }
 
 // -----
 
 // expected-error@+1 {{'rt.kernel' op nn.sizes of argument 0 names 'b', sizes does not}}
-rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["a * b floordiv 2"]}) attributes {root = "rows", sizes = ["a"]} {
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["a * b floordiv 2"]}) attributes {root = #nn.root<rows>, sizes = ["a"]} {
   rt.yield
 }
 
 // -----
 
 // expected-error@+1 {{'rt.kernel' op nn.sizes of argument 0 is 'a, a', which is no expression in sizes}}
-rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["a, a"]}) attributes {root = "rows", sizes = ["a"]} {
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["a, a"]}) attributes {root = #nn.root<rows>, sizes = ["a"]} {
   rt.yield
 }
 
 // -----
 
-rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error@+1 {{'rt.yield' op gives 0 values, kernel @k has 1 results}}
   rt.yield
 }
 
 // -----
 
-rt.kernel @k(%x: tensor<4xf32>) -> (tensor<?xf32>) attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: tensor<4xf32>) -> (tensor<?xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error@+1 {{'rt.yield' op value 0 is 'tensor<4xf32>', the kernel's result is 'tensor<?xf32>'}}
   rt.yield %x : tensor<4xf32>
 }
@@ -221,7 +221,7 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
 
 // -----
 
-rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["s"]}) -> (tensor<?xf32> {nn.sizes = ["s"]}) attributes {root = "rows", sizes = ["s"]} {
+rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["s"]}) -> (tensor<?xf32> {nn.sizes = ["s"]}) attributes {root = #nn.root<rows>, sizes = ["s"]} {
   rt.yield %x : tensor<?xf32>
 }
 func.func @f(%q: !rt.queue, %a: memref<?xf32>) {
@@ -232,7 +232,7 @@ func.func @f(%q: !rt.queue, %a: memref<?xf32>) {
 
 // -----
 
-rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   rt.yield %x : tensor<4xf32>
 }
 func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
@@ -243,7 +243,7 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
 
 // -----
 
-rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = "rows", sizes = []} {
+rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   rt.yield %x : tensor<4xf32>
 }
 func.func @f(%q: !rt.queue, %a: memref<4xf32>, %b: memref<4xf16>) {
@@ -257,12 +257,12 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>, %b: memref<4xf16>) {
 // expected-error@+1 {{'rt.kernel' op body is empty, must end with 'rt.yield'}}
 "rt.kernel"() ({
 ^bb0:
-}) {sym_name = "k", function_type = () -> (), sizes = [], root = "rows"} : () -> ()
+}) {sym_name = "k", function_type = () -> (), sizes = [], root = #nn.root<rows>} : () -> ()
 
 // -----
 
 // expected-error@+1 {{'rt.kernel' op body ends with 'llvm.unreachable', must end with 'rt.yield'}}
-rt.kernel @k() attributes {root = "rows", sizes = []} {
+rt.kernel @k() attributes {root = #nn.root<rows>, sizes = []} {
   llvm.unreachable
 }
 

@@ -4,10 +4,10 @@
 
 nn.archive @weights {file = "model.safetensors"}
 
-// CHECK: rt.kernel @linear(%{{.*}}: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %{{.*}}: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>}) -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+// CHECK: rt.kernel @linear(%{{.*}}: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %{{.*}}: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>}) -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
 rt.kernel @linear(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]},
                   %w: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>})
-    -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = "linear", sizes = ["s0"]} {
+    -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %r = nn.linear %x, %w : (tensor<?x384xf32>, tensor<768x384xf32>) -> tensor<?x768xf32>
   // CHECK: rt.yield %{{.*}} : tensor<?x768xf32>
   rt.yield %r : tensor<?x768xf32>
@@ -15,7 +15,7 @@ rt.kernel @linear(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]},
 
 // CHECK: rt.kernel @rows(%{{.*}}: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %{{.*}}: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]})
 rt.kernel @rows(%x: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %y: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]})
-    -> (tensor<?xf32> {nn.sizes = ["s0 * s1"]}) attributes {root = "rows", sizes = ["s0", "s1"]} {
+    -> (tensor<?xf32> {nn.sizes = ["s0 * s1"]}) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   rt.yield %x : tensor<?xf32>
 }
 

@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
       __builtin_trap();
     return 0;
   }
-  // Each piece of now has a place, on its own menu or none.
+  // Each current piece has a placement, from its own candidates or none.
   const std::vector<plan::Piece> &pieces = example.built.problem.pieces;
   if (replan->before.size() != pieces.size())
     __builtin_trap();

@@ -11,7 +11,7 @@
 
 namespace intarsia::importer {
 
-/// arXiv 1810.04805. RoBERTa overrides positions and heads.
+/// BERT, arXiv 1810.04805. RoBERTa overrides positions and heads.
 class Bert : public TextEncoder {
 public:
   explicit Bert(const Config &config, int64_t vocabularyByDefault = 30522);
@@ -24,10 +24,10 @@ public:
   void headOutputs(GraphBuilder &graph, mlir::Value hidden, Head head, llvm::StringRef encoder) override;
 
 protected:
-  /// Position embeddings: [sequence, features] or [batch, sequence, features]. The scope is the encoder's.
+  /// Returns position embeddings: [sequence, features] or [batch, sequence, features]. The scope is the encoder's.
   virtual mlir::Value positions(GraphBuilder &graph) const;
 
-  /// tanh(dense(first token)): "pooler".
+  /// Returns tanh(dense(first token)), the "pooler".
   mlir::Value pooler(GraphBuilder &graph, mlir::Value hidden) const;
 };
 

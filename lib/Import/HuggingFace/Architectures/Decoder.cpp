@@ -18,7 +18,7 @@ Decoder::Decoder(const Config &config, const ImportOptions &options)
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
 
 Extent Decoder::readLayers(llvm::StringRef setting, int64_t byDefault) const {
-  constexpr int64_t most = 1 << 14; // state is named layer by layer before a weight is looked for
+  constexpr int64_t most = 1 << 14; // limits the work: state is named layer by layer before any weight is looked up
   return Extent(config.integer(setting, byDefault, 1, most), setting);
 }
 
@@ -71,7 +71,7 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
     int64_t number = 0;
     Value state = graph.layers(embed(graph), layerContainer(), layers,
                                [&](Value input) { return layer(graph, input, number++); });
-    // Rows are picked before the final norm: it and the product with the vocabulary are for those alone.
+    // Rows are picked before the final norm: only these need it and the product with the vocabulary.
     Value chosen = graph.rowsAt(state, graph.input("output_tokens"), finalNormName(), "outputs");
     last = finalNorm(graph, chosen);
   }
@@ -97,8 +97,8 @@ Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies 
 
 Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,
                                  bool tied) const {
-  // An archive with two weights that differ is not tied, whatever the setting says: transformers' tie_weights does the
-  // same.
+  // If an archive has two weights that differ, they are not tied, whatever the setting says; transformers' tie_weights
+  // does the same.
   std::string embedding = (base.empty() ? table : base + "." + table).str() + ".weight";
   if (tied && graph.differ("lm_head.weight", embedding)) {
     emitRemark(graph.location("lm_head")) << "tie_word_embeddings is set, but 'lm_head.weight' is not equal to '"

@@ -13,16 +13,16 @@
 
 namespace intarsia::importer {
 
-/// Builds the function "step" of a decoder over a paged cache: rows for some tokens of several sequences go in, in any
-/// mixture of prefill and decoding, logits of the tokens that are asked for come out. docs/decisions/0008 says why.
+/// Builds the function "step" of a decoder over a paged cache. Its inputs are some tokens of several sequences, in any
+/// mixture of prefill and decoding; its result is the logits of the requested tokens. docs/decisions/0008 says why.
 ///
-///   input_ids, positions, sequences [tokens]      what the tokens are, where, and of which row of page_table
+///   input_ids, positions, sequences [tokens]      ids of tokens, their positions, and their rows of page_table
 ///   page_table [sequences, pages_of_a_sequence]   pages of each sequence, in order
-///   output_tokens [outputs]                       whose logits are wanted, as numbers of tokens
-///   cache.N.…                                     state: KeyValueCache.h says what
+///   output_tokens [outputs]                       indices of the tokens whose logits are wanted
+///   cache.N.…                                     state, see KeyValueCache.h
 ///   → logits [outputs, vocabulary], f32
 ///
-/// Activations are f32 whatever the weights are stored as.
+/// Activations are f32 for any type of weights.
 class Decoder : public Architecture {
 public:
   llvm::StringRef prefix() const override { return "model"; }
@@ -32,30 +32,30 @@ public:
 protected:
   Decoder(const Config &config, const ImportOptions &options);
 
-  /// One layer: [tokens, hidden] → [tokens, hidden]. The scope is the layer's.
+  /// Builds one layer: [tokens, hidden] → [tokens, hidden]. The scope is the layer's.
   virtual mlir::Value layer(GraphBuilder &graph, mlir::Value input, int64_t number) = 0;
   virtual mlir::Value embed(GraphBuilder &graph) const = 0;
   virtual mlir::Value finalNorm(GraphBuilder &graph, mlir::Value input) const = 0;
   virtual mlir::Value logits(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base) const = 0;
 
-  /// What stands before the number of a layer, and the module of the norm after the last.
+  /// These return the prefix before the number of a layer, and the module of the norm after the last layer.
   virtual llvm::StringRef layerContainer() const { return "layers."; }
   virtual llvm::StringRef finalNormName() const { return "norm"; }
 
-  /// The number of layers.
+  /// Reads the number of layers.
   Extent readLayers(llvm::StringRef setting, int64_t byDefault) const;
-  /// Tokens that a text may have: --context, otherwise `byDefault`; at most `maximum`, which `setting` says.
+  /// Returns the maximal tokens of a text: --context, otherwise `byDefault`; at most `maximum`, which `setting` says.
   int64_t readContext(llvm::StringRef setting, int64_t maximum, int64_t byDefault);
-  /// Whether each layer attends to a window: layer_types, where it is given, otherwise what `byDefault` says.
+  /// Returns for each layer true if it attends to a window: from layer_types if it is given, otherwise `byDefault`.
   std::vector<bool> readSlidingLayers(const Config &config, llvm::function_ref<bool(int64_t)> byDefault) const;
 
   /// Appends rows of new keys and values [tokens, key_value_heads, head_dim] to the caches of a layer, and attends.
   /// `window` of 0: no window; `softCap` of 0: no cap on scores; `sinks` [heads] may be null.
   mlir::Value cachedAttention(GraphBuilder &graph, mlir::Value query, mlir::Value key, mlir::Value value,
                               int64_t number, int64_t window, double softCap = 0.0, mlir::Value sinks = nullptr);
-  /// nn.rope of rows [tokens, heads, head_dim] at their positions.
+  /// Applies nn.rope to rows [tokens, heads, head_dim] at their positions.
   mlir::Value rotate(GraphBuilder &graph, mlir::Value input, const RotaryFrequencies &rotary) const;
-  /// The product with the vocabulary: lm_head, or with `tied` the embedding `table` of the base model once more.
+  /// Multiplies by the vocabulary matrix: lm_head, or with `tied` the embedding `table` of the base model.
   mlir::Value vocabularyProduct(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base, llvm::StringRef table,
                                 bool tied) const;
 

@@ -18,11 +18,12 @@ public:
   Encoder *asEncoder() override { return this; }
 
   virtual llvm::SmallVector<Input> inputs(GraphBuilder &graph) const = 0;
-  /// The last hidden state [batch, sequence, features]. The scope of `graph` is the encoder's.
+  /// Returns the last hidden state [batch, sequence, features]. The scope of `graph` is the encoder's.
   virtual mlir::Value encode(GraphBuilder &graph) = 0;
-  /// What the base class gives beside the last hidden state. The scope is the encoder's.
+  /// Emits the outputs of the base class other than the last hidden state. The scope is the encoder's.
   virtual void baseOutputs(GraphBuilder &graph, mlir::Value hidden) = 0;
-  /// The outputs of a class with a head. The scope is the whole model's; `encoder` is the encoder's ("bert" or "").
+  /// Emits the outputs of a class with a head. The scope is the whole model's; `encoder` is the encoder's ("bert" or
+  /// "").
   virtual void headOutputs(GraphBuilder &graph, mlir::Value hidden, Head head, llvm::StringRef encoder) = 0;
 
   virtual Size sequence() const = 0;

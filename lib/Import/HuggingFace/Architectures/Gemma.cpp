@@ -16,23 +16,23 @@ using namespace mlir;
 namespace intarsia::importer {
 namespace {
 
-/// Where models of this family differ, and the defaults of their configuration classes.
+/// The differences between models of this family, and the defaults of their configuration classes.
 struct Variant {
   llvm::StringRef causalClass;
   int64_t vocabulary, context;
-  int64_t globalEvery;      // every such layer attends to the whole text, the others to a window
+  int64_t globalEvery;      // every globalEvery-th layer attends to the whole text, the others to a window
   bool queryKeyNorm;        // Gemma 3: a norm of each head of query and key
-  bool caps;                // Gemma 2: caps on scores and logits where the settings do not say
-  bool frequenciesOfLayers; // Gemma 3: layers with a window turn faster
+  bool caps;                // Gemma 2: default caps on scores and logits
+  bool frequenciesOfLayers; // Gemma 3: layers with a window have higher frequencies
   double theta;
-  bool insideOther = false; // of a model that takes images: other prefixes
+  bool insideOther = false; // part of a model that takes images: other prefixes
 };
 
-/// Layers as Llama's, with a norm before and after attention and feed-forward, and attention to a window in all but
-/// some (arXiv 2408.00118, section 2; arXiv 2503.19786, section 2).
+/// Layers like Llama's, but with a norm before and after attention and feed-forward, and attention to a window in most
+/// layers (arXiv 2408.00118, section 2; arXiv 2503.19786, section 2).
 class Gemma : public Decoder {
 public:
-  /// `config` is of the text, `whole` of the model that it is a part of, or the same.
+  /// `config` has the settings of the text model, `whole` those of the model that contains it, or the same.
   Gemma(const Config &config, const Config &whole, const ImportOptions &options, const Variant &variant)
       : Decoder(config, options), variant(variant) {
     refuseCommonSettings(config);
@@ -70,7 +70,7 @@ public:
   llvm::ArrayRef<ModelClass> classes() const override { return classTable; }
   llvm::StringRef anchor() const override { return "embed_tokens.weight"; }
   llvm::SmallVector<llvm::StringRef> prefixes() const override {
-    if (variant.insideOther) // as files are published, as transformers names modules, as the text model alone
+    if (variant.insideOther) // names in published files, in transformers, and of the text model alone
       return {"language_model.model", "model.language_model", "model"};
     return {prefix()};
   }
@@ -78,7 +78,7 @@ public:
 protected:
   Value embed(GraphBuilder &graph) const override {
     Value rows = graph.embedding(graph.input("input_ids"), "embed_tokens", vocabulary, hidden);
-    // The factor is rounded to the type that the weights are stored in, with which these models were trained.
+    // The factor is rounded to the stored type of the weights, since the models were trained so.
     llvm::APFloat factor(static_cast<float>(std::sqrt(static_cast<double>(hidden.size))));
     bool inexact = false;
     factor.convert(cast<FloatType>(graph.getDataType()).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
@@ -124,7 +124,7 @@ protected:
   }
 
 private:
-  /// A cap that is null, or 0 here, is none.
+  /// Reads a cap; null, or a result of 0, means no cap.
   double readCap(llvm::StringRef setting, double byDefault) const {
     if (!config.has(setting))
       return variant.caps && !config.mentions(setting) ? byDefault : 0.0;
@@ -159,7 +159,7 @@ private:
     localFrequencies = makeRotaryFrequencies(config, local, theta, headDim, context);
   }
 
-  /// An RMS norm whose weight is what the scale has beyond 1, or the scale as GGUF files have it.
+  /// Builds an RMS norm. The stored weight is the scale minus 1; in GGUF files it is the scale.
   Value norm(GraphBuilder &graph, Value input, llvm::StringRef module, const Shape &shape, Extent features) const {
     if (wholeNorms)
       return graph.rmsNorm(input, module, features, epsilon);

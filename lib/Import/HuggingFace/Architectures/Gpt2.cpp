@@ -83,7 +83,7 @@ private:
     return convolution(graph, graph.collapseShape(seen, "", {{0}, {1, 2}}), "c_proj", hidden, hidden);
   }
 
-  /// Conv1D of transformers: a linear whose weight is stored as [inputs, outputs], but not in GGUF files.
+  /// Builds a Conv1D of transformers: a linear whose weight is stored as [inputs, outputs], except in GGUF files.
   Value convolution(GraphBuilder &graph, Value input, llvm::StringRef module, Extent outputs, Extent inputs) const {
     if (linearWeights)
       return graph.linear(input, module, outputs, inputs);

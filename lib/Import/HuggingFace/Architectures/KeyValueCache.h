@@ -11,14 +11,14 @@
 
 namespace intarsia::importer {
 
-/// The paged caches of all layers, as `--kv=` asks for them: state of the function that is built.
+/// The paged caches of all layers, in the type of `--kv=`. They are state of the function that is built.
 ///
 ///   f32, f16, bf16, fp8   cache.N.keys, cache.N.values: elements, fp8 as bit patterns of E4M3
-///   int8, int4            the same as codes, cache.N.key_parameters, cache.N.value_parameters: their scales and zeros,
+///   int8, int4            the same, quantized; cache.N.key_parameters, cache.N.value_parameters: scales, zero points;
 ///                         cache.N.key_tail [sequences, …], f16: keys of each sequence's last page
 class KeyValueCache {
 public:
-  /// Reports a kind that is not known.
+  /// Reports an unknown kind.
   KeyValueCache(llvm::StringRef kind, Errors &errors);
 
   /// Declares the state of so many layers.
@@ -37,17 +37,17 @@ public:
 private:
   struct State {
     std::string name;
-    mlir::Value value; ///< as it is by now
+    mlir::Value value; ///< the current value
   };
-  /// The last three are null without codes.
+  /// The last three are null in caches that are not quantized.
   struct Layer {
     State keys, values, keyParameters, valueParameters, keyTail;
   };
 
   std::string kind;
-  int64_t codeBits = 0; ///< 0: elements
+  int64_t codeBits = 0; ///< bits of a quantized value; 0: not quantized
   std::vector<Layer> layers;
-  std::vector<State *> states; ///< of all layers, in the order of inputs and results
+  std::vector<State *> states; ///< states of all layers, in the order of inputs and results
 };
 
 } // namespace intarsia::importer

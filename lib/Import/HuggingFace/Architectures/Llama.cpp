@@ -15,13 +15,13 @@ using namespace mlir;
 namespace intarsia::importer {
 namespace {
 
-/// Where models of this family differ.
+/// The differences between models of this family.
 struct Variant {
   llvm::StringRef causalClass;
   bool queryKeyValueBias = false; // Qwen2, whatever attention_bias says
   bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
-  bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, where it is set
-  bool slidingLayers = false;     // Qwen2, Qwen3: so it is in some layers, with use_sliding_window
+  bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, if that is set
+  bool slidingLayers = false;     // Qwen2, Qwen3: the same in some layers, with use_sliding_window
   bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
   std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
   bool sinks = false;                                  // gpt-oss; every other layer of it attends to a window
@@ -114,7 +114,7 @@ private:
   }
 
   void readWindow() {
-    // What is null has no window, what is absent has the configuration class's default.
+    // A null setting means no window, an absent one the default of the configuration class.
     if (variant.slidingWindow)
       window = config.has("sliding_window")        ? config.integer("sliding_window", 4096)
                : config.mentions("sliding_window") ? 0
@@ -139,7 +139,7 @@ private:
     GraphBuilder::Scope scope(graph, "self_attn");
     bool bias = attentionBias || variant.queryKeyValueBias;
     Value joined;
-    int64_t place = 0; // of the next part of it
+    int64_t place = 0; // offset of the next part
     if (variant.joined)
       joined = graph.linear(normal, "qkv_proj", Extent((heads + 2 * keyValueHeads) * headDim, "num_attention_heads"),
                             hidden, bias);
@@ -156,7 +156,7 @@ private:
     Value key = rotate(graph, project("k_proj", "k_norm", keyValueHeads), rotary);
     Value value = project("v_proj", "", keyValueHeads);
     Value sinks;
-    if (variant.sinks) // GGUF files know them as a weight
+    if (variant.sinks) // GGUF files name them with ".weight"
       sinks = graph.weight(graph.spelling({"sinks", "sinks.weight"}), {Extent(heads, "num_attention_heads")});
     bool seesAll = !slides.empty() && !slides[number];
     Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, /*softCap=*/0.0, sinks);
@@ -171,7 +171,7 @@ private:
   Activation activation = Activation::Silu;
   bool attentionBias = false, feedForwardBias = false, tied = false;
   int64_t window = 0;
-  std::vector<bool> slides; // the layers with the window, where not all have it
+  std::vector<bool> slides; // true for layers with the window, if not all have it
   std::optional<MixtureOfExperts> experts;
 };
 

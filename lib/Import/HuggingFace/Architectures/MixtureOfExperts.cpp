@@ -13,7 +13,7 @@ namespace intarsia::importer {
 MixtureOfExperts::MixtureOfExperts(const Config &config, ExpertStorage storage, Extent hidden)
     : storage(storage), hidden(hidden) {
   bool isQwen = storage == ExpertStorage::Qwen3Moe;
-  // Both names are in use for both.
+  // Models use either name.
   auto counted = [&](llvm::StringRef usual, llvm::StringRef other, int64_t byDefault) {
     return config.extent(config.has(usual) || !config.has(other) ? usual : other, byDefault);
   };
@@ -52,8 +52,8 @@ bool MixtureOfExperts::isIn(int64_t layer) const {
   return (layer + 1) % step == 0 && !llvm::is_contained(denseLayers, layer);
 }
 
-/// Matrices of the experts, one after another, as one tensor: for each expert those of all names. Null after an error,
-/// so that a model with too large a number of experts is not built.
+/// Concatenates the matrices of the experts to one tensor: for each expert the matrices of all names. Returns null
+/// after an error, so that a model with too many experts is not built.
 Value MixtureOfExperts::weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::StringRef> names, Extent outputs,
                                      Extent inputs, const Shape &shape) const {
   llvm::SmallVector<Value> parts;
@@ -71,12 +71,12 @@ Value MixtureOfExperts::weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::S
   return graph.expandShape(joined, "experts", shape, {rows, {static_cast<int64_t>(shape.size()) - 1}});
 }
 
-/// Weights of which each is one tensor for all experts (GGUF).
+/// Reads weights that are stored as one tensor for all experts (GGUF).
 MixtureOfExperts::Weights MixtureOfExperts::joinedWeights(GraphBuilder &graph, llvm::StringRef gate, llvm::StringRef up,
                                                           llvm::StringRef down) const {
   bool hasBias = storage == ExpertStorage::GptOss;
   GraphBuilder::Scope scope(graph, "experts");
-  /// [experts, 2, …] of gate and up.
+  /// Returns gate and up as [experts, 2, …].
   auto both = [&](llvm::StringRef suffix, llvm::ArrayRef<Extent> shape) -> Value {
     Value parts[] = {graph.weight((gate + suffix).str(), shape), graph.weight((up + suffix).str(), shape)};
     auto typeOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
@@ -111,7 +111,7 @@ MixtureOfExperts::Weights MixtureOfExperts::joinedWeights(GraphBuilder &graph, l
   return weights;
 }
 
-/// gpt-oss: gate and up are even and odd columns of matrices that are transposed.
+/// Reads the weights of gpt-oss: gate and up are the even and odd columns of transposed matrices.
 MixtureOfExperts::Weights MixtureOfExperts::gptOssWeights(GraphBuilder &graph) const {
   Weights weights;
   int64_t count = experts.size, inner = intermediate.size;
@@ -119,7 +119,7 @@ MixtureOfExperts::Weights MixtureOfExperts::gptOssWeights(GraphBuilder &graph) c
   Extent both(2 * inner, intermediate.setting);
   Shape gateUpShape = {count, 2, inner, hidden.size};
   if (graph.hasWeight("gate_up_proj_blocks")) {
-    // Stored as they are multiplied: by rows, even ones gate and odd ones up.
+    // MXFP4 weights are stored by rows: even rows are gate, odd rows are up.
     Value rows = graph.mxfp4Weight("gate_up_proj", {experts, both, hidden});
     rows = graph.expandShape(rows, "gate_up_proj", {count, inner, 2, hidden.size}, {{0}, {1, 2}, {3}});
     weights.gateUp = graph.transpose(rows, "gate_up_proj", gateUpShape, {0, 2, 1, 3});

@@ -11,17 +11,17 @@
 
 namespace intarsia::importer {
 
-/// How models name and store a mixture of experts.
+/// The ways in which models name and store a mixture of experts.
 enum class ExpertStorage { Mixtral, Qwen3Moe, GptOss };
 
-/// What stands in place of the feed-forward part of some layers.
+/// The mixture of experts that replaces the feed-forward part of some layers.
 class MixtureOfExperts {
 public:
   MixtureOfExperts(const Config &config, ExpertStorage storage, Extent hidden);
 
-  /// Whether a layer has experts; the others have an ordinary feed-forward part.
+  /// Returns true if a layer has experts; the others have an ordinary feed-forward part.
   bool isIn(int64_t layer) const;
-  /// [tokens, hidden] → [tokens, hidden]. The scope is the layer's.
+  /// Builds the part: [tokens, hidden] → [tokens, hidden]. The scope is the layer's.
   mlir::Value build(GraphBuilder &graph, mlir::Value input) const;
 
 private:

@@ -18,7 +18,7 @@ class Roberta : public Bert {
 public:
   Roberta(const Config &config, int64_t vocabularyByDefault, llvm::ArrayRef<ModelClass> modelClasses)
       : Bert(config, vocabularyByDefault), modelClasses(modelClasses), paddingId(config.integer("pad_token_id", 1, 0)) {
-    // Rows up to and including the padding id belong to no token: positions are counted from paddingId + 1.
+    // Rows up to and including the padding id belong to no token: positions start at paddingId + 1.
     longestSequence = positionRows.size - paddingId - 1;
     if (longestSequence < 1) {
       config.report("max_position_embeddings " + llvm::Twine(positionRows.size) +
@@ -39,8 +39,9 @@ private:
   int64_t paddingId;
 };
 
-/// position[b, i] = paddingId + |{j <= i : id[b, j] is no padding}| where id[b, i] is none, else paddingId:
-/// transformers' create_position_ids_from_input_ids. Written over [batch, i, j]; a prefix sum is not a linalg op.
+/// Returns position[b, i] = paddingId + |{j <= i : id[b, j] is not padding}| if id[b, i] is not padding, else
+/// paddingId: transformers' create_position_ids_from_input_ids. Iterates over [batch, i, j], since linalg has no prefix
+/// sum.
 Value Roberta::positions(GraphBuilder &graph) const {
   OpBuilder &builder = graph.getBuilder();
   Value ids = graph.input("input_ids");
@@ -70,7 +71,7 @@ void Roberta::headOutputs(GraphBuilder &graph, Value state, Head head, llvm::Str
     return;
   }
   case Head::MaskedLanguageModel:
-    // RobertaLMHead takes gelu whatever hidden_act says.
+    // RobertaLMHead always uses gelu, whatever hidden_act says.
     graph.output(maskedLanguageModel(graph, state, encoder, "lm_head.dense", Activation::GeluErf, "lm_head.layer_norm",
                                      "lm_head.decoder", "lm_head.bias"),
                  "logits", tokens({vocabulary.size}));

@@ -12,9 +12,9 @@
 namespace intarsia::importer {
 
 static constexpr double twoPi = 6.283185307179586;
-static constexpr double largest = 1e9; // of a factor that means something
+static constexpr double largest = 1e9; // largest plausible factor
 
-/// Where transformers looks for it, in this order.
+/// Returns the original context, looked up in the same order as in transformers.
 static int64_t originalContext(const Config &config, const Config &scaling) {
   int64_t maximum = config.integer("max_position_embeddings", 2048);
   return config.integer("original_max_position_embeddings",
@@ -23,7 +23,7 @@ static int64_t originalContext(const Config &config, const Config &scaling) {
 
 static std::string kindOf(const Config &scaling) {
   std::string kind = scaling.string("rope_type", scaling.string("type", "default"));
-  // What early configurations of Phi-3 call it.
+  // Early configurations of Phi-3 have these names.
   return kind == "su" || (kind == "yarn" && scaling.has("short_factor")) ? "longrope" : kind;
 }
 
@@ -32,8 +32,9 @@ static std::optional<Config> parametersOf(const Config &config) {
   return parameters ? parameters : config.section("rope_scaling");
 }
 
-/// Llama 3.1: wavelengths longer than the original context divided by low_freq_factor are stretched by `factor`, those
-/// shorter than it divided by high_freq_factor stay, between them the two are blended.
+/// Scales the frequencies of Llama 3.1. Wavelengths longer than the original context / low_freq_factor are stretched by
+/// `factor`, wavelengths shorter than the original context / high_freq_factor stay, and between them the two are
+/// blended.
 static void scaleLlama3(const Config &scaling, int64_t originalContext, std::vector<float> &frequencies) {
   double factor = scaling.number("factor", 8.0, 1.0, largest),
          low = scaling.number("low_freq_factor", 1.0, 0.0, largest);
@@ -42,20 +43,20 @@ static void scaleLlama3(const Config &scaling, int64_t originalContext, std::vec
   if (high <= low)
     return scaling.report("high_freq_factor must be above low_freq_factor");
   for (float &frequency : frequencies) {
-    double turns = context * frequency / twoPi; // over the original context
+    double turns = context * frequency / twoPi; // turns over the original context
     double blend = std::clamp((turns - low) / (high - low), 0.0, 1.0);
     frequency = static_cast<float>((1 - blend) * frequency / factor + blend * frequency);
   }
 }
 
-/// Equations 15 to 23 of arXiv 2309.00071.
+/// Scales the frequencies by equations 15 to 23 of arXiv 2309.00071.
 static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, int64_t originalContext,
                       RotaryFrequencies &result) {
   double factor = scaling.number("factor", 1.0, 1.0, largest);
   double fast = scaling.number("beta_fast", 32.0, 0.01, largest),
          slow = scaling.number("beta_slow", 1.0, 0.01, largest);
   auto context = static_cast<double>(originalContext);
-  // The pair that makes so many turns over the original context.
+  // Returns the pair that makes so many turns over the original context.
   auto pairOf = [&](double turns) {
     return static_cast<double>(rotaryDim) * std::log(context / (turns * twoPi)) / (2 * std::log(theta));
   };
@@ -83,7 +84,7 @@ static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, in
     result.attentionFactor = static_cast<float>(scaleOf(1.0));
 }
 
-/// Each frequency by its own number of a list; false and a report where that is not one.
+/// Divides each frequency by its number in a list; reports and returns false if the list is not valid.
 static bool divideByFactors(const Config &scaling, llvm::StringRef setting, std::vector<float> &frequencies) {
   std::vector<double> factors = scaling.numbers(setting, 1e-9, largest);
   if (factors.size() != frequencies.size()) {
@@ -96,8 +97,8 @@ static bool divideByFactors(const Config &scaling, llvm::StringRef setting, std:
   return true;
 }
 
-/// Section 3.2 of arXiv 2402.13753: each frequency has a factor of its own, one for texts up to the original context
-/// and one for longer ones.
+/// Scales the frequencies by section 3.2 of arXiv 2402.13753: each frequency has one factor for texts up to the
+/// original context and one for longer texts.
 static void scaleLongRope(const Config &config, const Config &scaling, int64_t context, RotaryFrequencies &result) {
   int64_t original = originalContext(config, scaling);
   std::vector<float> ofShort = result.frequencies, ofLong = result.frequencies;
@@ -156,7 +157,7 @@ RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optiona
   } else if (kind == "yarn") {
     scaleYarn(*parameters, theta, rotaryDim, originalContext(config, *parameters), result);
   } else if (kind == "dynamic") {
-    // Frequencies change with texts beyond max_position_embeddings only, which no step takes.
+    // Frequencies change only for texts beyond max_position_embeddings, which no step takes.
     parameters->number("factor", 1.0, 1.0, largest);
   } else if (kind == "longrope") {
     scaleLongRope(config, *parameters, context, result);

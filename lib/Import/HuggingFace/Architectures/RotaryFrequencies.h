@@ -12,25 +12,28 @@
 
 namespace intarsia::importer {
 
-/// Radians that a pair of features turns from one position to the next, and what sine and cosine are multiplied by.
+/// The angles, in radians, that pairs of features turn from one position to the next, and the factor of sine and
+/// cosine.
 struct RotaryFrequencies {
   std::vector<float> frequencies; ///< [rotary_dim / 2]
   float attentionFactor = 1.0f;
-  bool interleaved = false; ///< pairs are neighbours, as the rows of GGUF files of Llama are ordered
+  bool interleaved = false; ///< true if pairs are neighbours, as in GGUF files of Llama
 };
 
 /// Reads "rope_parameters", or "rope_theta" and "rope_scaling", of a model whose heads have `headDim` features, for
 /// texts of up to `context` tokens. Kinds: default (arXiv 2104.09864), linear (arXiv 2306.15595), dynamic (section 3.3
 /// of arXiv 2309.00071), llama3 (the Llama 3.1 release), yarn (arXiv 2309.00071), longrope (arXiv 2402.13753),
-/// factors (a list of what each frequency is divided by, as GGUF files have it). Others are refused by name.
+/// factors (a list of divisors of the frequencies, as in GGUF files). Other kinds are refused by name.
 RotaryFrequencies readRotaryFrequencies(const Config &config, int64_t headDim, double thetaByDefault, int64_t context);
 
-/// The same of settings that are for some layers alone: `parameters` (absent: kind default) before `theta`.
+/// Makes the frequencies from settings for some layers: `parameters` (absent: kind default) take precedence over
+/// `theta`.
 RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optional<Config> &parameters, double theta,
                                         int64_t headDim, int64_t context);
 
-/// Tokens that a text may have so that one set of frequencies is right for it: with longrope, whose frequencies depend
-/// on the length of the whole text, original_max_position_embeddings, otherwise `maximum`.
+/// Returns the maximal tokens of a text for which one set of frequencies is exact. This is
+/// original_max_position_embeddings with longrope, whose frequencies depend on the length of the text, otherwise
+/// `maximum`.
 int64_t exactContext(const Config &config, int64_t maximum);
 
 } // namespace intarsia::importer

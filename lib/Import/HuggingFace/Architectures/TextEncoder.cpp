@@ -60,7 +60,7 @@ Value TextEncoder::embeddings(GraphBuilder &graph, Value positions) const {
     parts.push_back({positions, {1, 2}});
   else
     parts.push_back({positions, {0, 1, 2}});
-  // One op for the whole sum: it reads each table once and writes once. The order of the terms is that of transformers.
+  // One op computes the whole sum, reads each table once and writes once. It adds in the order of transformers.
   Value sum = graph.elementwise("", graph.getDataType(), tokens({hidden.size}), parts,
                                 [&](OpBuilder &builder, Location at, ValueRange values) {
                                   Value total = values[0];

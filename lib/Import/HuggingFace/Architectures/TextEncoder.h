@@ -29,18 +29,18 @@ public:
 protected:
   explicit TextEncoder(const Config &config) : config(config) {}
 
-  /// Reports a hidden size that the heads do not divide.
+  /// Reports a hidden size that is not divisible by the number of heads.
   void checkHeads(llvm::StringRef headsSetting) const;
-  /// "LayerNorm" of the sum of word, token type (where the model has them) and position embeddings. `positions` is
+  /// Returns "LayerNorm" of the sum of word, token type (if the model has them) and position embeddings. `positions` is
   /// [sequence, features] or [batch, sequence, features].
   mlir::Value embeddings(GraphBuilder &graph, mlir::Value positions) const;
   mlir::Value layer(GraphBuilder &graph, mlir::Value input, mlir::Value mask, const LayerNames &names) const;
-  /// i1 [batch, 1, 1, sequence]: true where attention_mask is not 0.
+  /// Returns i1 [batch, 1, 1, sequence]: true where attention_mask is not 0.
   mlir::Value attentionMask(GraphBuilder &graph) const;
-  /// Shape [batch, sequence, …].
+  /// Returns the shape [batch, sequence, …].
   Shape tokens(llvm::ArrayRef<int64_t> more = {}) const;
-  /// Linear, activation, normalisation, and a linear `decoder`. Where weights are tied it has the word embeddings and
-  /// `tiedBias`, else `decoder`.weight and `decoder`.bias.
+  /// Builds linear, activation, normalisation, and a linear `decoder`. If weights are tied, this has the word
+  /// embeddings and `tiedBias`, else `decoder`.weight and `decoder`.bias.
   mlir::Value maskedLanguageModel(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef encoder,
                                   llvm::StringRef dense, Activation activation, llvm::StringRef norm,
                                   llvm::StringRef decoder, llvm::StringRef tiedBias) const;

@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// arXiv 2010.11929. Checkpoints come with two sets of module names: those of transformers up to 4, which it still
-// writes, and those of its classes since 5.
+// ViT, arXiv 2010.11929. Checkpoints have one of two sets of module names: the names up to transformers 4, which it
+// still writes, or the names of its classes since version 5.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Architectures/Architectures.h"
 #include "lib/Import/HuggingFace/Architectures/Encoder.h"
@@ -86,7 +86,7 @@ public:
 private:
   int64_t patches() const { return (imageHeight / patchHeight) * (imageWidth / patchWidth); }
 
-  /// The convolution of patches that do not overlap is a linear over the pixels of each patch.
+  /// Builds the convolution of patches, which do not overlap, as a linear over the pixels of each patch.
   Value embeddings(GraphBuilder &graph) const {
     GraphBuilder::Scope scope(graph, "embeddings");
     constexpr llvm::StringLiteral projection = "patch_embeddings.projection";

@@ -1,0 +1,61 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_KERNEL_OP_INTERFACES
+#define INTARSIA_KERNEL_OP_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def KernelRootOpInterface : OpInterface<"KernelRootOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op that a kernel can be built around: the kind of kernel that computes the op alone. Ops of which a kernel of rows
+    may hold several say `rows`.
+  }];
+  let methods = [
+    StaticInterfaceMethod<"The kind of kernel that computes the op alone.", "::intarsia::KernelRoot", "getKernelRoot">
+  ];
+}
+
+def RowwiseOpInterface : OpInterface<"RowwiseOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op whose elements depend on statistics of the whole row (last dimension) of its first operand that they lie in:
+    norms and softmax. Its result has the sizes of that operand.
+  }];
+  let methods = [
+    StaticInterfaceMethod<[{
+      True if a linear can finish with the op: it scales and shifts rows by mean and deviation, and needs no second
+      pass over the row for anything else.
+    }], "bool", "isNorm">
+  ];
+}
+
+def StoredOperandOpInterface : OpInterface<"StoredOperandOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op that reads operands as they are stored: weights, tables, scales and shifts of norms. Such an operand is never
+    cloned into a kernel, and the device's target says how it is laid out.
+  }];
+  let methods = [
+    InterfaceMethod<"How the op reads an operand.", "::intarsia::StoredOperand", "getStoredOperand",
+                    (ins "unsigned":$operand)>
+  ];
+}
+
+def InPlaceOpInterface : OpInterface<"InPlaceOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op that updates a state in place: each result is the next value of an operand, and lies in its memory. Nothing may
+    read the operand after the op.
+  }];
+  let methods = [
+    InterfaceMethod<"The operand that a result is the next value of.", "::mlir::OpOperand &", "getUpdatedOperand",
+                    (ins "unsigned":$result)>
+  ];
+}
+
+#endif

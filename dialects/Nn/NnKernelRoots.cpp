@@ -1,0 +1,53 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// What phases ask of ops about the kernels that compute them (dialects/Interfaces/KernelOpInterfaces.td).
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+
+//===-- Rows ---------------------------------------------------------------------------------------------------===//
+
+bool LayerNormOp::isNorm() { return true; }
+bool RmsNormOp::isNorm() { return true; }
+bool SoftmaxOp::isNorm() { return false; }
+
+//===-- Operands that are read as they are stored ----------------------------------------------------------------===//
+
+StoredOperand LinearOp::getStoredOperand(unsigned operand) {
+  if (operand == 0)
+    return StoredOperand::None;
+  return operand == 1 ? StoredOperand::Matrix : StoredOperand::Vector;
+}
+
+StoredOperand ExpertsOp::getStoredOperand(unsigned operand) {
+  if (operand < getGateUpMutable().getOperandNumber())
+    return StoredOperand::None;
+  return operand <= getDownMutable().getOperandNumber() ? StoredOperand::Matrix : StoredOperand::Vector;
+}
+
+StoredOperand LayerNormOp::getStoredOperand(unsigned operand) {
+  return operand == 0 ? StoredOperand::None : StoredOperand::Vector;
+}
+
+StoredOperand RmsNormOp::getStoredOperand(unsigned operand) {
+  return operand == 0 ? StoredOperand::None : StoredOperand::Vector;
+}
+
+StoredOperand EmbeddingOp::getStoredOperand(unsigned operand) {
+  return operand == 0 ? StoredOperand::Table : StoredOperand::None;
+}
+
+//===-- States that are updated in place -------------------------------------------------------------------------===//
+
+OpOperand &CacheAppendOp::getUpdatedOperand(unsigned) { return getCacheMutable(); }
+OpOperand &TailAppendOp::getUpdatedOperand(unsigned) { return getTailMutable(); }
+OpOperand &CacheAppendQuantizedOp::getUpdatedOperand(unsigned result) {
+  return result == 0 ? getCodesMutable() : getParametersMutable();
+}

@@ -1,0 +1,295 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The serving cost formula against times worked out by hand from figures that are round, and what it refuses.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "test/unit/Cost/ServingDeployments.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace intarsia;
+using namespace deployments;
+using llvm::StringRef;
+
+TEST(ServingCost, decodeStreamsWeightsAndCache) {
+  ServingEfficiency bare = figures();
+  ServingCost cost = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16), &bare);
+  StepTime step = cost.decodeStep(4, 1000);
+  // 8.030e9 weights less the embedding's 128256 x 4096, 2 bytes, 3350 GB/s; the norms are not counted.
+  EXPECT_NEAR(step.streamingMs, (8.030e9 - 128256.0 * 4096) * 2 / 3350e9 * 1e3, 0.002);
+  EXPECT_NEAR(step.cacheMs, 4 * 1000 * 131072.0 / 3350e9 * 1e3, 1e-5);
+  // Blend 1 adds, and compute is far below streaming: ‖4.48, 0.07‖₄ = 4.48.
+  EXPECT_NEAR(step.totalMs, step.streamingMs + step.cacheMs, 1e-4);
+  EXPECT_EQ(step.collectiveLatencyMs + step.collectiveTransferMs + step.fixedMs + step.interferenceMs, 0);
+}
+
+TEST(ServingCost, largeBatchesAreBoundByCompute) {
+  ServingEfficiency bare = figures();
+  ServingCost cost = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16), &bare);
+  // 2 flops a weight without embedding and head, 989 TFLOP/s.
+  double products = 2 * (8.030e9 - 2 * 128256.0 * 4096) * 4096 / 989e12 * 1e3;
+  EXPECT_NEAR(cost.decodeStep(4096, 1).computeMs, products, 0.01);
+  // Half the time at 8 bits, whose peak is twice as high.
+  ServingCost eight = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::FP8), &bare);
+  EXPECT_NEAR(eight.decodeStep(4096, 1).computeMs, products / 2, 0.01);
+}
+
+TEST(ServingCost, fixedTimesAddUpByKindOfLayer) {
+  ServingEfficiency fixed = figures({{"layer_us", 10},
+                                     {"expert_layer_us", 5},
+                                     {"latent_layer_us", 3},
+                                     {"layer_factor.sglang", 2},
+                                     {"hopper_factor", 1.5},
+                                     {"step_us", 100},
+                                     {"sequence_us", 7}});
+  Deployment deployment = deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {8, 1, 1, 1});
+  // 61 layers, 58 of them of experts, all latent.
+  EXPECT_NEAR(create(deployment, &fixed).decodeStep(4, 100).fixedMs,
+              ((61 * 10 + 58 * 5 + 61 * 3) * 1.5 + 100 + 4 * 7) * 1e-3, 1e-9);
+  deployment.engine = ServingEngine::SGLang;
+  EXPECT_NEAR(create(deployment, &fixed).decodeStep(4, 100).fixedMs,
+              ((61 * 10 + 58 * 5 + 61 * 3) * 1.5 * 2 + 100 + 4 * 7) * 1e-3, 1e-9);
+}
+
+TEST(ServingCost, collectivesAreAlphaBeta) {
+  ServingEfficiency alpha = figures({{"collective_us", 4}, {"network_us", 20}});
+  StepTime step =
+      create(deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {8, 1, 1, 1}), &alpha).decodeStep(16, 1000);
+  EXPECT_NEAR(step.collectiveLatencyMs, 2 * 80 * 4 * 3 * 1e-3, 1e-9); // log2 8 = 3
+  // Ring: 2 · 7/8 of 16 tokens of 8192 numbers of 2 bytes, twice in each of 80 layers, 450 GB/s one way.
+  EXPECT_NEAR(step.collectiveTransferMs, 2 * 7.0 / 8 * 16 * 8192 * 2 * 2 * 80 / 450e9 * 1e3, 1e-6);
+  // Two nodes of eight.
+  StepTime far =
+      create(deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {16, 1, 1, 1}), &alpha).decodeStep(16, 1000);
+  EXPECT_NEAR(far.collectiveLatencyMs, 2 * 80 * (4 * 4 + 20 * 1) * 1e-3, 1e-9);
+  EXPECT_NEAR(far.collectiveTransferMs, 16 * 8192 * 2 * 2 * 80 * (2 * 15.0 / 16 / 450e9 + 2 * 0.5 / 50e9) * 1e3, 1e-6);
+  // One device exchanges nothing.
+  StepTime alone = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::FP8), &alpha).decodeStep(16, 1000);
+  EXPECT_EQ(alone.collectiveLatencyMs + alone.collectiveTransferMs, 0);
+}
+
+TEST(ServingCost, expertsAreReadAsTokensTouchThem) {
+  ServingEfficiency bare = figures({{"expert_dispersion", 0.5}});
+  ServingCost cost = create(deploy("mixtral-8x7b", "nvidia/h200-sxm", NumberFormat::BF16), &bare);
+  const ModelShape &mixtral = *cost.deployment().shape;
+  double one = cost.decodeStep(1, 1).streamingMs, many = cost.decodeStep(64, 1).streamingMs;
+  EXPECT_NEAR(many - one,
+              mixtral.allExpertParameters() * 2 * (mixtral.expertsTouched(64, 0.5) - mixtral.expertsTouched(1, 0.5)) /
+                  4800e9 * 1e3,
+              1e-6);
+}
+
+TEST(ServingCost, sharedPoolsCarryPrompts) {
+  ServingEfficiency bare = figures({{"interference.vllm", 0.5}});
+  ServingCost cost = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16), &bare);
+  StepTime alone = cost.decodeStep(9, 1024 + 64), shared = cost.sharedStep(9, 1024, 128);
+  // Eight others start a prompt every 128 steps.
+  EXPECT_NEAR(shared.interferenceMs, 8.0 / 128 * cost.prefillBusyMs(1024) * 0.5, 1e-9);
+  EXPECT_NEAR(shared.totalMs, alone.totalMs + shared.interferenceMs, 1e-9);
+  EXPECT_NEAR(cost.sharedStep(9, 1024, 128, true).interferenceMs, shared.interferenceMs / 2, 1e-9);
+  EXPECT_EQ(cost.sharedStep(1, 1024, 128).interferenceMs, 0);
+  // A prompt: 2 flops a weight and token, and scores over half the prompt on average.
+  EXPECT_NEAR(cost.prefillBusyMs(1024), cost.deployment().shape->prefillFlops(1024) / 989e12 * 1e3, 1e-6);
+}
+
+TEST(ServingCost, firstTokensTakeLayersAndProducts) {
+  ServingEfficiency first = figures({{"first.overhead_us", 10000},
+                                     {"first.overhead_factor.sglang", 2},
+                                     {"first.layer_us", 100},
+                                     {"first.wait", 0.25},
+                                     {"first.one_phase_us", 5000},
+                                     {"first.power_cap_factor", 1.5}});
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  deployment.engine = ServingEngine::SGLang;
+  ServingCost cost = create(deployment, &first);
+  // 4096 tokens are bound by products, to which streaming adds 4e-7 of them in the 4-norm; 32 layers take 3.2 ms.
+  double own = cost.deployment().shape->prefillFlops(4096) / 989e12 * 1e3 + 3.2;
+  EXPECT_NEAR(cost.firstToken(4096).totalMs, 20 + own, 0.01);
+  // Each of three others adds a quarter; over three workers a third of that; a burst half of each.
+  EXPECT_NEAR(cost.firstToken(4096, 1, 4).totalMs, 20 + own * 1.75, 0.01);
+  EXPECT_NEAR(cost.firstToken(4096, 1, 4, 3).totalMs, 20 + own * 1.25, 0.01);
+  EXPECT_NEAR(cost.firstToken(4096, 1, 4, 1, true).totalMs, 20 + own * 2.5, 0.01);
+  // Two prompts together: twice the products, the same layers.
+  EXPECT_NEAR(cost.firstToken(4096, 2).totalMs, 20 + (own - 3.2) * 2 + 3.2, 0.01);
+  deployment.onePhase = deployment.powerCapped = true;
+  EXPECT_NEAR(create(deployment, &first).firstToken(4096).totalMs, 20 + own * 1.5 + 5, 0.01);
+  // Long prompts: 1 + slowdown · t²/(t² + tokens²), half of the slowdown at `tokens`.
+  ServingEfficiency slower = figures({{"first.long_slowdown", 0.6}, {"first.long_tokens", 4096}});
+  deployment.onePhase = deployment.powerCapped = false;
+  EXPECT_NEAR(create(deployment, &slower).firstToken(4096).totalMs, (own - 3.2) * 1.3, 0.01);
+}
+
+TEST(ServingCost, poolsOfOnePhaseHaveAFactor) {
+  ServingEfficiency apart = figures({{"one_phase_factor", 0.9}});
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  double both = create(deployment, &apart).decodeStep(4, 1000).totalMs;
+  deployment.onePhase = true;
+  EXPECT_NEAR(create(deployment, &apart).decodeStep(4, 1000).totalMs, both * 0.9, 1e-9);
+}
+
+TEST(ServingCost, expertsUnderAttentionDataAreDispatched) {
+  ServingEfficiency bare = figures();
+  StepTime step =
+      create(deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {1, 8, 8, 1}), &bare).decodeStep(64, 1000);
+  // 8 tokens a rank of 7168 numbers, 1 byte there and 2 back, to 8·(1 − (7/8)^8) devices, in 58 layers.
+  double copies = 8 * (1 - std::pow(7.0 / 8, 8));
+  EXPECT_NEAR(step.collectiveTransferMs, 8 * 7168 * 3.0 * copies * 58 / 450e9 * 1e3, 1e-6);
+}
+
+TEST(ServingCost, draftedTokensShareAStep) {
+  ServingEfficiency bare = figures();
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  double plain = create(deployment, &bare).decodeStep(1, 1000).totalMs;
+  deployment.tokensPerStep = 1.6;
+  // Streaming is the same; twice as many positions are far below it.
+  EXPECT_NEAR(create(deployment, &bare).decodeStep(1, 1000).totalMs, plain / 1.6, 1e-3);
+}
+
+TEST(ServingCost, stagesShareMemoryNotTime) {
+  ServingEfficiency bare = figures();
+  Deployment one = deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {2, 1, 1, 1});
+  Deployment two = deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {2, 1, 1, 2});
+  ServingCost single = create(one, &bare), staged = create(two, &bare);
+  EXPECT_NEAR(staged.cacheBytesPerDevice(1000) * 2, single.cacheBytesPerDevice(1000), 1e-6);
+  EXPECT_LT(staged.weightBytesPerDevice(), single.weightBytesPerDevice() * 0.53);
+  // Each token still passes all layers, with half of the batch beside it.
+  EXPECT_NEAR(staged.decodeStep(2, 1000).streamingMs, single.decodeStep(1, 1000).streamingMs, 1e-9);
+  EXPECT_NEAR(staged.prefillBusyMs(1000) * 2, single.prefillBusyMs(1000), 1e-9);
+}
+
+TEST(ServingCost, memoryBoundsTheBatch) {
+  ServingCost cost = create(deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {4, 1, 1, 1}));
+  // 0.88 · 80 GB less a quarter of 68.45e9 bytes and of two tables in BF16; 327,680 / 4 bytes a token.
+  double weights = (70.55e9 - 2 * 128256.0 * 8192) / 4 + 2 * 2 * 128256.0 * 8192 / 4;
+  EXPECT_NEAR(cost.weightBytesPerDevice(), weights, 1e7);
+  EXPECT_NEAR(llvm::cantFail(cost.largestBatch(2000)), (0.88 * 80e9 - weights) / (327680.0 / 4 * 2000), 0.2);
+  ServingCost small = create(deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::BF16));
+  EXPECT_EQ(llvm::toString(small.largestBatch(1).takeError()),
+            "llama-3.1-70b on nvidia/h100-sxm: weights take 141.1 GB a device, 70.4 of 80 GB are usable; use more "
+            "devices (now 1) or fewer bits");
+}
+
+TEST(ServingCost, moreLoadIsNeverFaster) {
+  for (StringRef model : {"llama-3.1-70b", "deepseek-v3", "qwen3.5-397b-a17b", "gpt-oss-120b", "glm-5"}) {
+    ServingCost cost = create(deploy(model, "nvidia/b200-sxm", NumberFormat::FP8,
+                                     {8, 1, llvm::cantFail(findShape(model))->experts ? 8 : 1, 1}));
+    double last = 0;
+    for (double batch : {1, 2, 8, 64, 512}) {
+      StepTime step = cost.decodeStep(batch, 2000);
+      EXPECT_GT(step.totalMs, last) << model.str();
+      EXPECT_TRUE(std::isfinite(step.totalMs));
+      last = step.totalMs;
+    }
+    EXPECT_GT(cost.decodeStep(8, 50000).totalMs, cost.decodeStep(8, 500).totalMs) << model.str();
+    EXPECT_GT(cost.firstToken(8000).totalMs, cost.firstToken(1000).totalMs) << model.str();
+    EXPECT_GE(cost.firstToken(1000, 1, 8).totalMs, cost.firstToken(1000).totalMs) << model.str();
+  }
+}
+
+TEST(ServingCost, absurdLoadsGiveFiniteTimes) {
+  ServingCost cost = create(deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {8, 1, 8, 1}));
+  for (double load : {double(NAN), -5.0, 0.0})
+    for (double tokens : {double(NAN), -1.0, 0.0, 1e7}) {
+      EXPECT_TRUE(std::isfinite(cost.decodeStep(load, tokens).totalMs)) << load << " " << tokens;
+      EXPECT_TRUE(std::isfinite(cost.firstToken(tokens, load, load, load).totalMs)) << load << " " << tokens;
+      EXPECT_TRUE(std::isfinite(cost.sharedStep(load, tokens, load).totalMs)) << load << " " << tokens;
+      EXPECT_GT(cost.decodeStep(load, tokens).totalMs, 0);
+    }
+  EXPECT_EQ(cost.decodeStep(0, 100).totalMs, cost.decodeStep(1, 100).totalMs);
+}
+
+TEST(ServingCost, refusesWhatHasNoFigure) {
+  EXPECT_EQ(refusal(deploy("llama-3.1-8b", "cerebras/wse-3", NumberFormat::BF16)),
+            "llama-3.1-8b on cerebras/wse-3: its catalogue entry names no 'efficiency_of' "
+            "(catalogue/devices/cerebras/wse-3.yaml): no measured generation stands for it");
+  Deployment eight = deploy("llama-3.1-8b", "nvidia/a100-sxm", NumberFormat::FP8);
+  EXPECT_EQ(eight.precision.compute, NumberFormat::BF16); // weights of 8 bits, products of 16
+  eight.precision.compute = NumberFormat::FP8;
+  EXPECT_NE(refusal(eight).find("no figure 'peak_tflops.fp8'"), std::string::npos) << refusal(eight);
+  EXPECT_NE(refusal(deploy("llama-3.1-70b", "nvidia/h100-pcie", NumberFormat::FP8, {16, 1, 1, 1}))
+                .find("no figure 'node.network_gbps'"),
+            std::string::npos);
+  Deployment splitwise = deploy("llama-3.1-8b", "nvidia/b200-sxm", NumberFormat::BF16);
+  splitwise.engine = ServingEngine::Splitwise;
+  EXPECT_NE(refusal(splitwise).find("no efficiencies of 'blackwell' were fitted for the engine 'splitwise'"),
+            std::string::npos);
+}
+
+TEST(ServingCost, refusesDegreesThatDoNotFit) {
+  auto with = [](ParallelDegrees degrees, StringRef model = "mixtral-8x7b") {
+    return refusal(deploy(model, "nvidia/h100-sxm", NumberFormat::FP8, degrees));
+  };
+  EXPECT_EQ(with({0, 1, 1, 1}), "mixtral-8x7b on nvidia/h100-sxm: tensor degree 0 is not between 1 and 4096");
+  EXPECT_EQ(with({4, 1, 3, 1}),
+            "mixtral-8x7b on nvidia/h100-sxm: expert degree 3 does not divide 4 devices (tensor 4 x "
+            "attention-data 1)");
+  EXPECT_EQ(with({16, 1, 16, 1}), "mixtral-8x7b on nvidia/h100-sxm: expert degree 16, but the model has 8 experts");
+  EXPECT_EQ(with({2, 1, 2, 1}, "llama-3.1-8b"),
+            "llama-3.1-8b on nvidia/h100-sxm: expert degree 2, but the model has 0 experts");
+  EXPECT_EQ(with({1, 1, 1, 33}), "mixtral-8x7b on nvidia/h100-sxm: pipeline degree 33, but the model has 32 layers");
+  EXPECT_EQ(with({64, 1, 1, 1}), "mixtral-8x7b on nvidia/h100-sxm: tensor degree 64, but attention has 32 heads");
+  EXPECT_EQ(with({2, 1, 1, 1}), "");
+}
+
+TEST(ServingCost, saysWhatItCarriesOver) {
+  EXPECT_EQ(create(deploy("llama-3.1-8b", "nvidia/h200-sxm", NumberFormat::FP8)).carriedOver(), "");
+  EXPECT_EQ(create(deploy("llama-3.1-8b", "intel/gaudi3", NumberFormat::FP8)).carriedOver(),
+            "efficiencies of hopper carried over to gaudi");
+  EXPECT_EQ(create(deploy("llama-3.1-8b", "paper/b200", NumberFormat::FP8)).carriedOver(), "");
+}
+
+// The paper's experiment asks every pair of its six devices; those without 8-bit products say so.
+TEST(ServingCost, answersForThePapersDevices) {
+  for (const char *model : {"llama-3.1-8b", "llama-3.1-70b"})
+    for (const char *name : {"paper/a40", "paper/a100", "paper/gaudi3", "paper/mi300x", "paper/h100", "paper/b200"})
+      for (NumberFormat format : {NumberFormat::BF16, NumberFormat::FP8}) {
+        Deployment deployment = deploy(model, name, format, {8, 1, 1, 1});
+        bool has = deployment.device->peakTflops.count("fp8") || format == NumberFormat::BF16;
+        EXPECT_EQ(deployment.precision.compute, has ? format : NumberFormat::BF16) << name;
+        ServingCost cost = create(deployment);
+        EXPECT_GT(cost.firstToken(512).totalMs, 0) << name;
+        EXPECT_GT(cost.decodeStep(1, 4096).totalMs, 0) << name;
+        EXPECT_GT(llvm::cantFail(cost.largestBatch(4608)), 1) << name;
+      }
+}
+
+TEST(ServingCost, efficiencyFilesAreChecked) {
+  auto message = [](StringRef from, StringRef to) {
+    std::string text = "engines: [vllm]\ngenerations: [hopper]\nfigures:\n";
+    for (const char *name : ServingFigures::names())
+      if (!StringRef(name).ends_with(".trtllm") && !StringRef(name).ends_with(".sglang") &&
+          !StringRef(name).ends_with(".splitwise"))
+        text += "  " + std::string(name) + ": 0.5\n";
+    size_t at = text.find(from.str());
+    EXPECT_NE(at, std::string::npos);
+    text.replace(at, from.size(), to.str());
+    llvm::Expected<ServingEfficiency> parsed = ServingEfficiency::parse(text, "s.yaml");
+    return parsed ? std::string() : llvm::toString(parsed.takeError());
+  };
+  EXPECT_EQ(message("  layer_us: 0.5", "  layer_us: 0.5"), "");
+  EXPECT_EQ(message("  layer_us: 0.5", "  layer_us: -1"), "s.yaml:4: figures: layer_us -1.00 is not above zero");
+  EXPECT_EQ(message("  layer_us: 0.5", "  layer: 0.5"), "s.yaml:4: figures: unknown figure 'layer'");
+  EXPECT_EQ(message("  layer_us: 0.5\n", ""), "s.yaml:4: figures: 'layer_us' is missing");
+  EXPECT_EQ(message("dense_bandwidth: 0.5", "dense_bandwidth: 1.2"),
+            "s.yaml:17: figures: dense_bandwidth 1.20: an efficiency is at most 1");
+  EXPECT_EQ(message("[vllm]", "[vlm]"),
+            "s.yaml:1: no figures of serving engine 'vlm'; there are trtllm, vllm, sglang, splitwise");
+}
+
+TEST(ServingCost, residualsOfTheFitAreKept) {
+  for (ServingEngine engine : {ServingEngine::VLLM, ServingEngine::Splitwise})
+    for (const char *kind : {"decode", "first_token"}) {
+      const ServingResiduals *residuals = ServingEfficiency::of(engine).residualsOf(kind);
+      ASSERT_NE(residuals, nullptr);
+      EXPECT_GT(residuals->rows, 200);
+      EXPECT_EQ(residuals->quantiles.size(), 19u);
+      EXPECT_GT(residuals->rowSpread, 0.01);
+      EXPECT_LT(std::abs(residuals->quantiles[9]), 0.15) << "the middle prediction is near what is measured";
+    }
+  EXPECT_EQ(ServingEfficiency::of(ServingEngine::VLLM).residualsOf("tool"), nullptr);
+}

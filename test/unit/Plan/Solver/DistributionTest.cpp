@@ -1,0 +1,80 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Sums of a random number of copies, against sums that are known in closed form or term by term.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Plan/Distribution.h"
+#include <chrono>
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace intarsia::plan;
+
+namespace {
+
+/// Counts 1, 2, …: n with probability (1 - p)^(n - 1) p, cut where the rest is negligible.
+std::vector<std::pair<int64_t, double>> geometric(double mean, int64_t most) {
+  std::vector<std::pair<int64_t, double>> counts;
+  double p = 1 / mean, left = 1;
+  for (int64_t n = 1; n <= most && left > 1e-15; ++n) {
+    counts.push_back({n, n == most ? left : left * p});
+    left *= 1 - p;
+  }
+  return counts;
+}
+
+TEST(PlanSumOf, isTermByTermForFewCopies) {
+  Distribution one({{1, 0.5}, {3, 0.25}, {10, 0.25}});
+  std::vector<std::pair<int64_t, double>> counts{{0, 0.1}, {5, 0.2}, {1, 0.4}, {3, 0.3}};
+  Distribution sum = one.sumOf(counts);
+  std::vector<std::pair<Distribution, double>> parts;
+  for (auto [count, probability] : counts) {
+    Distribution copies;
+    for (int64_t n = 0; n < count; ++n)
+      copies = copies.plus(one);
+    parts.push_back({copies, probability});
+  }
+  Distribution expected = Distribution::mixture(parts);
+  ASSERT_EQ(sum.atoms().size(), expected.atoms().size());
+  for (size_t i = 0; i < sum.atoms().size(); ++i) {
+    EXPECT_NEAR(sum.atoms()[i].first, expected.atoms()[i].first, 1e-12);
+    EXPECT_NEAR(sum.atoms()[i].second, expected.atoms()[i].second, 1e-12);
+  }
+}
+
+TEST(PlanSumOf, ofPointsIsTheCount) {
+  Distribution sum = Distribution::point(7).sumOf({{1000, 0.25}, {3, 0.75}});
+  ASSERT_EQ(sum.atoms().size(), 2u);
+  EXPECT_EQ(sum.atoms()[0], std::make_pair(21.0, 0.75));
+  EXPECT_EQ(sum.atoms()[1], std::make_pair(7000.0, 0.25));
+}
+
+TEST(PlanSumOf, ofManyEqualCopiesIsNormal) {
+  // 5000 copies of 0 or 2: mean 5000, deviation sqrt(5000).
+  Distribution sum = Distribution({{0, 0.5}, {2, 0.5}}).sumOf({{5000, 1.0}});
+  EXPECT_NEAR(sum.mean(), 5000, 1e-6 * 5000);
+  for (double level : {0.05, 0.5, 0.95, 0.99})
+    EXPECT_NEAR(sum.quantile(level), 5000 + normalQuantile(level) * std::sqrt(5000.0), 0.06 * std::sqrt(5000.0))
+        << level;
+}
+
+TEST(PlanSumOf, ofGeometricallyManyExponentialsIsExponential) {
+  // Feller (1971), vol. 2, I.7: the sum is exponential with the product of both means. 2 % is for the slices in which
+  // exponentials are kept.
+  Distribution one = Distribution::exponentialTail(1, 2);
+  for (auto [mean, most] : {std::pair(5.0, 1000), {50.0, 1000}, {3000.0, 100000}}) {
+    auto begin = std::chrono::steady_clock::now();
+    Distribution sum = one.sumOf(geometric(mean, most));
+    EXPECT_NEAR(sum.mean(), 2 * mean, 2e-4 * mean) << mean;
+    for (double level : {0.25, 0.5, 0.9, 0.95, 0.99})
+      EXPECT_NEAR(sum.quantile(level), -2 * mean * std::log(1 - level), 0.02 * -2 * mean * std::log(1 - level))
+          << mean << " " << level;
+    // Copy by copy the last takes minutes.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << mean;
+  }
+}
+
+} // namespace

@@ -1,0 +1,270 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The planner against plain enumeration, and on the worked example of arXiv 2507.19635.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "test/unit/Checked.h"
+#include "test/unit/Plan/Solver/Instances.h"
+#include "test/unit/Plan/Solver/Solvers.h"
+#include "lib/Plan/Solver/MixedInteger.h"
+
+using namespace intarsia::plan;
+
+namespace {
+
+/// 1,000 tokens in, 500 out. Prefill and decode on a fast, expensive device (HP) or a slow, cheap one (CO).
+PlacementProblem workedExample(double boundMs) {
+  PlacementProblem p;
+  p.pools = {{"HP", 8}, {"CO", 8}};
+  Piece prefill{"prefill"}, decode{"decode"};
+  prefill.menu = {
+      {.label = "HP", .pool = 0, .devicesPerReplica = 1, .milliseconds = 80, .dollarsPerExecution = 1000 * 8e-5},
+      {.label = "CO", .pool = 1, .devicesPerReplica = 1, .milliseconds = 130, .dollarsPerExecution = 1000 * 5e-5}};
+  decode.menu = {
+      {.label = "HP", .pool = 0, .devicesPerReplica = 1, .milliseconds = 25, .dollarsPerExecution = 500 * 6e-5},
+      {.label = "CO", .pool = 1, .devicesPerReplica = 1, .milliseconds = 30, .dollarsPerExecution = 500 * 2e-5}};
+  p.pieces = {prefill, decode};
+  p.edges = {{"kv", 0, 1, 1000.0, {{.fromChoice = 0, .toChoice = 1, .milliseconds = 10, .dollars = 1000 * 5e-6}}}};
+  Agent agent;
+  agent.name = "chat";
+  agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  agent.root = 2;
+  agent.level.endToEndMs = boundMs;
+  p.agents = {agent};
+  return p;
+}
+
+SolveResult solved(const PlacementProblem &problem, const SolveOptions &options = {}) {
+  return checked(solve(problem, options));
+}
+
+TEST(PlanWorkedExample, takesTheOptionsOfThePaper) {
+  struct {
+    double bound;
+    int prefill, decode;
+    double ms, dollars;
+  } cases[] = {{110, 0, 0, 105, 0.11}, {120, 0, 1, 120, 0.095}, {unlimited, 1, 1, 160, 0.06}};
+  for (bool bound : {true, false})
+    for (auto &expected : cases) {
+      SolveResult result = solved(workedExample(expected.bound), {.bound = bound});
+      ASSERT_EQ(result.status, SolveResult::Status::Optimal);
+      EXPECT_EQ(result.placements[0].choice, expected.prefill) << expected.bound;
+      EXPECT_EQ(result.placements[1].choice, expected.decode) << expected.bound;
+      EXPECT_DOUBLE_EQ(result.evaluation.agents[0].endToEndMs, expected.ms);
+      EXPECT_NEAR(result.evaluation.dollarsPerRequest, expected.dollars, 1e-15);
+    }
+}
+
+TEST(PlanWorkedExample, isImpossibleBelowTheFastest) {
+  EXPECT_EQ(solved(workedExample(104.9)).status, SolveResult::Status::Infeasible);
+}
+
+/// Pieces of half a device at $2 an hour, or of a whole one at $1.50 where it is slower: so many pieces pay for half as
+/// many devices, rounded up, unless whole ones elsewhere are cheaper.
+TEST(PlanShares, areRoundedUpToWholeDevices) {
+  for (int count = 1; count <= 5; ++count) {
+    PlacementProblem problem;
+    problem.pools = {{.name = "shared", .devices = 3, .dollarsPerDeviceHour = 2, .idleWatts = 100, .busyWatts = 300},
+                     {.name = "whole", .devices = 8, .dollarsPerDeviceHour = 1.5, .idleWatts = 50, .busyWatts = 50}};
+    problem.objective = Objective::DollarsPerHour;
+    problem.queueing = false;
+    Agent agent{.name = "agent", .requestsPerSecond = 10};
+    std::vector<int> children;
+    for (int i = 0; i < count; ++i) {
+      Piece piece{"piece" + std::to_string(i)};
+      piece.menu = {
+          {.label = "half", .pool = 0, .devicesPerReplica = 1, .deviceShare = 0.5, .milliseconds = 40},
+          {.label = "whole", .pool = 1, .devicesPerReplica = 1, .milliseconds = 80},
+      };
+      problem.pieces.push_back(piece);
+      agent.regions.push_back(Region::leaf(i));
+      children.push_back(i);
+    }
+    std::vector<Region::Arc> arcs;
+    for (int i = 1; i < count; ++i)
+      arcs.push_back({i - 1, i, {}});
+    agent.regions.push_back(Region::dag(children, arcs));
+    agent.root = count;
+    problem.agents = {agent};
+    // No link joins the pools; no data passes between the pieces, so none is needed.
+    SolveResult result = solved(problem);
+    ASSERT_EQ(result.status, SolveResult::Status::Optimal) << count;
+    int pairs = count / 2, odd = count % 2;
+    EXPECT_NEAR(result.evaluation.dollarsPerHour, 2 * pairs + 1.5 * odd, 1e-9) << count;
+    EXPECT_EQ(result.evaluation.devices, (std::vector<int64_t>{pairs, odd})) << count;
+    // Half a device is busy 0.4 of the time, a whole one 0.8.
+    EXPECT_NEAR(result.evaluation.watts, pairs * (100 + 200 * 0.4) + odd * 50, 1e-9) << count;
+    EXPECT_NEAR(result.evaluation.peakWatts, pairs * 300 + odd * 50, 1e-9) << count;
+  }
+}
+
+/// INTARSIA_PLAN_SEEDS=first:count runs others.
+TEST(PlanRandom, equalsEnumerationOn1000Instances) {
+  uint64_t first = 0, count = 1000;
+  if (const char *seeds = std::getenv("INTARSIA_PLAN_SEEDS"))
+    std::sscanf(seeds, "%lu:%lu", &first, &count);
+  auto solvers = testedSolvers();
+  std::map<std::string, int> solvedBy; ///< instances that took mixed-integer programs
+  int feasible = 0, percentiles = 0, queues = 0, branched = 0, shared = 0, sharedNodes = 0;
+  double plans = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    PlacementProblem problem = instances::Generator(seed).make();
+    oracle::Oracle oracle(problem);
+    double best = unlimited;
+    oracle.forAll([&](const Placements &plan) {
+      ++plans;
+      auto verdict = oracle.judge(plan, best);
+      if (verdict.objective < best && oracle.holds(verdict))
+        best = verdict.objective;
+    });
+    // Every other instance is solved by the MILP alone.
+    SolveOptions options;
+    options.prune = options.bound = seed % 2;
+    // Solvers take turns: each has instances of both kinds.
+    options.mixedInteger = solvers[seed / 2 % solvers.size()];
+    SolveResult result = solved(problem, options);
+    if (result.statistics.mixedIntegerPrograms)
+      ++solvedBy[result.statistics.mixedIntegerSolver];
+    if (std::getenv("INTARSIA_PLAN_VERBOSE"))
+      std::printf("seed %lu: %.3f s, %d MILPs, %d cuts, %zu pieces\n", (unsigned long)seed, result.statistics.seconds,
+                  result.statistics.milpSolves, result.statistics.percentileCuts, problem.pieces.size());
+    if (best == unlimited) {
+      EXPECT_EQ(result.status, SolveResult::Status::Infeasible) << "seed " << seed;
+      continue;
+    }
+    ++feasible;
+    percentiles += problem.agents[0].level.percentile.has_value();
+    queues += problem.queueing;
+    branched += result.statistics.nodes > 0;
+    ASSERT_EQ(result.status, SolveResult::Status::Optimal)
+        << "seed " << seed << " best " << best << " found " << result.evaluation.objective << " bound " << result.bound;
+    EXPECT_NEAR(result.evaluation.objective, best, 2e-6 * best) << "seed " << seed;
+    // The oracle agrees with the planner's evaluation of its plan.
+    auto verdict = oracle.judge(result.placements);
+    shared += verdict.shares;
+    bool onNodes = false;
+    for (size_t i = 0; i < problem.pieces.size(); ++i) {
+      const Choice &choice = problem.pieces[i].menu[result.placements[i].choice];
+      onNodes |= choice.deviceShare < 1 && problem.pools[choice.pool].wholeNodes;
+    }
+    sharedNodes += onNodes;
+    EXPECT_NEAR(verdict.dollarsPerHour, result.evaluation.dollarsPerHour, 1e-6 * verdict.dollarsPerHour + 1e-9)
+        << "seed " << seed;
+    EXPECT_NEAR(verdict.peak, result.evaluation.peakWatts, 1e-6 * verdict.peak + 1e-9) << "seed " << seed;
+    EXPECT_NEAR(verdict.objective, result.evaluation.objective, 1e-6 * best) << "seed " << seed;
+    for (size_t a = 0; a < problem.agents.size(); ++a) {
+      EXPECT_NEAR(verdict.endToEnd[a], result.evaluation.agents[a].endToEndMs, 1e-5 * (1 + verdict.endToEnd[a]))
+          << "seed " << seed;
+      EXPECT_NEAR(verdict.firstOutput[a], result.evaluation.agents[a].firstOutputMs,
+                  1e-5 * (1 + verdict.firstOutput[a]))
+          << "seed " << seed;
+    }
+    EXPECT_LE(result.bound, best * (1 + 1e-6)) << "seed " << seed;
+  }
+  std::printf(
+      "%d of %lu feasible (%d with percentiles, %d with queues, %d by branch and price, %d share devices, %d of them "
+      "in pools paid by the node), %.0f plans enumerated\n",
+      feasible, (unsigned long)count, percentiles, queues, branched, shared, sharedNodes, plans);
+  for (auto &solver : solvers) {
+    std::printf("%d by mixed-integer programs of %s\n", solvedBy[solver->name()], solver->name().c_str());
+    if (count >= 1000)
+      EXPECT_GT(solvedBy[solver->name()], 100);
+  }
+  if (count >= 1000) {
+    EXPECT_GT(feasible, 600);
+    EXPECT_GT(percentiles, 150);
+    EXPECT_GT(queues, 150);
+    EXPECT_GT(branched, 100);
+    EXPECT_GT(shared, 150);
+    EXPECT_GT(sharedNodes, 50);
+  }
+}
+
+/// Agents that share only pools: chains with routes and bounds, some pools scarce, half of them paid by the node.
+PlacementProblem separateAgents(uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  auto real = [&](double low, double high) { return low + (high - low) * (double(engine() >> 11) * 0x1.0p-53); };
+  PlacementProblem problem;
+  problem.queueing = false;
+  for (int k = 0; k < 4; ++k) {
+    Pool pool{"pool" + std::to_string(k)};
+    pool.devices = int64_t(real(8, 28));
+    pool.devicesPerNode = 4;
+    pool.wholeNodes = k % 2;
+    pool.dollarsPerDeviceHour = 1 + k * real(0.8, 1.2);
+    problem.pools.push_back(pool);
+  }
+  for (int a = 0; a < 4; ++a)
+    for (int b = 0; b < 4; ++b)
+      if (a != b)
+        problem.links.push_back({"link" + std::to_string(4 * a + b), {{a, b}}, real(1, 20), 20, real(0, 0.01), 0});
+  for (int a = 0; a < 5; ++a) {
+    Agent agent;
+    agent.name = "agent" + std::to_string(a);
+    agent.requestsPerSecond = real(5, 40);
+    std::vector<int> children;
+    std::vector<Region::Arc> arcs;
+    double least = 0;
+    for (int i = 0; i < 4; ++i) {
+      Piece piece;
+      piece.name = agent.name + "." + std::to_string(i);
+      double base = real(20, 200), fastest = unlimited;
+      for (int k = 0; k < 4; ++k)
+        for (int slots : {4, 8}) {
+          Choice choice;
+          choice.label = std::to_string(slots);
+          choice.pool = k;
+          choice.devicesPerReplica = 1;
+          choice.slots = slots;
+          choice.milliseconds = base / (1 + k) * std::sqrt(slots) * real(0.8, 1.2);
+          fastest = std::min(fastest, choice.milliseconds);
+          piece.menu.push_back(choice);
+        }
+      least += fastest;
+      int index = int(problem.pieces.size());
+      problem.pieces.push_back(piece);
+      agent.regions.push_back(Region::leaf(index));
+      children.push_back(i);
+      if (i) {
+        int from = i == 3 ? 1 : i - 1;
+        problem.edges.push_back({"edge", index - (i - from), index, real(1e4, 1e7), {}});
+        arcs.push_back({from, i, {int(problem.edges.size()) - 1}, false});
+      }
+    }
+    agent.regions.push_back(Region::dag(children, arcs));
+    agent.root = 4;
+    agent.level.endToEndMs = least * real(1.1, 1.5) + 5;
+    problem.agents.push_back(std::move(agent));
+  }
+  for (size_t edge = 0; edge < problem.edges.size(); ++edge)
+    problem.edges[edge].name += std::to_string(edge);
+  return problem;
+}
+
+TEST(PlanBranchAndPrice, agreesWithTheMixedIntegerProgram) {
+  auto solvers = testedSolvers();
+  int feasible = 0, nodes = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    PlacementProblem problem = separateAgents(seed);
+    SolveOptions plain;
+    plain.prune = plain.bound = false;
+    plain.mixedInteger = solvers[seed % solvers.size()];
+    SolveResult priced = solved(problem), whole = solved(problem, plain);
+    ASSERT_EQ(priced.status, whole.status) << "seed " << seed;
+    nodes += priced.statistics.nodes;
+    if (!whole.hasPlan())
+      continue;
+    ++feasible;
+    EXPECT_EQ(priced.statistics.milpSolves, 0) << "seed " << seed;
+    EXPECT_NEAR(priced.evaluation.objective, whole.evaluation.objective, 3e-6 * whole.evaluation.objective)
+        << "seed " << seed;
+  }
+  std::printf("%d of 10 feasible, %d nodes\n", feasible, nodes);
+  EXPECT_GT(feasible, 7);
+  EXPECT_GT(nodes, 50);
+}
+
+} // namespace
