@@ -44,7 +44,7 @@ CPUS = {
     "cpu-x86-64-v4": "x86-64-v4, skylake-avx512, cascadelake, cooperlake, icelake-client, icelake-server, tigerlake, "
     "rocketlake, sapphirerapids, emeraldrapids, graniterapids, znver4, znver5",
     "cpu-x86-64-v3": "x86-64-v3, x86-64-v2, haswell, broadwell, skylake, alderlake, raptorlake, arrowlake, znver1, "
-    "znver2, znver3, aarch64",
+    "znver2, znver3",
 }
 
 # ---- Measured kernels --------------------------------------------------------------------------------------------

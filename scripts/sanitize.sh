@@ -57,7 +57,7 @@ end_to_end() { # pytest's arguments…
   local package=$build/python
   [ -d "$package" ] || package=$PWD/build/dev/python
   INTARSIA_BUILD_DIR=$PWD/build/dev PYTHONPATH=$package LD_PRELOAD=${preload:-} .venv/bin/python -m pytest -q \
-    -p no:cacheprovider --junit-xml "$reports/pytest.xml" "$@" </dev/null || status=1
+    -p no:cacheprovider -n "$jobs" --dist worksteal --junit-xml "$reports/pytest.xml" "$@" </dev/null || status=1
 }
 
 case $preset in

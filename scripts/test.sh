@@ -29,7 +29,8 @@ if [ -d "$build/python/intarsia" ]; then
   echo "==> Python and end-to-end tests (pytest)"
   expected+=(pytest)
   INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \
-    .venv/bin/python -m pytest -q -rs -p no:cacheprovider --junit-xml "$reports/pytest.xml" test </dev/null || status=1
+    .venv/bin/python -m pytest -q -rs -p no:cacheprovider -n "$jobs" --dist worksteal --junit-xml "$reports/pytest.xml" \
+    test </dev/null || status=1
 fi
 
 .venv/bin/python scripts/summary.py "${expected[@]/#/$reports/}" || status=1

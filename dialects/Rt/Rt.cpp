@@ -46,6 +46,18 @@ void RtDialect::initialize() {
 /// Numbers of 32 bits that the 32 registers of AVX-512 hold: no kernel keeps the sums of more columns in registers.
 static constexpr int64_t maximalPanelWidth = 512;
 
+LogicalResult TargetAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef kind,
+                                 ArrayRef<StringAttr> variants) {
+  if (kind.empty())
+    return emitError() << "target has no kind of device";
+  if (variants.empty())
+    return emitError() << "target '" << kind << "' has no variants, needs one or more";
+  for (StringAttr variant : variants)
+    if (variant.getValue().empty())
+      return emitError() << "target '" << kind << "' has a variant without a name; this machine is \"native\"";
+  return success();
+}
+
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width,
                                  Attribute format, int64_t slices) {
   if (kind == LayoutKind::Panels && (width < 1 || width > maximalPanelWidth))

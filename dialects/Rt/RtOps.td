@@ -66,6 +66,36 @@ def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
   let genVerifyDecl = 1;
 }
 
+def Rt_TargetAttr : AttrDef<Rt_Dialect, "Target"> {
+  let mnemonic = "target";
+  let summary = "What code of a device is generated for";
+  let description = [{
+    A kind of device and its variants, as `--target` names them before and behind the colon: `#rt.target<"cpu",
+    ["x86-64-v4", "x86-64-v3"]>`. `native` is the machine that compiles. The first variant's costs decide what is fused.
+    The lists of kinds and variants are those of the targets (lib/Target).
+  }];
+  let parameters = (ins StringRefParameter<"kind of device">:$kind,
+                        ArrayRefParameter<"::mlir::StringAttr", "variants">:$variants);
+  let assemblyFormat = "`<` $kind `,` `[` $variants `]` `>`";
+  let genVerifyDecl = 1;
+}
+
+//===-- Devices -----------------------------------------------------------------------------------------------===//
+
+def Rt_DeviceOp : Rt_Op<"device", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "A device that a module is compiled for";
+  let description = [{
+    Passes ask the device's target what a kernel costs. The compiler declares devices from `--target`; IR of a file keeps
+    those that it has, unless the flag is given.
+
+    ```mlir
+    rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4"]>}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Rt_TargetAttr:$target);
+  let assemblyFormat = "$sym_name attr-dict";
+}
+
 //===-- Kernels and constants ---------------------------------------------------------------------------------===//
 
 /// The kind of a kernel, as its group had it.

@@ -16,7 +16,7 @@
 #include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
 #include "lib/Formats/Manifest.h"
-#include "lib/Target/Target.h"
+#include "intarsia/Target/Target.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -70,7 +70,7 @@ llvm::Error checkWeightsBeside(const AssembleOptions &options) {
 }
 
 /// Checks that the runner is for the target's machine: another one could not load the module that it carries.
-llvm::Error checkRunner(const AssembleOptions &options, const target::Target &target) {
+llvm::Error checkRunner(const AssembleOptions &options, const target::KernelCompiler &target) {
   if (!llvm::sys::fs::exists(options.runner))
     return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
   auto runner = llvm::object::ObjectFile::createObjectFile(options.runner);
@@ -85,7 +85,7 @@ llvm::Error checkRunner(const AssembleOptions &options, const target::Target &ta
 }
 
 /// Writes one artifact (or, for Emit::Obj, one object) to `path`.
-llvm::Error writeModule(ModuleOp module, target::Target &target, const AssembleOptions &options,
+llvm::Error writeModule(ModuleOp module, target::KernelCompiler &target, const AssembleOptions &options,
                         const std::vector<target::CompiledObject> &kernels, const PackedWeights &weights,
                         const std::string &weightsFile, const std::string &path) {
   ModuleTables tables(module);
@@ -203,7 +203,7 @@ llvm::Error checkOutput(const AssembleOptions &options) {
     return createStringError(options.output + ": an artifact can only be written to a file");
   if (options.emit == Emit::Obj && options.embedWeights)
     return createStringError("--emit=obj holds code alone; weights cannot be embedded into it");
-  auto targets = target::Target::create(options.targets);
+  auto targets = target::createCompilers(options.targets);
   if (!targets)
     return targets.takeError();
   if (targets->size() > 1 && options.emit != Emit::Bundle) {
@@ -219,7 +219,7 @@ llvm::Error checkOutput(const AssembleOptions &options) {
 }
 
 llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, StepCallback step) {
-  auto targets = target::Target::create(options.targets);
+  auto targets = target::createCompilers(module);
   if (!targets)
     return targets.takeError();
   TemporaryFiles files;

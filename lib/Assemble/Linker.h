@@ -7,7 +7,7 @@
 #ifndef INTARSIA_LIB_ASSEMBLE_LINKER_H
 #define INTARSIA_LIB_ASSEMBLE_LINKER_H
 
-#include "lib/Target/Target.h"
+#include "intarsia/Target/Target.h"
 
 namespace intarsia::assemble {
 

@@ -270,7 +270,7 @@ private:
 
 } // namespace
 
-llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables, const target::Target &target,
+llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables, const target::KernelCompiler &target,
                                          ArrayRef<std::string> flags, const PackedWeights &weights,
                                          StringRef weightsFile) {
   std::string text;

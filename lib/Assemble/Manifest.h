@@ -9,14 +9,14 @@
 
 #include "lib/Assemble/HostCode.h"
 #include "lib/Assemble/PackWeights.h"
-#include "lib/Target/Target.h"
+#include "intarsia/Target/Target.h"
 
 namespace intarsia::assemble {
 
 /// Returns the JSON text of the manifest. `weightsFile` is the name of the weights file beside the artifact, empty if
 /// the weights are embedded. The error names an argument or result whose element type the runtime lacks.
 llvm::Expected<std::string> makeManifest(mlir::ModuleOp module, const ModuleTables &tables,
-                                         const target::Target &target, llvm::ArrayRef<std::string> flags,
+                                         const target::KernelCompiler &target, llvm::ArrayRef<std::string> flags,
                                          const PackedWeights &weights, llvm::StringRef weightsFile);
 
 } // namespace intarsia::assemble

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/Cost.h"
 #include "lib/Cost/Yaml.h"
-#include "lib/Support/CpuFeatures.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
@@ -128,25 +127,11 @@ const std::vector<DeviceModel> &DeviceModel::all() {
   return models;
 }
 
-const DeviceModel &DeviceModel::forCpu(StringRef cpu) {
-  StringRef name = cpu.split('+').first;
-  std::string host;
-  if (name.empty() || name == "native") {
-    host = hostProcessorName();
-    name = host;
-  }
-  auto byName = [&](StringRef wanted) -> const DeviceModel * {
-    for (const DeviceModel &model : all())
-      if (model.name == wanted || is_contained(model.cpus, wanted))
-        return &model;
-    return nullptr;
-  };
-  if (const DeviceModel *model = byName(name))
-    return *model;
-  bool wide = !host.empty() && is_contained(hostFeatures(), "avx512f");
-  if (const DeviceModel *model = byName(wide ? "cpu-x86-64-v4" : "cpu-x86-64-v3"))
-    return *model;
-  return all().front();
+const DeviceModel *DeviceModel::find(StringRef device) {
+  for (const DeviceModel &model : all())
+    if (model.name == device || is_contained(model.cpus, device))
+      return &model;
+  return nullptr;
 }
 
 } // namespace intarsia

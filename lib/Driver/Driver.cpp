@@ -11,12 +11,12 @@
 #include "intarsia/Fuse/Fuse.h"
 #include "intarsia/Import/Import.h"
 #include "intarsia/Lower/Lower.h"
+#include "intarsia/Target/Target.h"
 #include "lib/Driver/DumpAfterEach.h"
 #include "lib/Driver/Progress.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/MachineLimits.h"
-#include "lib/Target/Target.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/Path.h"
@@ -59,6 +59,8 @@ private:
   std::string defaultOutput() const;
   AssembleOptions assembleOptions() const;
   std::vector<std::string> writtenFiles() const;
+  llvm::Error createTargets();
+  llvm::Error declareTargets();
   llvm::Error checkOutputs();
   llvm::Error checkNotReplaced(StringRef input) const;
   llvm::Error checkModel();
@@ -74,7 +76,8 @@ private:
   driver::Dumper dumper;
   std::string output;
   unsigned threads = 1;
-  std::vector<std::unique_ptr<target::Target>> targets;
+  std::vector<std::string> targetNames; ///< --target, or what the devices of IR say
+  std::vector<std::unique_ptr<target::KernelCompiler>> targets;
   Phase firstPhase = Phase::Quantize;
   std::unique_ptr<llvm::DefaultThreadPool> pool;
   std::unique_ptr<MLIRContext> context;
@@ -115,8 +118,8 @@ AssembleOptions Compilation::assembleOptions() const {
   AssembleOptions result;
   result.output = output;
   result.archiveDirectory = archiveDirectory();
-  result.targets = options.targets;
-  result.flags.push_back("--target=" + llvm::join(options.targets, ","));
+  result.targets = targetNames;
+  result.flags.push_back("--target=" + llvm::join(targetNames, ","));
   if (options.quantize.format != "none")
     result.flags.push_back("--quantize=" + options.quantize.format);
   if (options.quantize.activations != QuantizeOptions().activations)
@@ -143,11 +146,18 @@ std::vector<std::string> Compilation::writtenFiles() const {
   return files;
 }
 
-llvm::Error Compilation::checkOutputs() {
-  auto made = target::Target::create(options.targets);
+llvm::Error Compilation::createTargets() {
+  auto made = target::createCompilers(targetNames);
   if (!made)
     return made.takeError();
   targets = std::move(*made);
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::checkOutputs() {
+  targetNames = options.targets.empty() ? std::vector<std::string>{"cpu"} : options.targets;
+  if (llvm::Error error = createTargets())
+    return error;
   output = options.output;
   if (output.empty())
     output = stopsAt(Phase::Assemble) ? defaultOutput() : "-";
@@ -288,6 +298,8 @@ llvm::Error Compilation::load() {
     if (!module)
       return createStringError(options.model + ": is not valid IR");
   }
+  if (llvm::Error error = declareTargets())
+    return error;
   for (auto archive : module->getOps<nn::ArchiveOp>())
     if (llvm::Error error = checkNotReplaced(archiveDirectory() + "/" + archive.getFile().str()))
       return error;
@@ -303,6 +315,19 @@ llvm::Error Compilation::load() {
   return llvm::Error::success();
 }
 
+/// IR keeps the devices that it was made for unless --target names others.
+llvm::Error Compilation::declareTargets() {
+  std::vector<std::string> declared = target::targetSpecs(*module);
+  if (options.targets.empty() && !declared.empty()) {
+    targetNames = declared;
+    if (llvm::Error error = createTargets())
+      return error;
+    return stopsAt(Phase::Assemble) ? checkOutput(assembleOptions()) : llvm::Error::success();
+  }
+  return succeeded(target::declareDevices(*module, targetNames)) ? llvm::Error::success()
+                                                         : createStringError("the targets cannot be used");
+}
+
 llvm::Error Compilation::runPhase(Phase phase) {
   StringRef name = phaseNames[unsigned(phase)];
   progress.begin(name);
@@ -315,7 +340,6 @@ llvm::Error Compilation::runPhase(Phase phase) {
     FuseOptions fuse;
     fuse.explainFile = options.explainFile;
     fuse.flip = options.flip;
-    fuse.cpu = StringRef(options.targets.front()).split(':').second.str();
     buildFusePipeline(manager, fuse);
   } else if (phase == Phase::Lower) {
     buildLowerPipeline(manager);

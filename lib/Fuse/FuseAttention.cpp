@@ -41,7 +41,10 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    Fuser fuser(function, getArgument(), cpu, flip);
+    FailureOr<target::Device> device = target::deviceOf(function);
+    if (failed(device))
+      return signalPassFailure();
+    Fuser fuser(function, getArgument(), *device, flip);
     for (nn::AttentionOp attention : llvm::to_vector(fuser.body().getOps<nn::AttentionOp>()))
       group(fuser, attention);
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {

@@ -23,7 +23,10 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    Fuser fuser(function, getArgument(), cpu, flip);
+    FailureOr<target::Device> device = target::deviceOf(function);
+    if (failed(device))
+      return signalPassFailure();
+    Fuser fuser(function, getArgument(), *device, flip);
     llvm::SmallPtrSet<Operation *, 16> done;
     auto groupAll = [&](llvm::function_ref<bool(Operation *)> isRoot, KernelRoot kind,
                         llvm::function_ref<void(Fuser &, Candidate &)> grow) {

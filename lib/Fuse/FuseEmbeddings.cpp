@@ -23,7 +23,10 @@ struct FuseEmbeddings : fuse::impl::FuseEmbeddingsBase<FuseEmbeddings> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    Fuser fuser(function, getArgument(), cpu, flip);
+    FailureOr<target::Device> device = target::deviceOf(function);
+    if (failed(device))
+      return signalPassFailure();
+    Fuser fuser(function, getArgument(), *device, flip);
     llvm::SmallPtrSet<Operation *, 8> done;
     for (nn::EmbeddingOp embedding : llvm::to_vector(fuser.body().getOps<nn::EmbeddingOp>())) {
       if (done.contains(embedding))

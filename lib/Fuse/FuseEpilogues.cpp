@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize/BlockPanels.h"
 #include "lib/Fuse/Fuser.h"
 #include "lib/Fuse/Products.h"
 #include "llvm/Support/DebugLog.h"
@@ -28,7 +27,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    Fuser fuser(function, getArgument(), cpu, flip);
+    FailureOr<target::Device> device = target::deviceOf(function);
+    if (failed(device))
+      return signalPassFailure();
+    Fuser fuser(function, getArgument(), *device, flip);
     SmallVector<Operation *> products;
     for (Operation &op : fuser.body())
       if (std::optional<KernelRoot> root = kernelRootOf(&op); root == KernelRoot::Linear || root == KernelRoot::Matmul)
@@ -59,7 +61,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     llvm::sort(slices, [&](auto a, auto b) { return begin(a) < begin(b); });
     int64_t end = 0;
     for (tensor::ExtractSliceOp slice : slices) {
-      if (begin(slice) != end || end % weightPanelWidth != 0)
+      if (begin(slice) != end || !fuser.target().splitsAt(end))
         return;
       end += slice.getStaticSizes().back();
     }
@@ -86,19 +88,16 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
   }
 
   /// Whether the op can be computed where the product's tile is, or when its last tile of some rows is done.
-  static bool fits(Operation *op, const Candidate &candidate, const WorkModel &work, std::string &whyNot) {
+  static bool fits(Operation *op, const Candidate &candidate, const Fuser &fuser, std::string &whyNot) {
+    const WorkModel &work = fuser.work();
     ArrayRef<AffineExpr> sizes = work.sizes(candidate.root->getResult(0));
     for (Operation *part : candidate.parts)
       if (op->getNumResults() == 1 && work.sizes(op->getResult(0)) == work.sizes(part->getResult(0)))
         sizes = work.sizes(part->getResult(0));
     if (isNorm(op)) {
-      if (!candidate.parts.empty())
-        whyNot = "a norm needs whole rows, which parts of a linear's result are not";
-      else if (hasCodedInput(candidate.root))
-        whyNot = "a linear that rounds its input has tiles of its own for that, and none for a norm";
-      else if (candidate.rootKind != KernelRoot::Linear)
-        whyNot = "a norm needs whole rows, which a matmul's tiles are not";
-      else if (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0)))
+      bool isHeld = fuser.target().holdsNorm(
+          {candidate.root, candidate.rootKind, hasCodedInput(candidate.root), !candidate.parts.empty()}, whyNot);
+      if (isHeld && (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0))))
         whyNot = "the norm is over other rows than the product's";
       return whyNot.empty();
     }
@@ -130,7 +129,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
       grew = false;
       for (Operation *op : fuser.consumers(candidate)) {
         std::string whyNot;
-        if (refused.contains(op) || !fits(op, candidate, fuser.work(), whyNot)) {
+        if (refused.contains(op) || !fits(op, candidate, fuser, whyNot)) {
           LDBG() << op->getName() << " does not join " << candidate.root->getName() << ": " << whyNot;
           continue;
         }
@@ -156,7 +155,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
                             const llvm::SmallPtrSetImpl<Operation *> &refused) {
     return llvm::any_of(fuser.consumers(candidate), [&](Operation *op) {
       std::string whyNot;
-      return op != norm && !refused.contains(op) && !isNorm(op) && fits(op, candidate, fuser.work(), whyNot) &&
+      return op != norm && !refused.contains(op) && !isNorm(op) && fits(op, candidate, fuser, whyNot) &&
              fuser.staysWhole(candidate, op);
     });
   }

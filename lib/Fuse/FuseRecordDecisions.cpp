@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/Cost.h"
+#include "intarsia/Target/Target.h"
 #include "lib/Fuse/Decisions.h"
 #include "lib/Fuse/Passes.h"
 #include "lib/Support/File.h"
@@ -83,9 +84,12 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
         return signalPassFailure();
       }
     if (!file.empty()) {
+      FailureOr<target::Device> device = target::deviceOf(getOperation());
+      if (failed(device))
+        return signalPassFailure();
       std::string text;
       llvm::raw_string_ostream stream(text);
-      write(stream);
+      write(stream, *device->model);
       if (Status status = save(text); !status.ok()) {
         getOperation().emitError() << "cannot write decisions: " << status.message();
         return signalPassFailure();
@@ -112,11 +116,11 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
     return output->commit();
   }
 
-  void write(llvm::raw_ostream &stream) {
+  void write(llvm::raw_ostream &stream, const DeviceModel &device) {
     llvm::json::OStream json(stream, 2);
     json.object([&] {
       json.attribute("format", 1);
-      json.attribute("device", DeviceModel::forCpu(cpu).name);
+      json.attribute("device", device.name);
       json.attributeObject("expected_sizes", [&] {
         for (auto function : getOperation().getOps<func::FuncOp>())
           if (!function.isExternal())
@@ -138,7 +142,7 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
             continue;
           WorkModel work(function);
           for (auto group : function.getOps<nn::GroupOp>())
-            writeKernel(json, group, work, DeviceModel::forCpu(cpu));
+            writeKernel(json, group, work, device);
         }
       });
     });

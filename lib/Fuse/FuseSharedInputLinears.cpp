@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize/BlockPanels.h"
 #include "lib/Fuse/Fuser.h"
 
 namespace intarsia::fuse {
@@ -120,7 +119,10 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    Fuser fuser(function, getArgument(), cpu, flip);
+    FailureOr<target::Device> device = target::deviceOf(function);
+    if (failed(device))
+      return signalPassFailure();
+    Fuser fuser(function, getArgument(), *device, flip);
     Sharing sharing;
     auto add = [&](const Key &key, nn::LinearOp linear) {
       auto found = llvm::find_if(sharing, [&](auto &entry) { return entry.first == key; });
@@ -146,21 +148,21 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
           linear);
     }
     for (auto &[key, members] : sharing)
-      if (members.size() > 1 && (key.feedsAttention || areStoredApart(members, key.meeting)))
+      if (members.size() > 1 && (key.feedsAttention || areStoredApart(fuser.target(), members, key.meeting)))
         join(fuser, members);
     fuser.finish();
   }
 
   /// Whether a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which
   /// belongs to one result, or has one of each where an op reads them together.
-  static bool areStoredApart(ArrayRef<nn::LinearOp> linears, bool together) {
+  static bool areStoredApart(const target::Target &target, ArrayRef<nn::LinearOp> linears, bool together) {
     auto features = [](nn::LinearOp linear) {
       return cast<RankedTensorType>(linear.getResult().getType()).getShape().back();
     };
     if (together && !llvm::all_of(linears, [&](auto linear) { return features(linear) == features(linears.front()); }))
       return false;
-    return llvm::all_of(linears.drop_back(),
-                        [&](nn::LinearOp linear) { return features(linear) % weightPanelWidth == 0; });
+    int64_t end = 0;
+    return llvm::all_of(linears.drop_back(), [&](nn::LinearOp linear) { return target.splitsAt(end += features(linear)); });
   }
 
   void join(Fuser &fuser, MutableArrayRef<nn::LinearOp> linears) {

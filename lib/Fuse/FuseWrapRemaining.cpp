@@ -28,7 +28,10 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    Fuser fuser(function, getArgument(), "", {});
+    FailureOr<target::Device> device = target::deviceOf(function);
+    if (failed(device))
+      return signalPassFailure();
+    Fuser fuser(function, getArgument(), *device, {});
     bool wrapped = true;
     auto wrapAll = [&](function_ref<bool(Operation *)> isMeant) {
       SmallVector<Operation *> remaining;

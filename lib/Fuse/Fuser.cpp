@@ -14,8 +14,8 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::fuse;
 
-Fuser::Fuser(func::FuncOp function, StringRef pass, StringRef cpu, ArrayRef<std::string> flip)
-    : function(function), model(function), device(DeviceModel::forCpu(cpu)), decisions(function, pass, flip) {}
+Fuser::Fuser(func::FuncOp function, StringRef pass, const target::Device &device, ArrayRef<std::string> flip)
+    : function(function), model(function), device(device), decisions(function, pass, flip) {}
 
 /// Ops of the body that read the value, themselves or in their regions, and not for its sizes alone.
 static llvm::SetVector<Operation *> readersOf(Value value) {
@@ -50,7 +50,7 @@ SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
 bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) const {
   Candidate grown = candidate;
   grown.ops.insert(more.begin(), more.end());
-  if (results(grown).size() > maxResults * std::max<size_t>(candidate.parts.size(), 1))
+  if (results(grown).size() > device.target->largestResultCount() * std::max<size_t>(candidate.parts.size(), 1))
     return false;
   // Whatever comes in from outside must not depend on what is computed inside.
   SmallVector<Operation *> stack;

@@ -10,6 +10,7 @@
 #define INTARSIA_LIB_FUSE_FUSER_H
 
 #include "intarsia/Cost/Cost.h"
+#include "intarsia/Target/Target.h"
 #include "lib/Fuse/Decisions.h"
 #include "lib/Fuse/KernelShapes.h"
 #include "lib/Fuse/Passes.h"
@@ -40,10 +41,12 @@ inline bool isStraightLine(mlir::func::FuncOp function) {
 /// Groups ops of one function's body. The body is one block of ops in a straight line.
 class Fuser {
 public:
-  Fuser(mlir::func::FuncOp function, llvm::StringRef pass, llvm::StringRef cpu, llvm::ArrayRef<std::string> flip);
+  Fuser(mlir::func::FuncOp function, llvm::StringRef pass, const target::Device &device,
+        llvm::ArrayRef<std::string> flip);
 
   mlir::Block &body() { return function.getBody().front(); }
   const WorkModel &work() const { return model; }
+  const target::Target &target() const { return *device.target; }
   /// Tells the analysis that a new value has the sizes of an old one.
   void replaced(mlir::Value before, mlir::Value after) { model.replaced(before, after); }
 
@@ -63,7 +66,7 @@ public:
   /// For choices that are not about joining a candidate.
   bool decide(const Choice &choice, std::string &why) { return decisions.joins(choice, why); }
   double microseconds(KernelRoot rootKind, llvm::ArrayRef<mlir::Operation *> ops) const {
-    return device.microseconds(model.work(rootKind, ops));
+    return device.model->microseconds(model.work(rootKind, ops));
   }
 
   /// Moves the candidate's ops into a new group.
@@ -74,7 +77,7 @@ public:
 private:
   mlir::func::FuncOp function;
   WorkModel model;
-  const DeviceModel &device;
+  target::Device device;
   Decisions decisions;
 };
 

@@ -15,9 +15,6 @@
 
 namespace intarsia::fuse {
 
-/// A group yields no more: the kernels' epilogues write at most this many results, of each part of a joined linear.
-constexpr unsigned maxResults = 2;
-
 /// The kind of kernel that computes the op alone; nothing if there is none.
 std::optional<KernelRoot> kernelRootOf(mlir::Operation *op);
 /// One of nn's elementwise functions, or an elementwise arith/math op on tensors.

@@ -12,7 +12,6 @@ include "mlir/Pass/PassBase.td"
 /// A pass that asks the cost model and records what it decided in the function's `nn.decisions`.
 class DecidingPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
   let options = [
-    Option<"cpu", "cpu", "std::string", "\"\"", "CPU whose cost model decides, as in --target=cpu:NAME">,
     ListOption<"flip", "flip", "std::string",
                "Decisions to take the other way, by id; '*' matches any text">
   ];
@@ -104,7 +103,6 @@ def FuseRecordDecisions : Pass<"fuse-record-decisions", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"file", "file", "std::string", "\"\"", "Where the JSON goes; empty: nowhere">,
-    Option<"cpu", "cpu", "std::string", "\"\"", "CPU whose cost model decided">,
     ListOption<"flip", "flip", "std::string", "Decisions that were to be taken the other way">
   ];
 }

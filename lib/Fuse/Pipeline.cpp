@@ -21,7 +21,6 @@ using namespace intarsia::fuse;
 /// Options of a pass that decides.
 template <typename Options> static Options deciding(const FuseOptions &options) {
   Options result;
-  result.cpu = options.cpu;
   result.flip.assign(options.flip.begin(), options.flip.end());
   return result;
 }
@@ -49,7 +48,6 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> explain{*this, "explain", llvm::cl::desc("Write the decisions to this file as JSON")};
-  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("CPU whose cost model decides, as in --target=cpu:NAME")};
   ListOption<std::string> flip{*this, "flip", llvm::cl::desc("Decisions to take the other way, by id")};
 };
 } // namespace
@@ -61,7 +59,6 @@ void intarsia::registerFusePasses() {
                                             [](OpPassManager &pipeline, const PipelineOptions &given) {
                                               FuseOptions options;
                                               options.explainFile = given.explain;
-                                              options.cpu = given.cpu;
                                               options.flip.assign(given.flip.begin(), given.flip.end());
                                               buildFusePipeline(pipeline, options);
                                             });

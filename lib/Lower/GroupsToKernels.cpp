@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Lower/Lower.h"
-#include "intarsia/Quantize/BlockPanels.h"
+#include "intarsia/Target/Target.h"
 #include "intarsia/Analysis/SizeMaterializer.h"
 #include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
@@ -60,8 +60,9 @@ bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseS
 /// A function on tensors becomes a host program.
 class HostProgram {
 public:
-  HostProgram(func::FuncOp source, KernelTable &kernels, ConstantTable &constants)
-      : source(source), kernels(kernels), constants(constants), sizes(source), builder(source.getContext()) {}
+  HostProgram(func::FuncOp source, KernelTable &kernels, ConstantTable &constants, const target::Target &target)
+      : source(source), kernels(kernels), constants(constants), target(target), sizes(source),
+        builder(source.getContext()) {}
 
   LogicalResult build();
 
@@ -87,6 +88,7 @@ private:
   func::FuncOp source;
   KernelTable &kernels;
   ConstantTable &constants;
+  const target::Target &target;
   SymbolicSizes sizes;
   OpBuilder builder;
   func::FuncOp host;
@@ -372,7 +374,7 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
 }
 
 /// How many slices of equal size a linear's result is read as, if ops read several of them together; else 1.
-static int64_t slicesReadTogether(nn::LinearOp linear) {
+static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &target) {
   DenseSet<Operation *> others;
   bool meet = false;
   int64_t slices = 0, columns = 0;
@@ -388,11 +390,10 @@ static int64_t slicesReadTogether(nn::LinearOp linear) {
     meet |= llvm::any_of(readers, [&](Operation *reader) { return others.contains(reader); });
     others.insert(readers.begin(), readers.end());
   }
-  return meet && columns % weightPanelWidth == 0 ? slices : 1;
+  return meet && target.splitsAt(columns) ? slices : 1;
 }
 
-/// Panels for an operand that linears or experts read as their weight and nothing else does, or embeddings as their
-/// table if it is quantized; row-major for other constants.
+/// How the device stores a constant that a group reads, by the ops that read it; null for operands that are computed.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   std::string reason;
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
@@ -400,16 +401,18 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
     return nullptr;
   Attribute format = codedFormatOf(*expression);
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
-  bool onlyWeight = !argument.use_empty() && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
-    auto user = dyn_cast<StoredOperandOpInterface>(use.getOwner());
-    StoredOperand stored = user ? user.getStoredOperand(use.getOperandNumber()) : StoredOperand::None;
-    return stored == StoredOperand::Matrix || (format && stored == StoredOperand::Table);
-  });
-  if (!onlyWeight)
-    return rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
+  std::optional<StoredOperand> use;
+  for (OpOperand &read : argument.getUses()) {
+    auto reader = dyn_cast<StoredOperandOpInterface>(read.getOwner());
+    StoredOperand one = reader ? reader.getStoredOperand(read.getOperandNumber()) : StoredOperand::None;
+    // A table that a linear reads as its weight too is one matrix.
+    bool isBoth = use && *use != one && llvm::is_contained({StoredOperand::Matrix, StoredOperand::Table}, *use) &&
+                  llvm::is_contained({StoredOperand::Matrix, StoredOperand::Table}, one) && format;
+    use = !use || *use == one ? one : isBoth ? StoredOperand::Matrix : StoredOperand::None;
+  }
   auto linear = argument.hasOneUse() ? dyn_cast<nn::LinearOp>(*argument.user_begin()) : nullptr;
-  return rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::Panels, weightPanelWidth, format,
-                             linear ? slicesReadTogether(linear) : 1);
+  return target.layout(builder.getContext(), use.value_or(StoredOperand::None), format,
+                       linear ? slicesReadTogether(linear, target) : 1);
 }
 
 /// The operand that a result of an op is an update of; null for results with memory of their own.
@@ -564,6 +567,9 @@ struct GroupsToKernels : impl::LowerGroupsToKernelsBase<GroupsToKernels> {
       module.emitOpError() << "has no function";
       return signalPassFailure();
     }
+    FailureOr<target::Device> device = target::deviceOf(module);
+    if (failed(device))
+      return signalPassFailure();
     // Constants come first, then kernels, then functions. The markers go away with the first function.
     OpBuilder builder(functions.front());
     auto marker = [&] { return ModuleOp::create(builder, builder.getUnknownLoc()); };
@@ -580,7 +586,7 @@ struct GroupsToKernels : impl::LowerGroupsToKernelsBase<GroupsToKernels> {
         function.erase();
         continue;
       }
-      if (failed(HostProgram(function, kernels, constants).build()))
+      if (failed(HostProgram(function, kernels, constants, *device->target).build()))
         return signalPassFailure();
     }
   }

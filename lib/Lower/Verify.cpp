@@ -174,7 +174,7 @@ struct Verify : impl::LowerVerifyBase<Verify> {
         result = verifyKernel(kernel);
       else if (auto function = dyn_cast<func::FuncOp>(op))
         result = failed(verifyHost(function)) ? failure() : launches.verify(function);
-      else if (!isa<nn::ArchiveOp, rt::ConstantOp>(op))
+      else if (!isa<nn::ArchiveOp, rt::ConstantOp, rt::DeviceOp>(op))
         result = op.emitOpError() << "does not belong into a lowered module";
       if (failed(result))
         return signalPassFailure();

@@ -9,6 +9,18 @@
 
 include "mlir/Pass/PassBase.td"
 
+def TargetDeclareDevices : Pass<"target-declare-devices", "::mlir::ModuleOp"> {
+  let summary = "Says what a module is compiled for";
+  let description = [{
+    Each kind of device that `targets` name becomes an `rt.device`, in place of those that the module has. What
+    `intarsia-compile` does with `--target`.
+  }];
+  let options = [
+    ListOption<"targets", "targets", "std::string", "As --target: cpu, cpu:x86-64-v3, …; none: cpu, this machine">
+  ];
+  let dependentDialects = ["::intarsia::rt::RtDialect"];
+}
+
 def TargetCpuEmitKernels : Pass<"target-cpu-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "Kernels become loops over vectors";
   let description = [{

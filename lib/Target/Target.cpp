@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/Target.h"
+#include "intarsia/Target/Target.h"
 
 #include "lib/Target/CPU/CpuTarget.h"
 #include "llvm/ADT/MapVector.h"
@@ -13,40 +13,115 @@ using namespace llvm;
 
 namespace intarsia::target {
 
-namespace {
-struct Entry {
-  StringRef name;
-  /// `specs`: what stands behind the colons.
-  Expected<std::vector<std::unique_ptr<Target>>> (*create)(ArrayRef<StringRef> specs);
-};
 /// One line a target.
-constexpr Entry targets[] = {
-    {"cpu", cpu::createCpuTargets},
-};
-} // namespace
+static ArrayRef<const Target *> allTargets() {
+  static const Target *const targets[] = {
+      &cpu::cpuTarget(),
+  };
+  return targets;
+}
 
-Expected<std::vector<std::unique_ptr<Target>>> Target::create(ArrayRef<std::string> specs) {
-  MapVector<const Entry *, SmallVector<StringRef>> specsOfEntry;
+const Target *Target::find(StringRef kind) {
+  for (const Target *target : allTargets())
+    if (target->kind() == kind)
+      return target;
+  return nullptr;
+}
+
+/// The variant in IR of the machine that compiles, which --target=cpu alone means.
+static constexpr StringRef native = "native";
+
+/// The variants of `specs`, by target.
+static Expected<MapVector<const Target *, SmallVector<StringRef>>> sortByTarget(ArrayRef<std::string> specs) {
+  MapVector<const Target *, SmallVector<StringRef>> result;
   for (StringRef spec : specs) {
-    auto [name, rest] = spec.split(':');
-    const Entry *entry = find_if(targets, [&](const Entry &each) { return each.name == name; });
-    if (entry == std::end(targets)) {
+    auto [kind, variant] = spec.split(':');
+    const Target *target = Target::find(kind);
+    if (!target) {
       std::string known;
-      for (const Entry &each : targets)
-        known += (known.empty() ? "" : ", ") + each.name.str();
+      for (const Target *each : allTargets())
+        known += (known.empty() ? "" : ", ") + each->kind().str();
       return createStringError("unknown target '" + spec + "': the targets are " + known +
                                " (for instance cpu, cpu:znver5, cpu:x86-64-v3, cpu:aarch64)");
     }
-    specsOfEntry[entry].push_back(rest);
+    result[target].push_back(variant == native ? "" : variant);
   }
-  std::vector<std::unique_ptr<Target>> result;
-  for (const auto &[entry, list] : specsOfEntry) {
-    auto made = entry->create(list);
+  return result;
+}
+
+Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(ArrayRef<std::string> specs) {
+  auto variantsOfTarget = sortByTarget(specs);
+  if (!variantsOfTarget)
+    return variantsOfTarget.takeError();
+  std::vector<std::unique_ptr<KernelCompiler>> result;
+  for (const auto &[target, variants] : *variantsOfTarget) {
+    auto made = target->compilers(variants);
     if (!made)
       return made.takeError();
     std::move(made->begin(), made->end(), std::back_inserter(result));
   }
   return result;
+}
+
+std::vector<std::string> targetSpecs(mlir::ModuleOp module) {
+  std::vector<std::string> specs;
+  for (auto device : module.getOps<rt::DeviceOp>())
+    for (mlir::StringAttr variant : device.getTarget().getVariants())
+      specs.push_back(device.getTarget().getKind().str() +
+                      (variant == native ? std::string() : ":" + variant.getValue().str()));
+  return specs;
+}
+
+Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(mlir::ModuleOp module) {
+  std::vector<std::string> specs = targetSpecs(module);
+  if (specs.empty())
+    return createStringError("the module has no rt.device that says what it is compiled for");
+  return createCompilers(specs);
+}
+
+mlir::LogicalResult declareDevices(mlir::ModuleOp module, ArrayRef<std::string> specs) {
+  auto variantsOfTarget = sortByTarget(specs);
+  if (!variantsOfTarget)
+    return module.emitError(toString(variantsOfTarget.takeError()));
+  for (rt::DeviceOp device : make_early_inc_range(module.getOps<rt::DeviceOp>()))
+    device.erase();
+  mlir::MLIRContext *context = module.getContext();
+  context->loadDialect<rt::RtDialect>();
+  mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(module.getBody());
+  for (const auto &[target, variants] : *variantsOfTarget) {
+    // Names that the target does not know are refused here, before anything is done for them.
+    if (auto made = target->compilers(variants); !made)
+      return module.emitError(toString(made.takeError()));
+    auto model = target->model(variants.front());
+    if (!model)
+      return module.emitError(toString(model.takeError()));
+    if (!model->remark.empty())
+      module.emitRemark(model->remark);
+    SmallVector<mlir::StringAttr> names;
+    for (StringRef variant : variants)
+      names.push_back(mlir::StringAttr::get(context, variant.empty() ? native : variant));
+    rt::DeviceOp::create(builder, module.getLoc(), target->kind(),
+                         rt::TargetAttr::get(context, target->kind(), names));
+  }
+  return mlir::success();
+}
+
+mlir::FailureOr<Device> deviceOf(mlir::Operation *op) {
+  auto module = dyn_cast<mlir::ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<mlir::ModuleOp>();
+  auto devices = module.getOps<rt::DeviceOp>();
+  if (devices.empty())
+    return op->emitError("no rt.device says what is compiled for: declare one, or run target-declare-devices before");
+  rt::DeviceOp device = *devices.begin();
+  const Target *target = Target::find(device.getTarget().getKind());
+  if (!target)
+    return device.emitOpError() << "is of the unknown kind '" << device.getTarget().getKind() << "'";
+  StringRef variant = device.getTarget().getVariants().front();
+  auto model = target->model(variant == native ? "" : variant);
+  if (!model)
+    return device.emitOpError() << toString(model.takeError());
+  return Device{target, model->figures};
 }
 
 } // namespace intarsia::target

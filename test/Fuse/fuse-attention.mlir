@@ -1,5 +1,5 @@
-// RUN: intarsia-opt %s --fuse-attention --split-input-file | FileCheck %s
-// RUN: intarsia-opt %s --fuse-attention="flip=*extract_slice" --split-input-file | FileCheck %s --check-prefix=FLIPPED
+// RUN: intarsia-opt %s --target-declare-devices --fuse-attention --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --fuse-attention="flip=*extract_slice" --split-input-file | FileCheck %s --check-prefix=FLIPPED
 
 // CHECK-LABEL: func.func @joined_heads
 // CHECK-SAME: (%[[H:.*]]: tensor<?x?x96xf32> {{.*}}, %[[MASK:.*]]: tensor<?x1x1x?xi1>

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --fuse-elementwise --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --fuse-elementwise --split-input-file | FileCheck %s
 
 // CHECK-LABEL: func.func @chain
 func.func @chain(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?x64xf32> {

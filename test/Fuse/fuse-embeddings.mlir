@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --fuse-embeddings --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --fuse-embeddings --split-input-file | FileCheck %s
 
 nn.archive @weights {file = "model.safetensors"}
 

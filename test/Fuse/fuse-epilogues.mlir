@@ -1,5 +1,5 @@
-// RUN: intarsia-opt %s --fuse-epilogues --split-input-file | FileCheck %s
-// RUN: intarsia-opt %s --fuse-epilogues="flip=fuse-epilogues:activation:intermediate.dense:nn.gelu" --split-input-file | FileCheck %s --check-prefix=FLIPPED
+// RUN: intarsia-opt %s --target-declare-devices --fuse-epilogues --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --fuse-epilogues="flip=fuse-epilogues:activation:intermediate.dense:nn.gelu" --split-input-file | FileCheck %s --check-prefix=FLIPPED
 
 nn.archive @weights {file = "model.safetensors"}
 

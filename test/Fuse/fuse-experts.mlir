@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --intarsia-fuse | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --intarsia-fuse | FileCheck %s
 
 // Routing and experts are kernels of their own; what follows does not join them.
 nn.archive @weights {file = "model.safetensors"}

@@ -1,10 +1,10 @@
-// RUN: intarsia-opt %s --fuse-epilogues="cpu=x86-64-v4" | FileCheck %s --check-prefix=ATTRIBUTE
-// RUN: intarsia-opt %s --fuse-epilogues="cpu=x86-64-v4" --fuse-record-decisions="file=%t.json cpu=x86-64-v4" | FileCheck %s --check-prefix=TAKEN-OFF
+// RUN: intarsia-opt %s --target-declare-devices="targets=cpu:x86-64-v4" --fuse-epilogues | FileCheck %s --check-prefix=ATTRIBUTE
+// RUN: intarsia-opt %s --target-declare-devices="targets=cpu:x86-64-v4" --fuse-epilogues --fuse-record-decisions="file=%t.json" | FileCheck %s --check-prefix=TAKEN-OFF
 // RUN: FileCheck %s --check-prefix=JSON < %t.json
-// RUN: intarsia-opt %s --fuse-epilogues="cpu=x86-64-v4 flip=*:nn.gelu" --fuse-record-decisions="file=%t.json" -o /dev/null
+// RUN: intarsia-opt %s --target-declare-devices="targets=cpu:x86-64-v4" --fuse-epilogues="flip=*:nn.gelu" --fuse-record-decisions="file=%t.json" -o /dev/null
 // RUN: FileCheck %s --check-prefix=FLIPPED < %t.json
-// RUN: not intarsia-opt %s --fuse-record-decisions="file=%t.missing/decisions.json" 2>&1 | FileCheck %s --check-prefix=UNWRITABLE
-// RUN: not intarsia-opt %s --intarsia-fuse="flip=fuse-epilogues:main:none:nn.gelu" 2>&1 | FileCheck %s --check-prefix=UNUSED
+// RUN: not intarsia-opt %s --target-declare-devices --fuse-record-decisions="file=%t.missing/decisions.json" 2>&1 | FileCheck %s --check-prefix=UNWRITABLE
+// RUN: not intarsia-opt %s --target-declare-devices --intarsia-fuse="flip=fuse-epilogues:main:none:nn.gelu" 2>&1 | FileCheck %s --check-prefix=UNUSED
 
 // ATTRIBUTE: nn.decisions = [{apart_us = {{.*}} : f64, chosen = "inside", forced = false, id = "fuse-epilogues:main:intermediate.dense:nn.gelu", inside_us =
 // TAKEN-OFF-NOT: nn.decisions

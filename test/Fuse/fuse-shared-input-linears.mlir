@@ -1,5 +1,5 @@
-// RUN: intarsia-opt %s --fuse-shared-input-linears --split-input-file | FileCheck %s
-// RUN: intarsia-opt %s --fuse-shared-input-linears="flip=*query*" --split-input-file | FileCheck %s --check-prefix=FLIPPED
+// RUN: intarsia-opt %s --target-declare-devices --fuse-shared-input-linears --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --fuse-shared-input-linears="flip=*query*" --split-input-file | FileCheck %s --check-prefix=FLIPPED
 
 nn.archive @weights {file = "model.safetensors"}
 

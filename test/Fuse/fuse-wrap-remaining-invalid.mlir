@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --fuse-wrap-remaining --verify-diagnostics --split-input-file
+// RUN: intarsia-opt %s --target-declare-devices --fuse-wrap-remaining --verify-diagnostics --split-input-file
 
 func.func @no_kernel(%x: tensor<4x8xf32>) -> tensor<8x12xf32> {
   // expected-error @below {{no kernel computes 'tensor.pad' of 'fuse-wrap-remaining-invalid.mlir:5'; kernels are built around nn.linear}}

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --split-input-file --fuse-canonicalize --fuse-shared-input-linears --fuse-attention --fuse-epilogues --fuse-embeddings --fuse-elementwise --fuse-wrap-remaining --verify-diagnostics | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --split-input-file --fuse-canonicalize --fuse-shared-input-linears --fuse-attention --fuse-epilogues --fuse-embeddings --fuse-elementwise --fuse-wrap-remaining --verify-diagnostics | FileCheck %s
 
 // A function of several blocks is left as it is, for fuse-verify to refuse.
 // CHECK-LABEL: func.func @blocks

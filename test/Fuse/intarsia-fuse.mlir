@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --intarsia-fuse="cpu=x86-64-v4" | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices="targets=cpu:x86-64-v4" --intarsia-fuse | FileCheck %s
 
 // One layer of BERT with its embeddings and pooler: eight kernels, each op in one of them.
 // CHECK-LABEL: func.func @main

@@ -1,5 +1,5 @@
-// RUN: intarsia-opt %s --intarsia-fuse | FileCheck %s --check-prefix=FUSED
-// RUN: intarsia-opt %s --intarsia-fuse --intarsia-lower | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --intarsia-fuse | FileCheck %s --check-prefix=FUSED
+// RUN: intarsia-opt %s --target-declare-devices --intarsia-fuse --intarsia-lower | FileCheck %s
 
 nn.archive @weights {file = "model.gguf"}
 

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --intarsia-fuse --lower-groups-to-kernels --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --intarsia-fuse --lower-groups-to-kernels --split-input-file | FileCheck %s
 
 // Weights of experts that are stored one by one are joined and stored in panels, biases in rows.
 

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --lower-groups-to-kernels --split-input-file --verify-diagnostics
+// RUN: intarsia-opt %s --target-declare-devices --lower-groups-to-kernels --split-input-file --verify-diagnostics
 
 // A tensor op outside of a group.
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --lower-groups-to-kernels --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices --lower-groups-to-kernels --split-input-file | FileCheck %s
 
 // A group becomes a kernel, its function a host program. Weights of a linear get panels, other weights rows; the label
 // is the place in the user's model.

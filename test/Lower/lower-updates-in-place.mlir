@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s -intarsia-fuse -intarsia-lower -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices -intarsia-fuse -intarsia-lower -split-input-file -verify-diagnostics | FileCheck %s
 
 // The kernel writes the argument's own buffer, what reads the new state waits for it, and no result is made.
 // What a call gives as places is refused where it points outside of the cache or the page table.

@@ -27,7 +27,7 @@ PASSES = [
     "--convert-math-to-libm",
     "--convert-arith-to-llvm",
     "--finalize-memref-to-llvm",
-    "--convert-func-to-llvm=use-bare-ptr-memref-call-conv",
+    "--convert-func-to-llvm",
     "--convert-cf-to-llvm",
     "--reconcile-unrealized-casts",
 ]
@@ -47,8 +47,15 @@ def run(command: list[str], text: str | None = None) -> str:
     return result.stdout
 
 
+def described(array: np.ndarray) -> list[ctypes.c_void_p | ctypes.c_int64]:
+    """Give the arguments that a memref of an array is: its pointers, offset, sizes and strides in elements."""
+    pointer = ctypes.c_void_p(array.ctypes.data)
+    sizes = [*array.shape, *(stride // array.itemsize for stride in array.strides)]
+    return [pointer, pointer, *(ctypes.c_int64(number) for number in (0, *sizes))]
+
+
 class Reference:
-    """Functions of static shapes, compiled from MLIR text."""
+    """Functions compiled from MLIR text. Their sizes may be dynamic."""
 
     def __init__(self, opt: Path, mlir: str, folder: Path) -> None:
         lowered = run([str(opt), *PASSES], mlir)
@@ -73,7 +80,10 @@ class Reference:
         self.library = ctypes.CDLL(os.fspath(library))
 
     def __call__(self, function: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Call a function; outputs are filled and returned. 4-bit elements lie one a byte, in its low half."""
-        buffers = [np.ascontiguousarray(value) for value in inputs] + outputs
-        getattr(self.library, function)(*[ctypes.c_void_p(buffer.ctypes.data) for buffer in buffers])
+        """Call a function; outputs are filled and returned. 4-bit elements lie one a byte, in its low half.
+
+        An input that the function updates in place may change.
+        """
+        buffers = [np.asarray(value, order="C") for value in inputs] + outputs
+        getattr(self.library, function)(*[argument for buffer in buffers for argument in described(buffer)])
         return outputs

@@ -55,10 +55,8 @@ struct DeviceModel {
 
   /// Reads a model; the error says `file:line: ` and the reason.
   static llvm::Expected<DeviceModel> parse(llvm::StringRef yaml, llvm::StringRef file);
-  /// Returns the model for a CPU target as `--target=cpu:<name>` spells it; "" is this machine. Ignores features behind
-  /// '+'. A name that no model lists gets the model of its instruction set: cpu-x86-64-v4 where the host has AVX-512,
-  /// cpu-x86-64-v3 for everything else.
-  static const DeviceModel &forCpu(llvm::StringRef cpu);
+  /// Returns the model that lists a device by this name, null if none does.
+  static const DeviceModel *find(llvm::StringRef device);
   /// Returns all models of the catalogue, which is part of the program.
   static const std::vector<DeviceModel> &all();
 };

@@ -30,7 +30,7 @@ struct CompileOptions {
   importer::ImportOptions import;             ///< options of the import phase
   QuantizeOptions quantize;                   ///< precision of weights and activations
   std::string archiveDirectory;               ///< folder of the archives of an .mlir; empty: beside it
-  std::vector<std::string> targets = {"cpu"}; ///< the first one decides fusion
+  std::vector<std::string> targets; ///< --target; empty: what IR was made for, else this machine's CPU
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 0; ///< 0: as many as this process may use

@@ -18,7 +18,6 @@ namespace intarsia {
 struct FuseOptions {
   std::string explainFile;       ///< where the decisions go as JSON; empty: nowhere
   std::vector<std::string> flip; ///< ids of decisions to take the other way; '*' matches any text
-  std::string cpu;               ///< whose cost model decides, as in --target=cpu:<cpu>; empty: this machine
 };
 
 /// Appends the phase to a pipeline on modules: groups are formed, decisions recorded, the result verified.

@@ -1,17 +1,138 @@
-//===- Target.h - Passes of the target phase ----------------------------------------------------------------------===//
+//===----------------------------------------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+// What phases ask of the devices that a module is compiled for. Each kind of device is one class behind Target, in a
+// folder of lib/Target of its own; no phase asks which it is.
+//===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_TARGET_TARGET_H
 #define INTARSIA_TARGET_TARGET_H
 
+#include "dialects/Rt/Rt.h"
+#include "intarsia/Cost/Cost.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm {
+class TargetMachine;
+}
+
+namespace intarsia::target {
+
+/// One way in which the kernels of an artifact are compiled. Of those that a processor can run, the runtime takes the
+/// one made for that processor, else the one that uses most of its features.
+struct Variant {
+  std::string name;                  ///< "x86-64-v4"; no two of an artifact are equal
+  std::string cpu;                   ///< LLVM's name of the processor that instructions are scheduled for
+  std::vector<std::string> features; ///< features that the processor must have, LLVM's names without "+": "avx2", "fma"
+};
+
+/// A relocatable ELF object. For variant v and kernel k (the index of the rt.kernel in module order) one of the objects
+/// defines `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn) and `itx_k<k>_v<v>_run` (itx_kernel_run_fn), hidden.
+struct CompiledObject {
+  std::string name; ///< for messages and for the order in which objects are linked
+  std::vector<char> object;
+};
+
+/// Compiles the kernels of one artifact for one host triple, in one or several variants.
+class KernelCompiler {
+public:
+  virtual ~KernelCompiler() = default;
+
+  /// LLVM triple of host code and kernels, e.g. "x86_64-unknown-linux-gnu".
+  virtual std::string triple() const = 0;
+  /// Variants, best first; variant index v of the artifact.
+  virtual std::vector<Variant> variants() const = 0;
+  /// Machine for host code: runs wherever one of the variants runs.
+  virtual std::unique_ptr<llvm::TargetMachine> hostMachine() const = 0;
+  /// The emulation that lld's -m takes, e.g. "elf_x86_64".
+  virtual std::string elfEmulation() const = 0;
+
+  /// Compiles every rt.kernel of the module for every variant, on the threads of the MLIR context. The module may be
+  /// changed. The objects and their order depend on the module and the variants alone. Errors name the kernel, the op
+  /// and where it comes from in the user's model.
+  virtual llvm::Error compileKernels(mlir::ModuleOp module, std::vector<CompiledObject> &objects) = 0;
+
+  /// Returns the code that the best variant hands to its code generator, for people to read: a module with
+  /// `<kernel>_plan` and `<kernel>_run` of every rt.kernel; null after an error, which went to the context's diagnostics.
+  virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module) = 0;
+};
+
+/// Fitted figures for a device, and a remark where they were not measured on its kind.
+struct FittedModel {
+  const DeviceModel *figures;
+  std::string remark;
+};
+
+/// A kernel-to-be, as far as it has grown.
+struct KernelCandidate {
+  mlir::Operation *root;
+  KernelRoot kind;
+  bool quantizesInput;  ///< the root quantizes its input as it reads it
+  bool hasParts;        ///< slices of the root's result are stored each for itself
+};
+
+/// A kind of device. There is one object for each, for the life of the process; a variant is what stands behind the
+/// colon of --target, empty for the machine that compiles.
+class Target {
+public:
+  virtual ~Target() = default;
+
+  /// The text before the colon: "cpu".
+  virtual llvm::StringRef kind() const = 0;
+  /// Returns a compiler for each host triple among the variants; the error of an unknown variant lists those that exist.
+  virtual llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>>
+  compilers(llvm::ArrayRef<llvm::StringRef> variants) const = 0;
+  /// Returns the model that costs are computed with; an error if there is none.
+  virtual llvm::Expected<FittedModel> model(llvm::StringRef variant) const = 0;
+
+  /// True if a kernel can hold a norm of its root's result behind the root; otherwise `whyNot` says why.
+  virtual bool holdsNorm(const KernelCandidate &kernel, std::string &whyNot) const = 0;
+  /// Largest number of results that a kernel yields for each part of its root's result.
+  virtual unsigned largestResultCount() const = 0;
+  /// True if kernels can treat the features of a linear before and from `feature` on each by themselves: results are
+  /// stored apart, or stored matrices are cut there.
+  virtual bool splitsAt(int64_t feature) const = 0;
+  /// Returns how a constant operand is stored. `use` is None if it is read in other ways too; `format` is the block format
+  /// or GGUF type that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
+  virtual rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
+                                int64_t slices) const = 0;
+
+  /// Returns the target of a kind; null if there is none.
+  static const Target *find(llvm::StringRef kind);
+};
+
+/// Returns the compilers for `specs` (`cpu`, `cpu:znver5`, `cpu:x86-64-v4+avx512vnni`, `cpu:aarch64`, …): those of one
+/// triple are variants of one compiler. The error of an unknown name lists those that exist.
+llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(llvm::ArrayRef<std::string> specs);
+/// The same for the devices that a module declares.
+llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(mlir::ModuleOp module);
+
+/// Returns the `--target`s that a module's devices stand for; none without devices.
+std::vector<std::string> targetSpecs(mlir::ModuleOp module);
+
+/// Replaces the devices of a module by those that `specs` name, as --target does. Emits an error at the module if a name
+/// is unknown, and a remark for a device whose costs are estimated by another's figures.
+mlir::LogicalResult declareDevices(mlir::ModuleOp module, llvm::ArrayRef<std::string> specs);
+
+/// A device of a module, for passes.
+struct Device {
+  const Target *target;
+  const DeviceModel *model;
+};
+/// Returns the device that an op's kernels run on: the first of its module. Emits an error at the op if there is none, or
+/// none with figures.
+mlir::FailureOr<Device> deviceOf(mlir::Operation *op);
+
+} // namespace intarsia::target
+
 namespace intarsia {
-
-/// Makes the passes that show how a target compiles kernels known by name.
+/// Makes the passes of the phase known by name.
 void registerTargetPasses();
-
 } // namespace intarsia
 
 #endif

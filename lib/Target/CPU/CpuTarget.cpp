@@ -68,9 +68,9 @@ std::unique_ptr<TargetMachine> makeMachine(StringRef tripleName, StringRef cpu, 
       target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
 }
 
-class CpuTarget : public target::Target {
+class CpuCompiler : public target::KernelCompiler {
 public:
-  explicit CpuTarget(std::vector<CpuVariant> variants) : list(std::move(variants)) {}
+  explicit CpuCompiler(std::vector<CpuVariant> variants) : list(std::move(variants)) {}
 
   std::string triple() const override { return list.front().triple; }
   std::vector<target::Variant> variants() const override { return {list.begin(), list.end()}; }
@@ -167,7 +167,21 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   return variant;
 }
 
-Expected<std::vector<std::unique_ptr<target::Target>>> createCpuTargets(ArrayRef<StringRef> specs) {
+namespace {
+class CpuTarget : public target::Target {
+public:
+  StringRef kind() const override { return "cpu"; }
+  Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> compilers(ArrayRef<StringRef> specs) const override;
+  Expected<target::FittedModel> model(StringRef spec) const override;
+  bool holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const override;
+  /// An epilogue writes a tile of each result while the root's tile is in registers.
+  unsigned largestResultCount() const override { return 2; }
+  bool splitsAt(int64_t feature) const override { return feature % kPanelWidth == 0; }
+  rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
+                        int64_t slices) const override;
+};
+
+Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> CpuTarget::compilers(ArrayRef<StringRef> specs) const {
   MapVector<StringRef, std::vector<CpuVariant>> variantsOfTriple;
   for (StringRef spec : specs) {
     Expected<CpuVariant> variant = parseVariant(spec);
@@ -179,13 +193,53 @@ Expected<std::vector<std::unique_ptr<target::Target>>> createCpuTargets(ArrayRef
         return createStringError("two targets are named '" + other.name + "': leave one of them out");
     variants.push_back(std::move(*variant));
   }
-  std::vector<std::unique_ptr<target::Target>> result;
+  std::vector<std::unique_ptr<target::KernelCompiler>> result;
   for (auto &[triple, variants] : variantsOfTriple) {
     llvm::stable_sort(variants,
                       [](const CpuVariant &a, const CpuVariant &b) { return a.features.size() > b.features.size(); });
-    result.push_back(std::make_unique<CpuTarget>(std::move(variants)));
+    result.push_back(std::make_unique<CpuCompiler>(std::move(variants)));
   }
   return result;
+}
+
+Expected<target::FittedModel> CpuTarget::model(StringRef spec) const {
+  Expected<CpuVariant> variant = parseVariant(spec);
+  if (!variant)
+    return variant.takeError();
+  for (StringRef name : {spec.split('+').first, StringRef(variant->cpu)})
+    if (const DeviceModel *model = DeviceModel::find(name))
+      return target::FittedModel{model, ""};
+  bool isWide = is_contained(variant->features, "avx512f");
+  const DeviceModel *level = DeviceModel::find(isWide ? "cpu-x86-64-v4" : "cpu-x86-64-v3");
+  if (!level)
+    return createStringError("the catalogue has no figures for 'cpu:" + spec + "', nor for its instruction set");
+  return target::FittedModel{level, "kernels were not measured on '" + variant->name +
+                                        "': costs, which decide what is fused, are estimated by the figures of " +
+                                        level->name};
+}
+
+bool CpuTarget::holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const {
+  if (kernel.hasParts)
+    whyNot = "a norm needs whole rows, which parts of a linear's result are not";
+  else if (kernel.quantizesInput)
+    whyNot = "a linear that rounds its input has tiles of its own for that, and none for a norm";
+  else if (kernel.kind != KernelRoot::Linear)
+    whyNot = "a norm needs whole rows, which a matmul's tiles are not";
+  return whyNot.empty();
+}
+
+rt::LayoutAttr CpuTarget::layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
+                                 int64_t slices) const {
+  // A quantized table is stored as matrices are, so that a head that shares it reads it too.
+  if (use == StoredOperand::Matrix || (use == StoredOperand::Table && format))
+    return rt::LayoutAttr::get(context, rt::LayoutKind::Panels, kPanelWidth, format, slices);
+  return rt::LayoutAttr::get(context, rt::LayoutKind::RowMajor, 0, mlir::Attribute(), 1);
+}
+} // namespace
+
+const target::Target &cpuTarget() {
+  static const CpuTarget target;
+  return target;
 }
 
 } // namespace intarsia::cpu

@@ -7,8 +7,9 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_CPUTARGET_H
 #define INTARSIA_LIB_TARGET_CPU_CPUTARGET_H
 
+#include "intarsia/Target/Target.h"
 #include "lib/Target/CPU/TileConfig.h"
-#include "lib/Target/Target.h"
+#include "llvm/Target/TargetMachine.h"
 
 namespace intarsia::cpu {
 
@@ -29,8 +30,8 @@ llvm::Expected<CpuVariant> parseVariant(llvm::StringRef spec);
 /// Tile shapes for a processor and a set of features (LLVM's names).
 TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, llvm::ArrayRef<std::string> features);
 
-/// One target for each architecture among `specs`, with the variants of that architecture.
-llvm::Expected<std::vector<std::unique_ptr<target::Target>>> createCpuTargets(llvm::ArrayRef<llvm::StringRef> specs);
+/// The processors of a host as devices.
+const target::Target &cpuTarget();
 
 } // namespace intarsia::cpu
 

@@ -69,17 +69,6 @@ rt.kernel @small_pages(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: t
 
 // -----
 
-rt.kernel @odd_values(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x32xf16> {nn.sizes = ["s1", "", "", ""]},
-                      %v: tensor<?x2x32x3xf16> {nn.sizes = ["s1", "", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s0"]},
-                      %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
-    -> (tensor<?x4x3xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  // expected-error@+1 {{'odd_values': features of values are no multiple of}}
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 1.0 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x3xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x3xf32>
-  rt.yield %0 : tensor<?x4x3xf32>
-}
-
-// -----
-
 rt.kernel @more_than_routing(%l: tensor<?x8xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x2xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<route>, sizes = ["s0"]} {
   // expected-error@+1 {{the cpu target cannot compile 'nn.route' in kernel 'more_than_routing': an op stands between it and the kernel's result}}
   %i, %w = nn.route %l {top_k = 2 : i64} : (tensor<?x8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)

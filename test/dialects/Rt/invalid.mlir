@@ -305,3 +305,8 @@ rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major in 
 
 // expected-error@+1 {{'rt.constant' op layout of the constant is in 2 slices of whole panels, which the rows of 'tensor<96x4xf32>' are not}}
 rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32 in 2 slices>, type = tensor<96x4xf32>}
+
+// -----
+
+// expected-error@+1 {{target 'cpu' has a variant without a name; this machine is "native"}}
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3", ""]>}

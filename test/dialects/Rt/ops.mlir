@@ -2,6 +2,9 @@
 // RUN: intarsia-opt %s --mlir-print-op-generic | intarsia-opt | FileCheck %s
 // RUN: intarsia-opt %s --emit-bytecode | intarsia-opt | FileCheck %s
 
+// CHECK: rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4", "native"]>}
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4", "native"]>}
+
 nn.archive @weights {file = "model.safetensors"}
 
 // CHECK: rt.kernel @linear(%{{.*}}: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %{{.*}}: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>}) -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
