@@ -30,6 +30,8 @@ from harness import capi, machine
 ROOT = Path(__file__).resolve().parent.parent
 CATALOGUE = ROOT / "catalogue/efficiency"
 ROOTS = ("linear", "matmul", "attention", "rows", "generic")
+#: Kinds of kernels that are not measured, and those whose figures they take.
+LIKE = {"cached_attention": "attention", "cache_append": "rows", "route": "rows", "experts": "linear"}
 NORM_FLOPS = 8  # FLOPs of a layer norm for one element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp)
 WORK = ("flops", "transcendentals", "weight_bytes", "activation_bytes", "finish_elements")
 CHAIN = "chain"
@@ -390,6 +392,7 @@ def write_model(
     for index, root in enumerate(ROOTS):
         compute, bandwidth = np.exp(logs[2 + 2 * index : 4 + 2 * index])
         lines.append(f"  {root}: {{compute: {compute:.4f}, bandwidth: {bandwidth:.4f}}}")
+    lines += [f"  {root}: {{like: {measured}}}" for root, measured in LIKE.items()]
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -132,7 +132,8 @@ LogicalResult PlacementAttr::verify(EmitError emitError, SymbolRefAttr pool, int
 LogicalResult fleet::verifyPrecision(EmitError emitError, StringRef precision) {
   if (llvm::is_contained(elementTypes, std::string_view(precision)))
     return success();
-  return emitError() << "precision '" << precision << "' is unknown" << nearestNames(precision, llvm::to_vector_of<llvm::StringRef>(elementTypes));
+  return emitError() << "precision '" << precision << "' is unknown"
+                     << nearestNames(precision, llvm::to_vector_of<llvm::StringRef>(elementTypes));
 }
 
 LogicalResult fleet::verifyKnownAttributes(Operation *op) {

@@ -6,17 +6,17 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Assemble/Assemble.h"
 
-#include "lib/Formats/ArtifactWriter.h"
+#include "intarsia/Target/Target.h"
 #include "lib/Assemble/HostCode.h"
 #include "lib/Assemble/Linker.h"
 #include "lib/Assemble/Manifest.h"
 #include "lib/Assemble/PackWeights.h"
 #include "lib/Assemble/TemporaryFiles.h"
 #include "lib/Formats/ArtifactFormat.h"
+#include "lib/Formats/ArtifactWriter.h"
+#include "lib/Formats/Manifest.h"
 #include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
-#include "lib/Formats/Manifest.h"
-#include "intarsia/Target/Target.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -136,8 +136,8 @@ void removeWaitingWeights(const AssembleOptions &options) {
 
 bool haveSameBytes(const std::string &first, const std::string &second) {
   std::unique_ptr<MappedFile> one, other;
-  return MappedFile::open(first, one).ok() && MappedFile::open(second, other).ok() &&
-         one->size() == other->size() && std::equal(one->data(), one->data() + one->size(), other->data());
+  return MappedFile::open(first, one).ok() && MappedFile::open(second, other).ok() && one->size() == other->size() &&
+         std::equal(one->data(), one->data() + one->size(), other->data());
 }
 
 /// Lets one process at a time replace files in a folder. File systems without locks do not exclude others.
@@ -277,7 +277,7 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
       return path.takeError();
     result = *path;
     Status status = options.emit == Emit::Exe ? writeExecutable(result, options.runner, artifacts.front())
-                                                       : writeBundle(result, artifacts);
+                                              : writeBundle(result, artifacts);
     if (!status.ok())
       return files.named(createStringError(status.message()));
   }

@@ -60,8 +60,7 @@ std::string describeNonFinite(const Item &item) {
     SmallVector<int64_t> index(part->shape.size());
     for (size_t dimension = index.size(); dimension-- > 0; at /= part->shape[dimension])
       index[dimension] = at % part->shape[dimension];
-    return "tensor '" + part->name + "' has " + (isNan ? "NaN" : "an infinite number") + " at " +
-           shapeText(index);
+    return "tensor '" + part->name + "' has " + (isNan ? "NaN" : "an infinite number") + " at " + shapeText(index);
   }
   return "tensor '" + item.name + "' has numbers that are NaN or infinite"; // decoded from blocks
 }

@@ -270,9 +270,9 @@ private:
 
 } // namespace
 
-llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables, const target::KernelCompiler &target,
-                                         ArrayRef<std::string> flags, const PackedWeights &weights,
-                                         StringRef weightsFile) {
+llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables,
+                                         const target::KernelCompiler &target, ArrayRef<std::string> flags,
+                                         const PackedWeights &weights, StringRef weightsFile) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream json(stream);

@@ -7,9 +7,9 @@
 #ifndef INTARSIA_LIB_ASSEMBLE_MANIFEST_H
 #define INTARSIA_LIB_ASSEMBLE_MANIFEST_H
 
+#include "intarsia/Target/Target.h"
 #include "lib/Assemble/HostCode.h"
 #include "lib/Assemble/PackWeights.h"
-#include "intarsia/Target/Target.h"
 
 namespace intarsia::assemble {
 

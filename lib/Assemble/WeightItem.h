@@ -25,8 +25,8 @@ struct Item {
   std::vector<int64_t> fileShape;
   unsigned elementBytes = 0;
   std::vector<const SafetensorsEntry *> parts;
-  std::vector<const GgmlType *> blocks; // types of the parts that are decoded, null for others; empty if none is
-  std::vector<char> data;               // bytes of constants that the IR holds
+  std::vector<const GgmlType *> blocks;        // types of the parts that are decoded, null for others; empty if none is
+  std::vector<char> data;                      // bytes of constants that the IR holds
   std::shared_ptr<SafetensorsEntry> dataEntry; // the part with the contents of `data`
   bool transposed = false;
   int64_t panelWidth = 0;              // 0: row-major

@@ -38,35 +38,52 @@ public:
     for (const YamlNode &cpu : root.find("cpus")->items)
       model.cpus.push_back(cpu.scalar);
     // Times may be 0; rates are divisors and may not.
-    for (auto [key, into, least] : {std::tuple("peak_gflops", &model.peakGflops, leastRate),
-                                    std::tuple("memory_gbps", &model.memoryGBps, leastRate),
-                                    std::tuple("cache_gbps", &model.cacheGBps, leastRate),
-                                    std::tuple("launch_us", &model.launchUs, 0.0),
-                                    std::tuple("transcendental_ns", &model.transcendentalNs, 0.0),
-                                    std::tuple("finish_ns", &model.finishNs, 0.0)})
+    for (auto [key, into, least] :
+         {std::tuple("peak_gflops", &model.peakGflops, leastRate),
+          std::tuple("memory_gbps", &model.memoryGBps, leastRate),
+          std::tuple("cache_gbps", &model.cacheGBps, leastRate), std::tuple("launch_us", &model.launchUs, 0.0),
+          std::tuple("transcendental_ns", &model.transcendentalNs, 0.0), std::tuple("finish_ns", &model.finishNs, 0.0)})
       if (Error error = number(*root.find(key), key, least, *into))
         return std::move(error);
-    const YamlNode &roots = *root.find("roots");
-    for (const auto &[name, node] : roots.entries) {
-      std::optional<KernelRoot> root = symbolizeKernelRoot(name);
-      if (!root)
-        return yamlError(file, node.line, "roots: '" + name + "' is no kind of kernel");
-      RootEfficiency &efficiency = model.roots[*root];
-      if (Error error = checkKeys(node, {"compute", "bandwidth"}))
-        return std::move(error);
-      for (auto [key, into] : {std::pair("compute", &efficiency.compute), std::pair("bandwidth", &efficiency.bandwidth)})
-        if (Error error = number(*node.find(key), name + "." + key, leastRate, *into))
-          return std::move(error);
-    }
-    for (KernelRoot root : {KernelRoot::Linear, KernelRoot::Matmul, KernelRoot::Attention, KernelRoot::Rows,
-                            KernelRoot::Generic})
-      if (!model.roots.count(root))
-        return yamlError(file, roots.line, "roots lacks '" + stringifyKernelRoot(root) + "'");
+    if (Error error = readRoots(*root.find("roots"), model))
+      return std::move(error);
     return model;
   }
 
 private:
   static constexpr double leastRate = std::numeric_limits<double>::min();
+
+  /// Reads measured kinds of kernels, then those that take the figures of a measured one; all kinds must be there.
+  Error readRoots(const YamlNode &roots, DeviceModel &model) const {
+    std::vector<std::pair<KernelRoot, const YamlNode *>> estimated;
+    for (const auto &[name, node] : roots.entries) {
+      std::optional<KernelRoot> root = symbolizeKernelRoot(name);
+      if (!root)
+        return yamlError(file, node.line, "roots: '" + name + "' is no kind of kernel");
+      if (const YamlNode *like = node.find("like")) {
+        estimated.emplace_back(*root, like);
+        continue;
+      }
+      RootEfficiency &efficiency = model.roots[*root];
+      if (Error error = checkKeys(node, {"compute", "bandwidth"}))
+        return error;
+      for (auto [key, into] :
+           {std::pair("compute", &efficiency.compute), std::pair("bandwidth", &efficiency.bandwidth)})
+        if (Error error = number(*node.find(key), name + "." + key, leastRate, *into))
+          return error;
+    }
+    const std::map<KernelRoot, RootEfficiency> measured = model.roots;
+    for (auto [root, like] : estimated) {
+      std::optional<KernelRoot> other = symbolizeKernelRoot(like->scalar);
+      if (!other || !measured.count(*other))
+        return yamlError(file, like->line, "roots: like '" + like->scalar + "' is no kind of kernel with figures");
+      model.roots[root] = measured.at(*other);
+    }
+    for (unsigned root = 0; root <= getMaxEnumValForKernelRoot(); ++root)
+      if (!model.roots.count(KernelRoot(root)))
+        return yamlError(file, roots.line, "roots lacks '" + stringifyKernelRoot(KernelRoot(root)) + "'");
+    return Error::success();
+  }
 
   /// Checks that the map has all of these keys, and no others.
   Error checkKeys(const YamlNode &map, ArrayRef<StringRef> keys) const {
@@ -98,8 +115,7 @@ private:
 } // namespace
 
 double DeviceModel::microseconds(const KernelWork &work) const {
-  auto found = roots.find(work.root);
-  RootEfficiency root = found == roots.end() ? RootEfficiency() : found->second;
+  const RootEfficiency &root = roots.at(work.root);
   double computeUs = work.flops / (peakGflops * root.compute) * 1e-3;
   double bytesUs = (work.weightBytes / memoryGBps + work.activationBytes / cacheGBps) / root.bandwidth * 1e-3;
   return launchUs + std::max(computeUs, bytesUs) + work.transcendentals * transcendentalNs * 1e-3 +

@@ -14,7 +14,6 @@
 
 namespace intarsia {
 
-
 static uint64_t alignUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
 /// Streams a file through its mapping: page cache, no anonymous memory.

@@ -22,7 +22,7 @@ namespace intarsia {
 /// Writes an artifact: `elf` with its header filled in and, when embeddedWeights names a file, that file's bytes after
 /// it. The manifest inside `elf` must then have "weights"."file" null.
 Status writeArtifact(const std::string &path, const void *elf, uint64_t elfBytes,
-                              const std::string &embeddedWeights = {});
+                     const std::string &embeddedWeights = {});
 
 /// Writes an executable: the runner (intarsia-run of the same triple) with an artifact or bundle after it.
 Status writeExecutable(const std::string &path, const std::string &runner, const std::string &artifact);

@@ -24,8 +24,13 @@ float halfToFloat(const uint8_t *bytes) { return decodeF16(twoBytes(bytes)); }
 /// Returns half of an E8M0 scale: the codes of MXFP4 are doubled to be integers. In this format 255 is 2^128, not NaN.
 float halfOfE8M0(uint8_t e) { return e == 255 ? 0x1p127f : decodeE8M0(e) / 2; }
 
-/// Returns half of an E4M3 scale, ignoring its sign; the code of NaN means zero in this format.
-float halfOfUnsignedE4M3(uint8_t code) { return code == 0x7f ? 0 : decodeFloat(floatE4M3, code & 0x7f) / 2; }
+/// Half of the value of an E4M3 scale, whose sign is not read. In this format the code of NaN means zero, and with the
+/// sign 480, the number that the code would be if the format had no NaN.
+float halfOfUnsignedE4M3(uint8_t code) {
+  if ((code & 0x7f) == 0x7f)
+    return code == 0x7f ? 0 : 240;
+  return decodeFloat(floatE4M3, code & 0x7f) / 2;
+}
 
 constexpr int8_t fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // E2M1, doubled
 constexpr int8_t nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -224,9 +229,7 @@ void decodeNVFP4(const uint8_t *block, float *values) {
 
 void decodeF32(const uint8_t *block, float *values) { std::memcpy(values, block, 4); }
 void decodeHalf(const uint8_t *block, float *values) { *values = halfToFloat(block); }
-void decodeBF16(const uint8_t *block, float *values) {
-  *values = decodeBf16(twoBytes(block));
-}
+void decodeBF16(const uint8_t *block, float *values) { *values = decodeBf16(twoBytes(block)); }
 
 constexpr struct {
   std::string_view name;
@@ -239,7 +242,7 @@ using Decode = void (*)(const uint8_t *block, float *values);
 constexpr struct {
   std::string_view name;
   Decode decode;
-} decoders[] = {{"F32", decodeF32},    {"F16", decodeHalf},       {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
+} decoders[] = {{"F32", decodeF32},    {"F16", decodeHalf},      {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
                 {"Q4_1", decodeQ4_1},  {"Q5_0", decodeQ5_0},     {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
                 {"Q2_K", decodeQ2_K},  {"Q3_K", decodeQ3_K},     {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
                 {"Q6_K", decodeQ6_K},  {"IQ4_NL", decodeIQ4_NL}, {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},

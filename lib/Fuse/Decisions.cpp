@@ -67,11 +67,11 @@ bool Decisions::joins(const Choice &choice, std::string &why) {
   auto number = [&](StringRef name, double value) {
     return builder.getNamedAttr(name, builder.getF64FloatAttr(value));
   };
-  taken.push_back(builder.getDictionaryAttr({text("id", id), text("pass", pass), text("location", label),
-                                             text("root", stringifyKernelRoot(choice.rootKind)), text("op", choice.subject),
-                                             text("chosen", inside ? "inside" : "apart"), text("reason", choice.reason),
-                                             number("inside_us", choice.insideUs), number("apart_us", choice.apartUs),
-                                             builder.getNamedAttr("forced", builder.getBoolAttr(forced))}));
+  taken.push_back(builder.getDictionaryAttr(
+      {text("id", id), text("pass", pass), text("location", label), text("root", stringifyKernelRoot(choice.rootKind)),
+       text("op", choice.subject), text("chosen", inside ? "inside" : "apart"), text("reason", choice.reason),
+       number("inside_us", choice.insideUs), number("apart_us", choice.apartUs),
+       builder.getNamedAttr("forced", builder.getBoolAttr(forced))}));
   if (inside) {
     if (!why.empty())
       why += "; ";

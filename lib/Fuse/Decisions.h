@@ -25,7 +25,7 @@ bool matchesDecision(llvm::StringRef pattern, llvm::StringRef id);
 struct Choice {
   mlir::Operation *root; ///< what the kernel is built around
   KernelRoot rootKind;
-  std::string subject;   ///< what joins the root or stays apart, such as "nn.gelu"
+  std::string subject; ///< what joins the root or stays apart, such as "nn.gelu"
   double insideUs;
   double apartUs;
   std::string reason; ///< what the cheaper side saves

@@ -68,7 +68,8 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (slices.size() < 2 || end != cast<RankedTensorType>(candidate.root->getResult(0).getType()).getShape().back())
       return;
     candidate.parts.assign(slices.begin(), slices.end());
-    if (!fuser.staysWhole(candidate, candidate.parts) || !fuser.shouldJoin(candidate, candidate.parts, KernelRoot::Rows))
+    if (!fuser.staysWhole(candidate, candidate.parts) ||
+        !fuser.shouldJoin(candidate, candidate.parts, KernelRoot::Rows))
       candidate.parts.clear();
     candidate.ops.insert(candidate.parts.begin(), candidate.parts.end());
   }

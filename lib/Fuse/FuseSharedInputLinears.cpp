@@ -162,7 +162,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     if (together && !llvm::all_of(linears, [&](auto linear) { return features(linear) == features(linears.front()); }))
       return false;
     int64_t end = 0;
-    return llvm::all_of(linears.drop_back(), [&](nn::LinearOp linear) { return target.splitsAt(end += features(linear)); });
+    return llvm::all_of(linears.drop_back(),
+                        [&](nn::LinearOp linear) { return target.splitsAt(end += features(linear)); });
   }
 
   void join(Fuser &fuser, MutableArrayRef<nn::LinearOp> linears) {
@@ -171,8 +172,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     for (Operation *op : ops)
       apartUs += fuser.microseconds(KernelRoot::Linear, op);
     std::string why;
-    if (!fuser.decide({ops.front(), KernelRoot::Linear, "nn.linear", fuser.microseconds(KernelRoot::Linear, ops), apartUs,
-                       "apart: a kernel launch for each linear, and the input is read by each"},
+    if (!fuser.decide({ops.front(), KernelRoot::Linear, "nn.linear", fuser.microseconds(KernelRoot::Linear, ops),
+                       apartUs, "apart: a kernel launch for each linear, and the input is read by each"},
                       why))
       return;
 

@@ -29,7 +29,8 @@ LogicalResult verifyGroup(nn::GroupOp group) {
     if (llvm::none_of(group.getBodyBlock(), llvm::IsaPred<linalg::GenericOp>))
       return group.emitError("'generic' group has no linalg.generic");
   } else if (count != 1) {
-    return group.emitError() << "'" << stringifyKernelRoot(root) << "' group has " << count << " of its root op, must have one";
+    return group.emitError() << "'" << stringifyKernelRoot(root) << "' group has " << count
+                             << " of its root op, must have one";
   }
   return success();
 }

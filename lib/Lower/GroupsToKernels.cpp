@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/SizeMaterializer.h"
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Target/Target.h"
-#include "intarsia/Analysis/SizeMaterializer.h"
 #include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
 #include "lib/Lower/InputRanges.h"

@@ -340,9 +340,15 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
       llvm::TypeSwitch<Operation *>(op)
           .Case<nn::LinearOp, nn::MatmulOp, nn::AttentionOp, nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::GeluOp,
                 nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp, nn::EmbeddingOp, nn::RopeOp, nn::DequantizeOp,
-                nn::ExpertsOp>([&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); })
-          .Case<nn::QuantizeOp, nn::RouteOp>(
-              [&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); });
+                nn::ExpertsOp, nn::DequantizeBlocksOp, nn::CacheAppendOp, nn::TailAppendOp, nn::CachedAttentionOp>(
+              [&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); })
+          .Case<nn::QuantizeOp, nn::RouteOp, nn::CacheAppendQuantizedOp>(
+              [&](auto tensorOp) { replace(rewriter, op, buildReference(builder, tensorOp)); })
+          .Case<nn::ArchiveOp, nn::WeightOp>([](Operation *) {})
+          .Default([&](Operation *) {
+            op->emitOpError("has no reference lowering; lower-nn-to-reference must learn it");
+            signalPassFailure();
+          });
     }
   }
 };

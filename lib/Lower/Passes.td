@@ -50,8 +50,9 @@ def LowerNnToReference : Pass<"lower-nn-to-reference"> {
   let summary = "Every nn op becomes plain loops: slow, exact, the oracle of tests";
   let description = [{
     Tensor ops of `nn` become `linalg.generic` over `arith` and `math`, computed in f32 by the formula that the op's
-    description gives; `nn.group` is inlined, `nn.weight` stays. Quantization rounds to nearest, ties to even, in every
-    block format. Not part of the phase's pipeline: nothing here is tiled, fused or reordered.
+    description gives; `nn.group` is inlined, `nn.weight` and `nn.archive` stay. An op of `nn` without a reference is an
+    error. Quantization rounds to nearest, ties to even, in every block format. What was never written to a cache does
+    not influence results. Not part of the phase's pipeline: nothing here is tiled, fused or reordered.
 
     ```mlir
     intarsia-opt model.mlir --lower-nn-to-reference

@@ -8,7 +8,6 @@
 // Block formats, exactly: scales and codes as nn.quantize describes them, numbers as nn.dequantize does.
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "dialects/Nn/BlockFormats.h"
 #include "lib/Lower/ReferenceBuilder.h"
 
 #include <limits>
@@ -82,11 +81,6 @@ struct Blocks {
 
 //===-- Numbers and codes --------------------------------------------------------------------------------------===//
 
-static Value buildTable(lower::ReferenceBuilder &builder, ArrayRef<float> values) {
-  auto type = RankedTensorType::get(values.size(), builder.getF32Type());
-  return arith::ConstantOp::create(builder, DenseElementsAttr::get(type, values));
-}
-
 /// Every number that the elements of a format can be, by code; null for integers.
 static Value buildElementTable(lower::ReferenceBuilder &builder, BlockElement element) {
   unsigned bits = codeBits(element);
@@ -97,7 +91,7 @@ static Value buildElementTable(lower::ReferenceBuilder &builder, BlockElement el
   SmallVector<float> values;
   for (unsigned code = 0; code != 1u << bits; ++code)
     values.push_back(decodeElement(element, code));
-  return buildTable(builder, values);
+  return builder.table(values);
 }
 
 static Value buildScaleTable(lower::ReferenceBuilder &builder, BlockScale scale) {
@@ -106,7 +100,7 @@ static Value buildScaleTable(lower::ReferenceBuilder &builder, BlockScale scale)
   SmallVector<float> values;
   for (unsigned code = 0; code != 256; ++code)
     values.push_back(decodeScale(scale, code));
-  return buildTable(builder, values);
+  return builder.table(values);
 }
 
 /// An i4 or i8 code, taken without sign, as i32.
@@ -114,17 +108,9 @@ static Value buildUnsigned(lower::ScalarBuilder &b, Value code) {
   return arith::ExtUIOp::create(b, b.getI32Type(), code);
 }
 
-static Value buildLookup(lower::ScalarBuilder &b, Value table, Value code, unsigned bits) {
-  Value masked = arith::AndIOp::create(b, code, b.i32((1 << bits) - 1));
-  Value index = arith::IndexCastUIOp::create(b, b.getIndexType(), masked);
-  return tensor::ExtractOp::create(b, table, index);
-}
-
 static Value buildDecode(lower::ScalarBuilder &b, BlockElement element, Value table, Value code) {
-  if (table) {
-    const FloatFormat *format = getFloatElement(element);
-    return buildLookup(b, table, buildUnsigned(b, code), format ? format->bits : 4);
-  }
+  if (table)
+    return b.lookUp(table, b.toIndexUnsigned(code));
   if (getIntegerElement(element)->isSigned)
     return arith::SIToFPOp::create(b, b.getF32Type(), code);
   return arith::UIToFPOp::create(b, b.getF32Type(), code);
@@ -132,7 +118,7 @@ static Value buildDecode(lower::ScalarBuilder &b, BlockElement element, Value ta
 
 static Value buildDecodeScale(lower::ScalarBuilder &b, BlockScale scale, Value table, Value stored) {
   if (scale == BlockScale::E4M3)
-    return buildLookup(b, table, buildUnsigned(b, stored), 8);
+    return b.lookUp(table, b.toIndexUnsigned(stored));
   if (scale != BlockScale::E8M0)
     return b.widen(stored);
   // The exponent field of an f32, but for 2^-127, which is a subnormal there, and NaN.
@@ -145,8 +131,7 @@ static Value buildDecodeScale(lower::ScalarBuilder &b, BlockScale scale, Value t
   return b.fromBits(b.select(isCode(255), b.i32(0x7FC00000), bits));
 }
 
-/// The code of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
-static Value buildEncodeFloat(lower::ScalarBuilder &b, const FloatFormat &format, Value value) {
+Value lower::buildEncodeFloat(lower::ScalarBuilder &b, const FloatFormat &format, Value value) {
   int32_t mantissa = format.mantissaBits, smallest = format.smallestExponent + 127;
   Value isNan = b.isNan(value);
   Value clamped = b.select(isNan, b.f32(0), b.min(b.abs(value), b.f32(format.largest)));

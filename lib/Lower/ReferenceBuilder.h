@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// What the two files of the reference lowering share: loops over tensors as linalg.generic, written by their body.
+// What the files of the reference lowering share: loops over tensors as linalg.generic, written by their body.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_LOWER_REFERENCEBUILDER_H
 #define INTARSIA_LIB_LOWER_REFERENCEBUILDER_H
 
-#include "dialects/Nn/Nn.h"
+#include "dialects/Nn/BlockFormats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -21,6 +21,8 @@
 namespace intarsia::lower {
 
 using MixedSizes = llvm::SmallVector<mlir::OpFoldResult>;
+
+class Integer;
 
 /// Scalar arithmetic inside a loop body; everything is computed in f32.
 class ScalarBuilder : public mlir::ImplicitLocOpBuilder {
@@ -58,7 +60,102 @@ public:
   mlir::Value narrow(mlir::Value value, mlir::Type type) {
     return type.isF32() ? value : mlir::arith::TruncFOp::create(*this, type, value).getResult();
   }
+
+  /// The position of the loop in a dimension.
+  Integer place(unsigned dimension);
+  /// A signed integer of any width as an index.
+  Integer toIndex(mlir::Value value);
+  /// An integer of any width, taken without sign, as an index.
+  Integer toIndexUnsigned(mlir::Value value);
+  /// A signed integer as f32: exact below 2^24.
+  mlir::Value toFloat(Integer value);
+  /// The number of the 16 bits of an f16, as f32; higher bits are ignored.
+  mlir::Value halfToFloat(Integer bits);
+  /// The number at `code` of a table of 2^n numbers; higher bits of the code are ignored.
+  mlir::Value lookUp(mlir::Value table, Integer code);
 };
+
+/// An integer of a loop body, in the notation of C++. Division, remainder, right shift and order take their operands as
+/// numbers without sign. Comparisons give i1. A literal has the type of the other operand.
+class Integer {
+public:
+  Integer(int64_t literal) : literal(literal) {}
+  Integer(ScalarBuilder &builder, mlir::Value value) : builder(&builder), value(value) {}
+  operator mlir::Value() const {
+    assert(value && "a literal is no value of the loop");
+    return value;
+  }
+
+  friend Integer operator+(Integer x, Integer y) { return create<mlir::arith::AddIOp>(x, y); }
+  friend Integer operator-(Integer x, Integer y) { return create<mlir::arith::SubIOp>(x, y); }
+  friend Integer operator*(Integer x, Integer y) { return create<mlir::arith::MulIOp>(x, y); }
+  friend Integer operator/(Integer x, Integer y) { return create<mlir::arith::DivUIOp>(x, y); }
+  friend Integer operator%(Integer x, Integer y) { return create<mlir::arith::RemUIOp>(x, y); }
+  friend Integer operator<<(Integer x, Integer y) { return create<mlir::arith::ShLIOp>(x, y); }
+  friend Integer operator>>(Integer x, Integer y) { return create<mlir::arith::ShRUIOp>(x, y); }
+  friend Integer operator&(Integer x, Integer y) { return create<mlir::arith::AndIOp>(x, y); }
+  friend Integer operator|(Integer x, Integer y) { return create<mlir::arith::OrIOp>(x, y); }
+  friend Integer operator^(Integer x, Integer y) { return create<mlir::arith::XOrIOp>(x, y); }
+  friend Integer operator==(Integer x, Integer y) { return compare(mlir::arith::CmpIPredicate::eq, x, y); }
+  friend Integer operator<(Integer x, Integer y) { return compare(mlir::arith::CmpIPredicate::ult, x, y); }
+  friend Integer operator<=(Integer x, Integer y) { return compare(mlir::arith::CmpIPredicate::ule, x, y); }
+  /// `condition ? x : y`; not both of these are literals.
+  friend Integer choose(Integer condition, Integer x, Integer y) {
+    auto [b, left, right] = materialize(x, y);
+    return {*b, b->select(condition, left, right)};
+  }
+  friend Integer smaller(Integer x, Integer y) { return create<mlir::arith::MinUIOp>(x, y); }
+  friend Integer larger(Integer x, Integer y) { return create<mlir::arith::MaxUIOp>(x, y); }
+
+private:
+  static std::tuple<ScalarBuilder *, mlir::Value, mlir::Value> materialize(Integer x, Integer y) {
+    const Integer &some = x.value ? x : y;
+    auto valueOf = [&](const Integer &integer) -> mlir::Value {
+      if (integer.value)
+        return integer.value;
+      return mlir::arith::ConstantOp::create(*some.builder,
+                                             some.builder->getIntegerAttr(some.value.getType(), integer.literal));
+    };
+    mlir::Value left = valueOf(x);
+    return {some.builder, left, valueOf(y)};
+  }
+  template <typename Op> static Integer create(Integer x, Integer y) {
+    auto [b, left, right] = materialize(x, y);
+    return {*b, Op::create(*b, left, right)};
+  }
+  static Integer compare(mlir::arith::CmpIPredicate predicate, Integer x, Integer y) {
+    auto [b, left, right] = materialize(x, y);
+    return {*b, mlir::arith::CmpIOp::create(*b, predicate, left, right)};
+  }
+
+  ScalarBuilder *builder = nullptr;
+  mlir::Value value;
+  int64_t literal = 0;
+};
+
+inline Integer ScalarBuilder::place(unsigned dimension) {
+  return {*this, mlir::linalg::IndexOp::create(*this, dimension)};
+}
+inline Integer ScalarBuilder::toIndex(mlir::Value value) {
+  return {*this, mlir::arith::IndexCastOp::create(*this, getIndexType(), value)};
+}
+inline Integer ScalarBuilder::toIndexUnsigned(mlir::Value value) {
+  return {*this, mlir::arith::IndexCastUIOp::create(*this, getIndexType(), value)};
+}
+inline mlir::Value ScalarBuilder::toFloat(Integer value) {
+  mlir::Value integer = value;
+  if (integer.getType().isIndex())
+    integer = mlir::arith::IndexCastOp::create(*this, getI64Type(), integer);
+  return mlir::arith::SIToFPOp::create(*this, getF32Type(), integer);
+}
+inline mlir::Value ScalarBuilder::halfToFloat(Integer bits) {
+  mlir::Value half = mlir::arith::IndexCastOp::create(*this, getI16Type(), bits);
+  return widen(mlir::arith::BitcastOp::create(*this, getF16Type(), half));
+}
+inline mlir::Value ScalarBuilder::lookUp(mlir::Value table, Integer code) {
+  int64_t size = mlir::cast<mlir::RankedTensorType>(table.getType()).getDimSize(0);
+  return mlir::tensor::ExtractOp::create(*this, table, mlir::ValueRange{code & (size - 1)});
+}
 
 /// Loops over tensors. Dimensions are those of the iteration space.
 class ReferenceBuilder : public mlir::ImplicitLocOpBuilder {
@@ -69,6 +166,26 @@ public:
   MixedSizes sizesOf(mlir::Value tensor) { return mlir::tensor::getMixedSizes(*this, getLoc(), tensor); }
   mlir::Value empty(mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element) {
     return mlir::tensor::EmptyOp::create(*this, sizes, element);
+  }
+  /// `size / divisor * factor + more`, static where the size is.
+  mlir::OpFoldResult scaled(mlir::OpFoldResult size, int64_t divisor, int64_t factor, int64_t more = 0) {
+    if (std::optional<int64_t> number = mlir::getConstantIntValue(size))
+      return getIndexAttr(*number / divisor * factor + more);
+    ScalarBuilder b(getLoc(), *this);
+    Integer number(b, b.index(size));
+    number = divisor == 1 ? number : number / divisor;
+    number = factor == 1 ? number : number * factor;
+    return mlir::Value(more == 0 ? number : number + more);
+  }
+  /// A tensor [numbers] of constants.
+  mlir::Value table(mlir::ArrayRef<float> numbers) {
+    auto type = mlir::RankedTensorType::get(numbers.size(), getF32Type());
+    return mlir::arith::ConstantOp::create(*this, mlir::DenseElementsAttr::get(type, numbers));
+  }
+  /// A tensor whose elements are all `value`.
+  mlir::Value filled(mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::TypedAttr value) {
+    mlir::Value element = mlir::arith::ConstantOp::create(*this, value);
+    return mlir::linalg::FillOp::create(*this, element, empty(sizes, value.getType())).getResult(0);
   }
   mlir::AffineMap map(unsigned dimensions, mlir::ArrayRef<unsigned> results) {
     return mlir::AffineMap::getMultiDimMapWithTargets(dimensions, results, getContext());
@@ -92,9 +209,13 @@ public:
   /// come first; `body` gets the inputs, then the value so far.
   mlir::Value reduce(mlir::ArrayRef<mlir::OpFoldResult> outer, unsigned reductions, float initial,
                      mlir::ArrayRef<std::pair<mlir::Value, mlir::AffineMap>> inputs, Body body) {
-    unsigned rank = outer.size();
-    mlir::Value start = mlir::arith::ConstantOp::create(*this, getF32FloatAttr(initial));
-    mlir::Value init = mlir::linalg::FillOp::create(*this, start, empty(outer, getF32Type())).getResult(0);
+    return fold(filled(outer, getF32FloatAttr(initial)), reductions, inputs, body);
+  }
+
+  /// As `reduce`, from the elements of `init` and of its type.
+  mlir::Value fold(mlir::Value init, unsigned reductions,
+                   mlir::ArrayRef<std::pair<mlir::Value, mlir::AffineMap>> inputs, Body body) {
+    unsigned rank = mlir::cast<mlir::RankedTensorType>(init.getType()).getRank();
     return loop(init, leading(rank + reductions, rank), inputs, rank, body);
   }
 
@@ -126,8 +247,16 @@ mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
 /// indices and weights.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeBlocksOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
+/// codes and parameters.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendQuantizedOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::TailAppendOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
 /// Softmax over the last dimension, in f32; a row of -inf gives zeros.
 mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Type element);
+/// The code of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
+mlir::Value buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, mlir::Value value);
 
 } // namespace intarsia::lower
 

@@ -106,7 +106,8 @@ LogicalResult verifyHost(func::FuncOp function) {
   auto symbols = function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr);
   auto results = function->getAttrOfType<ArrayAttr>(rt::hostResultsAttr);
   if (!symbols || !results)
-    return function.emitOpError() << "lacks the attributes '" << rt::hostSymbolsAttr << "' and '" << rt::hostResultsAttr << "'";
+    return function.emitOpError() << "lacks the attributes '" << rt::hostSymbolsAttr << "' and '" << rt::hostResultsAttr
+                                  << "'";
   if (failed(verifySignature(function, symbols, results)))
     return failure();
 
@@ -123,8 +124,8 @@ LogicalResult verifyHost(func::FuncOp function) {
       auto described = cast<ShapedType>(cast<DictionaryAttr>(results[index]).getAs<TypeAttr>("type").getValue());
       auto type = cast<MemRefType>(output.getType());
       if (type.getShape() != described.getShape() || type.getElementType() != described.getElementType())
-        return op.emitOpError() << "is " << type << ", " << rt::hostResultsAttr << " describes result " << index << " as "
-                                << described;
+        return op.emitOpError() << "is " << type << ", " << rt::hostResultsAttr << " describes result " << index
+                                << " as " << described;
       if (std::exchange(hasOutput[index], true))
         return op.emitOpError() << "makes result " << index << " a second time";
       if (started)

@@ -7,8 +7,8 @@
 // From a decomposed agent.graph to the plain data of intarsia/Plan/AgentGraph.h.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Agent/Agent.h"
-#include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Cost/ModelShape.h"
+#include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Plan/Plan.h"
 #include "lib/Plan/Sizes.h"
 #include "lib/Plan/ValueSources.h"

@@ -60,7 +60,7 @@ template <typename Range> std::string shapeText(const Range &shape) {
 
 #define ITX_RETURN_IF_ERROR(expression)                                                                                \
   do {                                                                                                                 \
-    if (::intarsia::Status status_ = (expression); !status_.ok())                                             \
+    if (::intarsia::Status status_ = (expression); !status_.ok())                                                      \
       return status_;                                                                                                  \
   } while (false)
 

@@ -100,8 +100,7 @@ mlir::LogicalResult declareDevices(mlir::ModuleOp module, ArrayRef<std::string> 
     SmallVector<mlir::StringAttr> names;
     for (StringRef variant : variants)
       names.push_back(mlir::StringAttr::get(context, variant.empty() ? native : variant));
-    rt::DeviceOp::create(builder, module.getLoc(), target->kind(),
-                         rt::TargetAttr::get(context, target->kind(), names));
+    rt::DeviceOp::create(builder, module.getLoc(), target->kind(), rt::TargetAttr::get(context, target->kind(), names));
   }
   return mlir::success();
 }

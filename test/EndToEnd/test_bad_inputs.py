@@ -259,7 +259,7 @@ def test_output_path_is_checked_first(tools, tmp_path):
     assert str(tmp_path / "none") not in result.stderr
 
 
-def test_interrupted_compilation_leaves_nothing(tools, scratch):
+def test_interrupted_compilation_leaves_nothing(tools, scratch, interruptible):
     """Ctrl-C while the weights are written into the artifact: no temporary file stays."""
     features, layers = 4096, 4  # 268 MB, so that writing takes a while
     names = [f"w{layer}" for layer in range(layers)]
@@ -281,7 +281,7 @@ def test_interrupted_compilation_leaves_nothing(tools, scratch):
     folder.mkdir()
     command = [tools.path("intarsia-compile"), scratch / "large.mlir", "-o", folder / "m.itx", "--embed-weights"]
     for _ in range(5):  # the compiler may win the race to its end
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **interruptible)
         # The linked code is some kilobytes: more than a megabyte says that weights are being written behind it.
         while process.poll() is None and not any(size > 1_000_000 for size in sizes_written(process, folder)):
             time.sleep(0.001)

@@ -80,3 +80,99 @@ func.func @blocks(%x: tensor<?x40xf32>) -> tensor<?x40xf32> {
   %0 = nn.dequantize %c, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<?x40xi4>, tensor<?x2xi8>) -> tensor<?x40xf32>
   return %0 : tensor<?x40xf32>
 }
+
+// -----
+
+// A code, the scale and the minimum of 32 elements come from their bytes.
+// CHECK-LABEL: func.func @ggml_blocks
+// CHECK-SAME: %[[B:.*]]: tensor<3x288xi8>
+func.func @ggml_blocks(%b: tensor<3x288xi8>) -> tensor<3x512xf32> {
+  // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<3x512xf32>)
+  // CHECK: tensor.extract %[[B]]
+  // CHECK: arith.bitcast %{{.*}} : i16 to f16
+  // CHECK: arith.mulf
+  // CHECK: arith.subf
+  // CHECK-NOT: = nn.
+  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_k>} : (tensor<3x288xi8>) -> tensor<3x512xf32>
+  return %0 : tensor<3x512xf32>
+}
+
+// -----
+
+// The levels of a format are a table. The size of a row follows from its bytes.
+// CHECK-LABEL: func.func @dynamic_ggml_blocks
+func.func @dynamic_ggml_blocks(%b: tensor<?xi8>) -> tensor<?xf32> {
+  // CHECK: arith.constant dense<[-1.270000e+02, -1.040000e+02, {{.*}}, 1.130000e+02]> : tensor<16xf32>
+  // CHECK: %[[BLOCKS:.*]] = arith.divui %{{.*}}, %{{.*}} : index
+  // CHECK: %[[ELEMENTS:.*]] = arith.muli %[[BLOCKS]], %{{.*}} : index
+  // CHECK: tensor.empty(%[[ELEMENTS]]) : tensor<?xf32>
+  // CHECK-NOT: = nn.
+  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<iq4_nl>} : (tensor<?xi8>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+// Of the cache and a row one is selected: what the cache holds need not be a number.
+// CHECK-LABEL: func.func @cache_append
+// CHECK-SAME: %[[CACHE:.*]]: tensor<?x2x8x4xf16>, %[[ROWS:.*]]: tensor<?x2x8xf32>
+func.func @cache_append(%c: tensor<?x2x8x4xf16>, %r: tensor<?x2x8xf32>, %p: tensor<?xi32>, %s: tensor<?xi32>, %t: tensor<?x?xi32>) -> tensor<?x2x8x4xf16> {
+  // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%[[ROWS]] : tensor<?x2x8xf32>) outs(%[[CACHE]] : tensor<?x2x8x4xf16>)
+  // CHECK-NEXT: ^bb0(%[[ROW:.*]]: f32, %[[OLD:.*]]: f16):
+  // CHECK: %[[NEW:.*]] = arith.truncf %[[ROW]] : f32 to f16
+  // CHECK: arith.select %{{.*}}, %[[NEW]], %[[OLD]] : f16
+  // CHECK-NOT: = nn.
+  %0 = nn.cache_append %c, %r, %p, %s, %t {transposed} : (tensor<?x2x8x4xf16>, tensor<?x2x8xf32>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>) -> tensor<?x2x8x4xf16>
+  return %0 : tensor<?x2x8x4xf16>
+}
+
+// -----
+
+// Keys of a page are quantized together, from the tail and the rows.
+// CHECK-LABEL: func.func @cache_append_quantized
+// CHECK-SAME: %[[CODES:.*]]: tensor<?x1x2x16xi8>, %[[PARAMETERS:.*]]: tensor<?x1x2x2xi8>, %[[ROWS:.*]]: tensor<?x1x2xf32>, {{.*}}, %[[TAIL:.*]]: tensor<?x1x2x32xf16>
+func.func @cache_append_quantized(%c: tensor<?x1x2x16xi8>, %q: tensor<?x1x2x2xi8>, %r: tensor<?x1x2xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %k: tensor<?x1x2x32xf16>) -> (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>) {
+  // CHECK: tensor.extract %[[TAIL]]
+  // CHECK: arith.truncf %{{.*}} : f32 to f16
+  // CHECK: arith.minimumf
+  // CHECK: arith.maximumf
+  // CHECK: math.roundeven
+  // Two codes a byte.
+  // CHECK: arith.shli %{{.*}}, %{{.*}} : i8
+  // CHECK: outs(%[[CODES]] : tensor<?x1x2x16xi8>)
+  // CHECK: outs(%[[PARAMETERS]] : tensor<?x1x2x2xi8>)
+  // CHECK-NOT: = nn.
+  %0, %1 = nn.cache_append_quantized %c, %q, %r, %p, %s, %t tail %k : (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>, tensor<?x1x2xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x1x2x32xf16>) -> (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>)
+  return %0, %1 : tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>
+}
+
+// -----
+
+// The last page of each sequence is found first.
+// CHECK-LABEL: func.func @tail_append
+// CHECK-SAME: %[[TAIL:.*]]: tensor<?x1x2x32xf16>
+func.func @tail_append(%k: tensor<?x1x2x32xf16>, %r: tensor<?x1x2xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>) -> tensor<?x1x2x32xf16> {
+  // CHECK: arith.maxui %{{.*}}, %{{.*}} : index
+  // CHECK: outs(%[[TAIL]] : tensor<?x1x2x32xf16>)
+  // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : f16
+  // CHECK-NOT: = nn.
+  %0 = nn.tail_append %k, %r, %p, %s : (tensor<?x1x2x32xf16>, tensor<?x1x2xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x1x2x32xf16>
+  return %0 : tensor<?x1x2x32xf16>
+}
+
+// -----
+
+// Positions that a token does not see take no part in sums. A sink is one more column of the scores.
+// CHECK-LABEL: func.func @cached_attention
+func.func @cached_attention(%q: tensor<?x4x8xf32>, %k: tensor<?x2x8x32xi8>, %v: tensor<?x2x32x8xi8>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<2x3xi64>, %z: tensor<4xf32>) -> tensor<?x4x8xf32> {
+  // CHECK: arith.constant dense<{{.*}}> : tensor<256xf32>
+  // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x4x97xf32>)
+  // CHECK: %[[SUM:.*]] = arith.addf %[[OLD:.*]], %{{.*}} : f32
+  // CHECK: %[[SEEN:.*]] = arith.andi %{{.*}}, %{{.*}} : i1
+  // CHECK-NEXT: arith.select %[[SEEN]], %[[SUM]], %[[OLD]] : f32
+  // CHECK: math.tanh
+  // CHECK: math.exp
+  // CHECK-NOT: = nn.
+  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t sinks %z {scale = 0.125 : f32, window = 40 : i64, soft_cap = 1.5 : f32} : (tensor<?x4x8xf32>, tensor<?x2x8x32xi8>, tensor<?x2x32x8xi8>, tensor<?xi64>, tensor<?xi64>, tensor<2x3xi64>, tensor<4xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}

@@ -75,7 +75,9 @@ def libraries() -> tuple[dict[str, str], dict[tuple[str, str], list[str]]]:
             makes[target] = name
             if "LINK" in words:
                 after = words[words.index("LINK") + 1 :]
-                links.setdefault((name, target), []).extend(after[: after.index("DEPENDS")] if "DEPENDS" in after else after)
+                links.setdefault((name, target), []).extend(
+                    after[: after.index("DEPENDS")] if "DEPENDS" in after else after
+                )
     return makes, links
 
 
@@ -85,7 +87,11 @@ def rooms() -> dict[str, set[str]]:
 
 
 def test_each_file_has_a_room(rooms):
-    homeless = {str(path.relative_to(ROOT).parent) for path in files(*SOURCES) if not room_of(str(path.relative_to(ROOT)), rooms)}
+    homeless = {
+        str(path.relative_to(ROOT).parent)
+        for path in files(*SOURCES)
+        if not room_of(str(path.relative_to(ROOT)), rooms)
+    }
     assert not homeless, "folders without a row in docs/architecture.md"
     folders = {path.name for path in (ROOT / "lib").iterdir() if path.is_dir()}
     assert {room.split("/")[1] for room in rooms if room.startswith("lib/")} == folders

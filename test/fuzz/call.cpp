@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The module is test/unit/Runtime/modules/sample.c: it reads a row of a table for each id, so that an id or a size that was
-// not checked is found by the sanitizer. The first byte says where the second file begins, in parts of 256.
+// The module is test/unit/Runtime/modules/sample.c: it reads a row of a table for each id, so that an id or a size that
+// was not checked is found by the sanitizer. The first byte says where the second file begins, in parts of 256.
 //===------------------------------------------------------------------------------------------------------===//
 #include "test/unit/Runtime/Modules.h"
 

@@ -9,9 +9,9 @@
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Plan/Plan.h"
-#include "test/passes/TestPasses.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "test/passes/TestPasses.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;

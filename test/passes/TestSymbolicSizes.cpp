@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Analysis/SymbolicSizes.h"
-#include "test/passes/TestPasses.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "test/passes/TestPasses.h"
 
 using namespace mlir;
 using namespace intarsia;

@@ -9,8 +9,8 @@
 
 #include "lib/Formats/ArtifactWriter.h"
 #include "lib/Formats/ElfReader.h"
-#include "lib/Support/Hash.h"
 #include "lib/Formats/Safetensors.h"
+#include "lib/Support/Hash.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #ifndef INTARSIA_TOOLS_COMPILE_OPTIONS_H
 #define INTARSIA_TOOLS_COMPILE_OPTIONS_H
 
-#include "intarsia/Driver/Driver.h"
+#include "intarsia/Compiler/Compiler.h"
 
 namespace intarsia {
 

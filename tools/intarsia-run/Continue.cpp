@@ -14,7 +14,6 @@
 
 namespace intarsia::run {
 
-
 /// Tokens of a prompt in one call: enough that weights are read once for many tokens.
 static constexpr int64_t prefillTokens = 512;
 

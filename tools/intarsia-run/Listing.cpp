@@ -15,7 +15,6 @@
 
 namespace intarsia::run {
 
-
 static std::string shapeOf(const itx_value_info &info) {
   std::string text = "[";
   for (uint32_t i = 0; i < info.rank; ++i) {

@@ -7,9 +7,9 @@
 #include "tools/intarsia-run/Session.h"
 
 #include "lib/Formats/Artifact.h"
-#include "lib/Support/File.h"
 #include "lib/Formats/Manifest.h"
 #include "lib/Runtime/Core/Tensor.h"
+#include "lib/Support/File.h"
 #include "tools/intarsia-run/Continue.h"
 #include "tools/intarsia-run/Handles.h"
 #include "tools/intarsia-run/Listing.h"
@@ -91,7 +91,7 @@ static std::vector<std::string> outputFiles(const itx_function *function, const 
       ++next;
     if (index >= files.size())
       throw Failure{intarsia::format("function '%s' has %zu outputs, --output was given more often",
-                                    itx_function_name(function), files.size())};
+                                     itx_function_name(function), files.size())};
     if (!files[index].empty())
       throw Failure{std::string("output '") + itx_function_output(function, index)->name + "' is written twice"};
     files[index] = file.path;

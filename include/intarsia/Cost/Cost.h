@@ -32,8 +32,8 @@ struct KernelWork {
 
 /// Shares of the device's peaks that kernels with one kind of root reach.
 struct RootEfficiency {
-  double compute = 1;   ///< share of peakGflops
-  double bandwidth = 1; ///< share of cacheGBps and memoryGBps
+  double compute = 0;   ///< share of peakGflops
+  double bandwidth = 0; ///< share of cacheGBps and memoryGBps
 };
 
 /// Fitted figures of one kind of device. `time = launch + max(flops / (peak * efficiency), bytes / (bandwidth *

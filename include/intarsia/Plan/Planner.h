@@ -9,8 +9,8 @@
 #ifndef INTARSIA_PLAN_PLANNER_H
 #define INTARSIA_PLAN_PLANNER_H
 
-#include "intarsia/Plan/Placement.h"
 #include "intarsia/Cost/ServingCost.h"
+#include "intarsia/Plan/Placement.h"
 
 namespace intarsia {
 

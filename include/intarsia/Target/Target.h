@@ -58,7 +58,8 @@ public:
   virtual llvm::Error compileKernels(mlir::ModuleOp module, std::vector<CompiledObject> &objects) = 0;
 
   /// Returns the code that the best variant hands to its code generator, for people to read: a module with
-  /// `<kernel>_plan` and `<kernel>_run` of every rt.kernel; null after an error, which went to the context's diagnostics.
+  /// `<kernel>_plan` and `<kernel>_run` of every rt.kernel; null after an error, which went to the context's
+  /// diagnostics.
   virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module) = 0;
 };
 
@@ -72,8 +73,8 @@ struct FittedModel {
 struct KernelCandidate {
   mlir::Operation *root;
   KernelRoot kind;
-  bool quantizesInput;  ///< the root quantizes its input as it reads it
-  bool hasParts;        ///< slices of the root's result are stored each for itself
+  bool quantizesInput; ///< the root quantizes its input as it reads it
+  bool hasParts;       ///< slices of the root's result are stored each for itself
 };
 
 /// A kind of device. There is one object for each, for the life of the process; a variant is what stands behind the
@@ -84,7 +85,8 @@ public:
 
   /// The text before the colon: "cpu".
   virtual llvm::StringRef kind() const = 0;
-  /// Returns a compiler for each host triple among the variants; the error of an unknown variant lists those that exist.
+  /// Returns a compiler for each host triple among the variants; the error of an unknown variant lists those that
+  /// exist.
   virtual llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>>
   compilers(llvm::ArrayRef<llvm::StringRef> variants) const = 0;
   /// Returns the model that costs are computed with; an error if there is none.
@@ -97,8 +99,8 @@ public:
   /// True if kernels can treat the features of a linear before and from `feature` on each by themselves: results are
   /// stored apart, or stored matrices are cut there.
   virtual bool splitsAt(int64_t feature) const = 0;
-  /// Returns how a constant operand is stored. `use` is None if it is read in other ways too; `format` is the block format
-  /// or GGUF type that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
+  /// Returns how a constant operand is stored. `use` is None if it is read in other ways too; `format` is the block
+  /// format or GGUF type that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
   virtual rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
                                 int64_t slices) const = 0;
 
@@ -115,8 +117,8 @@ llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(mli
 /// Returns the `--target`s that a module's devices stand for; none without devices.
 std::vector<std::string> targetSpecs(mlir::ModuleOp module);
 
-/// Replaces the devices of a module by those that `specs` name, as --target does. Emits an error at the module if a name
-/// is unknown, and a remark for a device whose costs are estimated by another's figures.
+/// Replaces the devices of a module by those that `specs` name, as --target does. Emits an error at the module if a
+/// name is unknown, and a remark for a device whose costs are estimated by another's figures.
 mlir::LogicalResult declareDevices(mlir::ModuleOp module, llvm::ArrayRef<std::string> specs);
 
 /// A device of a module, for passes.
@@ -124,8 +126,8 @@ struct Device {
   const Target *target;
   const DeviceModel *model;
 };
-/// Returns the device that an op's kernels run on: the first of its module. Emits an error at the op if there is none, or
-/// none with figures.
+/// Returns the device that an op's kernels run on: the first of its module. Emits an error at the op if there is none,
+/// or none with figures.
 mlir::FailureOr<Device> deviceOf(mlir::Operation *op);
 
 } // namespace intarsia::target

@@ -45,8 +45,7 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
     errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
     return false;
   }
-  Status status =
-      SafetensorsFile::openPart(path, 0, MappedFile::toTheEnd, opened->name, opened->contents);
+  Status status = SafetensorsFile::openPart(path, 0, MappedFile::toTheEnd, opened->name, opened->contents);
   if (!status.ok()) {
     errors.report(status.message());
     return false;

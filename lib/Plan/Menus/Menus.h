@@ -10,9 +10,9 @@
 #ifndef INTARSIA_LIB_PLAN_MENUS_H
 #define INTARSIA_LIB_PLAN_MENUS_H
 
+#include "intarsia/Cost/ServingCost.h"
 #include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Plan/Placement.h"
-#include "intarsia/Cost/ServingCost.h"
 
 namespace intarsia::plan {
 

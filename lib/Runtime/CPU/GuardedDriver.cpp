@@ -10,8 +10,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/GuardedDriver.h"
 
-#include "lib/Runtime/CPU/GuardedMemory.h"
 #include "lib/Formats/Manifest.h"
+#include "lib/Runtime/CPU/GuardedMemory.h"
 
 #include <algorithm>
 #include <csignal>

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Support/MachineLimits.h"
 #include "lib/Runtime/CPU/ThreadPool.h"
+#include "lib/Support/MachineLimits.h"
 
 #include <algorithm>
 #include <cerrno>

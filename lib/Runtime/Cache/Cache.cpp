@@ -6,8 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
 
-#include "lib/Support/MachineLimits.h"
 #include "lib/Runtime/Cache/SequenceFile.h"
+#include "lib/Support/MachineLimits.h"
 
 #include <algorithm>
 #include <climits>

@@ -8,8 +8,8 @@
 #define INTARSIA_RUNTIME_CACHE_CACHE_H
 
 #include "lib/Runtime/Cache/StateMemory.h"
-#include "lib/Support/Hash.h"
 #include "lib/Runtime/Core/Module.h"
+#include "lib/Support/Hash.h"
 
 #include <mutex>
 

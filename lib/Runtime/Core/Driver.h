@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// There is one driver for each kind of device. test/unit/Runtime/DriverTest.cpp tests what the comments here say, with every
-// driver.
+// There is one driver for each kind of device. test/unit/Runtime/DriverTest.cpp tests what the comments here say, with
+// every driver.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CORE_DRIVER_H
 #define INTARSIA_RUNTIME_CORE_DRIVER_H

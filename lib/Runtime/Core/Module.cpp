@@ -6,9 +6,9 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Module.h"
 
-#include "lib/Support/CpuFeatures.h"
 #include "lib/Formats/Artifact.h"
 #include "lib/Runtime/Core/Call.h"
+#include "lib/Support/CpuFeatures.h"
 #include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
 

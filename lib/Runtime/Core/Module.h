@@ -8,10 +8,10 @@
 #define INTARSIA_RUNTIME_CORE_MODULE_H
 
 #include "intarsia/module_abi.h"
-#include "lib/Runtime/Core/Driver.h"
-#include "lib/Support/Hash.h"
 #include "lib/Formats/Manifest.h"
 #include "lib/Formats/Safetensors.h"
+#include "lib/Runtime/Core/Driver.h"
+#include "lib/Support/Hash.h"
 
 #include <memory>
 #include <mutex>

@@ -6,9 +6,9 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Tensor.h"
 
-#include "lib/Support/File.h"
-#include "lib/Runtime/Core/Memory.h"
 #include "lib/Formats/Npy.h"
+#include "lib/Runtime/Core/Memory.h"
+#include "lib/Support/File.h"
 
 #include <cstring>
 

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Core/Api.h"
 #include "lib/Formats/DLPack.h"
+#include "lib/Runtime/Core/Api.h"
 #include "lib/Runtime/Core/Tensor.h"
 
 #include "intarsia/module_abi.h"

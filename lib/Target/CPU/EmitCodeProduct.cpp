@@ -4,9 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Weights lie as codes in panels (include/intarsia/Quantize/BlockPanels.h). Activations are rounded to 8 bits by blocks of 32 or
-// 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm), as records
-// into scratch that all threads see (EmitCodeRecords.cpp); the tiles of the product start when those are done.
+// Weights lie as codes in panels (include/intarsia/Quantize/BlockPanels.h). Activations are rounded to 8 bits by blocks
+// of 32 or 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm),
+// as records into scratch that all threads see (EmitCodeRecords.cpp); the tiles of the product start when those are
+// done.
 //
 // Blocks of 32 are scaled one by one. Those of 256 are added up as their weights scale them before the activations'
 // scale joins: a multiplication less.

@@ -9,9 +9,9 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
-#include "intarsia/Quantize/BlockPanels.h"
 #include "intarsia/Analysis/SizeMaterializer.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "lib/Target/CPU/TileConfig.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -8,9 +8,9 @@
 // cos contain one scf.if, for arguments above 1e5 in any lane, hence must be emitted before scf is lowered. NaN gives
 // NaN, -0 and +0 are told apart where the function does. The result does not depend on N.
 //
-// Largest error over all 2^32 arguments, measured by test/unit/Target/CPU/VectorMathTest.cpp against f64: in units of the last
-// place of the exact result where that is at least as large as the third column says, and absolute below. The number
-// of instructions is for a vector that fits one register of x86-64-v4, without loading constants.
+// Largest error over all 2^32 arguments, measured by test/unit/Target/CPU/VectorMathTest.cpp against f64: in units of
+// the last place of the exact result where that is at least as large as the third column says, and absolute below. The
+// number of instructions is for a vector that fits one register of x86-64-v4, without loading constants.
 //
 //   function     ulp    from |result|   error below   error of results up to 1   instructions
 //   exp          0.99   1.2e-38         8.4e-39       4.9e-8                     15

@@ -17,8 +17,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
 #include "intarsia/Cost/Cost.h"
-#include "intarsia/Import/Import.h"
 #include "intarsia/Cost/ModelShape.h"
+#include "intarsia/Import/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSet.h"

@@ -37,6 +37,10 @@ roots:
   attention: {compute: 0.5, bandwidth: 1}
   rows: {compute: 0.1, bandwidth: 0.5}
   generic: {compute: 0.1, bandwidth: 0.5}
+  cached_attention: {like: attention}
+  cache_append: {like: rows}
+  route: {like: rows}
+  experts: {like: linear}
 )";
 
 DeviceModel parsed() {
@@ -62,10 +66,15 @@ TEST(DeviceModel, ReadsYaml) {
   EXPECT_EQ(device.cpus, (std::vector<std::string>{"test-cpu", "other-cpu"}));
   EXPECT_EQ(device.peakGflops, 100);
   EXPECT_EQ(device.roots.at(KernelRoot::Rows).bandwidth, 0.5);
+  EXPECT_EQ(device.roots.at(KernelRoot::CacheAppend).compute, 0.1) << "as rows";
 }
 
 TEST(DeviceModel, RefusesWhatIsWrong) {
   EXPECT_NE(errorOf(without("launch_us")).find("missing required key 'launch_us'"), std::string::npos);
+  EXPECT_NE(errorOf(without("  route:")).find("roots lacks 'route'"), std::string::npos);
+  EXPECT_NE(errorOf(without("  linear:")).find("like 'linear' is no kind of kernel with figures"), std::string::npos);
+  EXPECT_NE(errorOf(std::string(model) + "  conv: {like: linear}\n").find("'conv' is no kind of kernel"),
+            std::string::npos);
   EXPECT_NE(errorOf(without("  matmul:")).find("roots lacks 'matmul'"), std::string::npos);
   EXPECT_NE(errorOf(std::string(model) + "volts: 3\n").find("unknown key 'volts'"), std::string::npos);
   EXPECT_NE(errorOf(without("peak_gflops") + "peak_gflops: 0\n").find("must be above zero"), std::string::npos);

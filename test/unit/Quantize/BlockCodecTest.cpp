@@ -8,8 +8,8 @@
 // What that loop rests on is compared with ml_dtypes in test/python/test_block_formats.py, the codec itself in
 // test/Quantize/test_block_codec.py.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "dialects/Nn/BlockFormats.h"
 #include "lib/Quantize/BlockCodec.h"
+#include "dialects/Nn/BlockFormats.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/Endian.h"

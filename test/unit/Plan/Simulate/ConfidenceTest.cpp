@@ -7,9 +7,9 @@
 // Probabilities under drawn errors against their closed forms, and plans that are made to hold under them or in the
 // simulation.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "test/unit/Checked.h"
 #include "intarsia/Plan/Confidence.h"
 #include "intarsia/Plan/Simulation.h"
+#include "test/unit/Checked.h"
 #include <algorithm>
 #include <cmath>
 

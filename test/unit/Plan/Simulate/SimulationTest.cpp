@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The simulator against closed forms of queueing theory, and against what the planner says of the same plan.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "test/unit/Checked.h"
 #include "intarsia/Plan/Simulation.h"
+#include "test/unit/Checked.h"
 #include <cmath>
 
 using namespace intarsia::plan;

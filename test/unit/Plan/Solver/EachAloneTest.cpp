@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Agents with percentiles that meet in resources alone: planned each by itself, then together.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Plan/Solver/EachAlone.h"
 #include "test/unit/Plan/Solver/Instances.h"
 #include "test/unit/Plan/Solver/Solvers.h"
-#include "lib/Plan/Solver/EachAlone.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace intarsia::plan;

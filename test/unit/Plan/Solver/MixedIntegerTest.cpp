@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // CBC and HiGHS on the same small programs, whose optima are known or enumerated; and how HiGHS is found.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "test/unit/Plan/Solver/Solvers.h"
 #include "lib/Plan/Solver/MixedInteger.h"
+#include "test/unit/Plan/Solver/Solvers.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Nominal requests against the longest paths of the oracle, and what is critical in them.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "test/unit/Plan/Solver/Instances.h"
 #include "intarsia/Plan/Schedule.h"
+#include "test/unit/Plan/Solver/Instances.h"
 #include <gtest/gtest.h>
 
 using namespace intarsia::plan;

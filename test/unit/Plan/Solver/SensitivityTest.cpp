@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Figures at which plans break or others are better, in closed form.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "test/unit/Checked.h"
 #include "intarsia/Plan/Placement.h"
+#include "test/unit/Checked.h"
 
 using namespace intarsia::plan;
 

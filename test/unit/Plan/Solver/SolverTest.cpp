@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The planner against plain enumeration, and on the worked example of arXiv 2507.19635.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Plan/Solver/MixedInteger.h"
 #include "test/unit/Checked.h"
 #include "test/unit/Plan/Solver/Instances.h"
 #include "test/unit/Plan/Solver/Solvers.h"
-#include "lib/Plan/Solver/MixedInteger.h"
 
 using namespace intarsia::plan;
 

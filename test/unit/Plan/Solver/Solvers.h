@@ -9,8 +9,8 @@
 #ifndef INTARSIA_TEST_UNIT_PLANSOLVERS_H
 #define INTARSIA_TEST_UNIT_PLANSOLVERS_H
 
-#include "test/unit/Checked.h"
 #include "intarsia/Plan/Placement.h"
+#include "test/unit/Checked.h"
 #include <cstdlib>
 
 namespace intarsia::plan {

@@ -1,12 +1,13 @@
-//===- GuardedDriverTest.cpp - Kernels that touch what is not theirs are found ----------------------------------------===//
+//===- GuardedDriverTest.cpp - Kernels that touch what is not theirs are found
+//----------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Builds with INTARSIA_GUARD have this test alone.
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/CPU/CpuDriver.h"
 #include "lib/Formats/Manifest.h"
+#include "lib/Runtime/CPU/CpuDriver.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,9 +7,9 @@
 #include "test/unit/Runtime/Modules.h"
 
 #include "intarsia/Version.h"
-#include "lib/Support/CpuFeatures.h"
 #include "lib/Formats/ArtifactFormat.h"
 #include "lib/Runtime/Core/Module.h"
+#include "lib/Support/CpuFeatures.h"
 
 using namespace intarsia;
 using namespace intarsia::runtime;

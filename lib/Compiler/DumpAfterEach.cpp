@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Driver/DumpAfterEach.h"
+#include "lib/Compiler/DumpAfterEach.h"
 
 #include "lib/Support/File.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
@@ -13,7 +13,7 @@
 
 using namespace mlir;
 
-namespace intarsia::driver {
+namespace intarsia::compiler {
 
 static std::string textOf(ModuleOp module, StringRef path) {
   std::string text;
@@ -90,4 +90,4 @@ private:
 
 std::unique_ptr<PassInstrumentation> Dumper::instrumentation() { return std::make_unique<DumpInstrumentation>(*this); }
 
-} // namespace intarsia::driver
+} // namespace intarsia::compiler

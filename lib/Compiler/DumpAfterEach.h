@@ -4,15 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_DRIVER_DUMPAFTEREACH_H
-#define INTARSIA_LIB_DRIVER_DUMPAFTEREACH_H
+#ifndef INTARSIA_LIB_COMPILER_DUMPAFTEREACH_H
+#define INTARSIA_LIB_COMPILER_DUMPAFTEREACH_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include <memory>
 #include <string>
 
-namespace intarsia::driver {
+namespace intarsia::compiler {
 
 /// Writes the module to `<directory>/<number>-<name>.mlir`, with locations: any of the files can be compiled further
 /// with --start-from.
@@ -34,6 +34,6 @@ private:
 /// Prints with locations, which carry the names of the user's model; bytecode if the name ends in .mlirbc.
 bool writeIR(mlir::ModuleOp module, const std::string &path, std::string &problem);
 
-} // namespace intarsia::driver
+} // namespace intarsia::compiler
 
 #endif

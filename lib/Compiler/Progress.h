@@ -4,14 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_DRIVER_PROGRESS_H
-#define INTARSIA_LIB_DRIVER_PROGRESS_H
+#ifndef INTARSIA_LIB_COMPILER_PROGRESS_H
+#define INTARSIA_LIB_COMPILER_PROGRESS_H
 
 #include "llvm/ADT/StringRef.h"
 #include <chrono>
 #include <string>
 
-namespace intarsia::driver {
+namespace intarsia::compiler {
 
 /// Prints each step and its time to standard error, if enabled.
 class Progress {
@@ -31,6 +31,6 @@ private:
   Clock::time_point start, stepStart;
 };
 
-} // namespace intarsia::driver
+} // namespace intarsia::compiler
 
 #endif

@@ -7,7 +7,7 @@
 // Weights are read through mappings. If another process shortens the file, the kernel raises SIGBUS at the first read
 // behind its new end; no check before the read can exclude that. All code here is safe in a signal handler.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Driver/Driver.h"
+#include "intarsia/Compiler/Compiler.h"
 #include "llvm/Support/Signals.h"
 
 #include <atomic>

@@ -1,10 +1,11 @@
-//===- Driver.cpp - From a model to an artifact, phase by phase --------------------------------------------------===//
+//===- Compiler.cpp - From a model to an artifact, phase by phase
+//--------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Driver/Driver.h"
+#include "intarsia/Compiler/Compiler.h"
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
@@ -12,8 +13,8 @@
 #include "intarsia/Import/Import.h"
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Target/Target.h"
-#include "lib/Driver/DumpAfterEach.h"
-#include "lib/Driver/Progress.h"
+#include "lib/Compiler/DumpAfterEach.h"
+#include "lib/Compiler/Progress.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/MachineLimits.h"
@@ -72,8 +73,8 @@ private:
   llvm::Error writeArtifact();
 
   const CompileOptions &options;
-  driver::Progress progress;
-  driver::Dumper dumper;
+  compiler::Progress progress;
+  compiler::Dumper dumper;
   std::string output;
   unsigned threads = 1;
   std::vector<std::string> targetNames; ///< --target, or what the devices of IR say
@@ -210,7 +211,7 @@ llvm::Error Compilation::checkModel() {
   firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Quantize);
   StringRef folder = llvm::sys::path::parent_path(options.model);
   bool amongDumps = dumps() && llvm::sys::fs::equivalent(folder.empty() ? "." : folder, options.dumpDirectory);
-  if (amongDumps && driver::Dumper::isDump(options.model))
+  if (amongDumps && compiler::Dumper::isDump(options.model))
     return createStringError("--dump-after-each=" + options.dumpDirectory + ": '" + options.model +
                              "' lies there, and new dumps would replace old ones; give another directory");
   return checkNotReplaced(options.model);
@@ -325,7 +326,7 @@ llvm::Error Compilation::declareTargets() {
     return stopsAt(Phase::Assemble) ? checkOutput(assembleOptions()) : llvm::Error::success();
   }
   return succeeded(target::declareDevices(*module, targetNames)) ? llvm::Error::success()
-                                                         : createStringError("the targets cannot be used");
+                                                                 : createStringError("the targets cannot be used");
 }
 
 llvm::Error Compilation::runPhase(Phase phase) {
@@ -387,7 +388,7 @@ llvm::Error Compilation::run() {
   }
   progress.end();
   std::string problem;
-  return driver::writeIR(*module, output, problem) ? llvm::Error::success() : createStringError(problem);
+  return compiler::writeIR(*module, output, problem) ? llvm::Error::success() : createStringError(problem);
 }
 
 } // namespace

@@ -4,13 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Driver/Progress.h"
+#include "lib/Compiler/Progress.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
-namespace intarsia::driver {
+namespace intarsia::compiler {
 
 Progress::Progress(bool enabled)
     : enabled(enabled), isTerminal(llvm::sys::Process::StandardErrIsDisplayed()), start(Clock::now()),
@@ -40,4 +40,4 @@ void Progress::note(const llvm::Twine &text) {
 
 double Progress::secondsSinceStart() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-} // namespace intarsia::driver
+} // namespace intarsia::compiler

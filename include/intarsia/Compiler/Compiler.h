@@ -1,11 +1,12 @@
-//===- Driver.h - From a model to an artifact, phase by phase ----------------------------------------------------===//
+//===- Compiler.h - From a model to an artifact, phase by phase
+//----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_DRIVER_DRIVER_H
-#define INTARSIA_DRIVER_DRIVER_H
+#ifndef INTARSIA_COMPILER_COMPILER_H
+#define INTARSIA_COMPILER_COMPILER_H
 
 #include "intarsia/Assemble/Assemble.h"
 #include "intarsia/Import/Import.h"
@@ -23,13 +24,13 @@ struct CompileOptions {
   std::string model;  ///< Hugging Face directory, .gguf, .mlir or .mlirbc
   std::string output; ///< empty: named after the model; IR goes to standard output
   Phase stopAfter = Phase::Assemble;
-  std::optional<Phase> startFrom;             ///< by default import for a directory and fuse for IR
-  std::string dumpDirectory;                  ///< IR after each pass goes here, in numbered files
-  std::string explainFile;                    ///< decisions of the fuse phase as JSON
-  std::vector<std::string> flip;              ///< ids of decisions to take the other way
-  importer::ImportOptions import;             ///< options of the import phase
-  QuantizeOptions quantize;                   ///< precision of weights and activations
-  std::string archiveDirectory;               ///< folder of the archives of an .mlir; empty: beside it
+  std::optional<Phase> startFrom;   ///< by default import for a directory and fuse for IR
+  std::string dumpDirectory;        ///< IR after each pass goes here, in numbered files
+  std::string explainFile;          ///< decisions of the fuse phase as JSON
+  std::vector<std::string> flip;    ///< ids of decisions to take the other way
+  importer::ImportOptions import;   ///< options of the import phase
+  QuantizeOptions quantize;         ///< precision of weights and activations
+  std::string archiveDirectory;     ///< folder of the archives of an .mlir; empty: beside it
   std::vector<std::string> targets; ///< --target; empty: what IR was made for, else this machine's CPU
   Emit emit = Emit::Shared;
   bool embedWeights = false;
