@@ -146,7 +146,7 @@ def _sections(elf: bytes) -> dict[str, tuple[int, int]]:
 
 
 def with_hash(artifact: bytes) -> bytes:
-    """Return an artifact whose header has the hash of its contents (lib/Runtime/Core/ArtifactFormat.h)."""
+    """Return an artifact whose header has the hash of its contents (lib/Formats/ArtifactFormat.h)."""
     at = _sections(artifact)[".itx.header"][0]
     bytes_of_elf = min(struct.unpack_from("<Q", artifact, at + 16)[0], len(artifact))
     changed = bytearray(artifact)

@@ -354,7 +354,7 @@ def test_code_of_another_manifest(minilm_artifact, tmp_path):
     swapped = bytearray(swapped.replace(b'"?"', b'"token_type_ids"'))
     assert len(swapped) == len(artifact)
     assert swapped != artifact
-    # lib/Runtime/Core/ArtifactFormat.h: the hash is 24 bytes behind the header's begin.
+    # lib/Formats/ArtifactFormat.h: the hash is 24 bytes behind the header's begin.
     at = artifact.index(b"ITXMOD\0\1") + 24
     swapped[at : at + 16] = bytes(16)
     swapped[at : at + 16] = xxhash.xxh3_128_digest(bytes(swapped))
