@@ -20,7 +20,7 @@ using Sizes = llvm::SmallVector<mlir::AffineExpr>;
 /// Sizes that must be equal, two by two.
 using SizePairs = llvm::SmallVector<std::pair<mlir::AffineExpr, mlir::AffineExpr>>;
 
-/// What an op computes. Expressions in the enclosing function's symbols; null means none.
+/// The work of an op. Expressions in the enclosing function's symbols; null means none.
 struct Work {
   mlir::AffineExpr flops;           ///< multiply and add counted apart
   mlir::AffineExpr transcendentals; ///< evaluations of exp, erf, tanh, …
@@ -31,7 +31,7 @@ mlir::AffineExpr elementCount(mlir::MLIRContext *context, llvm::ArrayRef<mlir::A
 /// Bytes of a dense tensor of `type` with these sizes; 4-bit elements are packed two a byte, i1 takes one byte.
 mlir::AffineExpr byteCount(mlir::ShapedType type, llvm::ArrayRef<mlir::AffineExpr> sizes);
 
-/// How an op reads an operand as it is stored.
+/// The way in which an op reads an operand as it is stored.
 enum class StoredOperand {
   None,   ///< it is computed
   Matrix, ///< the rows of matrices that the op multiplies by

@@ -36,10 +36,10 @@ unsigned elementBits(BlockElement element);
 unsigned scaleBytes(BlockScale scale);
 /// Element type of a tensor of scales: a float type, or i8 for the patterns of E8M0 and E4M3.
 mlir::Type scaleType(BlockScale scale, mlir::MLIRContext *context);
-/// What a scale makes of the number with the largest magnitude in a block: -8 of i4, -32 of i6, else the largest number
-/// of the element (with either sign).
+/// Returns the quantized value of the number with the largest magnitude in a block: -8 of i4, -32 of i6, else the
+/// largest number of the element (with either sign).
 float numberOfLargest(BlockElement element);
-/// Whether scales are negative where that number is positive.
+/// True if scales are negative where that number is positive.
 inline bool hasSignedScales(BlockElement element) { return numberOfLargest(element) < 0; }
 /// The scale that `nn.quantize` begins with for a block of an integer, floating-point or NF4 element without zero
 /// points; `smallest` is zero if no number is negative.

@@ -19,7 +19,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace intarsia::nn {
-/// Whether two lists of types have equal element types and shapes that could be the same.
+/// True if two lists of types have equal element types and shapes that could be the same.
 bool areCompatible(mlir::TypeRange a, mlir::TypeRange b);
 /// The number of `nn.default`: i1 is 0 or 1, other types without a sign have one.
 int64_t numberOf(mlir::IntegerAttr number);

@@ -84,9 +84,9 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat"> {
     ::mlir::Type getScaleType() const;
     /// Number of blocks along an axis of this size; dynamic if that is.
     int64_t getBlockCount(int64_t size) const;
-    /// Whether codes may have zero points: integer elements.
+    /// True if codes may have zero points: integer elements.
     bool mayHaveZeroPoints() const;
-    /// Whether a scale for the whole tensor belongs to it: NVFP4.
+    /// True if a scale for the whole tensor belongs to it: NVFP4.
     bool hasTensorScale() const;
   }];
 }
@@ -106,7 +106,7 @@ def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType"> {
     /// The format along the last of two dimensions whose codes and scales blocks of this type are; null for types that
     /// are none: those with minima or with scales of scales.
     BlockFormatAttr getBlockFormat() const;
-    /// What a layout says of such codes: the block format if there is one, else this.
+    /// Returns the format that a layout names for such blocks: the block format if there is one, else this.
     ::mlir::Attribute getFormat() const;
   }];
 }

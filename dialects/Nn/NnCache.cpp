@@ -66,7 +66,7 @@ Work CacheAppendOp::getWork(SizesRange, SizesRange) { return {}; }
 
 //===-- Append of codes ----------------------------------------------------------------------------------------===//
 
-/// What a group of codes has of its features or slots: 4 or 8 bits each.
+/// Refuses a group that does not hold one quantized value of 4 or 8 bits for each feature or slot.
 static LogicalResult verifyCodes(Operation *op, StringRef name, RankedTensorType codes, int64_t elements,
                                  StringRef ofWhat) {
   int64_t bytes = codes.getShape().back();

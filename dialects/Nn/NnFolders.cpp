@@ -36,7 +36,7 @@ static bool isZero(Value value) {
 //===-- Elementwise -------------------------------------------------------------------------------------------===//
 
 OpFoldResult ReluOp::fold(FoldAdaptor adaptor) {
-  // What cannot be negative stays as it is, NaN included.
+  // Values that cannot be negative stay as they are, NaN included.
   if (getInput().getDefiningOp<ReluOp>() || getInput().getDefiningOp<SigmoidOp>() ||
       getInput().getDefiningOp<SoftmaxOp>())
     return getInput();
@@ -133,7 +133,7 @@ static float readScale(DenseElementsAttr scales, BlockScale scale, int64_t index
 }
 
 namespace {
-/// Which block each element of a dense tensor is in.
+/// The block that each element of a dense tensor is in.
 struct Blocks {
   Blocks(BlockFormatAttr format, RankedTensorType type) : axisSize(type.getDimSize(format.getAxis())) {
     for (int64_t size : type.getShape().drop_front(format.getAxis() + 1))
@@ -150,7 +150,7 @@ struct Blocks {
   int64_t inner = 1, axisSize, count, block;
 };
 
-/// What the scale of a block is chosen from. A NaN in the block is in all but the count.
+/// The content of a block that its scale is chosen from. A NaN in the block is in all but the count.
 struct BlockContent {
   float largestMagnitude = 0, low = 0, high = 0, sumOfMagnitudes = 0, count = 0;
 

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What phases ask of ops about the kernels that compute them (dialects/Interfaces/KernelOpInterfaces.td).
+// The answers of ops to questions of phases about the kernels that compute them
+// (dialects/Interfaces/KernelOpInterfaces.td).
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
 

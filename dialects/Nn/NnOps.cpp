@@ -349,7 +349,7 @@ ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
   auto format = dyn_cast_if_present<BlockFormatAttr>(result.attributes.get(getFormatAttrName(result.name)));
   if (!format)
     return parser.emitError(location, "needs an attribute format = #nn.block_format<…>");
-  // Which of the two optional results a third one is follows from the format.
+  // The format says which of the two optional results a third one is.
   int32_t count = type.getNumResults(), tensorScale = format.hasTensorScale();
   int32_t zeroPoints = count - 2 - tensorScale;
   if (zeroPoints < 0 || zeroPoints > 1)

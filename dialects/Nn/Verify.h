@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the verifiers of this dialect share. A dynamic size agrees with any other.
+// Shared by the verifiers of this dialect. A dynamic size agrees with any other.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_NN_VERIFY_H
 #define INTARSIA_DIALECTS_NN_VERIFY_H

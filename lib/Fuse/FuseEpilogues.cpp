@@ -74,7 +74,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     candidate.ops.insert(candidate.parts.begin(), candidate.parts.end());
   }
 
-  /// A tile has columns of one part, or the same columns of all. Whether the op reads such.
+  /// A tile has columns of one part, or the same columns of all. True if the op reads columns that one tile holds.
   static bool readsColumnsOfTile(Operation *op, const Candidate &candidate, const WorkModel &work) {
     llvm::SetVector<Operation *> reads;
     reads.insert(op);
@@ -88,7 +88,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
            });
   }
 
-  /// Whether the op can be computed where the product's tile is, or when its last tile of some rows is done.
+  /// True if the op can be computed where the product's tile is, or when its last tile of some rows is done.
   static bool fits(Operation *op, const Candidate &candidate, const Fuser &fuser, std::string &whyNot) {
     const WorkModel &work = fuser.work();
     ArrayRef<AffineExpr> sizes = work.sizes(candidate.root->getResult(0));

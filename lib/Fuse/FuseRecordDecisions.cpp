@@ -32,7 +32,7 @@ void writeNumber(llvm::json::OStream &json, StringRef field, double value, unsig
   json.attributeEnd();
 }
 
-/// What one kernel is and asks for, with the time that the cost model expects.
+/// Writes the root and the work of one kernel, with the time that the cost model expects.
 void writeKernel(llvm::json::OStream &json, nn::GroupOp group, const WorkModel &model, const DeviceModel &device) {
   SmallVector<Operation *> ops;
   for (Operation &op : group.getBodyBlock().without_terminator())

@@ -16,9 +16,9 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
-/// What linears must have in common to be joined: input, how the weight is stored and its input features, the type of
-/// the bias if there is one, and what becomes of the results: an attention reads them, or an op (here) reads them
-/// together.
+/// Properties that linears must have in common to be concatenated: input, how the weight is stored and its input
+/// features, the type of the bias if there is one, and what becomes of the results: an attention reads them, or an op
+/// (here) reads them together.
 struct Key {
   Value input;
   Attribute stored;
@@ -32,8 +32,8 @@ struct Key {
 };
 using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
 
-/// What the packer must find equal in weights that it stores as one: the element type, and the format of what is
-/// rounded or decoded. Null for values that are no weight of an archive.
+/// Returns what the packer must find equal in weights that it stores as one: the element type, and the format of what
+/// is rounded or decoded. Null for values that are no weight of an archive.
 Attribute storedAs(Value weight) {
   Operation *op = weight.getDefiningOp();
   if (auto stored = dyn_cast_or_null<nn::WeightOp>(op); stored && !stored.getMxfp4Scales())
@@ -153,7 +153,7 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     fuser.finish();
   }
 
-  /// Whether a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which
+  /// True if a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which
   /// belongs to one result, or has one of each where an op reads them together.
   static bool areStoredApart(const target::Target &target, ArrayRef<nn::LinearOp> linears, bool together) {
     auto features = [](nn::LinearOp linear) {

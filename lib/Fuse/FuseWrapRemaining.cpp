@@ -41,11 +41,12 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
       for (Operation *op : remaining)
         wrapped &= succeeded(wrap(fuser, op));
     };
-    // What rounds its input has a copy of the ops that say so, which are dead then.
+    // An op that quantizes its input gets copies of the ops that say so; the originals are dead then.
     wrapAll(hasCodedInput);
     eraseDeadOps(fuser.body());
     wrapAll([](Operation *) { return true; });
-    // What groups have copies of is still read where it leaves the function, directly or through a view.
+    // Originals of ops that groups have copies of are still read where they leave the function, directly or through a
+    // view.
     eraseDeadOps(fuser.body());
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {
       auto reader = llvm::find_if(op.getUsers(), [](Operation *user) { return !isClonedIntoGroups(user); });

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the passes of this phase share: candidates grow around a root, the cost model is asked, groups are made.
+// Shared by the passes of this phase: candidates grow around a root, the cost model is asked, groups are made.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FUSE_FUSER_H
 #define INTARSIA_LIB_FUSE_FUSER_H
@@ -33,7 +33,7 @@ struct Candidate {
   bool computes(mlir::Value value) const { return ops.contains(value.getDefiningOp()); }
 };
 
-/// Whether a function has a body of one block. Passes leave others alone; fuse-verify refuses those that have more.
+/// True if a function has a body of one block. Passes leave others alone; fuse-verify refuses those that have more.
 inline bool isStraightLine(mlir::func::FuncOp function) {
   return !function.isExternal() && function.getBody().hasOneBlock();
 }

@@ -49,7 +49,7 @@ bool fuse::isNorm(Operation *op) {
 bool fuse::isRowWise(Operation *op) { return isa<RowwiseOpInterface>(op); }
 bool fuse::isReshape(Operation *op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }
 
-/// Whether a slice takes all of the source's dimension.
+/// True if a slice takes all of the source's dimension.
 static bool takesAll(tensor::ExtractSliceOp slice, unsigned dim) {
   if (!isConstantIntValue(slice.getMixedOffsets()[dim], 0))
     return false;

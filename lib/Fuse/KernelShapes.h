@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Which ops a kernel of each kind can hold. The passes decide what is worth it; this says what is possible.
+// Ops that a kernel of each kind can hold. The passes decide what is worth it; this says what is possible.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FUSE_KERNELSHAPES_H
 #define INTARSIA_LIB_FUSE_KERNELSHAPES_H
@@ -43,10 +43,10 @@ bool isCloned(mlir::OpOperand &use);
 /// Values from outside that the regions of an op read: canonicalization moves constants out of linalg.generic.
 llvm::SetVector<mlir::Value> capturedValues(mlir::Operation *op);
 
-/// Whether all operands and captured values of an op that are neither tensors nor sizes can be cloned into a group.
+/// True if all operands and captured values of an op that are neither tensors nor sizes can be cloned into a group.
 bool hasOnlyCloneableScalars(mlir::Operation *op, const WorkModel &work);
 
-/// Whether the op, with `inside` telling which operands are computed by the same kernel, works element by element on
+/// True if the op, with `inside` telling which operands are computed by the same kernel, works element by element on
 /// tensors of exactly these sizes. Operands from outside may have the same sizes, or be broadcast: along the last
 /// dimension only with `lastDimOnly` (what a product's epilogue reads), else any way. Says why not.
 bool isElementwiseOver(mlir::Operation *op, mlir::ArrayRef<mlir::AffineExpr> sizes, bool lastDimOnly,

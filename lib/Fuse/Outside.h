@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What may stand outside groups when the phase ends: used by the pass that wraps the rest and the one that verifies.
+// Ops that may stand outside groups when the phase ends: used by the pass that wraps the rest and the one that
+// verifies.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FUSE_OUTSIDE_H
 #define INTARSIA_LIB_FUSE_OUTSIDE_H

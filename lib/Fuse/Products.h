@@ -11,7 +11,7 @@
 
 namespace intarsia::fuse {
 
-/// Whether the input of a linear or of experts is rounded to codes as it is read.
+/// True if the input of a linear or of experts is rounded to codes as it is read.
 inline bool hasCodedInput(mlir::Operation *product) {
   return llvm::isa<nn::LinearOp, nn::ExpertsOp>(product) && product->getOperand(0).getDefiningOp<nn::DequantizeOp>();
 }

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::fuse;
 
-/// Whether the op can be part of a kernel over rows of these sizes.
+/// True if the op can be part of a kernel over rows of these sizes.
 static bool fitsRows(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate &candidate, const WorkModel &work) {
   if (isa<nn::EmbeddingOp>(op))
     return work.sizes(op->getResult(0)) == sizes;

@@ -161,7 +161,7 @@ LogicalResult HostProgram::checkSizes() {
   return success();
 }
 
-/// Where the symbols of two sizes come from: " (n is dimension 0 of input 'x')".
+/// Describes where the symbols of two sizes come from: " (n is dimension 0 of input 'x')".
 std::string HostProgram::originOf(AffineExpr left, AffineExpr right) {
   std::string text;
   llvm::SmallBitVector seen(sizes.names().size());
@@ -248,7 +248,7 @@ void HostProgram::nameSizes() {
     host->setAttr("nn.size_limits", builder.getDictionaryAttr(limits));
 }
 
-/// What the ops need of sizes beyond what their names say is checked once a call, before anything is made.
+/// Emits checks of the conditions that ops put on sizes, beyond equal names: once a call, before anything is made.
 void HostProgram::makeSizeChecks() {
   for (const SizeConstraint &constraint : sizes.constraints()) {
     bool isEqual = constraint.relation == SizeConstraint::Relation::Equal;
@@ -373,7 +373,8 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
   return buffers[value] = viewOf(value, *sourceBuffer);
 }
 
-/// How many slices of equal size a linear's result is read as, if ops read several of them together; else 1.
+/// Returns the number of slices of equal size that a linear's result is read as, if ops read several of them together;
+/// else 1.
 static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &target) {
   DenseSet<Operation *> others;
   bool meet = false;
@@ -393,7 +394,8 @@ static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &tar
   return meet && target.splitsAt(columns) ? slices : 1;
 }
 
-/// How the device stores a constant that a group reads, by the ops that read it; null for operands that are computed.
+/// Returns how the device stores a constant that a group reads, by the ops that read it; null for operands that are
+/// computed.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
   std::string reason;
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
@@ -422,7 +424,7 @@ static Value updatedOperand(OpResult result) {
 }
 
 /// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
-/// What reads the operand before joins `after`.
+/// Earlier readers of the operand join `after`.
 FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after) {
   auto updated = dyn_cast<OpResult>(group.getBodyBlock().getTerminator()->getOperand(result));
   Value operand = updated ? updatedOperand(updated) : Value();

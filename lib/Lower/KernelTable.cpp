@@ -126,7 +126,7 @@ private:
     return symbol;
   }
 
-  /// Whether a size is a function of sizes that operands have as they are.
+  /// True if a size is a function of sizes that operands have as they are.
   bool follows(AffineExpr expression) const {
     bool hasSymbol = false, hasOther = false;
     expression.walk([&](AffineExpr part) {

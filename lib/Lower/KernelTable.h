@@ -15,7 +15,7 @@
 
 namespace intarsia::lower {
 
-/// What a launch of a kernel needs to say.
+/// The arguments of a launch of a kernel.
 struct KernelUse {
   rt::KernelOp kernel;
   llvm::SmallVector<mlir::AffineExpr> sizes; ///< value of each of the kernel's symbols

@@ -249,7 +249,7 @@ SmallVector<Value> lower::buildReference(ReferenceBuilder &builder, QuantizeOp o
   std::optional<IntegerElement> integer = getIntegerElement(element);
   const FloatFormat *small = getFloatElement(element);
 
-  // What the blocks of each scale hold, then the scales.
+  // The contents of the blocks of each scale, then the scales.
   Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, input) : Value();
   Value scales, zeroPoints;
   Value scaleTable = buildScaleTable(builder, format.getScale());

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// What the files of the reference lowering share: loops over tensors as linalg.generic, written by their body.
+// Shared by the files of the reference lowering: loops over tensors as linalg.generic, written by their body.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_LOWER_REFERENCEBUILDER_H

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An append asks of every element of the cache, for each token of the call in turn, whether the token writes there.
-// What was never written may be NaN or anything, so it is selected away and takes no part in sums.
+// Slots that were never written may hold NaN or anything, so they are selected away and take no part in sums.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Lower/ReferenceBuilder.h"
 
@@ -19,7 +19,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Where the tokens of a call are.
+/// The places of the tokens of a call.
 struct Tokens {
   Value positions, sequences;
   Value pageTable; ///< null if nothing asks for pages
@@ -182,7 +182,7 @@ Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, Value rows,
   });
 }
 
-/// What attention reads of the caches, as f32.
+/// The rows of the caches that attention reads, as f32.
 class AttendedCaches {
 public:
   AttendedCaches(ReferenceBuilder &builder, nn::CachedAttentionOp op)
@@ -194,7 +194,7 @@ public:
       table = buildE4M3Table(builder);
   }
 
-  /// Whether the token sees the position.
+  /// True if the token sees the position.
   Integer isSeen(ScalarBuilder &b, Integer token, Integer position) {
     Integer own = tokens.position(b, token), isSeen = position <= own;
     return op.getWindow() ? isSeen & (own < position + *op.getWindow()) : isSeen;

@@ -25,7 +25,7 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op) {
   Value logits = op.getLogits();
   MixedSizes sizes = builder.sizesOf(logits);
   MixedSizes chosenSizes = {sizes[0], builder.getIndexAttr(op.getTopK())};
-  // How many experts come before each: dimensions are token, expert, other expert.
+  // The number of experts that come before each: dimensions are token, expert, other expert.
   Value rank =
       builder.reduce(sizes, 1, 0.0f, {{logits, builder.map(3, {0, 1})}, {logits, builder.map(3, {0, 2})}},
                      [](ScalarBuilder &b, ValueRange v) {

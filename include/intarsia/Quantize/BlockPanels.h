@@ -38,13 +38,9 @@ namespace gguf {
 struct BlockParts;
 }
 
-/// Output features of a linear that lie side by side in its packed weight, the same for every target and variant that
-/// shares an artifact's weights: two 512-bit vectors of f32.
-inline constexpr int64_t weightPanelWidth = 32;
-
 /// The layout of the panels of one weight. Sizes are in bytes unless the name says otherwise.
 struct BlockPanels {
-  static constexpr int64_t rows = weightPanelWidth;
+  static constexpr int64_t rows = 32;      ///< rows of a panel: two 512-bit vectors of f32
   static constexpr int64_t stepDepth = 32; ///< k's of a step
   static constexpr int64_t words = 8;      ///< words of a step, four k's each
   /// k's that share a scale of the block scales: QK_K of ggml.

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What phases ask of the devices that a module is compiled for. Each kind of device is one class behind Target, in a
-// folder of lib/Target of its own; no phase asks which it is.
+// The questions that phases ask of the devices that a module is compiled for. Each kind of device is one class behind
+// Target, in a folder of lib/Target of its own; no phase asks which it is.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_TARGET_TARGET_H
 #define INTARSIA_TARGET_TARGET_H

@@ -13,7 +13,7 @@
 namespace intarsia::cpu {
 
 /// Width in columns of every panel that products read, packed ahead of time or not.
-inline constexpr int64_t kPanelWidth = weightPanelWidth;
+inline constexpr int64_t kPanelWidth = BlockPanels::rows;
 
 /// How four products of bytes, unsigned by signed, are added to a 32-bit sum.
 enum class ByteDot {

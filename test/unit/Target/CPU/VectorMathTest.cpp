@@ -188,7 +188,7 @@ private:
   }
 };
 
-/// Whether the processor multiplies and adds in one instruction; without it llvm.fma would be a slow library call.
+/// True if the processor multiplies and adds in one instruction; without it llvm.fma would be a slow library call.
 bool hostHasFma() {
 #if defined(__x86_64__)
   return llvm::sys::getHostCPUFeatures().lookup("fma");
