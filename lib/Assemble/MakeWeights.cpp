@@ -339,8 +339,7 @@ std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
       if (item.mxfp4) {
         if (readMxfp4(item, place.first, codes, scales))
           return llvm::formatv(
-              "tensor '{0}' has a scale 255 among those of the row at {1} of '{2}', which is no number "
-              "in MXFP4; are the weights damaged?",
+              "tensor '{0}' has a scale 255 (NaN in MXFP4) for row {1} of '{2}'; are the weights damaged?",
               item.parts[1]->name, place.first / item.columns, item.parts[0]->name);
         panels.store(codes, scales, 1.0f, row, target);
         continue;
@@ -357,8 +356,8 @@ std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
         if (isE8M0 ? parts.scale == 255
                    : (parts.scale & exponent) == exponent || (parts.minimum & exponent) == exponent)
           return llvm::formatv(
-              "tensor '{0}' has a block in row {1} whose scale{2}, which is no number; are the weights "
-              "damaged?",
+              "tensor '{0}' has a block in row {1} whose scale{2}, so that its values are not finite; are the "
+              "weights damaged?",
               item.parts[part]->name, partRow, isE8M0 ? " is 255" : " or minimum is NaN or infinite");
         panels.store(parts, i, row, target);
       }

@@ -450,7 +450,7 @@ Status openParts(const std::string &path, std::vector<std::unique_ptr<File>> &pa
   const Value *split = first->metadata("split.count");
   int64_t count = split ? split->integer().value_or(-1) : 1;
   if (split && (count < 1 || count > 99999))
-    return error(ITX_CORRUPT, "%s: split.count is no number of parts from 1 to 99999: the file is damaged",
+    return error(ITX_CORRUPT, "%s: split.count is not a number of parts from 1 to 99999: the file is damaged",
                  file.c_str());
   const Value *total = first->metadata("split.tensors.count");
   parts.clear();

@@ -52,7 +52,7 @@ void checkAllAreRead(ModuleOp module, const GgufArchive &archive, const GgufArch
   for (llvm::StringRef name : archive.storedNames())
     if (!read.contains(name))
       errors.report(archive.name() + ": has tensor '" + name + "', which models of architecture " + architecture.name +
-                    " with this metadata do not read: the model would be another without it");
+                    " with this metadata do not read: leaving it out would change the model");
 }
 
 OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &options, MLIRContext *context,

@@ -161,7 +161,7 @@ std::optional<double> SettingsReader::number(llvm::StringRef key) {
   std::optional<double> number = value->number();
   if (number && std::isfinite(*number))
     return number;
-  report(key, "is no number");
+  report(key, "is not a number");
   return std::nullopt;
 }
 
@@ -187,7 +187,8 @@ void SettingsReader::readHeads() {
   std::optional<int64_t> valueLength = integer("attention.value_length");
   if (valueLength && *valueLength != headDim)
     report("attention.value_length", "is " + llvm::Twine(*valueLength) + ", heads of keys have " +
-                                         llvm::Twine(headDim) + " features: that they differ is not supported");
+                                         llvm::Twine(headDim) +
+                                         " features: keys and values of different sizes are not supported");
 }
 
 /// Derives from the tensors whether there are biases and whether the embeddings are tied: no key says it.

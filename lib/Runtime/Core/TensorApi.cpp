@@ -123,7 +123,7 @@ static Status checkDlpack(const DLTensor &source, Tensor &result) {
                  source.device.device_type, source.device.device_type == kDLCUDA ? " (CUDA)" : "");
   const DtypeInfo *info = dtypeInfoOfDlpack(source.dtype.code, source.dtype.bits, source.dtype.lanes);
   if (!info)
-    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has elements of %s, which is no element type of Intarsia",
+    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has elements of %s, which is not an element type of Intarsia",
                  typeName(source.dtype).c_str());
   if (source.ndim < 0 || source.ndim > ITX_MAX_RANK)
     return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has rank %d; 0 to %d are taken", source.ndim, ITX_MAX_RANK);
