@@ -8,6 +8,8 @@
 
 #include "lib/Target/CPU/CpuTarget.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 
@@ -26,6 +28,19 @@ const Target *Target::find(StringRef kind) {
     if (target->kind() == kind)
       return target;
   return nullptr;
+}
+
+void printTargets(raw_ostream &stream) {
+  std::vector<NamedVariant> rows;
+  size_t width = 0;
+  for (const Target *target : allTargets())
+    for (const NamedVariant &variant : target->listVariants()) {
+      rows.push_back({target->kind().str() + (variant.name.empty() ? "" : ":") + variant.name, variant.meaning});
+      width = std::max(width, rows.back().name.size());
+    }
+  stream << "--target=NAME, several with commas; the costs of the first decide what is fused:\n\n";
+  for (const NamedVariant &row : rows)
+    stream << "  " << left_justify(row.name, width + 2) << row.meaning << '\n';
 }
 
 /// The variant in IR of the machine that compiles, which --target=cpu alone means.

@@ -6,10 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "intarsia/Target/Target.h"
 #include "intarsia/Version.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cstdlib>
 
 namespace cl = llvm::cl;
 
@@ -31,6 +34,12 @@ struct Flags {
       cl::desc("What to compile for: cpu (this machine, the default), cpu:znver5, cpu:x86-64-v3, "
                "cpu:x86-64-v4+avx512vnni, cpu:aarch64; several with commas: those of one architecture become "
                "variants of one artifact, those of several need --emit=bundle")};
+  cl::opt<bool> listTargets{"list-targets", cl::ValueDisallowed, cl::cat(category),
+                            cl::desc("List what --target takes, and end"), cl::callback([](const bool &) {
+                              target::printTargets(llvm::outs());
+                              llvm::outs().flush();
+                              std::exit(0);
+                            })};
   cl::opt<Emit> emit{
       "emit", cl::init(Emit::Shared), cl::cat(category), cl::desc("What to write:"),
       cl::values(clEnumValN(Emit::Shared, "shared", "artifact for the runtime, weights beside it (default)"),

@@ -77,6 +77,11 @@ struct KernelCandidate {
   bool hasParts;       ///< slices of the root's result are stored each for itself
 };
 
+/// A text behind the colon of --target, empty for the machine that compiles, and its meaning.
+struct NamedVariant {
+  std::string name, meaning;
+};
+
 /// A kind of device. There is one object for each, for the life of the process; a variant is what stands behind the
 /// colon of --target, empty for the machine that compiles.
 class Target {
@@ -85,6 +90,8 @@ public:
 
   /// The text before the colon: "cpu".
   virtual llvm::StringRef kind() const = 0;
+  /// Lists variants for people, the machine that compiles first.
+  virtual std::vector<NamedVariant> listVariants() const = 0;
   /// Returns a compiler for each host triple among the variants; the error of an unknown variant lists those that
   /// exist.
   virtual llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>>
@@ -116,6 +123,9 @@ llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(mli
 
 /// Returns the `--target`s that a module's devices stand for; none without devices.
 std::vector<std::string> targetSpecs(mlir::ModuleOp module);
+
+/// Prints all targets with their variants as a table.
+void printTargets(llvm::raw_ostream &stream);
 
 /// Replaces the devices of a module by those that `specs` name, as --target does. Emits an error at the module if a
 /// name is unknown, and a remark for a device whose costs are estimated by another's figures.

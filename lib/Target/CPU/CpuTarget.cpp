@@ -171,6 +171,7 @@ namespace {
 class CpuTarget : public target::Target {
 public:
   StringRef kind() const override { return "cpu"; }
+  std::vector<target::NamedVariant> listVariants() const override;
   Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> compilers(ArrayRef<StringRef> specs) const override;
   Expected<target::FittedModel> model(StringRef spec) const override;
   bool holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const override;
@@ -216,6 +217,25 @@ Expected<target::FittedModel> CpuTarget::model(StringRef spec) const {
   return target::FittedModel{level, "kernels were not measured on '" + variant->name +
                                         "': costs, which decide what is fused, are estimated by the figures of " +
                                         level->name};
+}
+
+std::vector<target::NamedVariant> CpuTarget::listVariants() const {
+  StringRef host = hostProcessorName();
+  std::vector<target::NamedVariant> list = {
+      {"", "this machine (" + (host.empty() ? StringRef(hostDescription()) : host).str() + ")"},
+      {"x86-64-v2", "SSE4.2"},
+      {"x86-64-v3", "AVX2, FMA, F16C"},
+      {"x86-64-v4", "AVX-512"},
+      {"aarch64", "Armv8-A with NEON"}};
+  for (const DeviceModel &model : DeviceModel::all())
+    for (StringRef name : model.cpus)
+      if (!name.starts_with("x86-64"))
+        list.push_back({name.str(), "costs as measured for " + model.name});
+  list.push_back(
+      {"PROCESSOR", "any other processor that LLVM knows (neoverse-v2, …), costs estimated"});
+  list.push_back({"NAME+FEATURE", "with more features: " + join(ArrayRef(x86Features), ", ") + "; " +
+                                      join(ArrayRef(aarch64Features), ", ")});
+  return list;
 }
 
 bool CpuTarget::holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const {
