@@ -1,4 +1,4 @@
-//===- Codegen.cpp - From kernels to objects ----------------------------------------------------------------------===//
+//===- Codegen.cpp - From kernels to objects --------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/Codegen.h"
 
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/KernelRoots.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
@@ -149,8 +149,7 @@ llvm::Error compileKernels(ModuleOp module, ArrayRef<CpuVariant> variants,
         const CpuVariant &variant = variants[job.variantIndex];
         std::string prefix = llvm::formatv("itx_k{0}_v{1}_", job.kernelIndex, job.variantIndex);
         job.module = ModuleOp::create(job.kernel.getLoc());
-        KernelEmitter emitter(job.kernel, variant.tiles);
-        if (failed(emitter.emit(*job.module, prefix + "plan", prefix + "run")))
+        if (failed(emitKernel(job.kernel, variant.tiles, *job.module, prefix + "plan", prefix + "run")))
           return failure();
         expandDivisions(*job.module);
         if (!variant.fusedMultiplyAdd)

@@ -1,4 +1,4 @@
-//===- EmitKernels.cpp - The pass that shows what is emitted ------------------------------------------------------===//
+//===- EmitKernels.cpp - The pass that shows what is emitted ----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Target/Target.h"
 #include "lib/Target/CPU/Codegen.h"
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/KernelRoots.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,7 +21,7 @@ LogicalResult emitKernels(ModuleOp module, const CpuVariant &variant, ModuleOp r
   SmallVector<rt::KernelOp> kernels(module.getOps<rt::KernelOp>());
   for (rt::KernelOp kernel : kernels) {
     std::string name = kernel.getSymName().str();
-    if (failed(KernelEmitter(kernel, variant.tiles).emit(result, name + "_plan", name + "_run")))
+    if (failed(emitKernel(kernel, variant.tiles, result, name + "_plan", name + "_run")))
       return failure();
   }
   return success();

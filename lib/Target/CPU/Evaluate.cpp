@@ -1,4 +1,4 @@
-//===- Evaluate.cpp - Elements of tensors on demand ---------------------------------------------------------------===//
+//===- Evaluate.cpp - Elements of tensors on demand -------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -60,7 +60,7 @@ Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t wid
   } else if (Operation *op = tensor.getDefiningOp()) {
     result = evaluateOp(op, tensor, at, width);
   } else {
-    unsupported(kernel, "a value without a source");
+    (void)unsupported(kernel, "a value without a source");
   }
   if (!result) {
     Type type = computeType(cast<RankedTensorType>(tensor.getType()).getElementType());
@@ -199,7 +199,7 @@ Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
   if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<DenseElementsAttr>(constantOp.getValue());
     if (!elements || !elements.isSplat()) {
-      unsupported(op, "a table inside a kernel");
+      (void)unsupported(op, "a table inside a kernel");
       return nullptr;
     }
     if (isa<FloatType>(type))
@@ -305,7 +305,7 @@ Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
       operands.push_back(isa<RankedTensorType>(operand.getType()) ? evaluate(operand, at, width) : operand);
     return emitElementwise(op, operands, width);
   }
-  unsupported(op, "no kernel shape computes it");
+  (void)unsupported(op, "no kernel shape computes it");
   return nullptr;
 }
 
@@ -326,16 +326,19 @@ Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, in
   // What upstream would send to libm, and casts whose types differ once everything narrow is computed in f32.
   if (isa<math::ExpOp, math::ErfOp, math::TanhOp, math::LogOp, math::SinOp, math::CosOp, math::RsqrtOp>(op) &&
       element.isF64()) {
-    unsupported(op, "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)");
+    (void)unsupported(
+        op, "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)");
     return nullptr;
   }
   if (isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op) && !config.rounds) {
-    unsupported(op, "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the target or "
-                    "compile for cpu:x86-64-v2 or newer");
+    (void)unsupported(op,
+                      "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the target or "
+                      "compile for cpu:x86-64-v2 or newer");
     return nullptr;
   }
   if (isa<arith::RemFOp>(op)) {
-    unsupported(op, "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)");
+    (void)unsupported(op,
+                      "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)");
     return nullptr;
   }
   if (isa<math::ExpOp>(op))
@@ -355,15 +358,16 @@ Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, in
   if (isa<math::MathDialect>(op->getDialect()) &&
       !isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
            math::TruncOp, math::CopySignOp>(op)) {
-    unsupported(op, "the cpu target has no polynomial for it");
+    (void)unsupported(op, "the cpu target has no polynomial for it");
     return nullptr;
   }
   if (isa<arith::ExtFOp>(op))
     return x.getType() == type ? x : arith::ExtFOp::create(b, loc, type, x).getResult();
   if (isa<arith::TruncFOp>(op)) {
     if (element != computeType(element) && getElementTypeOrSelf(op->getOperand(0).getType()).isF64()) {
-      unsupported(op, "processors have no instruction from f64 to floats narrower than f32; cast to f32 first, which "
-                      "rounds a second time");
+      (void)unsupported(op,
+                        "processors have no instruction from f64 to floats narrower than f32; cast to f32 first, which "
+                        "rounds a second time");
       return nullptr;
     }
     if (element != computeType(element))
@@ -410,7 +414,7 @@ SmallVector<Value> KernelEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> 
         return values[value] = emitElementwise(definition, {}, width);
       if (AffineExpr expression = value.getType().isIndex() ? sizes.ofIndex(value) : AffineExpr())
         return values[value] = splat(size(expression), width);
-      unsupported(definition, "a scalar that is no constant");
+      (void)unsupported(definition, "a scalar that is no constant");
     }
     return values[value] = arith::ConstantOp::create(
                b, loc, b.getZeroAttr(vectorOf(computeType(getElementTypeOrSelf(value.getType())), width)));
@@ -449,7 +453,7 @@ SmallVector<Value> KernelEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> 
       continue;
     }
     if (inner.getNumResults() != 1 || inner.getNumRegions() != 0) {
-      unsupported(&inner, "it stands in the body of a linalg op");
+      (void)unsupported(&inner, "it stands in the body of a linalg op");
       return SmallVector<Value>(op.getBlock()->getTerminator()->getNumOperands());
     }
     SmallVector<Value> operands;
@@ -478,7 +482,7 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
   OpOperand *init = op.getDpsInitOperand(result);
   AffineMap outputMap = op.getMatchingIndexingMap(init);
   if (!outputMap.isProjectedPermutation()) {
-    unsupported(op, "its result is written through a map that is no permutation");
+    (void)unsupported(op, "its result is written through a map that is no permutation");
     return nullptr;
   }
   Indices iteration(op.getNumLoops(), Index{constant(0)});
@@ -499,7 +503,7 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
         if (expression == getAffineDimExpr(loop, b.getContext()))
           return sizes.of(operand.get())[d];
     }
-    unsupported(op, "a loop whose size no operand gives");
+    (void)unsupported(op, "a loop whose size no operand gives");
     return getAffineConstantExpr(1, b.getContext());
   };
 
@@ -507,7 +511,7 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
     if (!isa<RankedTensorType>(operand.get().getType())) {
       if (Operation *definition = operand.get().getDefiningOp(); definition && isa<arith::ConstantOp>(definition))
         return emitElementwise(definition, {}, lanes);
-      unsupported(op, "a scalar operand that is no constant");
+      (void)unsupported(op, "a scalar operand that is no constant");
       return nullptr;
     }
     AffineMap map = op.getMatchingIndexingMap(&operand);
@@ -518,7 +522,7 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
       } else if (auto value = dyn_cast<AffineConstantExpr>(expression)) {
         indices.push_back({constant(value.getValue())});
       } else {
-        unsupported(op, "an indexing map with arithmetic");
+        (void)unsupported(op, "an indexing map with arithmetic");
         indices.push_back({constant(0)});
       }
     }
@@ -543,7 +547,7 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
   if (reductions.empty())
     return bodyAt(iteration, {}, width);
   if (op.getNumDpsInits() != 1) {
-    unsupported(op, "a reduction with several results");
+    (void)unsupported(op, "a reduction with several results");
     return nullptr;
   }
   Value start = operandAt(*init, iteration, width);
@@ -574,6 +578,11 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
                    })[0];
   };
   return nest(0, start, iteration);
+}
+
+Value KernelEmitter::integerAt(Value tensor, ArrayRef<Index> at) {
+  Value value = evaluate(tensor, at, 1);
+  return value.getType().isInteger(64) ? value : arith::ExtSIOp::create(b, loc, b.getI64Type(), value).getResult();
 }
 
 } // namespace intarsia::cpu

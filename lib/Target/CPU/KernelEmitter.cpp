@@ -1,4 +1,4 @@
-//===- KernelEmitter.cpp - Skeleton, memory and small pieces ------------------------------------------------------===//
+//===- KernelEmitter.cpp - Skeleton, memory and small pieces ----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,55 +20,20 @@ KernelEmitter::KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
     : kernel(kernel), config(config), sizes(kernel), b(kernel.getContext()), loc(kernel.getLoc()) {}
 
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef runName) {
-  Operation *root = nullptr;
-  kernel.getBody().walk([&](Operation *op) {
-    if (auto candidate = dyn_cast<KernelRootOpInterface>(op);
-        candidate && candidate.getKernelRoot() != KernelRoot::Rows) {
-      if (root)
-        unsupported(op, "a kernel holds one product, attention, cache, routing or layer of experts");
-      root = op;
-    }
-  });
-  if (failedAny)
-    return failure();
-  auto drive = [&] {
-    if (auto op = dyn_cast_or_null<nn::LinearOp>(root))
-      emitLinear(op);
-    else if (auto op = dyn_cast_or_null<nn::MatmulOp>(root))
-      emitMatmul(op);
-    else if (auto op = dyn_cast_or_null<nn::AttentionOp>(root))
-      emitAttention(op);
-    else if (auto op = dyn_cast_or_null<nn::CacheAppendOp>(root))
-      emitCacheAppend(op);
-    else if (auto op = dyn_cast_or_null<nn::CacheAppendQuantizedOp>(root))
-      emitCacheAppendQuantized(op);
-    else if (auto op = dyn_cast_or_null<nn::TailAppendOp>(root))
-      emitTailAppend(op);
-    else if (auto op = dyn_cast_or_null<nn::CachedAttentionOp>(root))
-      emitCachedAttention(op);
-    else if (auto op = dyn_cast_or_null<nn::RouteOp>(root))
-      emitRoute(op);
-    else if (auto op = dyn_cast_or_null<nn::ExpertsOp>(root))
-      emitExperts(op);
-    else
-      emitRows();
-  };
   // The run function first: it says how much scratch the plan has to ask for.
-  planning = false;
   beginRun(module, runName);
-  drive();
-  if (failedAny)
+  if (failed(run()) || refused)
     return failure();
-  planning = true;
   beginPlan(module, planName);
   setPlan(ITX_PLAN_WORKSPACE_BYTES, size(workspaceBytes));
   setPlan(ITX_PLAN_SHARED_BYTES, constant(0));
   setPlan(ITX_PLAN_ZEROED_BYTES, constant(0));
   setPlan(ITX_PLAN_FINISH_TILES, constant(0));
-  drive();
+  if (failed(plan()))
+    return failure();
   refuseOverflow();
   b.clearInsertionPoint();
-  return failure(failedAny);
+  return failure(refused);
 }
 
 /// Makes the plan say so if a size does not fit in 64 bits. The host program knows only the sizes of buffers to fit:
@@ -106,11 +71,23 @@ void KernelEmitter::refuseOverflow() {
     ifThen(overflow, [&] { setPlan(ITX_PLAN_WORKSPACE_BYTES, constant(-1)); });
 }
 
-void KernelEmitter::unsupported(Operation *op, const Twine &reason) {
-  if (!failedAny)
-    op->emitError() << "the cpu target cannot compile '" << op->getName() << "' in kernel '" << kernel.getSymName()
-                    << "': " << reason.str();
-  failedAny = true;
+LogicalResult refuse(rt::KernelOp kernel, Operation *op, const Twine &reason) {
+  return op->emitError() << "the cpu target cannot compile '" << op->getName() << "' in kernel '" << kernel.getSymName()
+                         << "': " << reason.str();
+}
+
+LogicalResult KernelEmitter::unsupported(Operation *op, const Twine &reason) {
+  if (!refused)
+    (void)refuse(kernel, op, reason);
+  refused = true;
+  return failure();
+}
+
+LogicalResult KernelEmitter::storesOnly(Operation *root) {
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+    if (yielded(i).getDefiningOp() != root)
+      return unsupported(root, "an op stands between it and the kernel's result");
+  return success();
 }
 
 //===-- Function skeletons ------------------------------------------------------------------------------------===//
@@ -546,7 +523,7 @@ Value KernelEmitter::knownSize(AffineExpr expression) {
   StringRef name = sizes.names()[symbol.getPosition()];
   auto found = llvm::find(kernel.getSizes(), b.getStringAttr(name));
   if (found == kernel.getSizes().end()) {
-    unsupported(kernel, "the size '" + name + "' is not one of the kernel's sizes");
+    (void)unsupported(kernel, "the size '" + name + "' is not one of the kernel's sizes");
     return constant(0);
   }
   Value position = constant(found - kernel.getSizes().begin());
@@ -568,9 +545,9 @@ Value KernelEmitter::indexValue(OpFoldResult value) {
   if (AffineExpr expression = sizes.ofIndex(cast<Value>(value)))
     return size(expression);
   if (Operation *op = cast<Value>(value).getDefiningOp())
-    unsupported(op, "an index that is not a function of sizes");
+    (void)unsupported(op, "an index that is not a function of sizes");
   else
-    unsupported(kernel, "an index that is not a function of sizes");
+    (void)unsupported(kernel, "an index that is not a function of sizes");
   return constant(0);
 }
 

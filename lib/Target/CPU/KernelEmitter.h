@@ -1,4 +1,4 @@
-//===- KernelEmitter.h - From an rt.kernel to loops over vectors --------------------------------------------------===//
+//===- KernelEmitter.h - From an rt.kernel to loops over vectors ------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -39,20 +39,33 @@ struct Storage {
   bool dense = true;      ///< row-major without gaps
 };
 
-/// Emits the two functions of a kernel (include/intarsia/module_abi.h): the plan and the run function.
+/// Emits the message that the CPU target cannot compile an op of a kernel, and why; returns failure.
+mlir::LogicalResult refuse(rt::KernelOp kernel, mlir::Operation *op, const llvm::Twine &reason);
+
+/// Emits the two functions of a kernel (include/intarsia/module_abi.h): the plan and the run function. One class for
+/// each kind of root (<Root>Kernel.cpp) chooses the loops; KernelRoots.h finds the class of a kernel.
 ///
 /// Elements are computed on demand: evaluate(value, indices, width) emits what one vector of a tensor needs, looking
-/// through elementwise ops, reshapes, slices, gathers and reductions. Drivers (Emit*.cpp) choose the loops around it
-/// for each kind of root. All floating-point values are computed in f32 (f64 stays f64), whatever is stored.
+/// through elementwise ops, reshapes, slices, gathers and reductions. All floating-point values are computed in f32
+/// (f64 stays f64), whatever is stored.
 class KernelEmitter {
 public:
   KernelEmitter(rt::KernelOp kernel, const TileConfig &config);
+  virtual ~KernelEmitter() = default;
+
+  /// Returns the nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
+  static nn::QuantizeOp quantizedInput(mlir::Value input);
 
   /// Appends the functions `planName` and `runName` to the module. Fails with a message at the op that the CPU target
   /// cannot compile.
   mlir::LogicalResult emit(mlir::ModuleOp module, llvm::StringRef planName, llvm::StringRef runName);
 
-private:
+protected:
+  /// Emits the body of the run function, which computes the tiles [tileBegin, tileEnd). Fails with a message.
+  virtual mlir::LogicalResult run() = 0;
+  /// Emits the body of the plan function, which cuts a launch into tiles. Called once, after run().
+  virtual mlir::LogicalResult plan() = 0;
+
   using ElementFn = std::function<mlir::Value(llvm::ArrayRef<Index>, int64_t width)>;
   using Body = std::function<void(mlir::Value iv)>;
 
@@ -63,20 +76,8 @@ private:
     Sizes sizes;                           ///< sizes of the leading dimensions
   };
 
+  /// Makes the plan say so if a size does not fit in 64 bits.
   void refuseOverflow();
-
-  // Drivers: each fills the plan function and the body of the run function.
-  void emitLinear(nn::LinearOp root); // `planning` says which of the two functions is being emitted.
-  void emitCodeLinear(nn::LinearOp root, const BlockPanels &panels, nn::QuantizeOp activations);
-  void emitMatmul(nn::MatmulOp root);
-  void emitAttention(nn::AttentionOp root);
-  void emitCacheAppend(nn::CacheAppendOp root);
-  void emitCacheAppendQuantized(nn::CacheAppendQuantizedOp root);
-  void emitTailAppend(nn::TailAppendOp root);
-  void emitCachedAttention(nn::CachedAttentionOp root);
-  void emitRoute(nn::RouteOp root);
-  void emitExperts(nn::ExpertsOp root);
-  void emitRows();
 
   //===-- Elements (Evaluate.cpp) ------------------------------------------------------------------------------===//
   mlir::Value evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
@@ -152,7 +153,10 @@ private:
   mlir::Value product(llvm::ArrayRef<mlir::AffineExpr> sizes);
   mlir::AffineExpr productExpression(llvm::ArrayRef<mlir::AffineExpr> sizes);
   mlir::Value indexValue(mlir::OpFoldResult value);
-  void unsupported(mlir::Operation *op, const llvm::Twine &reason);
+  /// Says, once for each kernel, that an op cannot be compiled; returns failure.
+  mlir::LogicalResult unsupported(mlir::Operation *op, const llvm::Twine &reason);
+  /// Fails with a message unless all results of the kernel are results of the root, as it is.
+  mlir::LogicalResult storesOnly(mlir::Operation *root);
 
   //===-- Products (EmitProduct.cpp) ---------------------------------------------------------------------------===//
   /// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at
@@ -183,33 +187,6 @@ private:
                       mlir::Value columns, mlir::Value scale);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
 
-  //===-- Sections of a linear's result (EmitSections.cpp) -----------------------------------------------------===//
-  /// Columns of a linear's result that are stored alike: all of them; one of the slices that they are read as; or,
-  /// where ops read several slices together, the same columns of each.
-  struct LinearSection {
-    int64_t begin, columns;                ///< columns of the first slice
-    llvm::SmallVector<mlir::Value> slices; ///< the result itself, or slices, each `columns` behind the one before
-    llvm::SmallVector<unsigned> outputs;
-  };
-  /// The sections of a linear's result in the order of columns. Where one has several slices, it is all there is. None
-  /// where the kernel's results are no elementwise functions of them.
-  llvm::SmallVector<LinearSection> sectionsOf(nn::LinearOp root);
-  /// Where the panels of a linear's weight that a tile of sections multiplies lie: that of a slice is `ofSlice` behind
-  /// that of the slice before, the next of the same slice `next` behind. None, with a message, if the weight is stored
-  /// in other slices.
-  struct PanelOrder {
-    int64_t ofSlice, next;
-  };
-  std::optional<PanelOrder> panelOrderOf(nn::LinearOp root, llvm::ArrayRef<LinearSection> sections);
-  /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
-  void inSectionOf(mlir::Value panel, llvm::ArrayRef<LinearSection> sections,
-                   llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);
-  /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the product through
-  /// sum(slice, c, width), c counted from the panel's `column`. `also` stores more.
-  void storeLinearRow(nn::LinearOp root, const LinearSection &section, const RowScope &row, mlir::Value column,
-                      llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
-                      llvm::function_ref<void(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
-
   //===-- Codes (EmitCodes.cpp) ---------------------------------------------------------------------------------===//
   /// The panels that hold a value's codes, if it is a weight that is stored so.
   std::optional<BlockPanels> panelsOf(mlir::Value weight);
@@ -226,8 +203,6 @@ private:
   void decodePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 
   //===-- Products of codes (EmitCodeRecords.cpp, EmitCodeProduct.cpp) -----------------------------------------===//
-  /// The nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
-  nn::QuantizeOp quantizedInput(mlir::Value input);
   struct RecordScale {
     mlir::Value inverse, scale;
   };
@@ -250,41 +225,10 @@ private:
                     mlir::Value records, mlir::Value steps, mlir::Value sums, mlir::Value isFirst, mlir::Value ahead,
                     mlir::Value bytesAhead);
 
-  //===-- Caches (EmitCache.cpp) -------------------------------------------------------------------------------===//
-  mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at); // as i64
-  mlir::Value pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
-                     mlir::Value head);
-  /// Elements of a cache as they are computed with: E4M3 where the tensor holds i8 that are no codes.
-  static mlir::Type cacheElement(mlir::Type element);
-  void forTokens(mlir::Value rows, const Body &body);
-
-  //===-- Caches of codes (EmitQuantizedCache.cpp) -------------------------------------------------------------===//
-  /// Where the tokens of a call are.
-  struct TokenPlaces {
-    mlir::Value positions, sequences; ///< tensors [tokens]
-    mlir::Value tokens;               ///< how many, i64
-  };
-  mlir::Value isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
-  void storeColumn(mlir::Value rows, mlir::Value row, mlir::Value head, mlir::Value panel, int64_t page,
-                   mlir::Value slot, mlir::Type rounded, mlir::Type stored);
-  void gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenPlaces &places,
-                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow, mlir::Value slots);
+  /// The integer at an index of a tensor, as i64.
+  mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at);
+  /// Loads `lanes` codes of a cache's row from `column` on, as f32. `row` is the offset of the row in bytes.
   mlir::Value loadCodes(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
-  mlir::Value scaleOf(mlir::Value bytes, int64_t width);
-  void loadParameters(mlir::Value pointer, int64_t count, int64_t bits, mlir::Value known, mlir::Value scales,
-                      mlir::Value zeros);
-  void quantizeGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value codes, mlir::Value parameters,
-                     mlir::Value scaleOffset, mlir::Value zeroOffset);
-
-  //===-- Experts (EmitExperts.cpp) ----------------------------------------------------------------------------===//
-  /// Sorts the rows `token * top_k + k` by expert, stably: those of expert e are order[begins[e]] … order[begins[e + 1]
-  /// - 1], those whose index is outside of the experts come last. Both are of i64, begins has experts + 3 elements.
-  void sortByExpert(nn::ExpertsOp root, mlir::Value begins, mlir::Value order);
-  /// The records of `count` rows, `group` of whose steps share a scale, by a panel of codes: sums [rows][32] f32. Rows
-  /// of sums and of records that a register tile has beyond the last are read and written too. `codes` and `scales`
-  /// hold config.codeSteps of a panel.
-  void emitCodePanel(const BlockPanels &panels, int64_t group, mlir::Value records, mlir::Value panel,
-                     mlir::Value count, mlir::Value sums, mlir::Value codes, mlir::Value scales);
 
   //===-- Function skeletons -----------------------------------------------------------------------------------===//
   void beginPlan(mlir::ModuleOp module, llvm::StringRef name);
@@ -305,14 +249,15 @@ private:
   SymbolicSizes sizes;
   mlir::OpBuilder b;
   mlir::Location loc;
-  bool failedAny = false;
+  /// Set by unsupported(). Elements are emitted inside the callbacks of loops, which return values: what is refused
+  /// there is found here when the function is complete.
+  bool refused = false;
 
   // State of the function that is being emitted.
   mlir::func::FuncOp function;
   mlir::Operation *prologueEnd = nullptr;
   mlir::Value sizesPointer, planPointer, threads, sharedPointer, tileBegin, tileEnd, workspace;
   mlir::AffineExpr workspaceBytes;
-  bool planning = false; ///< the plan function is being emitted, not the run function
   std::map<int64_t, mlir::Value> constants;
   std::optional<SizeMaterializer> sizeValues;
   llvm::DenseMap<mlir::Value, Storage> storage; ///< arguments

@@ -1,4 +1,4 @@
-//===- EmitCodes.cpp - Codes of quantized weights: multiplied, unpacked, as numbers ------------------------------===//
+//===- Codes.cpp - Codes of quantized weights: multiplied, unpacked, as numbers ---------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,10 +1,10 @@
-//===- EmitSections.cpp - How the columns of a linear's result are stored -----------------------------------------===//
+//===- LinearEmitter.cpp - How the columns of a linear's result are stored --------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/LinearEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -14,7 +14,18 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-SmallVector<KernelEmitter::LinearSection> KernelEmitter::sectionsOf(nn::LinearOp root) {
+LinearEmitter::LinearEmitter(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
+    : KernelEmitter(kernel, config), root(root) {}
+
+LogicalResult LinearEmitter::findSections() {
+  sections = sectionsOfResult();
+  if (sections.empty())
+    return unsupported(root, "a result of its kernel is of another shape");
+  return findPanelOrder();
+}
+
+/// Returns the sections of the result, or none where the kernel's results are no elementwise functions of them.
+SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
   Value result = root.getResult();
   ArrayRef<AffineExpr> extents = sizes.of(result), leading = extents.drop_back();
   int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0);
@@ -75,33 +86,32 @@ SmallVector<KernelEmitter::LinearSection> KernelEmitter::sectionsOf(nn::LinearOp
   return sections;
 }
 
-std::optional<KernelEmitter::PanelOrder> KernelEmitter::panelOrderOf(nn::LinearOp root,
-                                                                     ArrayRef<LinearSection> sections) {
-  int64_t together = sections.front().slices.size(), slices = 1;
+LogicalResult LinearEmitter::findPanelOrder() {
+  int64_t slices = 1;
   if (auto weight = dyn_cast<BlockArgument>(root.getWeight()))
     if (auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weight.getArgNumber(), "rt.layout"))
       slices = layout.getSlices();
-  if (slices != 1 && slices != together) {
-    unsupported(root, "panels of " + Twine(slices) + " slices of its weight alternate, its result is read in " +
-                          Twine(together));
-    return std::nullopt;
-  }
-  if (slices == 1)
-    return PanelOrder{sections.front().columns / kPanelWidth, 1};
-  return PanelOrder{1, together};
+  if (slices != 1 && slices != together())
+    return unsupported(root, "panels of " + Twine(slices) + " slices of its weight alternate, its result is read in " +
+                                 Twine(together()));
+  panelOrder = slices == 1 ? PanelOrder{sections.front().columns / kPanelWidth, 1} : PanelOrder{1, together()};
+  return success();
 }
 
-void KernelEmitter::inSectionOf(Value panel, ArrayRef<LinearSection> sections,
-                                function_ref<void(const LinearSection &, Value)> body) {
-  const LinearSection &section = sections.front();
+void LinearEmitter::inSectionOf(Value panel, function_ref<void(const LinearSection &, Value)> body) {
+  inSectionFrom(0, panel, body);
+}
+
+void LinearEmitter::inSectionFrom(unsigned first, Value panel, function_ref<void(const LinearSection &, Value)> body) {
+  const LinearSection &section = sections[first];
   auto here = [&] { body(section, mul(sub(panel, constant(section.begin / kPanelWidth)), constant(kPanelWidth))); };
-  if (sections.size() == 1)
+  if (first + 1 == sections.size())
     return here();
   Value isHere = less(panel, constant((section.begin + section.columns) / kPanelWidth));
-  ifThen(isHere, here, [&] { inSectionOf(panel, sections.drop_front(), body); });
+  ifThen(isHere, here, [&] { inSectionFrom(first + 1, panel, body); });
 }
 
-void KernelEmitter::storeLinearRow(nn::LinearOp root, const LinearSection &section, const RowScope &row, Value column,
+void LinearEmitter::storeLinearRow(const LinearSection &section, const RowScope &row, Value column,
                                    function_ref<Value(int64_t, Value, int64_t)> sum,
                                    function_ref<void(ArrayRef<Index>, int64_t)> also) {
   currentRow = &row;

@@ -1,5 +1,4 @@
-//===- EmitCodeRecords.cpp - Rows of activations as 8-bit codes
-//-----------------------------------------------------===//
+//===- CodeRecords.cpp - Rows of activations as 8-bit codes -----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

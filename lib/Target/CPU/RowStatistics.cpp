@@ -1,4 +1,4 @@
-//===- EmitRowStatistics.cpp - What the elements of a row share: norms, softmax, reductions -----------------------===//
+//===- RowStatistics.cpp - What the elements of a row share: norms, softmax, reductions -------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -158,7 +158,7 @@ void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
     if (isa<RowwiseOpInterface>(op)) {
       ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
       if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes)) {
-        unsupported(&op, "its rows are not the rows of the kernel's result");
+        (void)unsupported(&op, "its rows are not the rows of the kernel's result");
         return;
       }
       prepareNorm(&op, row);
@@ -176,6 +176,40 @@ void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
       at.push_back({prefix});
     evaluate(op.getResult(0), at, 1); // remembered for the row
   }
+}
+
+void KernelEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
+  auto savedBound = bound;
+  const RowScope *savedRow = currentRow;
+  currentRow = &row;
+  SmallVector<Value> roots;
+  for (unsigned i : indices)
+    roots.push_back(yielded(i));
+  prepareRow(row, roots);
+  auto at = [&](Value i) {
+    Indices result;
+    for (Value prefix : row.prefix)
+      result.push_back({prefix});
+    result.push_back({i, true});
+    return result;
+  };
+  // Outputs of one length are computed together: what they share is computed once.
+  SmallVector<unsigned> rest(indices.begin(), indices.end());
+  while (!rest.empty()) {
+    AffineExpr length = sizes.of(yielded(rest.front())).back();
+    SmallVector<unsigned> together, others;
+    for (unsigned i : rest)
+      (sizes.of(yielded(i)).back() == length ? together : others).push_back(i);
+    vectorLoop(size(length), [&](Value i, int64_t width) {
+      memo.emplace_back();
+      for (unsigned output : together)
+        store(evaluate(yielded(output), at(i), width), outputs[output], at(i), width);
+      memo.pop_back();
+    });
+    rest = others;
+  }
+  currentRow = savedRow;
+  bound = savedBound;
 }
 
 } // namespace intarsia::cpu

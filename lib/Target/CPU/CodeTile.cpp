@@ -1,24 +1,15 @@
-//===- EmitCodeProduct.cpp - Linear layers of quantized weights and activations -----------------------------------===//
+//===- CodeTile.cpp - Register tiles of quantized weights and activations ---------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Weights lie as codes in panels (include/intarsia/Quantize/BlockPanels.h). Activations are rounded to 8 bits by blocks
-// of 32 or 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm),
-// as records into scratch that all threads see (EmitCodeRecords.cpp); the tiles of the product start when those are
-// done.
-//
-// Blocks of 32 are scaled one by one. Those of 256 are added up as their weights scale them before the activations'
-// scale joins: a multiplication less.
-//
-// A product of few rows unpacks codes in registers; it waits for memory. One of many rows unpacks a panel into scratch
-// first and multiplies register tiles. Both add the same numbers in the same order.
+// Products of records (CodeRecords.cpp) by panels of codes (include/intarsia/Quantize/BlockPanels.h). Blocks of 32 are
+// scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale joins: a
+// multiplication less.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelEmitter.h"
 
-#include "dialects/Nn/BlockFormats.h"
-#include "intarsia/module_abi.h"
 #include "lib/Target/CPU/CodeNumbers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -28,16 +19,7 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-// Slots of the plan.
-enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows, kWords = BlockPanels::words;
-/// Rows that a tile rounds: some microseconds of work.
-constexpr int64_t kRoundedRows = 4;
-/// What a tile of few rows reads: 4 to 8 us of one core's memory bandwidth.
-constexpr int64_t kDecodeTileBytes = 128 << 10;
-/// Panels of a tile of many rows: as often are the activations of some steps read while they are in the second-level
-/// cache. 1 costs 6 % where there are more steps than are unpacked at a time.
-constexpr int64_t kPanelsOfTile = 4;
 /// How far ahead few rows prefetch a panel's bytes. 1.1 to 4.6 KB do on Zen 5 (99 to 100 % of the bandwidth that plain
 /// reading reaches), none 90 %.
 constexpr int64_t kBytesAhead = 2304;
@@ -310,142 +292,6 @@ void KernelEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value
       storeSums(totals);
     });
   }
-}
-
-void KernelEmitter::emitCodeLinear(nn::LinearOp root, const BlockPanels &panels, nn::QuantizeOp activations) {
-  auto weightType = cast<RankedTensorType>(root.getWeight().getType());
-  ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
-  ArrayRef<AffineExpr> leading = extents.drop_back();
-  SmallVector<LinearSection> sections = sectionsOf(root);
-  if (sections.empty()) {
-    unsupported(root, "a result of its kernel is of another shape");
-    return;
-  }
-  std::optional<PanelOrder> order = panelOrderOf(root, sections);
-  if (!order)
-    return;
-  // A panel of a tile is one of each slice.
-  int64_t together = sections.front().slices.size();
-  int64_t panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / together, decodeRows = config.decodeRows;
-  Value rows = product(leading);
-  Value few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * decodeRows));
-  auto choose = [&](Value yes, Value no) -> Value { return arith::SelectOp::create(b, loc, few, yes, no); };
-  int64_t chunk = std::min(config.codeSteps, panels.steps());
-  int64_t tileRows = config.codeRows;
-  int64_t maximalRows =
-      std::max<int64_t>(config.codeBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
-
-  int64_t decodePanels =
-      std::clamp<int64_t>(kDecodeTileBytes / (together * panels.panelBytes()), 1, std::max<int64_t>(panelCount, 1));
-  int64_t panelsOfTile = std::max<int64_t>(kPanelsOfTile / together, 1);
-  // Sums of a tile [panel][row][32]; register tiles write whole ones.
-  int64_t sumRows = maximalRows + tileRows, decodeSumRows = kDecodePasses * decodeRows;
-  int64_t sumsOfTile = std::max(panelsOfTile * sumRows, decodePanels * decodeSumRows) * together * kRows;
-
-  if (planning) {
-    Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
-    Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
-    rowBlock = max(choose(constant(kDecodePasses * decodeRows), rowBlock), constant(tileRows));
-    blocks = ceilDiv(rows, rowBlock);
-    Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
-    Value perTile = min(choose(constant(decodePanels), constant(panelsOfTile)), evenly);
-    Value groups = ceilDiv(constant(panelCount), perTile);
-    // Tiles of rows read as many as they are made for: beyond the last row lies room for them.
-    Value room = add(rows, constant(std::max(tileRows, decodeRows)));
-    setPlan(ITX_PLAN_SHARED_BYTES, mul(room, constant(rowBytes(panels))));
-    setPlan(ITX_PLAN_TILES, ceilDiv(rows, constant(kRoundedRows)));
-    setPlan(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
-    setPlan(kRowBlock, rowBlock);
-    setPlan(kPanelsPerTile, perTile);
-    setPlan(kPanelGroups, groups);
-    return;
-  }
-
-  std::optional<Storage> weight = view(root.getWeight());
-  Type i8 = b.getI8Type(), f32 = b.getF32Type();
-  Value rounding = planValue(ITX_PLAN_TILES);
-  Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
-  Value bytesOfRow = constant(rowBytes(panels));
-  int64_t scaleSteps = stepsOfScale(activations);
-  Value sums = scratch(sumsOfTile * 4);
-  Value codes = scratch(chunk * kStep * kRows), scales = scratch(chunk * blocksOfStep(panels) * scaleRows(panels) * 4);
-
-  ifThen(less(tileBegin, rounding), [&] {
-    Value end = min(mul(tileEnd, constant(kRoundedRows)), rows);
-    forLoop(mul(tileBegin, constant(kRoundedRows)), end, constant(1), [&](Value flat) {
-      quantizeRow(activations, panels, makeRow(flat, leading), offsetPointer(sharedPointer, mul(flat, bytesOfRow), i8));
-    });
-  });
-
-  forLoop(max(sub(tileBegin, rounding), constant(0)), sub(tileEnd, rounding), constant(1), [&](Value tile) {
-    Value block = div(tile, groups), group = rem(tile, groups);
-    Value firstRow = mul(block, rowBlock), endRow = min(add(firstRow, rowBlock), rows);
-    Value firstPanel = mul(group, panelsPerTile), endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount));
-    Value tilePanels = mul(sub(endPanel, firstPanel), constant(together));
-    auto recordsOf = [&](Value row) { return offsetPointer(sharedPointer, mul(row, bytesOfRow), i8); };
-    Value sumsOfPanel = mul(choose(constant(decodeSumRows), constant(sumRows)), constant(kRows));
-    // Panels of the tile are numbered from 0, those of all slices in turn.
-    auto panelOf = [&](Value number) {
-      Value ofSlice = div(number, constant(together)), slice = rem(number, constant(together));
-      Value panel = add(mul(add(firstPanel, ofSlice), constant(order->next)), mul(slice, constant(order->ofSlice)));
-      return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), i8);
-    };
-    auto sumsOf = [&](Value number, Value row) {
-      Value place = add(mul(number, sumsOfPanel), mul(sub(row, firstRow), constant(kRows)));
-      return offsetPointer(sums, place, f32);
-    };
-    ifThen(
-        few,
-        [&] {
-          forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
-            emitDecodeRows(panels, scaleSteps, sub(endRow, firstRow), panelOf(number), recordsOf(firstRow),
-                           sumsOf(number, firstRow));
-          });
-        },
-        [&] {
-          Value stepsOfUnit = constant(panels.unitDepth / kStep), allSteps = constant(panels.steps());
-          forLoop(constant(0), allSteps, constant(chunk), [&](Value step) {
-            Value end = min(add(step, constant(chunk)), allSteps), steps = sub(end, step);
-            Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
-            forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
-              unpackPanel(panels, panelOf(number), step, end, codes, scales);
-              // What is unpacked next comes from far away: these steps of the next panel, or the next ones of the
-              // first.
-              Value isLast =
-                  arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(number, constant(1)), tilePanels);
-              Value nextNumber = arith::SelectOp::create(b, loc, isLast, constant(0), add(number, constant(1)));
-              Value nextStep = arith::SelectOp::create(b, loc, isLast, end, step);
-              Value next = add(constant(panels.headBytes), mul(div(nextStep, stepsOfUnit), constant(panels.unitBytes)));
-              next = offsetPointer(panelOf(nextNumber), next, i8);
-              Value tiles = ceilDiv(sub(endRow, firstRow), constant(tileRows));
-              Value bytes =
-                  max(ceilDiv(constant(panels.unitBytes * kStep / panels.unitDepth), tiles), constant(kLeastAhead));
-              forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
-                Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
-                Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
-                emitCodeTile(panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m), isFirst,
-                             offsetPointer(next, part, i8), bytes);
-              });
-            });
-          });
-        });
-    forLoop(firstPanel, endPanel, constant(1), [&](Value number) {
-      inSectionOf(number, sections, [&](const LinearSection &section, Value column) {
-        forLoop(firstRow, endRow, constant(1), [&](Value m) {
-          storeLinearRow(root, section, makeRow(m, leading), column,
-                         [&](int64_t slice, Value c, int64_t width) -> Value {
-                           Value ofTile = add(mul(sub(number, firstPanel), constant(together)), constant(slice));
-                           Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
-                           if (!panels.headBytes)
-                             return x;
-                           // The scale of the whole row of the weight.
-                           Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
-                           return arith::MulFOp::create(b, loc, x, loadAt(panelOf(ofTile), c, type, width));
-                         });
-        });
-      });
-    });
-  });
 }
 
 } // namespace intarsia::cpu

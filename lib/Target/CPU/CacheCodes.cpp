@@ -1,0 +1,146 @@
+//===- CacheCodes.cpp - Codes of quantized caches ---------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The layout is that of nn.cache_append_quantized.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/CacheEmitter.h"
+
+#include "lib/Target/CPU/CacheCodes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// A scale byte holds the bits 14 to 7 of an f16. The largest is the last one before infinity.
+constexpr int64_t kScaleShift = 7, kLargestScale = 0xf7;
+} // namespace
+
+void CacheEmitter::loadParameters(Value pointer, int64_t count, int64_t bits, Value known, Value scales, Value zeros) {
+  Type f32 = b.getF32Type();
+  vectorLoop(constant(count), [&](Value i, int64_t width) {
+    Value scale = scaleOf(loadAt(pointer, i, b.getI8Type(), width), width);
+    Value zero = loadAt(pointer, add(i, constant(count)), b.getI8Type(), width);
+    Type i32 = vectorOf(b.getI32Type(), width);
+    zero = bits == 4 ? arith::ExtSIOp::create(b, loc, i32, zero).getResult()
+                     : arith::ExtUIOp::create(b, loc, i32, zero).getResult();
+    if (known) {
+      Value index = splat(i, width);
+      if (width > 1) {
+        SmallVector<int64_t> lanes = llvm::to_vector(llvm::seq<int64_t>(0, width));
+        Value steps = arith::ConstantOp::create(b, loc, b.getI64VectorAttr(lanes));
+        index = arith::AddIOp::create(b, loc, index, steps);
+      }
+      scale = arith::SelectOp::create(b, loc, less(index, splat(known, width)), scale, floatConstant(0.0, f32, width));
+    }
+    storeAt(scale, scales, i, f32, width);
+    storeAt(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), zero), zeros, i, f32, width);
+  });
+}
+
+Value CacheEmitter::scaleOf(Value bytes, int64_t width) {
+  Type i16 = vectorOf(b.getI16Type(), width);
+  Value shift = arith::ConstantOp::create(
+      b, loc,
+      width == 1 ? TypedAttr(b.getI16IntegerAttr(kScaleShift))
+                 : TypedAttr(DenseElementsAttr::get(cast<ShapedType>(i16), APInt(16, kScaleShift))));
+  Value bits = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, i16, bytes), shift);
+  Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width), bits);
+  return widen(half, vectorOf(b.getF32Type(), 1), width);
+}
+
+Value CacheEmitter::larger(Value x, Value y) {
+  return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, x, y), x, y);
+}
+
+Value CacheEmitter::smaller(Value x, Value y) {
+  return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, y), x, y);
+}
+
+/// Rounds to an integer, ties to even, by adding 1.5 * 2^23. NaN becomes the lower limit.
+Value CacheEmitter::roundToEven(Value x, int64_t width) {
+  Type f32 = b.getF32Type();
+  x = smaller(larger(x, floatConstant(-4096.0, f32, width)), floatConstant(4096.0, f32, width));
+  x = arith::AddFOp::create(b, loc, x, floatConstant(0x1.8p23, f32, width));
+  return arith::SubFOp::create(b, loc, x, floatConstant(0x1.8p23, f32, width));
+}
+
+void CacheEmitter::quantizeGroup(Value source, int64_t count, int64_t bits, Value codes, Value parameters,
+                                 Value scaleOffset, Value zeroOffset) {
+  GroupScale scale = scaleOfGroup(source, count, bits, parameters, scaleOffset, zeroOffset);
+  Type i8 = b.getI8Type();
+  if (bits == 8) {
+    vectorLoop(constant(count),
+               [&](Value i, int64_t width) { storeAt(codesAt(source, i, width, bits, scale), codes, i, i8, width); });
+    return;
+  }
+  int64_t lanes = config.lanes;
+  Value four =
+      arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(vectorOf(i8, lanes)), APInt(8, 4)));
+  forLoop(constant(0), constant(count / kBlockCodes), constant(1), [&](Value block) {
+    for (int64_t byte = 0; byte < kBlockBytes; byte += lanes) {
+      Value first = add(mul(block, constant(kBlockCodes)), constant(byte));
+      Value upper = codesAt(source, add(first, constant(kBlockBytes)), lanes, bits, scale);
+      upper = arith::ShLIOp::create(b, loc, upper, four);
+      Value pair = arith::OrIOp::create(b, loc, codesAt(source, first, lanes, bits, scale), upper);
+      storeAt(pair, codes, add(mul(block, constant(kBlockBytes)), constant(byte)), i8, lanes);
+    }
+  });
+}
+
+/// Computes the scale and the zero of a group, and stores them.
+CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count, int64_t bits, Value parameters,
+                                                    Value scaleOffset, Value zeroOffset) {
+  Type f32 = b.getF32Type(), i8 = b.getI8Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
+  auto number = [&](double value) { return floatConstant(value, f32, 1); };
+  auto negate = [&](Value x) -> Value { return arith::NegFOp::create(b, loc, x); };
+  auto load = [&](Value i, int64_t width) { return loadAt(source, i, f32, width); };
+
+  Value high = reduce(constant(count), /*maximum=*/true, f32, load);
+  Value low = negate(
+      reduce(constant(count), /*maximum=*/true, f32, [&](Value i, int64_t width) { return negate(load(i, width)); }));
+  if (bits == 8) {
+    high = larger(high, number(0.0));
+    low = smaller(low, number(0.0));
+  }
+  int64_t largest = (1 << bits) - 1, firstZero = bits == 4 ? -128 : 0;
+  Value least = arith::DivFOp::create(b, loc, arith::SubFOp::create(b, loc, high, low), number(largest));
+  if (bits == 4) {
+    Value magnitude = larger(high, negate(low));
+    magnitude = larger(magnitude, larger(negate(high), low));
+    least = larger(least, arith::DivFOp::create(b, loc, magnitude, number(127.0)));
+  }
+  auto integer = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
+  Value raw =
+      arith::ExtUIOp::create(b, loc, i32, arith::BitcastOp::create(b, loc, i16, narrow(least, b.getF16Type(), 1)));
+  raw = arith::AddIOp::create(b, loc, raw, integer((1 << kScaleShift) - 1));
+  raw = arith::ShRUIOp::create(b, loc, raw, integer(kScaleShift));
+  raw = arith::MinUIOp::create(b, loc, arith::MaxUIOp::create(b, loc, raw, integer(1)), integer(kLargestScale));
+  Value scaleByte = arith::TruncIOp::create(b, loc, i8, raw);
+  Value scale = scaleOf(scaleByte, 1);
+  Value zero = roundToEven(negate(arith::DivFOp::create(b, loc, low, scale)), 1);
+  zero = smaller(larger(zero, number(firstZero)), number(firstZero + 255));
+  storeAt(scaleByte, parameters, scaleOffset, i8, 1);
+  storeAt(arith::TruncIOp::create(b, loc, i8, arith::FPToSIOp::create(b, loc, i32, zero)), parameters, zeroOffset, i8,
+          1);
+  return {scale, zero};
+}
+
+/// Returns the codes of `width` f32 at an element of the source, as bytes.
+Value CacheEmitter::codesAt(Value source, Value i, int64_t width, int64_t bits, const GroupScale &scale) {
+  Type f32 = b.getF32Type();
+  int64_t largest = (1 << bits) - 1;
+  Value number = loadAt(source, i, f32, width);
+  Value code = roundToEven(arith::DivFOp::create(b, loc, number, splat(scale.scale, width)), width);
+  code = arith::AddFOp::create(b, loc, code, splat(scale.zero, width));
+  code = smaller(larger(code, floatConstant(0.0, f32, width)), floatConstant(largest, f32, width));
+  Value integers = arith::FPToSIOp::create(b, loc, vectorOf(b.getI32Type(), width), code);
+  return arith::TruncIOp::create(b, loc, vectorOf(b.getI8Type(), width), integers);
+}
+
+} // namespace intarsia::cpu

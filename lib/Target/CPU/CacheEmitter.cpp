@@ -1,0 +1,88 @@
+//===- CacheEmitter.cpp - Paged caches: pages and tokens --------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/CacheEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+Value CacheEmitter::pageOf(const Storage &cache, Value pageTable, Value sequence, Value place, Value head) {
+  Value page = integerAt(pageTable, {Index{sequence}, Index{place}});
+  return offsetPointer(cache.pointer, add(mul(page, cache.strides[0]), mul(head, cache.strides[1])), cache.elementType);
+}
+
+Type CacheEmitter::cacheElement(Type element) {
+  return element.isInteger(8) ? Float8E4M3FNType::get(element.getContext()) : element;
+}
+
+void CacheEmitter::planTokens(Value rows) {
+  Value tokens = size(sizes.of(rows)[0]);
+  Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(1));
+  setPlan(kTokensPerTile, perTile);
+  setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+}
+
+void CacheEmitter::forTokens(Value rows, const Body &body) {
+  Value tokens = size(sizes.of(rows)[0]);
+  Value perTile = planValue(kTokensPerTile);
+  forLoop(mul(tileBegin, perTile), min(mul(tileEnd, perTile), tokens), constant(1), body);
+}
+
+Value CacheEmitter::isTokenAt(const TokenPlaces &places, Value row, Value sequence, Value position) {
+  Value inside = arith::AndIOp::create(
+      b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, constant(0)), less(row, places.tokens));
+  Value some = max(min(row, sub(places.tokens, constant(1))), constant(0));
+  auto equal = [&](Value x, Value y) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y); };
+  Value same = arith::AndIOp::create(b, loc, equal(integerAt(places.sequences, {Index{some}}), sequence),
+                                     equal(integerAt(places.positions, {Index{some}}), position));
+  return arith::AndIOp::create(b, loc, inside, same);
+}
+
+void CacheEmitter::storeColumn(Value rows, Value row, Value head, Value panel, int64_t page, Value slot, Type rounded,
+                               Type stored) {
+  int64_t features = cast<RankedTensorType>(rows.getType()).getDimSize(2);
+  vectorLoop(constant(features), [&](Value feature, int64_t width) {
+    Value x = evaluate(rows, {Index{row}, Index{head}, Index{feature, true}}, width);
+    if (isa<Float8E4M3FNType>(rounded))
+      x = narrowE4M3(x, width);
+    else if (!rounded.isF32())
+      x = narrow(x, rounded, width);
+    if (stored != rounded)
+      x = widen(x, stored, width);
+    for (int64_t lane = 0; lane < width; ++lane) {
+      Value value = width == 1 ? x : vector::ExtractOp::create(b, loc, x, lane).getResult();
+      Value offset = add(mul(add(feature, constant(lane)), constant(page)), slot);
+      LLVM::StoreOp::create(b, loc, value, offsetPointer(panel, offset, stored), stored.getIntOrFloatBitWidth() / 8);
+    }
+  });
+}
+
+void CacheEmitter::gatherPage(Value panel, const Storage &tail, Value rows, const TokenPlaces &places, Value sequence,
+                              Value head, Value base, Value firstRow, Value slots) {
+  auto rowsType = cast<RankedTensorType>(rows.getType());
+  int64_t features = rowsType.getDimSize(2), page = kPanelWidth;
+  Type f32 = b.getF32Type();
+  ifThen(
+      isTokenAt(places, firstRow, sequence, base), [] {},
+      [&] {
+        Value from = offsetPointer(tail.pointer, add(mul(sequence, tail.strides[0]), mul(head, tail.strides[1])),
+                                   tail.elementType);
+        forLoop(constant(0), constant(features * page), constant(config.lanes), [&](Value i) {
+          storeAt(loadAt(from, i, tail.elementType, config.lanes), panel, i, f32, config.lanes);
+        });
+      });
+  forLoop(constant(0), slots, constant(1), [&](Value slot) {
+    Value row = add(firstRow, slot);
+    ifThen(isTokenAt(places, row, sequence, add(base, slot)),
+           [&] { storeColumn(rows, row, head, panel, page, slot, tail.elementType, f32); });
+  });
+}
+
+} // namespace intarsia::cpu

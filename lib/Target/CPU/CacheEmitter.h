@@ -1,0 +1,75 @@
+//===- CacheEmitter.h - Paged caches: pages, tokens, codes ------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_CACHEEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_CACHEEMITTER_H
+
+#include "intarsia/module_abi.h"
+#include "lib/Target/CPU/KernelEmitter.h"
+
+namespace intarsia::cpu {
+
+/// What kernels around a cache share. The layout of codes is that of nn.cache_append_quantized.
+class CacheEmitter : public KernelEmitter {
+public:
+  using KernelEmitter::KernelEmitter;
+
+protected:
+  /// Slot of all plans: how many tokens a tile handles.
+  enum { kTokensPerTile = ITX_PLAN_PRIVATE };
+  /// Tiles per thread, so that a thread that is held up does not hold up the others.
+  static constexpr int64_t kTilesPerThread = 4;
+
+  /// Where the tokens of a call are.
+  struct TokenPlaces {
+    mlir::Value positions, sequences; ///< tensors [tokens]
+    mlir::Value tokens;               ///< how many, i64
+  };
+
+  /// Cuts the tokens of an append, the first dimension of `rows`, into tiles.
+  void planTokens(mlir::Value rows);
+  /// Emits `body` for each token of the tiles of an append.
+  void forTokens(mlir::Value rows, const Body &body);
+  /// Returns where the rows of one head of a page begin; `place` is the number of the page within its sequence.
+  mlir::Value pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
+                     mlir::Value head);
+  /// Returns the type of a cache's elements as they are computed with: E4M3 where the tensor holds i8 that are no
+  /// codes.
+  static mlir::Type cacheElement(mlir::Type element);
+  /// True if `row` is a row of this call that holds the token at `position` of `sequence`.
+  mlir::Value isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
+  /// Writes rows[row, head, :], rounded, to a slot of a panel [features, page].
+  void storeColumn(mlir::Value rows, mlir::Value row, mlir::Value head, mlir::Value panel, int64_t page,
+                   mlir::Value slot, mlir::Type rounded, mlir::Type stored);
+  /// Gathers the keys of the first `slots` places of a page as an f32 panel [features, page]: rows of this call where
+  /// it has them, the tail's otherwise. `base` is the position of slot 0, `firstRow` the number that its row has or
+  /// would have.
+  void gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenPlaces &places,
+                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow, mlir::Value slots);
+  /// Returns bytes of scales as f32.
+  mlir::Value scaleOf(mlir::Value bytes, int64_t width);
+  /// Loads scale and zero of `count` groups as f32; those from `known` on have a scale of zero.
+  void loadParameters(mlir::Value pointer, int64_t count, int64_t bits, mlir::Value known, mlir::Value scales,
+                      mlir::Value zeros);
+  /// Quantizes `count` f32 at `source` to codes at `codes`, their scale and zero to the two offsets from `parameters`.
+  void quantizeGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value codes, mlir::Value parameters,
+                     mlir::Value scaleOffset, mlir::Value zeroOffset);
+
+private:
+  struct GroupScale {
+    mlir::Value scale, zero;
+  };
+  GroupScale scaleOfGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value parameters,
+                          mlir::Value scaleOffset, mlir::Value zeroOffset);
+  mlir::Value codesAt(mlir::Value source, mlir::Value i, int64_t width, int64_t bits, const GroupScale &scale);
+  mlir::Value larger(mlir::Value x, mlir::Value y);
+  mlir::Value smaller(mlir::Value x, mlir::Value y);
+  mlir::Value roundToEven(mlir::Value x, int64_t width);
+};
+
+} // namespace intarsia::cpu
+
+#endif

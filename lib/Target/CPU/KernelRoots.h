@@ -1,0 +1,38 @@
+//===- KernelRoots.h - Which class emits a kernel ---------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_KERNELROOTS_H
+#define INTARSIA_LIB_TARGET_CPU_KERNELROOTS_H
+
+#include "lib/Target/CPU/KernelEmitter.h"
+#include <memory>
+
+namespace intarsia::cpu {
+
+using Emitter = std::unique_ptr<KernelEmitter>;
+
+/// Emitters for each kind of root; `root` is of the op that the function is named after.
+Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeCodeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeCacheAppendQuantizedKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeTailAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+/// A kernel of rows needs no root.
+Emitter makeRowsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+
+/// Appends the functions `planName` and `runName` of a kernel to the module. Fails with a message at the op that the
+/// CPU target cannot compile.
+mlir::LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, mlir::ModuleOp module,
+                               llvm::StringRef planName, llvm::StringRef runName);
+
+} // namespace intarsia::cpu
+
+#endif

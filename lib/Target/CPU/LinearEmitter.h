@@ -1,0 +1,62 @@
+//===- LinearEmitter.h - How the columns of a linear's result are stored ----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_LINEAREMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_LINEAREMITTER_H
+
+#include "lib/Target/CPU/KernelEmitter.h"
+
+namespace intarsia::cpu {
+
+/// What kernels around an nn.linear share: which columns of its result are stored where.
+class LinearEmitter : public KernelEmitter {
+public:
+  LinearEmitter(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config);
+
+protected:
+  /// Columns of a linear's result that are stored alike: all of them; one of the slices that they are read as; or,
+  /// where ops read several slices together, the same columns of each.
+  struct LinearSection {
+    int64_t begin, columns;                ///< columns of the first slice
+    llvm::SmallVector<mlir::Value> slices; ///< the result itself, or slices, each `columns` behind the one before
+    llvm::SmallVector<unsigned> outputs;
+  };
+  /// Where the panels of a linear's weight that a tile of sections multiplies lie: that of a slice is `ofSlice` behind
+  /// that of the slice before, the next of the same slice `next` behind.
+  struct PanelOrder {
+    int64_t ofSlice, next;
+  };
+
+  /// Fills `sections` and `panelOrder`. Fails with a message if results of the kernel are no elementwise functions of
+  /// sections, or the weight is stored in other slices.
+  mlir::LogicalResult findSections();
+  /// Returns how many panels a panel of a tile is: one of each slice.
+  int64_t together() const { return sections.front().slices.size(); }
+  /// Sizes of the rows of the result.
+  llvm::ArrayRef<mlir::AffineExpr> leading() { return sizes.of(root.getResult()).drop_back(); }
+  /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
+  void inSectionOf(mlir::Value panel, llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);
+  /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the product through
+  /// sum(slice, c, width), c counted from the panel's `column`. `also` stores more.
+  void storeLinearRow(const LinearSection &section, const RowScope &row, mlir::Value column,
+                      llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
+                      llvm::function_ref<void(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
+
+  nn::LinearOp root;
+  llvm::SmallVector<LinearSection> sections; ///< in the order of columns; one that has several slices is the only one
+  PanelOrder panelOrder{0, 0};
+
+private:
+  llvm::SmallVector<LinearSection> sectionsOfResult();
+  mlir::LogicalResult findPanelOrder();
+  /// Emits `body` for one of the last sections, from number `first` on.
+  void inSectionFrom(unsigned first, mlir::Value panel,
+                     llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);
+};
+
+} // namespace intarsia::cpu
+
+#endif

@@ -1,0 +1,317 @@
+//===- LinearKernel.cpp - Linear layers -------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/LinearEmitter.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+// Slots of the plan.
+enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
+/// About what a tile does: 10 us of one core, twenty times what claiming a tile costs.
+constexpr int64_t kTileFlops = int64_t(1) << 21;
+/// A finishing tile normalises this many rows: some microseconds of work.
+constexpr int64_t kFinishRows = 16;
+/// The least that is worth prefetching at a step: a cache line every eight steps.
+constexpr int64_t kPrefetchStep = 8;
+
+/// A tile is a block of rows by some panels of the weight. Rows of the left operand stay in the private cache while the
+/// panels pass by; the other ops of the kernel are computed on a register tile's sums.
+class LinearKernel final : public LinearEmitter {
+public:
+  LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config);
+
+private:
+  LogicalResult run() override;
+  LogicalResult plan() override;
+
+  LogicalResult splitOutputs();
+  LogicalResult placeOperands();
+  void emitNormTiles(Value tiles);
+  void multiplyPanel(Value panel);
+  void packInputRows();
+  void packPanels(Value panel);
+  Value panelOf(Value panel, Value slice);
+  Value packedPanelOf(Value slice);
+  void multiplyRows(Value panel, Value m, Value count, Value lines);
+  void storeRows(Value panel, Value m, Value count);
+
+  RankedTensorType weightType;
+  int64_t features, depth;
+  std::optional<BlockPanels> codes; ///< how the weight is stored, if as codes
+  /// The op that needs whole rows of the result, or null, with the outputs that wait for it and those that do not.
+  Operation *norm = nullptr;
+  SmallVector<unsigned> early, late;
+  /// Where the row that the norm reads is kept: its own output, or the place of the norm's result.
+  std::optional<Storage> rowStorage;
+
+  // Operands: rows at a fixed distance in memory or packed a block at a time, panels packed ahead of time or one by
+  // one.
+  std::optional<Storage> input, weight;
+  bool packsInput = false, hasPanels = false;
+  Value packedInput, inputStride, packedPanels, sums;
+  // The tile that is being emitted.
+  Value rows, firstRow, endRow;
+
+  /// Elements of a packed panel.
+  int64_t packedElements() const { return kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth); }
+  /// Panels of the weight, counted as tiles do: one of each slice together.
+  int64_t panelCount() const { return llvm::divideCeil(features, kPanelWidth) / together(); }
+  /// What depths are divided by: without input features rows are empty.
+  int64_t rowDepth() const { return std::max<int64_t>(depth, 1); }
+  int64_t sumsOfSlice() const { return config.rows * kPanelWidth; }
+  int64_t maximalRows() const;
+};
+} // namespace
+
+LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
+    : LinearEmitter(kernel, root, config), weightType(cast<RankedTensorType>(root.getWeight().getType())),
+      features(weightType.getDimSize(0)), depth(weightType.getDimSize(1)) {}
+
+Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
+  auto linear = cast<nn::LinearOp>(root);
+  if (KernelEmitter::quantizedInput(linear.getInput()))
+    return makeCodeLinearKernel(kernel, root, config);
+  return std::make_unique<LinearKernel>(kernel, linear, config);
+}
+
+/// Returns how many rows of the left operand stay in the private cache while the panels pass by. More than 16 register
+/// tiles of them cost 4 % at 512 and 1024 cubed and at MiniLM 8x128, for all that the weights then pass fewer times.
+int64_t LinearKernel::maximalRows() const {
+  int64_t rows = std::clamp<int64_t>(config.blockBytes / (rowDepth() * 4), 2 * config.rows, 16 * config.rows);
+  return rows / config.rows * config.rows;
+}
+
+LogicalResult LinearKernel::plan() {
+  rows = product(leading());
+  // Row blocks as equal as whole register tiles allow.
+  Value blocks = max(ceilDiv(rows, constant(maximalRows())), constant(1));
+  Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
+  rowBlock = max(rowBlock, constant(config.rows));
+  blocks = ceilDiv(rows, rowBlock);
+  // Tiles are as small as pays: a thread that is held up then leaves its work to the others. A left operand that is
+  // packed for each tile pays for two tiles a thread only.
+  bool packs = !cast<RankedTensorType>(root.getInput().getType()).getElementType().isF32();
+  Value evenly = max(ceilDiv(constant(panelCount()), packs ? mul(threads, constant(2)) : threads), constant(1));
+  Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth() * together()));
+  Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
+  Value groups = ceilDiv(constant(panelCount()), panelsPerTile);
+  setPlan(ITX_PLAN_TILES, mul(blocks, groups));
+  setPlan(kRowBlock, rowBlock);
+  setPlan(kPanelsPerTile, panelsPerTile);
+  setPlan(kPanelGroups, groups);
+  if (norm)
+    setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
+  return success();
+}
+
+LogicalResult LinearKernel::run() {
+  if (ShapedType::isDynamic(features) || ShapedType::isDynamic(depth))
+    return unsupported(root, "its weight has dynamic sizes");
+  codes = panelsOf(root.getWeight());
+  rows = product(leading());
+  if (failed(splitOutputs()) || failed(findSections()))
+    return failure();
+  if (norm && sections.front().slices.front() != root.getResult())
+    return unsupported(root, "a result of its kernel is of another shape");
+  if (norm)
+    sections.front().outputs = early;
+
+  sums = scratch(sumsOfSlice() * together() * 4);
+  Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
+  if (failed(placeOperands()))
+    return failure();
+  // Norms are computed in tiles of their own, once all products are done.
+  Value tiles = planValue(ITX_PLAN_TILES);
+  if (norm)
+    ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, tileBegin, tiles), [&] { emitNormTiles(tiles); });
+
+  forLoop(tileBegin, norm ? min(tileEnd, tiles) : tileEnd, constant(1), [&](Value tile) {
+    Value block = div(tile, groups), group = rem(tile, groups);
+    firstRow = mul(block, rowBlock);
+    endRow = min(add(firstRow, rowBlock), rows);
+    Value firstPanel = mul(group, panelsPerTile);
+    Value endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount()));
+    if (packsInput)
+      packInputRows();
+    forLoop(firstPanel, endPanel, constant(1), [&](Value panel) { multiplyPanel(panel); });
+  });
+  return success();
+}
+
+/// Finds a norm at the end: outputs that need the whole row are computed when the row's last tile is done.
+LogicalResult LinearKernel::splitOutputs() {
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+    bool waits = false;
+    SmallVector<Value> worklist{yielded(i)};
+    DenseSet<Operation *> seen;
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val().getDefiningOp();
+      if (!op || !seen.insert(op).second)
+        continue;
+      if (isa<RowwiseOpInterface>(op)) {
+        if (norm && norm != op)
+          return unsupported(op, "a linear layer takes one norm after it");
+        norm = op;
+        waits = true;
+      }
+      llvm::append_range(worklist, op->getOperands());
+    }
+    (waits ? late : early).push_back(i);
+  }
+  return success();
+}
+
+/// Decides which operands are read where they lie, and makes room for those that are packed.
+LogicalResult LinearKernel::placeOperands() {
+  input = view(root.getInput());
+  unsigned inputRank = sizes.of(root.getInput()).size();
+  rt::LayoutAttr layout;
+  if (auto argument = dyn_cast<BlockArgument>(root.getWeight()))
+    layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
+  hasPanels = layout && layout.getKind() == rt::LayoutKind::Panels && !codes;
+  bool bf16Dot = config.bf16Dot && hasPanels && weightType.getElementType().isBF16();
+  bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
+  packsInput = !readable || (inputRank > 2 && !input->dense);
+  packedInput = packsInput ? scratch(maximalRows() * depth * 4) : Value();
+  inputStride = packsInput || inputRank == 1 ? constant(depth) : input->strides[inputRank - 2];
+
+  weight = view(root.getWeight());
+  if (!weight || (hasPanels && layout.getWidth() != kPanelWidth))
+    return unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
+  packedPanels = hasPanels ? Value() : scratch(packedElements() * together() * 4);
+
+  if (norm) {
+    unsigned place = late.front();
+    for (unsigned i : early)
+      if (yielded(i) == norm->getOperand(0))
+        place = i;
+    rowStorage = outputs[place];
+  }
+  return success();
+}
+
+void LinearKernel::emitNormTiles(Value tiles) {
+  Value normInput = norm->getOperand(0);
+  storage[normInput] = *rowStorage;
+  Value begin = mul(sub(tileBegin, tiles), constant(kFinishRows));
+  Value end = min(mul(sub(tileEnd, tiles), constant(kFinishRows)), rows);
+  forLoop(begin, end, constant(1), [&](Value flat) { emitRow(makeRow(flat, leading()), late); });
+  storage.erase(normInput);
+}
+
+void LinearKernel::packInputRows() {
+  forLoop(firstRow, endRow, constant(1), [&](Value flat) {
+    RowScope row = makeRow(flat, leading());
+    currentRow = &row;
+    Value to = mul(sub(flat, firstRow), constant(depth));
+    vectorLoop(constant(depth), [&](Value k, int64_t width) {
+      Indices at;
+      for (Value prefix : row.prefix)
+        at.push_back({prefix});
+      at.push_back({k, true});
+      storeAt(evaluate(root.getInput(), at, width), packedInput, add(to, k), b.getF32Type(), width);
+    });
+    currentRow = nullptr;
+  });
+}
+
+/// Returns the number in the weight of a slice's panel.
+Value LinearKernel::panelOf(Value panel, Value slice) {
+  return add(mul(panel, constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
+}
+
+Value LinearKernel::packedPanelOf(Value slice) {
+  return offsetPointer(packedPanels, mul(slice, constant(packedElements())), b.getF32Type());
+}
+
+/// Writes the panels of all slices as f32.
+void LinearKernel::packPanels(Value panel) {
+  forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
+    Value column = mul(panelOf(panel, slice), constant(kPanelWidth)), to = packedPanelOf(slice);
+    if (codes) {
+      Value from = mul(panelOf(panel, slice), constant(codes->panelBytes()));
+      decodePanel(*codes, offsetPointer(weight->pointer, from, b.getI8Type()), to);
+      return;
+    }
+    packTransposed(to, offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
+                   weight->strides[0], weight->elementType, constant(depth),
+                   min(sub(constant(features), column), constant(kPanelWidth)), Value());
+  });
+}
+
+/// Multiplies the rows of a tile by a panel of each slice, a register tile after the other.
+void LinearKernel::multiplyPanel(Value panel) {
+  if (!hasPanels)
+    packPanels(panel);
+  // Meanwhile the next panel comes into the second-level cache, a part with each register tile: weights of a
+  // whole model pass through once a call and come from far away.
+  Value lines = max(ceilDiv(constant(kPanelWidth * weightType.getElementTypeBitWidth() / 8),
+                            ceilDiv(sub(endRow, firstRow), constant(config.rows))),
+                    constant(kPrefetchStep));
+  forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
+    Value count = min(sub(endRow, m), constant(config.rows));
+    multiplyRows(panel, m, count, lines);
+    // The rest of the group's ops, while the tile is in the first-level cache.
+    storeRows(panel, m, count);
+  });
+}
+
+/// Multiplies `count` rows from `m` on; `lines` bytes of the next panel are prefetched for each k.
+void LinearKernel::multiplyRows(Value panel, Value m, Value count, Value lines) {
+  Type f32 = b.getF32Type();
+  forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
+    TileOperands operands;
+    if (hasPanels) {
+      Value elements = mul(panelOf(panel, slice), constant(depth * kPanelWidth));
+      operands.b = offsetPointer(weight->pointer, elements, weight->elementType);
+      Value nextPanel = offsetPointer(operands.b, constant(panelOrder.next * depth * kPanelWidth), weight->elementType);
+      Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
+      operands.prefetch = offsetPointer(nextPanel, part, b.getI8Type());
+      operands.prefetchStep = lines;
+    } else {
+      operands.b = packedPanelOf(slice);
+    }
+    operands.a = packsInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
+                            : offsetPointer(input->pointer, mul(m, inputStride), input->elementType);
+    operands.aRow = inputStride;
+    operands.aColumn = constant(1);
+    operands.aType = packsInput ? f32 : input->elementType;
+    operands.bRow = constant(kPanelWidth);
+    operands.bType = hasPanels ? weight->elementType : f32;
+    operands.depth = constant(depth);
+    operands.out = offsetPointer(sums, mul(slice, constant(sumsOfSlice())), f32);
+    operands.outRow = constant(kPanelWidth);
+    emitTileRows(operands, count, kPanelWidth);
+  });
+}
+
+void LinearKernel::storeRows(Value panel, Value m, Value count) {
+  Value normInput = norm ? norm->getOperand(0) : Value();
+  bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; });
+  inSectionOf(panel, [&](const LinearSection &section, Value column) {
+    forLoop(constant(0), count, constant(1), [&](Value r) {
+      Value sumRow = mul(r, constant(kPanelWidth));
+      storeLinearRow(
+          section, makeRow(add(m, r), leading()), column,
+          [&](int64_t slice, Value c, int64_t width) {
+            return loadAt(sums, add(add(sumRow, constant(slice * sumsOfSlice())), c), b.getF32Type(), width);
+          },
+          [&](ArrayRef<Index> at, int64_t width) {
+            if (storesRow)
+              store(evaluate(normInput, at, width), *rowStorage, at, width);
+          });
+    });
+  });
+}
+
+} // namespace intarsia::cpu

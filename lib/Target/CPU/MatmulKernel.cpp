@@ -1,0 +1,135 @@
+//===- MatmulKernel.cpp - Batched products ----------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelRoots.h"
+
+#include "intarsia/module_abi.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// A tile is a panel of the result's columns in one matrix of the batch.
+class MatmulKernel final : public KernelEmitter {
+public:
+  MatmulKernel(rt::KernelOp kernel, nn::MatmulOp root, const TileConfig &config)
+      : KernelEmitter(kernel, config), root(root) {}
+
+private:
+  LogicalResult run() override;
+  LogicalResult plan() override;
+
+  void multiplyPanel(Value panel, ArrayRef<Value> batchIndices);
+  void packPanel(Value column, Value panelColumns, Value rightOffset);
+  void storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column, Value panelColumns);
+  ArrayRef<AffineExpr> extents() { return sizes.of(root.getResult()); }
+  ArrayRef<AffineExpr> batch() { return extents().drop_back(2); }
+  /// Returns the stride of an operand's last dimension but `fromEnd` - 1.
+  Value strideOf(const Storage &operand, int64_t fromEnd) { return operand.strides[extents().size() - fromEnd]; }
+
+  nn::MatmulOp root;
+  std::optional<Storage> left, right;
+  Value rows, columns, depth, sums, packedPanel;
+};
+} // namespace
+
+Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
+  return std::make_unique<MatmulKernel>(kernel, cast<nn::MatmulOp>(root), config);
+}
+
+LogicalResult MatmulKernel::plan() {
+  Value panels = ceilDiv(size(extents().back()), constant(kPanelWidth));
+  setPlan(ITX_PLAN_TILES, mul(product(batch()), panels));
+  return success();
+}
+
+LogicalResult MatmulKernel::run() {
+  ArrayRef<AffineExpr> leftSizes = sizes.of(root.getLhs());
+  AffineExpr depthSize = root.getTransposeLhs() ? leftSizes[leftSizes.size() - 2] : leftSizes.back();
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+    if (sizes.of(yielded(i)) != extents())
+      return unsupported(root, "a result of its kernel is of another shape");
+  Value panels = ceilDiv(size(extents().back()), constant(kPanelWidth));
+  left = view(root.getLhs());
+  right = view(root.getRhs());
+  if (!left || !right)
+    return unsupported(root, "an operand is computed in the same kernel");
+  rows = size(extents()[extents().size() - 2]);
+  columns = size(extents().back());
+  depth = size(depthSize);
+  sums = scratch(config.rows * kPanelWidth * 4);
+  packedPanel = scratch(depthSize * (kPanelWidth * 4));
+  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+    Value panel = rem(tile, panels);
+    multiplyPanel(panel, delinearize(div(tile, panels), batch()));
+  });
+  return success();
+}
+
+void MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndices) {
+  Value leftOffset = constant(0), rightOffset = constant(0);
+  for (auto [d, index] : llvm::enumerate(batchIndices)) {
+    leftOffset = add(leftOffset, mul(index, left->strides[d]));
+    rightOffset = add(rightOffset, mul(index, right->strides[d]));
+  }
+  Value column = mul(panel, constant(kPanelWidth));
+  Value panelColumns = min(sub(columns, column), constant(kPanelWidth));
+  packPanel(column, panelColumns, rightOffset);
+  forLoop(constant(0), rows, constant(config.rows), [&](Value m) {
+    Value count = min(sub(rows, m), constant(config.rows));
+    TileOperands operands;
+    operands.aRow = strideOf(*left, root.getTransposeLhs() ? 1 : 2);
+    operands.aColumn = strideOf(*left, root.getTransposeLhs() ? 2 : 1);
+    operands.a = offsetPointer(left->pointer, add(leftOffset, mul(m, operands.aRow)), left->elementType);
+    operands.aType = left->elementType;
+    operands.b = packedPanel;
+    operands.bRow = constant(kPanelWidth);
+    operands.bType = b.getF32Type();
+    operands.depth = depth;
+    operands.out = sums;
+    operands.outRow = constant(kPanelWidth);
+    emitTileRows(operands, count, kPanelWidth);
+    forLoop(constant(0), count, constant(1), [&](Value r) {
+      Value sumRow = mul(r, constant(kPanelWidth));
+      storeRow(batchIndices, add(m, r), sumRow, column, panelColumns);
+    });
+  });
+}
+
+/// Packs the panel of the right operand that begins at `column`.
+void MatmulKernel::packPanel(Value column, Value panelColumns, Value rightOffset) {
+  bool transposed = root.getTransposeRhs();
+  Value source = offsetPointer(right->pointer, add(rightOffset, mul(column, strideOf(*right, transposed ? 2 : 1))),
+                               right->elementType);
+  if (transposed)
+    packTransposed(packedPanel, source, strideOf(*right, 2), right->elementType, depth, panelColumns, Value());
+  else
+    packRows(packedPanel, source, strideOf(*right, 2), right->elementType, depth, panelColumns, kPanelWidth);
+}
+
+/// Stores a row of the panel at `column`, whose sums begin at element `sumRow`.
+void MatmulKernel::storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column, Value panelColumns) {
+  auto savedBound = bound;
+  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Value {
+    return loadAt(sums, add(sumRow, sub(at.back().base, column)), b.getF32Type(), width);
+  };
+  Indices prefix;
+  for (Value index : batchIndices)
+    prefix.push_back({index});
+  prefix.push_back({row});
+  vectorLoop(panelColumns, [&](Value c, int64_t width) {
+    memo.emplace_back();
+    Indices at(prefix);
+    at.push_back({add(column, c), true});
+    for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+      store(evaluate(yielded(i), at, width), outputs[i], at, width);
+    memo.pop_back();
+  });
+  bound = savedBound;
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,257 @@
+//===- RegisterTile.cpp - Register tiles, and panels that are packed at run time --------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/CacheCodes.h"
+#include "lib/Target/CPU/KernelEmitter.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
+constexpr int64_t kSumsInFlight = 8;
+/// How many rows of a panel ahead a tile of few rows prefetches: 4 KB of f32.
+constexpr int64_t kRowsAhead = 32;
+} // namespace
+
+//===-- Register tile -----------------------------------------------------------------------------------------===//
+
+bool KernelEmitter::usesBf16Dot(const TileOperands &t) {
+  return config.bf16Dot && t.aType.isBF16() && t.bType.isBF16() && matchPattern(t.aColumn, m_One());
+}
+
+Value KernelEmitter::loadCodes(Value pointer, Value row, int64_t column, int64_t bits) {
+  int64_t lanes = config.lanes, byte = column;
+  if (bits == 4)
+    byte = column / kBlockCodes * kBlockBytes + column % kBlockBytes;
+  Type i32 = vectorOf(b.getI32Type(), lanes);
+  Value codes = arith::ExtUIOp::create(b, loc, i32, loadAt(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
+  auto constantOf = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(i32), APInt(32, value)));
+  };
+  if (bits == 4 && column % kBlockCodes < kBlockBytes)
+    codes = arith::AndIOp::create(b, loc, codes, constantOf(15));
+  else if (bits == 4)
+    codes = arith::ShRUIOp::create(b, loc, codes, constantOf(4));
+  return arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), codes);
+}
+
+void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
+  int64_t lanes = config.lanes;
+  for (int64_t first = 0; first < columns; first += config.tileColumns()) {
+    int64_t vectors = std::min(config.columnVectors, (columns - first) / lanes);
+    int64_t sums = rows * vectors;
+    bool dot = usesBf16Dot(t);
+    bool fewSums = !dot && kSumsInFlight / sums > 1;
+    int64_t chains = fewSums && !t.ordered ? kSumsInFlight / sums : 1;
+    Type f32 = b.getF32Type();
+    SmallVector<Value> initial;
+    for (int64_t chain = 0; chain < chains; ++chain)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t v = 0; v < vectors; ++v) {
+          if (t.accumulate && chain == 0)
+            initial.push_back(loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
+          else
+            initial.push_back(floatConstant(0.0, f32, lanes));
+        }
+    Value start = offsetPointer(t.b, constant(first), t.bType);
+    bool prefetches = t.prefetch && rows == config.rows && first == 0;
+    auto step = [&](Value k, int64_t chain, ValueRange running, SmallVector<Value> &next) {
+      if (prefetches)
+        LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+                               /*hint=*/2, /*cache=*/1);
+      // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
+      if (t.prefetch && fewSums && first == 0)
+        for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
+          LLVM::Prefetch::create(
+              b, loc, offsetPointer(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
+              /*rw=*/0, /*hint=*/3, /*cache=*/1);
+      SmallVector<Value> right;
+      for (int64_t v = 0; v < vectors; ++v)
+        right.push_back(t.codeBits ? loadCodes(t.b, mul(k, t.bRow), first + v * lanes, t.codeBits)
+                                   : loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
+      for (int64_t r = 0; r < rows; ++r) {
+        Value left = loadAt(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
+        left = splat(left, lanes);
+        for (int64_t v = 0; v < vectors; ++v) {
+          int64_t sum = (chain * rows + r) * vectors + v;
+          next[sum] = vector::FMAOp::create(b, loc, left, right[v], running[sum]);
+        }
+      }
+    };
+    // Two k at a time: the left pair is one 32-bit broadcast, the two right rows are interleaved. Both rows' elements
+    // of one column are then neighbours, as the instruction wants them, and the packed layout is the one of all
+    // variants.
+    auto dotStep = [&](Value k, bool pair, ValueRange running) {
+      if (prefetches && pair)
+        LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+                               /*hint=*/2, /*cache=*/1);
+      Type bf16 = b.getBF16Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
+      auto narrow = VectorType::get({lanes}, bf16), wide = VectorType::get({2 * lanes}, bf16);
+      auto loadRaw = [&](Value pointer, Value offset, Type type) -> Value {
+        return LLVM::LoadOp::create(b, loc, type, offsetPointer(pointer, offset, bf16), /*alignment=*/2);
+      };
+      SmallVector<int64_t> interleave;
+      for (int64_t i = 0; i < lanes; ++i)
+        llvm::append_values(interleave, i, lanes + i);
+      SmallVector<Value> right, next(running);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value upper = loadRaw(start, add(mul(k, t.bRow), constant(v * lanes)), narrow);
+        Value lower = pair ? loadRaw(start, add(mul(add(k, constant(1)), t.bRow), constant(v * lanes)), narrow)
+                           : arith::ConstantOp::create(b, loc, b.getZeroAttr(narrow)).getResult();
+        right.push_back(vector::ShuffleOp::create(b, loc, upper, lower, interleave));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        Value left = loadRaw(t.a, add(k, mul(constant(r), t.aRow)), pair ? i32 : i16);
+        if (!pair)
+          left = arith::ExtUIOp::create(b, loc, i32, left);
+        left = vector::BitCastOp::create(b, loc, wide, splat(left, lanes));
+        for (int64_t v = 0; v < vectors; ++v) {
+          int64_t sum = r * vectors + v;
+          next[sum] = LLVM::CallIntrinsicOp::create(b, loc, running[sum].getType(),
+                                                    b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                                    ValueRange{running[sum], left, right[v]})
+                          .getResults();
+        }
+      }
+      return next;
+    };
+    Value whole = mul(div(t.depth, constant(dot ? 2 : chains)), constant(dot ? 2 : chains));
+    SmallVector<Value> result;
+    if (dot) {
+      result = forLoop(constant(0), whole, constant(2), initial,
+                       [&](Value k, ValueRange running) { return dotStep(k, true, running); });
+      if (whole != t.depth)
+        result = forLoop(whole, t.depth, constant(1), result,
+                         [&](Value k, ValueRange running) { return dotStep(k, false, running); });
+    } else {
+      result = forLoop(constant(0), whole, constant(chains), initial, [&](Value k, ValueRange running) {
+        SmallVector<Value> next(running);
+        for (int64_t chain = 0; chain < chains; ++chain)
+          step(add(k, constant(chain)), chain, running, next);
+        return next;
+      });
+      if (chains > 1 && whole != t.depth)
+        result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+          SmallVector<Value> next(running);
+          step(k, 0, running, next);
+          return next;
+        });
+    }
+    for (int64_t sum = 0; sum < sums; ++sum) {
+      Value total = result[sum];
+      for (int64_t chain = 1; chain < chains; ++chain)
+        total = arith::AddFOp::create(b, loc, total, result[chain * sums + sum]);
+      int64_t r = sum / vectors, v = sum % vectors;
+      storeAt(total, t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
+    }
+  }
+}
+
+void KernelEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t columns) {
+  std::function<void(int64_t)> choose = [&](int64_t count) {
+    if (count == 1) {
+      emitTile(operands, 1, columns);
+      return;
+    }
+    Value equal = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rows, constant(count));
+    ifThen(equal, [&] { emitTile(operands, count, columns); }, [&] { choose(count - 1); });
+  };
+  choose(config.rows);
+}
+
+//===-- Packing at run time -----------------------------------------------------------------------------------===//
+
+SmallVector<Value> KernelEmitter::transpose(ArrayRef<Value> rows) {
+  int64_t n = rows.size();
+  SmallVector<Value> result(rows);
+  // Swaps off-diagonal blocks of half the size, then of a quarter, …: log2(n) rounds of n two-operand shuffles.
+  for (int64_t s = n / 2; s >= 1; s /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t j = 0; j < n; ++j) {
+      low.push_back((j & s) ? n + j - s : j);
+      high.push_back((j & s) ? n + j : j + s);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      if (i & s)
+        continue;
+      Value x = result[i], y = result[i + s];
+      result[i] = vector::ShuffleOp::create(b, loc, x, y, low);
+      result[i + s] = vector::ShuffleOp::create(b, loc, x, y, high);
+    }
+  }
+  return result;
+}
+
+void KernelEmitter::packTransposed(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
+                                   Value scale) {
+  int64_t lanes = config.lanes;
+  Type f32 = b.getF32Type();
+  Value width = constant(kPanelWidth);
+  Value wholeDepth = mul(div(depth, constant(lanes)), constant(lanes));
+  auto scaled = [&](Value value, int64_t w) -> Value {
+    return scale ? arith::MulFOp::create(b, loc, value, splat(scale, w)).getResult() : value;
+  };
+  forLoop(constant(0), width, constant(lanes), [&](Value c) {
+    ifThen(
+        less(add(c, constant(lanes - 1)), columns),
+        [&] {
+          forLoop(constant(0), wholeDepth, constant(lanes), [&](Value k) {
+            SmallVector<Value> rows;
+            for (int64_t i = 0; i < lanes; ++i)
+              rows.push_back(scaled(loadAt(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
+            rows = transpose(rows);
+            for (int64_t i = 0; i < lanes; ++i)
+              storeAt(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
+          });
+          if (wholeDepth != depth)
+            forLoop(wholeDepth, depth, constant(1), [&](Value k) {
+              forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
+                Value column = add(c, i);
+                Value value = scaled(loadAt(source, add(mul(column, stride), k), type, 1), 1);
+                storeAt(value, panel, add(mul(k, width), column), f32, 1);
+              });
+            });
+        },
+        [&] {
+          forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
+            Value column = add(c, i);
+            // Beyond the last column the value of the last one is read, so as to stay inside, and zero is stored.
+            Value inside = less(column, columns);
+            Value from = mul(min(column, sub(columns, constant(1))), stride);
+            forLoop(constant(0), depth, constant(1), [&](Value k) {
+              Value value = scaled(loadAt(source, add(from, k), type, 1), 1);
+              value = arith::SelectOp::create(b, loc, inside, value, floatConstant(0.0, f32, 1));
+              storeAt(value, panel, add(mul(k, width), column), f32, 1);
+            });
+          });
+        });
+  });
+}
+
+void KernelEmitter::packRows(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
+                             int64_t panelWidth) {
+  int64_t lanes = config.lanes;
+  Type f32 = b.getF32Type();
+  forLoop(constant(0), depth, constant(1), [&](Value k) {
+    Value from = mul(k, stride), to = mul(k, constant(panelWidth));
+    Value whole = mul(div(columns, constant(lanes)), constant(lanes));
+    forLoop(constant(0), whole, constant(lanes),
+            [&](Value c) { storeAt(loadAt(source, add(from, c), type, lanes), panel, add(to, c), f32, lanes); });
+    forLoop(whole, columns, constant(1),
+            [&](Value c) { storeAt(loadAt(source, add(from, c), type, 1), panel, add(to, c), f32, 1); });
+    forLoop(columns, constant(panelWidth), constant(1),
+            [&](Value c) { storeAt(floatConstant(0.0, f32, 1), panel, add(to, c), f32, 1); });
+  });
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,169 @@
+//===- RouteKernel.cpp - The experts of each token --------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/VectorMath.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// Slot of the plan.
+enum { kTokensPerTile = ITX_PLAN_PRIVATE };
+/// A tile routes at least this many tokens: some microseconds of work.
+constexpr int64_t kRoutedTokens = 16;
+/// Tiles per thread, so that a thread that is held up does not hold up the others.
+constexpr int64_t kTilesPerThread = 4;
+constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kLargest = std::numeric_limits<int32_t>::max();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Logits become integers in the same order, NaN above all. The largest is taken top_k times, its place marked by the
+/// least integer, which no logit has.
+class RouteKernel final : public KernelEmitter {
+public:
+  RouteKernel(rt::KernelOp kernel, nn::RouteOp root, const TileConfig &config)
+      : KernelEmitter(kernel, config), root(root),
+        experts(cast<RankedTensorType>(root.getLogits().getType()).getDimSize(1)), topK(root.getTopK()),
+        lanes(config.lanes), padded(llvm::alignTo(experts, lanes)) {}
+
+private:
+  LogicalResult run() override;
+  LogicalResult plan() override;
+
+  void readLogits(Value token);
+  void takeLargest(Value token, Value k);
+  void storeWeights(Value token);
+  Value sumOfPowers(Value values, int64_t count, int64_t width, Value shift);
+  Value power(Value logit, int64_t width, Value shift);
+  Value integers(int32_t value, int64_t width) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), width);
+  }
+
+  nn::RouteOp root;
+  int64_t experts, topK, lanes, padded;
+  /// Scratch of a token: logits as integers and as they are, up to `padded`, and the chosen ones.
+  Value keys, logits, chosen;
+  Value iota;
+};
+} // namespace
+
+Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
+  return std::make_unique<RouteKernel>(kernel, cast<nn::RouteOp>(root), config);
+}
+
+LogicalResult RouteKernel::plan() {
+  Value tokens = size(sizes.of(root.getLogits())[0]);
+  Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(kRoutedTokens));
+  setPlan(kTokensPerTile, perTile);
+  setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+  return success();
+}
+
+LogicalResult RouteKernel::run() {
+  Value tokens = size(sizes.of(root.getLogits())[0]);
+  if (failed(storesOnly(root)))
+    return failure();
+  keys = scratch(padded * 4);
+  logits = scratch(padded * 4);
+  chosen = scratch(topK * 4);
+  SmallVector<int32_t> numbers = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
+  iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(numbers));
+  Value perTile = planValue(kTokensPerTile);
+  forLoop(mul(tileBegin, perTile), min(mul(tileEnd, perTile), tokens), constant(1), [&](Value token) {
+    readLogits(token);
+    forLoop(constant(0), constant(topK), constant(1), [&](Value k) { takeLargest(token, k); });
+    storeWeights(token);
+  });
+  return success();
+}
+
+/// Writes the logits of a token, and the integers that they are compared by.
+void RouteKernel::readLogits(Value token) {
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  vectorLoop(constant(experts), [&](Value expert, int64_t width) {
+    Value logit = evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
+    storeAt(logit, logits, expert, f32, width);
+    // Adding zero makes -0 equal to 0.
+    Value sum = arith::AddFOp::create(b, loc, logit, floatConstant(0.0, f32, width));
+    Value bits = arith::BitcastOp::create(b, loc, vectorOf(i32, width), sum);
+    Value sign = arith::ShRSIOp::create(b, loc, bits, integers(31, width));
+    Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(kLargest, width)));
+    Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, logit, logit);
+    storeAt(arith::SelectOp::create(b, loc, isNaN, integers(kLargest, width), key), keys, expert, i32, width);
+  });
+  for (int64_t pad = experts; pad < padded; ++pad) {
+    storeAt(integers(kLeast, 1), keys, constant(pad), i32, 1);
+    storeAt(floatConstant(-kInfinity, f32, 1), logits, constant(pad), f32, 1);
+  }
+}
+
+/// Moves the first of the largest logits to place `k` of the chosen ones.
+void RouteKernel::takeLargest(Value token, Value k) {
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  Value best = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLeast, lanes)},
+                       [&](Value expert, ValueRange running) {
+                         Value key = loadAt(keys, expert, i32, lanes);
+                         return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], key)};
+                       })[0];
+  best = splat(vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, best), lanes);
+  Value first = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLargest, lanes)},
+                        [&](Value expert, ValueRange running) {
+                          Value key = loadAt(keys, expert, i32, lanes);
+                          Value isBest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, key, best);
+                          Value number = splat(arith::TruncIOp::create(b, loc, i32, expert), lanes);
+                          number = arith::AddIOp::create(b, loc, iota, number);
+                          number = arith::SelectOp::create(b, loc, isBest, number, integers(kLargest, lanes));
+                          return SmallVector<Value>{arith::MinSIOp::create(b, loc, running[0], number)};
+                        })[0];
+  Value number = vector::ReductionOp::create(b, loc, vector::CombiningKind::MINSI, first);
+  Value place = arith::ExtSIOp::create(b, loc, b.getI64Type(), number);
+  storeAt(loadAt(logits, place, f32, 1), chosen, k, f32, 1);
+  storeAt(integers(kLeast, 1), keys, place, i32, 1);
+  for (unsigned i = 0; i < outputs.size(); ++i)
+    if (yielded(i) == root.getIndices())
+      store(number, outputs[i], {Index{token}, Index{k}}, 1);
+}
+
+Value RouteKernel::power(Value logit, int64_t width, Value shift) {
+  return emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, logit, splat(shift, width)));
+}
+
+/// Sums the exponentials of `count` logits less `shift`.
+Value RouteKernel::sumOfPowers(Value values, int64_t count, int64_t width, Value shift) {
+  Type f32 = b.getF32Type();
+  return forLoop(constant(0), constant(count), constant(width), {floatConstant(0.0, f32, width)},
+                 [&](Value i, ValueRange running) {
+                   Value e = power(loadAt(values, i, f32, width), width, shift);
+                   return SmallVector<Value>{arith::AddFOp::create(b, loc, running[0], e)};
+                 })[0];
+}
+
+/// Stores the softmax of the chosen logits, over themselves or over all.
+void RouteKernel::storeWeights(Value token) {
+  Type f32 = b.getF32Type();
+  Value maximum = loadAt(chosen, constant(0), f32, 1);
+  // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
+  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, floatConstant(-kInfinity, f32, 1));
+  Value shift = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), maximum);
+  Value total = root.getNormalize() ? sumOfPowers(chosen, topK, 1, shift) : sumOfPowers(logits, padded, lanes, shift);
+  if (!root.getNormalize())
+    total = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total, arith::FastMathFlags::reassoc);
+  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
+  total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
+  for (unsigned i = 0; i < outputs.size(); ++i)
+    if (yielded(i) == root.getWeights())
+      forLoop(constant(0), constant(topK), constant(1), [&](Value k) {
+        Value weight = arith::DivFOp::create(b, loc, power(loadAt(chosen, k, f32, 1), 1, shift), total);
+        store(weight, outputs[i], {Index{token}, Index{k}}, 1);
+      });
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,119 @@
+//===- RowsKernel.cpp - Kernels without a product: rows, reductions, elementwise --------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelRoots.h"
+
+#include "intarsia/module_abi.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// A tile handles at least this many elements: about 1 us of elementwise work, five times what a dispatch costs.
+constexpr int64_t kElementsPerTile = 4096;
+/// Tiles per thread, so that a thread that is held up does not hold up the others.
+constexpr int64_t kTilesPerThread = 4;
+
+class RowsKernel final : public KernelEmitter {
+public:
+  using KernelEmitter::KernelEmitter;
+
+private:
+  LogicalResult run() override;
+  LogicalResult plan() override;
+
+  LogicalResult findParts();
+  void emitPart(unsigned p, Value tile);
+  void emitRowsOfPart(unsigned p, Value tile);
+  // Slots of the plan.
+  static int64_t slotOfRows(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p; }
+  static int64_t slotOfTiles(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p + 1; }
+
+  /// Outputs whose rows are the same rows. Parts have tiles of their own, one after another.
+  struct Part {
+    Sizes leading;
+    SmallVector<unsigned> outputs;
+    Value rowsPerTile, tiles; ///< of the run function
+  };
+  SmallVector<Part> parts;
+};
+} // namespace
+
+Emitter makeRowsKernel(rt::KernelOp kernel, Operation *, const TileConfig &config) {
+  return std::make_unique<RowsKernel>(kernel, config);
+}
+
+LogicalResult RowsKernel::findParts() {
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+    ArrayRef<AffineExpr> extents = sizes.of(yielded(i));
+    ArrayRef<AffineExpr> leading = extents.empty() ? extents : extents.drop_back();
+    auto same = llvm::find_if(parts, [&](const Part &part) {
+      bool scalar = sizes.of(yielded(part.outputs.front())).empty();
+      return !scalar && !extents.empty() && ArrayRef<AffineExpr>(part.leading) == leading;
+    });
+    if (same == parts.end())
+      parts.push_back({Sizes(leading.begin(), leading.end()), {i}, {}, {}});
+    else
+      same->outputs.push_back(i);
+  }
+  if (slotOfRows(parts.size()) > ITX_PLAN_LENGTH)
+    return unsupported(kernel, "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) +
+                                   " different shapes");
+  return success();
+}
+
+LogicalResult RowsKernel::plan() {
+  Value tiles = constant(0);
+  for (auto [p, part] : llvm::enumerate(parts)) {
+    Value rows = product(part.leading);
+    ArrayRef<AffineExpr> extents = sizes.of(yielded(part.outputs.front()));
+    Value elements = mul(rows, extents.empty() ? constant(1) : size(extents.back()));
+    Value wanted = min(mul(threads, constant(kTilesPerThread)), div(elements, constant(kElementsPerTile)));
+    wanted = max(min(wanted, rows), constant(1));
+    Value rowsPerTile = max(ceilDiv(rows, wanted), constant(1));
+    Value partTiles = ceilDiv(rows, rowsPerTile);
+    setPlan(slotOfRows(p), rowsPerTile);
+    setPlan(slotOfTiles(p), partTiles);
+    tiles = add(tiles, partTiles);
+  }
+  setPlan(ITX_PLAN_TILES, tiles);
+  return success();
+}
+
+LogicalResult RowsKernel::run() {
+  if (failed(findParts()))
+    return failure();
+  for (auto [p, part] : llvm::enumerate(parts)) {
+    part.rowsPerTile = planValue(slotOfRows(p));
+    part.tiles = planValue(slotOfTiles(p));
+  }
+  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { emitPart(0, tile); });
+  return success();
+}
+
+/// Emits the part that a tile, counted from the first one of part `p`, belongs to.
+void RowsKernel::emitPart(unsigned p, Value tile) {
+  if (p + 1 == parts.size())
+    return emitRowsOfPart(p, tile);
+  ifThen(
+      less(tile, parts[p].tiles), [&] { emitRowsOfPart(p, tile); },
+      [&] { emitPart(p + 1, sub(tile, parts[p].tiles)); });
+}
+
+void RowsKernel::emitRowsOfPart(unsigned p, Value tile) {
+  const Part &part = parts[p];
+  unsigned first = part.outputs.front();
+  if (sizes.of(yielded(first)).empty()) {
+    store(evaluate(yielded(first), {}, 1), outputs[first], {}, 1);
+    return;
+  }
+  Value begin = mul(tile, part.rowsPerTile);
+  Value end = min(add(begin, part.rowsPerTile), product(part.leading));
+  forLoop(begin, end, constant(1), [&](Value flat) { emitRow(makeRow(flat, part.leading), part.outputs); });
+}
+
+} // namespace intarsia::cpu
