@@ -10,7 +10,7 @@
 //           weight's offset (i32), where a sum of products begins, or the sum of the codes (f32) where the weight has
 //           minima; the scale (f32), with what codes are multiplied by; 32 codes (i8)
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/CodeTileEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "lib/Target/CPU/CodeNumbers.h"
@@ -23,7 +23,7 @@ namespace intarsia::cpu {
 
 static constexpr int64_t kStep = BlockPanels::stepDepth;
 
-nn::QuantizeOp KernelEmitter::quantizedInput(Value input) {
+nn::QuantizeOp CodeTileEmitter::quantizedInput(Value input) {
   auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
   auto quantize = dequantize ? dequantize.getCodes().getDefiningOp<nn::QuantizeOp>() : nullptr;
   if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
@@ -35,19 +35,19 @@ nn::QuantizeOp KernelEmitter::quantizedInput(Value input) {
   return known ? quantize : nullptr;
 }
 
-int64_t KernelEmitter::stepsOfScale(nn::QuantizeOp activations) { return activations.getFormat().getBlock() / kStep; }
+int64_t CodeTileEmitter::stepsOfScale(nn::QuantizeOp activations) { return activations.getFormat().getBlock() / kStep; }
 
 //===-- Activations -------------------------------------------------------------------------------------------===//
 
 /// Magnitudes as integers. NaN is larger than infinity, and that than all numbers: the scale gets it.
-Value KernelEmitter::magnitudes(Value value) {
+Value CodeTileEmitter::magnitudes(Value value) {
   auto integers = VectorType::get({config.lanes}, b.getI32Type());
   Value mask = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0x7FFFFFFF)), config.lanes);
   return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, integers, value), mask);
 }
 
 /// The scale of a block from its largest magnitudes.
-KernelEmitter::RecordScale KernelEmitter::scaleOfRecord(const BlockPanels &panels, Value largest) {
+CodeTileEmitter::RecordScale CodeTileEmitter::scaleOfRecord(const BlockPanels &panels, Value largest) {
   Type f32 = b.getF32Type();
   CodeNumbers numbers = numbersOf(panels, config.byteDot);
   Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
@@ -62,7 +62,7 @@ KernelEmitter::RecordScale KernelEmitter::scaleOfRecord(const BlockPanels &panel
 }
 
 /// The record of a step's numbers, vectors of f32.
-void KernelEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> values, RecordScale scale, Value record) {
+void CodeTileEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> values, RecordScale scale, Value record) {
   int64_t lanes = config.lanes, vectors = kStep / lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto sumType = VectorType::get({lanes}, i32);
@@ -99,8 +99,8 @@ void KernelEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> value
   }
 }
 
-void KernelEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
-                                Value records) {
+void CodeTileEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
+                                  Value records) {
   int64_t lanes = config.lanes, vectors = kStep / lanes, group = stepsOfScale(activations);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto sumType = VectorType::get({lanes}, i32);

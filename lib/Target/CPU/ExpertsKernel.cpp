@@ -84,7 +84,7 @@ private:
   void emitInnerPanel(Value expert, Value first, Value count, Value panel);
   Value activationsAt(Value expert, Value column, ArrayRef<Value> panels, Value from, Value c, int64_t width);
   Value activate(Value gate, Value up, int64_t width);
-  void writeActivations(Value row, Value panel);
+  void writeActivations(Value first, Value r, Value panel);
 
   // Finishing tiles.
   void emitFinishTile(Value firstPanel, Value endPanel);
@@ -437,7 +437,7 @@ void ExpertsKernel::emitInnerPanel(Value expert, Value first, Value count, Value
         storeAt(value, sharedPointer, add(to, add(column, c)), f32, width);
     });
     if (activations)
-      writeActivations(add(first, r), panel);
+      writeActivations(first, r, panel);
   });
 }
 
@@ -467,12 +467,13 @@ Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
   return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, numbers(1.0, width)), glu);
 }
 
-/// Writes a row's activations of a panel as a record. Steps beyond the last panel stay zero, as the scratch of the
-/// launch begins.
-void ExpertsKernel::writeActivations(Value row, Value panel) {
+/// Writes the activations of row `r` from `first` on, of a panel, as a record. Steps beyond the last panel stay zero,
+/// as the scratch of the launch begins.
+void ExpertsKernel::writeActivations(Value first, Value r, Value panel) {
   SmallVector<Value> values;
   for (int64_t k = 0; k < kPanelWidth; k += config.lanes)
     values.push_back(loadAt(activations, constant(k), b.getF32Type(), config.lanes));
+  Value row = add(first, r);
   Value place = add(mul(row, constant(down.bytesOfRow())), mul(panel, constant(recordBytes(*down.codes))));
   Value largest = magnitudes(values.front());
   for (Value part : ArrayRef(values).drop_front())

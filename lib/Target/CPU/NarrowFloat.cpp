@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/MemoryEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -47,7 +47,7 @@ struct Bits {
 };
 } // namespace
 
-Value KernelEmitter::widen(Value value, Type compute, int64_t width) {
+Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
   Type stored = getElementTypeOrSelf(value.getType());
   if (!stored.isBF16() && (!stored.isF16() || config.convertsF16))
     return arith::ExtFOp::create(b, loc, vectorOf(compute, width), value);
@@ -67,7 +67,7 @@ Value KernelEmitter::widen(Value value, Type compute, int64_t width) {
   return bits.asFloat(bits.disjunction(result, bits.left(bits.conjunction(raw, bits.constant(0x8000)), 16)));
 }
 
-Value KernelEmitter::narrow(Value value, Type stored, int64_t width) {
+Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
   bool software = (stored.isBF16() && !config.convertsBf16) || (stored.isF16() && !config.convertsF16);
   if (!software)
     return arith::TruncFOp::create(b, loc, vectorOf(stored, width), value);
@@ -96,7 +96,7 @@ Value KernelEmitter::narrow(Value value, Type stored, int64_t width) {
 
 // E4M3 (arXiv 2209.05433, table 1): exponent bias 7, no infinities, NaN is 0x7f.
 
-Value KernelEmitter::widenE4M3(Value bytes, int64_t width) {
+Value MemoryEmitter::widenE4M3(Value bytes, int64_t width) {
   Type f32 = b.getF32Type(), i16 = vectorOf(b.getI16Type(), width);
   if (config.convertsF16) {
     // Moved into the place of an f16 it is 2^-8 times the value, subnormals included, which instructions convert at
@@ -124,7 +124,7 @@ Value KernelEmitter::widenE4M3(Value bytes, int64_t width) {
   return bits.asFloat(bits.disjunction(result, bits.left(bits.conjunction(raw, bits.constant(0x80)), 24)));
 }
 
-Value KernelEmitter::narrowE4M3(Value value, int64_t width) {
+Value MemoryEmitter::narrowE4M3(Value value, int64_t width) {
   Bits bits{b, loc, width};
   Value x = bits.of(value);
   Value magnitude = bits.conjunction(x, bits.constant(0x7fffffff));

@@ -1,4 +1,4 @@
-//===- CodeTile.cpp - Register tiles of quantized weights and activations ---------------------------------------===//
+//===- CodeTileEmitter.cpp - Register tiles of quantized weights and activations --------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,7 +8,7 @@
 // scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale joins: a
 // multiplication less.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/CodeTileEmitter.h"
 
 #include "lib/Target/CPU/CodeNumbers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -33,8 +33,8 @@ Value splatWord(OpBuilder &b, Location loc, Value pointer, Type type, int64_t la
 
 /// Adds what blocks of a step give to a row's sums: `products` in integers, scaled by the weight, `sums` and `minima`
 /// where it has them, and by the activations' `scale`, if each step has one.
-Value KernelEmitter::addScaled(Value total, Value products, Value weightScale, Value minimum, Value codeSum,
-                               Value scale) {
+Value CodeTileEmitter::addScaled(Value total, Value products, Value weightScale, Value minimum, Value codeSum,
+                                 Value scale) {
   Value number = arith::SIToFPOp::create(b, loc, total.getType(), products);
   if (scale) {
     if (weightScale)
@@ -50,8 +50,8 @@ Value KernelEmitter::addScaled(Value total, Value products, Value weightScale, V
 
 /// `rows` rows by a panel, its codes unpacked in registers: sums [rows][32] f32. `group` steps share a scale of
 /// activations.
-void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, Value panel, Value records,
-                                   Value sums) {
+void CodeTileEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, Value panel, Value records,
+                                     Value sums) {
   int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   int64_t stepsOfUnit = panels.unitDepth / kStep;
@@ -151,8 +151,8 @@ void KernelEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int
 }
 
 /// `count` rows by a panel, in tiles of as many rows as fit.
-void KernelEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, Value count, Value panel, Value records,
-                                   Value sums) {
+void CodeTileEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, Value count, Value panel, Value records,
+                                     Value sums) {
   forLoop(constant(0), count, constant(config.decodeRows), [&](Value m) {
     Value rest = sub(count, m);
     std::function<void(int64_t)> emitRows = [&](int64_t most) {
@@ -171,8 +171,8 @@ void KernelEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, Val
 
 /// Steps begin … end - 1 of a panel: codes [step][8][32 rows][4]; scales f32 [block][32], each followed by its minima
 /// where the format has them.
-void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes,
-                                Value scales) {
+void CodeTileEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes,
+                                  Value scales) {
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels), stepsOfUnit = panels.unitDepth / kStep;
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   forLoop(begin, end, constant(1), [&](Value step) {
@@ -207,8 +207,8 @@ void KernelEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value be
 /// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32 unless they begin here (`isFirst`); `group`
 /// steps share a scale of activations. Meanwhile what lies at `ahead` comes into the second-level cache, `bytesAhead`
 /// for each step.
-void KernelEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value codes, Value scales, Value records,
-                                 Value steps, Value sums, Value isFirst, Value ahead, Value bytesAhead) {
+void CodeTileEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value codes, Value scales, Value records,
+                                   Value steps, Value sums, Value isFirst, Value ahead, Value bytesAhead) {
   int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   for (int64_t first = 0; first < kRows; first += vectors * lanes) {

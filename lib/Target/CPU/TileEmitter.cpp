@@ -1,11 +1,11 @@
-//===- RegisterTile.cpp - Register tiles, and panels that are packed at run time --------------------------------===//
+//===- TileEmitter.cpp - Register tiles, and panels that are packed at run time ---------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/TileEmitter.h"
 #include "lib/Target/CPU/CacheCodes.h"
-#include "lib/Target/CPU/KernelEmitter.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,11 +25,11 @@ constexpr int64_t kRowsAhead = 32;
 
 //===-- Register tile -----------------------------------------------------------------------------------------===//
 
-bool KernelEmitter::usesBf16Dot(const TileOperands &t) {
+bool TileEmitter::usesBf16Dot(const TileOperands &t) {
   return config.bf16Dot && t.aType.isBF16() && t.bType.isBF16() && matchPattern(t.aColumn, m_One());
 }
 
-Value KernelEmitter::loadCodes(Value pointer, Value row, int64_t column, int64_t bits) {
+Value TileEmitter::loadCodes(Value pointer, Value row, int64_t column, int64_t bits) {
   int64_t lanes = config.lanes, byte = column;
   if (bits == 4)
     byte = column / kBlockCodes * kBlockBytes + column % kBlockBytes;
@@ -45,7 +45,7 @@ Value KernelEmitter::loadCodes(Value pointer, Value row, int64_t column, int64_t
   return arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), codes);
 }
 
-void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
+void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
   int64_t lanes = config.lanes;
   for (int64_t first = 0; first < columns; first += config.tileColumns()) {
     int64_t vectors = std::min(config.columnVectors, (columns - first) / lanes);
@@ -157,7 +157,7 @@ void KernelEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t column
   }
 }
 
-void KernelEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t columns) {
+void TileEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t columns) {
   std::function<void(int64_t)> choose = [&](int64_t count) {
     if (count == 1) {
       emitTile(operands, 1, columns);
@@ -171,7 +171,7 @@ void KernelEmitter::emitTileRows(const TileOperands &operands, Value rows, int64
 
 //===-- Packing at run time -----------------------------------------------------------------------------------===//
 
-SmallVector<Value> KernelEmitter::transpose(ArrayRef<Value> rows) {
+SmallVector<Value> TileEmitter::transpose(ArrayRef<Value> rows) {
   int64_t n = rows.size();
   SmallVector<Value> result(rows);
   // Swaps off-diagonal blocks of half the size, then of a quarter, …: log2(n) rounds of n two-operand shuffles.
@@ -192,8 +192,8 @@ SmallVector<Value> KernelEmitter::transpose(ArrayRef<Value> rows) {
   return result;
 }
 
-void KernelEmitter::packTransposed(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
-                                   Value scale) {
+void TileEmitter::packTransposed(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
+                                 Value scale) {
   int64_t lanes = config.lanes;
   Type f32 = b.getF32Type();
   Value width = constant(kPanelWidth);
@@ -238,8 +238,8 @@ void KernelEmitter::packTransposed(Value panel, Value source, Value stride, Type
   });
 }
 
-void KernelEmitter::packRows(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
-                             int64_t panelWidth) {
+void TileEmitter::packRows(Value panel, Value source, Value stride, Type type, Value depth, Value columns,
+                           int64_t panelWidth) {
   int64_t lanes = config.lanes;
   Type f32 = b.getF32Type();
   forLoop(constant(0), depth, constant(1), [&](Value k) {

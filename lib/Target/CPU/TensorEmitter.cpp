@@ -1,10 +1,10 @@
-//===- Evaluate.cpp - Elements of tensors on demand -------------------------------------------------------------===//
+//===- TensorEmitter.cpp - Elements of tensors on demand --------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/TensorEmitter.h"
 #include "lib/Target/CPU/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,7 +23,7 @@ static bool anyLane(ArrayRef<Index> at) {
   return llvm::any_of(at, [](const Index &index) { return index.lane; });
 }
 
-Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {
+Value TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {
   // The lanes are equal: one scalar for all.
   if (width > 1 && !anyLane(indices))
     return splat(evaluate(tensor, indices, 1), width);
@@ -47,9 +47,8 @@ Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t wid
     result = element(at, width);
   } else if (auto it = storage.find(tensor); it != storage.end()) {
     Storage source = it->second;
-    if (std::optional<BlockPanels> panels = panelsOf(tensor)) {
-      result = width == 1 ? evaluateCode(*panels, source.pointer, at[0].base, at[1].base)
-                          : evaluatePerLane(tensor, at, width);
+    if (isStoredAsCodes(tensor)) {
+      result = width == 1 ? evaluateCode(tensor, at[0].base, at[1].base) : evaluatePerLane(tensor, at, width);
       memo.back()[key] = result;
       return result;
     }
@@ -70,7 +69,7 @@ Value KernelEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t wid
   return result;
 }
 
-Value KernelEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t width) {
+Value TensorEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t width) {
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < width; ++lane) {
     Indices scalar;
@@ -81,7 +80,7 @@ Value KernelEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t w
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes);
 }
 
-Value KernelEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
+Value TensorEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
                                     int64_t width) {
   if (isComputed.none())
     return evaluate(tensor, at, width);
@@ -105,7 +104,7 @@ Value KernelEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm
   return arith::SelectOp::create(b, loc, isInside, element, outside);
 }
 
-Value KernelEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {
+Value TensorEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {
   uint64_t dim = op.getDim();
   if (at[dim].lane && width > 1)
     return evaluatePerLane(op.getResult(), at, width);
@@ -134,7 +133,7 @@ Value KernelEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int
   return select(0, at[dim].base);
 }
 
-Value KernelEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t width) {
+Value TensorEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t width) {
   int64_t half = cast<RankedTensorType>(op.getFrequencies().getType()).getDimSize(0);
   const Index &feature = at.back();
   bool lanesElsewhere = llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; });
@@ -192,7 +191,7 @@ Value KernelEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t wid
       });
 }
 
-Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
+Value TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
   auto resultType = cast<RankedTensorType>(tensor.getType());
   Type type = computeType(resultType.getElementType());
 
@@ -311,7 +310,7 @@ Value KernelEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
 
 //===-- Elementwise -------------------------------------------------------------------------------------------===//
 
-Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
+Value TensorEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
   Type type = vectorOf(computeType(element), width);
   Value x = operands.empty() ? Value() : operands[0];
@@ -400,7 +399,7 @@ Value KernelEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, in
   return created->getResult(0);
 }
 
-SmallVector<Value> KernelEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> arguments, ArrayRef<Index> iteration,
+SmallVector<Value> TensorEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> arguments, ArrayRef<Index> iteration,
                                            int64_t width) {
   DenseMap<Value, Value> values;
   for (auto [argument, value] : llvm::zip(op.getBlock()->getArguments(), arguments))
@@ -477,7 +476,7 @@ static Operation *reductionCombiner(linalg::LinalgOp op, unsigned result) {
   return isa<arith::AddFOp, arith::MaximumFOp, arith::MaxNumFOp>(combiner) ? combiner : nullptr;
 }
 
-Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
+Value TensorEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
   unsigned result = cast<OpResult>(tensor).getResultNumber();
   OpOperand *init = op.getDpsInitOperand(result);
   AffineMap outputMap = op.getMatchingIndexingMap(init);
@@ -580,9 +579,110 @@ Value KernelEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
   return nest(0, start, iteration);
 }
 
-Value KernelEmitter::integerAt(Value tensor, ArrayRef<Index> at) {
+Value TensorEmitter::integerAt(Value tensor, ArrayRef<Index> at) {
   Value value = evaluate(tensor, at, 1);
   return value.getType().isInteger(64) ? value : arith::ExtSIOp::create(b, loc, b.getI64Type(), value).getResult();
+}
+
+//===-- Memory ------------------------------------------------------------------------------------------------===//
+
+/// Offset in elements of lane 0. A row that is walked in order is addressed by its number: no division comes back in.
+Value TensorEmitter::address(const Storage &storage, ArrayRef<Index> at) {
+  if (at.empty())
+    return constant(0);
+  if (currentRow && storage.dense && at.size() == currentRow->prefix.size() + 1) {
+    bool same = true;
+    for (auto [index, prefix, expected, actual] :
+         llvm::zip(at.drop_back(), currentRow->prefix, currentRow->sizes, ArrayRef(storage.sizes).drop_back()))
+      same &= index.base == prefix && !index.lane && expected == actual;
+    if (same && at.size() > 1)
+      return add(mul(currentRow->flat, storage.strides[at.size() - 2]), at.back().base);
+  }
+  Value offset = constant(0);
+  for (auto [index, stride] : llvm::zip(at, storage.strides))
+    offset = add(offset, mul(index.base, stride));
+  return offset;
+}
+
+Value TensorEmitter::load(const Storage &storage, ArrayRef<Index> at, int64_t width) {
+  return loadAt(storage.pointer, address(storage, at), storage.elementType, width);
+}
+
+void TensorEmitter::store(Value value, const Storage &storage, ArrayRef<Index> at, int64_t width) {
+  storeAt(value, storage.pointer, address(storage, at), storage.elementType, width);
+}
+
+std::optional<Storage> TensorEmitter::view(Value tensor) {
+  if (auto it = storage.find(tensor); it != storage.end())
+    return it->second;
+  Operation *op = tensor.getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  Sizes resultSizes(sizes.of(tensor).begin(), sizes.of(tensor).end());
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return view(cast.getSource());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    std::optional<Storage> source = view(slice.getSource());
+    if (!source)
+      return std::nullopt;
+    Storage result = *source;
+    result.strides.clear();
+    result.sizes = resultSizes;
+    result.dense = false;
+    Value offset = constant(0);
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
+      offset = add(offset, mul(indexValue(slice.getMixedOffsets()[d]), source->strides[d]));
+      if (!dropped[d])
+        result.strides.push_back(mul(source->strides[d], indexValue(slice.getMixedStrides()[d])));
+    }
+    result.pointer = offsetPointer(source->pointer, offset, source->elementType);
+    return result;
+  }
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    std::optional<Storage> source = view(expand.getSrc());
+    if (!source)
+      return std::nullopt;
+    Storage result = *source;
+    result.strides.assign(resultSizes.size(), Value());
+    result.sizes = resultSizes;
+    for (auto [d, group] : llvm::enumerate(expand.getReassociationIndices())) {
+      Value stride = source->strides[d];
+      for (int64_t inner : llvm::reverse(group)) {
+        result.strides[inner] = stride;
+        if (inner != group.front())
+          stride = mul(stride, size(resultSizes[inner]));
+      }
+    }
+    return result;
+  }
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    std::optional<Storage> source = view(collapse.getSrc());
+    if (!source)
+      return std::nullopt;
+    Storage result = *source;
+    result.strides.clear();
+    result.sizes = resultSizes;
+    for (auto &group : collapse.getReassociationIndices()) {
+      SmallVector<int64_t> wide;
+      for (int64_t d : group)
+        if (source->sizes[d] != getAffineConstantExpr(1, b.getContext()))
+          wide.push_back(d);
+      if (!source->dense && wide.size() > 1)
+        return std::nullopt;
+      result.strides.push_back(source->strides[wide.empty() ? group.back() : wide.back()]);
+    }
+    return result;
+  }
+  return std::nullopt;
+}
+
+TensorEmitter::RowScope TensorEmitter::makeRow(Value flat, ArrayRef<AffineExpr> leading) {
+  RowScope row;
+  row.flat = flat;
+  row.sizes.assign(leading.begin(), leading.end());
+  row.prefix = delinearize(flat, leading);
+  return row;
 }
 
 } // namespace intarsia::cpu

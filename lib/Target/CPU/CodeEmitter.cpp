@@ -1,10 +1,10 @@
-//===- Codes.cpp - Codes of quantized weights: multiplied, unpacked, as numbers ---------------------------------===//
+//===- CodeEmitter.cpp - Codes of quantized weights: multiplied, unpacked, as numbers ---------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/CodeEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "lib/Target/CPU/CodeNumbers.h"
@@ -17,7 +17,7 @@ namespace intarsia::cpu {
 
 static constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
 
-std::optional<BlockPanels> KernelEmitter::panelsOf(Value weight) {
+std::optional<BlockPanels> CodeEmitter::panelsOf(Value weight) {
   auto argument = dyn_cast<BlockArgument>(weight);
   if (!argument || argument.getOwner() != &kernel.getBody().front())
     return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<BlockPanels> KernelEmitter::panelsOf(Value weight) {
 
 /// sums + four products of bytes a lane: `codes` vector<4 lanes x i8> unsigned, `activations` an i32 splat of four
 /// signed bytes.
-Value KernelEmitter::addByteProducts(Value sums, Value codes, Value activations, bool codesAre8Bits) {
+Value CodeEmitter::addByteProducts(Value sums, Value codes, Value activations, bool codesAre8Bits) {
   int64_t lanes = config.lanes;
   auto call = [&](StringRef name, Type type, ValueRange operands) -> Value {
     return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(name), operands).getResults();
@@ -76,7 +76,7 @@ Value KernelEmitter::addByteProducts(Value sums, Value codes, Value activations,
 
 /// The codes of one half of bytes (`high`: the upper four bits), as they are multiplied but for bits that lie
 /// elsewhere.
-Value KernelEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high) {
+Value CodeEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high) {
   auto type = dyn_cast<VectorType>(raw.getType());
   int64_t width = type ? type.getNumElements() : 1;
   auto byte = [&](int64_t value) { return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(value)), width); };
@@ -110,8 +110,8 @@ Value KernelEmitter::unpackCodes(const BlockPanels &panels, Value raw, bool high
 
 /// The codes of a step of `lanes` neighbouring rows, a word of four k's at a time. `pointer` is at the rows' first
 /// byte.
-void KernelEmitter::forCodeWords(const BlockPanels &panels, Value pointer,
-                                 llvm::function_ref<void(int64_t word, Value codes)> use) {
+void CodeEmitter::forCodeWords(const BlockPanels &panels, Value pointer,
+                               llvm::function_ref<void(int64_t word, Value codes)> use) {
   Type i8 = b.getI8Type();
   int64_t width = 4 * config.lanes;
   auto line = [&](int64_t number) { return loadAt(pointer, constant(64 * number), i8, width); };
@@ -143,7 +143,7 @@ void KernelEmitter::forCodeWords(const BlockPanels &panels, Value pointer,
 }
 
 /// `lanes` neighbouring stored scales as f32; those of E4M3 are 256 times too small.
-Value KernelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
+Value CodeEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
   Type i8 = b.getI8Type();
   auto constantOf = [&](Type type, int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value)), lanes);
@@ -170,8 +170,8 @@ Value KernelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value 
 
 /// What `lanes` neighbouring rows of a block are scaled by, from row `first` on, in the unit at `unit`: scales and,
 /// where the format has them, minima that are added. `block` counts from the unit's first.
-std::pair<Value, Value> KernelEmitter::scalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
-                                                     int64_t lanes) {
+std::pair<Value, Value> CodeEmitter::scalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
+                                                   int64_t lanes) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type();
   Value bytesOfBlock = constant(kRows * panels.scaleBytes);
   auto at = [&](Value offset) { return offsetPointer(unit, offset, i8); };
@@ -211,7 +211,9 @@ std::pair<Value, Value> KernelEmitter::scalesOfBlock(const BlockPanels &panels, 
 //===-- Numbers -----------------------------------------------------------------------------------------------===//
 
 /// The number at [row, k] of a weight that is stored as codes.
-Value KernelEmitter::evaluateCode(const BlockPanels &panels, Value weight, Value row, Value k) {
+Value CodeEmitter::evaluateCode(Value tensor, Value row, Value k) {
+  BlockPanels panels = *panelsOf(tensor);
+  Value weight = storage[tensor].pointer;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto integer = [&](int64_t x) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)); };
   auto narrow = [&](Value x) -> Value { return arith::TruncIOp::create(b, loc, i32, x); };
@@ -268,7 +270,7 @@ Value KernelEmitter::evaluateCode(const BlockPanels &panels, Value weight, Value
   return number;
 }
 
-void KernelEmitter::decodePanel(const BlockPanels &panels, Value panel, Value target) {
+void CodeEmitter::decodePanel(const BlockPanels &panels, Value panel, Value target) {
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels), stepsOfUnit = panels.unitDepth / kStep;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto vector = [&](Type type) { return VectorType::get({lanes}, type); };
@@ -321,7 +323,7 @@ void KernelEmitter::decodePanel(const BlockPanels &panels, Value panel, Value ta
 }
 
 /// The number of a step's first block in its unit.
-Value KernelEmitter::firstBlockOfStep(const BlockPanels &panels, Value stepOfUnit) {
+Value CodeEmitter::firstBlockOfStep(const BlockPanels &panels, Value stepOfUnit) {
   if (!panels.block)
     return constant(0);
   return panels.block < kStep ? mul(stepOfUnit, constant(blocksOfStep(panels)))

@@ -1,10 +1,10 @@
-//===- RowStatistics.cpp - What the elements of a row share: norms, softmax, reductions -------------------------===//
+//===- RowEmitter.cpp - What the elements of a row share: norms, softmax, reductions ----------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/RowEmitter.h"
 #include "lib/Target/CPU/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,47 +14,7 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-Value KernelEmitter::reduce(Value count, bool maximum, Type type, function_ref<Value(Value i, int64_t width)> element) {
-  int64_t lanes = config.lanes;
-  // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
-  constexpr int64_t kChains = 4;
-  auto combine = [&](Value a, Value c) -> Value {
-    if (maximum)
-      return arith::MaximumFOp::create(b, loc, a, c);
-    return arith::AddFOp::create(b, loc, a, c);
-  };
-  double neutral = maximum ? -std::numeric_limits<double>::infinity() : 0.0;
-  Value chainStep = constant(kChains * lanes);
-  Value chainEnd = mul(div(count, chainStep), chainStep);
-  Value vectorEnd = mul(div(count, constant(lanes)), constant(lanes));
-  SmallVector<Value> sums(kChains, floatConstant(neutral, type, lanes));
-  auto isZero = [&](Value begin, Value end) {
-    APInt x, y;
-    return begin == end || (matchPattern(begin, m_ConstantInt(&x)) && matchPattern(end, m_ConstantInt(&y)) && x == y);
-  };
-  if (!isZero(constant(0), chainEnd))
-    sums = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) {
-      SmallVector<Value> next;
-      for (int64_t chain = 0; chain < kChains; ++chain)
-        next.push_back(combine(running[chain], element(add(i, constant(chain * lanes)), lanes)));
-      return next;
-    });
-  Value sum = combine(combine(sums[0], sums[1]), combine(sums[2], sums[3]));
-  if (!isZero(chainEnd, vectorEnd))
-    sum = forLoop(chainEnd, vectorEnd, constant(lanes), sum, [&](Value i, ValueRange running) {
-      return SmallVector<Value>{combine(running[0], element(i, lanes))};
-    })[0];
-  Value scalar =
-      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, sum,
-                                  maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
-  if (!isZero(vectorEnd, count))
-    scalar = forLoop(vectorEnd, count, constant(1), scalar, [&](Value i, ValueRange running) {
-      return SmallVector<Value>{combine(running[0], element(i, 1))};
-    })[0];
-  return scalar;
-}
-
-void KernelEmitter::prepareNorm(Operation *op, const RowScope &row) {
+void RowEmitter::prepareNorm(Operation *op, const RowScope &row) {
   Value input = op->getOperand(0);
   AffineExpr featureSize = sizes.of(input).back();
   Value features = size(featureSize);
@@ -141,7 +101,7 @@ void KernelEmitter::prepareNorm(Operation *op, const RowScope &row) {
   };
 }
 
-void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
+void RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
   // What the roots need, found backwards; prepared in the order of the kernel's body.
   DenseSet<Operation *> needed;
   SmallVector<Value> worklist(roots);
@@ -178,7 +138,7 @@ void KernelEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
   }
 }
 
-void KernelEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
+void RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
   auto savedBound = bound;
   const RowScope *savedRow = currentRow;
   currentRow = &row;

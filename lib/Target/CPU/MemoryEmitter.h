@@ -1,0 +1,37 @@
+//===- MemoryEmitter.h - Elements in memory, and as they are computed with --------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_MEMORYEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_MEMORYEMITTER_H
+
+#include "lib/Target/CPU/LoopEmitter.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+namespace intarsia::cpu {
+
+/// Loads and stores vectors of elements. All floating-point values are computed in f32 (f64 stays f64), whatever is
+/// stored.
+class MemoryEmitter : public LoopEmitter {
+public:
+  using LoopEmitter::LoopEmitter;
+
+protected:
+  static mlir::Type computeType(mlir::Type element);
+  static mlir::Type storedType(mlir::Type element);
+  mlir::Value loadAt(mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  void storeAt(mlir::Value value, mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  /// Stored → computed and back, rounding to nearest even, by instructions or (NarrowFloat.cpp) by integer arithmetic.
+  mlir::Value widen(mlir::Value value, mlir::Type compute, int64_t width);
+  mlir::Value narrow(mlir::Value value, mlir::Type stored, int64_t width);
+  /// Bit patterns of E4M3, whose elements have the type f8E4M3FN here and take a byte.
+  mlir::Value widenE4M3(mlir::Value bytes, int64_t width);
+  mlir::Value narrowE4M3(mlir::Value value, int64_t width);
+  mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
+};
+
+} // namespace intarsia::cpu
+
+#endif

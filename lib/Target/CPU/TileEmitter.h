@@ -1,0 +1,53 @@
+//===- TileEmitter.h - Register tiles, and panels that are packed at run time -----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_TILEEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_TILEEMITTER_H
+
+#include "lib/Target/CPU/RowEmitter.h"
+
+namespace intarsia::cpu {
+
+/// Products by panels of kPanelWidth columns.
+class TileEmitter : public RowEmitter {
+public:
+  using RowEmitter::RowEmitter;
+
+protected:
+  /// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at
+  /// b + k * bRow + c. The sums are stored to `out` (f32, rows of kPanelWidth). Strides in elements.
+  struct TileOperands {
+    mlir::Value a, aRow, aColumn;
+    mlir::Type aType;
+    mlir::Value b, bRow;
+    mlir::Type bType;
+    mlir::Value depth;
+    mlir::Value out, outRow;
+    int64_t codeBits = 0;    ///< b is codes of so many bits (nn.cache_append_quantized), bRow in bytes; 0: elements
+    bool accumulate = false; ///< start from what `out` holds
+    bool ordered = false;    ///< add up in the order of k, whatever the number of rows
+    mlir::Value prefetch;    ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
+    mlir::Value prefetchStep;
+  };
+  void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
+  bool usesBf16Dot(const TileOperands &operands);
+  /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
+  void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
+  /// Writes b(k, c) for k < depth, c < panelWidth as a dense f32 panel, zero where c >= columns; the element is at
+  /// source + k * stride + c.
+  void packRows(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
+                mlir::Value columns, int64_t panelWidth);
+  /// A panel whose element (k, c) is at source + c * stride + k (stride in elements).
+  void packTransposed(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
+                      mlir::Value columns, mlir::Value scale);
+  llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
+  /// Loads `lanes` codes of a cache's row from `column` on, as f32. `row` is the offset of the row in bytes.
+  mlir::Value loadCodes(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
+};
+
+} // namespace intarsia::cpu
+
+#endif
