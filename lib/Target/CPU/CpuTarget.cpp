@@ -231,8 +231,7 @@ std::vector<target::NamedVariant> CpuTarget::listVariants() const {
     for (StringRef name : model.cpus)
       if (!name.starts_with("x86-64"))
         list.push_back({name.str(), "costs as measured for " + model.name});
-  list.push_back(
-      {"PROCESSOR", "any other processor that LLVM knows (neoverse-v2, …), costs estimated"});
+  list.push_back({"PROCESSOR", "any other processor that LLVM knows (neoverse-v2, …), costs estimated"});
   list.push_back({"NAME+FEATURE", "with more features: " + join(ArrayRef(x86Features), ", ") + "; " +
                                       join(ArrayRef(aarch64Features), ", ")});
   return list;

@@ -191,6 +191,60 @@ Value TensorEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t wid
       });
 }
 
+Value TensorEmitter::evaluateSlice(tensor::ExtractSliceOp slice, ArrayRef<Index> at, int64_t width) {
+  Indices source;
+  llvm::SmallBitVector dropped = slice.getDroppedDims();
+  unsigned next = 0;
+  for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
+    Value offset = indexValue(slice.getMixedOffsets()[d]);
+    if (dropped[d]) {
+      source.push_back({offset});
+      continue;
+    }
+    const Index &index = at[next++];
+    Value stride = indexValue(slice.getMixedStrides()[d]);
+    if (index.lane && width > 1 && !matchPattern(stride, m_One()))
+      return evaluatePerLane(slice.getResult(), at, width);
+    source.push_back({add(offset, mul(index.base, stride)), index.lane});
+  }
+  return evaluate(slice.getSource(), source, width);
+}
+
+Value TensorEmitter::evaluateExpand(tensor::ExpandShapeOp expand, ArrayRef<Index> at, int64_t width) {
+  Indices source;
+  ArrayRef<AffineExpr> extents = sizes.of(expand.getResult());
+  for (auto &group : expand.getReassociationIndices()) {
+    Index index{constant(0)};
+    for (int64_t d : group) {
+      if (at[d].lane && width > 1 && d != group.back() && extents[d] != getAffineConstantExpr(1, b.getContext()))
+        return evaluatePerLane(expand.getResult(), at, width);
+      index.base = add(d == group.front() ? index.base : mul(index.base, size(extents[d])), at[d].base);
+      index.lane |= at[d].lane;
+    }
+    source.push_back(index);
+  }
+  return evaluate(expand.getSrc(), source, width);
+}
+
+Value TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayRef<Index> at, int64_t width) {
+  Indices source;
+  ArrayRef<AffineExpr> extents = sizes.of(collapse.getSrc());
+  for (auto [d, group] : llvm::enumerate(collapse.getReassociationIndices())) {
+    const Index &index = at[d];
+    ArrayRef<AffineExpr> groupExtents = extents.slice(group.front(), group.size());
+    bool lane = index.lane && width > 1;
+    if (lane && group.size() > 1) {
+      // The lanes stay in one innermost row if it is a whole number of vectors, and vectors start at multiples.
+      auto inner = dyn_cast<AffineConstantExpr>(groupExtents.back());
+      if (!inner || inner.getValue() % width != 0)
+        return evaluatePerLane(collapse.getResult(), at, width);
+    }
+    for (auto [i, part] : llvm::enumerate(delinearize(index.base, groupExtents)))
+      source.push_back({part, lane && i + 1 == group.size()});
+  }
+  return evaluate(collapse.getSrc(), source, width);
+}
+
 Value TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
   auto resultType = cast<RankedTensorType>(tensor.getType());
   Type type = computeType(resultType.getElementType());
@@ -232,57 +286,12 @@ Value TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
   }
   if (auto rope = dyn_cast<nn::RopeOp>(op))
     return evaluateRope(rope, at, width);
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
-    Indices source;
-    llvm::SmallBitVector dropped = slice.getDroppedDims();
-    unsigned next = 0;
-    for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
-      Value offset = indexValue(slice.getMixedOffsets()[d]);
-      if (dropped[d]) {
-        source.push_back({offset});
-        continue;
-      }
-      const Index &index = at[next++];
-      Value stride = indexValue(slice.getMixedStrides()[d]);
-      if (index.lane && width > 1 && !matchPattern(stride, m_One()))
-        return evaluatePerLane(tensor, at, width);
-      source.push_back({add(offset, mul(index.base, stride)), index.lane});
-    }
-    return evaluate(slice.getSource(), source, width);
-  }
-  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-    Indices source;
-    ArrayRef<AffineExpr> extents = sizes.of(tensor);
-    for (auto &group : expand.getReassociationIndices()) {
-      Index index{constant(0)};
-      for (int64_t d : group) {
-        if (at[d].lane && width > 1 && d != group.back() && extents[d] != getAffineConstantExpr(1, b.getContext()))
-          return evaluatePerLane(tensor, at, width);
-        index.base = add(d == group.front() ? index.base : mul(index.base, size(extents[d])), at[d].base);
-        index.lane |= at[d].lane;
-      }
-      source.push_back(index);
-    }
-    return evaluate(expand.getSrc(), source, width);
-  }
-  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-    Indices source;
-    ArrayRef<AffineExpr> extents = sizes.of(collapse.getSrc());
-    for (auto [d, group] : llvm::enumerate(collapse.getReassociationIndices())) {
-      const Index &index = at[d];
-      ArrayRef<AffineExpr> groupExtents = extents.slice(group.front(), group.size());
-      bool lane = index.lane && width > 1;
-      if (lane && group.size() > 1) {
-        // The lanes stay in one innermost row if it is a whole number of vectors, and vectors start at multiples.
-        auto inner = dyn_cast<AffineConstantExpr>(groupExtents.back());
-        if (!inner || inner.getValue() % width != 0)
-          return evaluatePerLane(tensor, at, width);
-      }
-      for (auto [i, part] : llvm::enumerate(delinearize(index.base, groupExtents)))
-        source.push_back({part, lane && i + 1 == group.size()});
-    }
-    return evaluate(collapse.getSrc(), source, width);
-  }
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return evaluateSlice(slice, at, width);
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return evaluateExpand(expand, at, width);
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return evaluateCollapse(collapse, at, width);
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return evaluate(cast.getSource(), at, width);
   if (auto concat = dyn_cast<tensor::ConcatOp>(op))
@@ -476,6 +485,43 @@ static Operation *reductionCombiner(linalg::LinalgOp op, unsigned result) {
   return isa<arith::AddFOp, arith::MaximumFOp, arith::MaxNumFOp>(combiner) ? combiner : nullptr;
 }
 
+/// Returns the size of a loop from the first operand that has it.
+AffineExpr TensorEmitter::sizeOfLoop(linalg::LinalgOp op, unsigned loop) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      continue;
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    for (auto [d, expression] : llvm::enumerate(map.getResults()))
+      if (expression == getAffineDimExpr(loop, b.getContext()))
+        return sizes.of(operand.get())[d];
+  }
+  (void)unsupported(op, "a loop whose size no operand gives");
+  return getAffineConstantExpr(1, b.getContext());
+}
+
+/// Returns a vector of an operand where the loops have the indices `loops`.
+Value TensorEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) {
+  if (!isa<RankedTensorType>(operand.get().getType())) {
+    if (Operation *definition = operand.get().getDefiningOp(); definition && isa<arith::ConstantOp>(definition))
+      return emitElementwise(definition, {}, lanes);
+    (void)unsupported(op, "a scalar operand that is no constant");
+    return nullptr;
+  }
+  AffineMap map = op.getMatchingIndexingMap(&operand);
+  Indices indices;
+  for (AffineExpr expression : map.getResults()) {
+    if (auto dim = dyn_cast<AffineDimExpr>(expression)) {
+      indices.push_back(loops[dim.getPosition()]);
+    } else if (auto value = dyn_cast<AffineConstantExpr>(expression)) {
+      indices.push_back({constant(value.getValue())});
+    } else {
+      (void)unsupported(op, "an indexing map with arithmetic");
+      indices.push_back({constant(0)});
+    }
+  }
+  return evaluate(operand.get(), indices, lanes);
+}
+
 Value TensorEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
   unsigned result = cast<OpResult>(tensor).getResultNumber();
   OpOperand *init = op.getDpsInitOperand(result);
@@ -493,44 +539,10 @@ Value TensorEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
   for (auto [d, type] : llvm::enumerate(op.getIteratorTypesArray()))
     if (type == utils::IteratorType::reduction)
       reductions.push_back(d);
-  auto loopSize = [&](unsigned loop) -> AffineExpr {
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (!isa<RankedTensorType>(operand.get().getType()))
-        continue;
-      AffineMap map = op.getMatchingIndexingMap(&operand);
-      for (auto [d, expression] : llvm::enumerate(map.getResults()))
-        if (expression == getAffineDimExpr(loop, b.getContext()))
-          return sizes.of(operand.get())[d];
-    }
-    (void)unsupported(op, "a loop whose size no operand gives");
-    return getAffineConstantExpr(1, b.getContext());
-  };
-
-  auto operandAt = [&](OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) -> Value {
-    if (!isa<RankedTensorType>(operand.get().getType())) {
-      if (Operation *definition = operand.get().getDefiningOp(); definition && isa<arith::ConstantOp>(definition))
-        return emitElementwise(definition, {}, lanes);
-      (void)unsupported(op, "a scalar operand that is no constant");
-      return nullptr;
-    }
-    AffineMap map = op.getMatchingIndexingMap(&operand);
-    Indices indices;
-    for (AffineExpr expression : map.getResults()) {
-      if (auto dim = dyn_cast<AffineDimExpr>(expression)) {
-        indices.push_back(loops[dim.getPosition()]);
-      } else if (auto value = dyn_cast<AffineConstantExpr>(expression)) {
-        indices.push_back({constant(value.getValue())});
-      } else {
-        (void)unsupported(op, "an indexing map with arithmetic");
-        indices.push_back({constant(0)});
-      }
-    }
-    return evaluate(operand.get(), indices, lanes);
-  };
   auto bodyAt = [&](ArrayRef<Index> loops, ValueRange running, int64_t lanes) {
     SmallVector<Value> arguments;
     for (OpOperand *operand : op.getDpsInputOperands())
-      arguments.push_back(operandAt(*operand, loops, lanes));
+      arguments.push_back(evaluateOperand(op, *operand, loops, lanes));
     for (unsigned i = 0; i < static_cast<unsigned>(op.getNumDpsInits()); ++i) {
       OpOperand *other = op.getDpsInitOperand(i);
       if (i == result && !running.empty())
@@ -538,7 +550,7 @@ Value TensorEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
       else if (!op.payloadUsesValueFromOperand(other))
         arguments.push_back(Value());
       else
-        arguments.push_back(operandAt(*other, loops, lanes));
+        arguments.push_back(evaluateOperand(op, *other, loops, lanes));
     }
     return emitBody(op, arguments, loops, lanes)[result];
   };
@@ -549,13 +561,13 @@ Value TensorEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
     (void)unsupported(op, "a reduction with several results");
     return nullptr;
   }
-  Value start = operandAt(*init, iteration, width);
+  Value start = evaluateOperand(op, *init, iteration, width);
 
   // One scalar along one dimension: the lanes run along what is reduced.
   if (Operation *combiner = reductionCombiner(op, result); combiner && width == 1 && reductions.size() == 1) {
     bool maximum = !isa<arith::AddFOp>(combiner);
     Type type = start.getType();
-    Value partial = reduce(size(loopSize(reductions[0])), maximum, type, [&](Value i, int64_t lanes) {
+    Value partial = reduce(size(sizeOfLoop(op, reductions[0])), maximum, type, [&](Value i, int64_t lanes) {
       Indices loops(iteration);
       loops[reductions[0]] = {i, true};
       Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, lanes);
@@ -569,7 +581,7 @@ Value TensorEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<
   std::function<Value(unsigned, Value, Indices)> nest = [&](unsigned depth, Value running, Indices loops) -> Value {
     if (depth == reductions.size())
       return bodyAt(loops, running, width);
-    return forLoop(constant(0), size(loopSize(reductions[depth])), constant(1), running,
+    return forLoop(constant(0), size(sizeOfLoop(op, reductions[depth])), constant(1), running,
                    [&](Value iv, ValueRange carried) {
                      Indices inner(loops);
                      inner[reductions[depth]] = {iv};

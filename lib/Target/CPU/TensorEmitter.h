@@ -46,6 +46,12 @@ protected:
   mlir::Value evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
                              int64_t width);
   mlir::Value evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateOperand(mlir::linalg::LinalgOp op, mlir::OpOperand &operand, llvm::ArrayRef<Index> loops,
+                              int64_t lanes);
+  mlir::AffineExpr sizeOfLoop(mlir::linalg::LinalgOp op, unsigned loop);
+  mlir::Value evaluateSlice(mlir::tensor::ExtractSliceOp slice, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateExpand(mlir::tensor::ExpandShapeOp expand, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value evaluateCollapse(mlir::tensor::CollapseShapeOp collapse, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateRope(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
   /// Emits one scalar op (of a linalg body, or an elementwise op on tensors) on vectors of `width`.

@@ -45,6 +45,46 @@ Value TileEmitter::loadCodes(Value pointer, Value row, int64_t column, int64_t b
   return arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), codes);
 }
 
+/// Adds the products of two k, or of one (`pair` is false): the left pair is one 32-bit broadcast, the two right rows
+/// are interleaved. Both rows' elements of one column are then neighbours, as the instruction wants them, and the
+/// packed layout is the one of all variants.
+SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int64_t rows, int64_t vectors, Value k,
+                                        bool pair, bool prefetches, ValueRange running) {
+  int64_t lanes = config.lanes;
+  if (prefetches && pair)
+    LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+                           /*hint=*/2, /*cache=*/1);
+  Type bf16 = b.getBF16Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
+  auto narrow = VectorType::get({lanes}, bf16), wide = VectorType::get({2 * lanes}, bf16);
+  auto loadRaw = [&](Value pointer, Value offset, Type type) -> Value {
+    return LLVM::LoadOp::create(b, loc, type, offsetPointer(pointer, offset, bf16), /*alignment=*/2);
+  };
+  SmallVector<int64_t> interleave;
+  for (int64_t i = 0; i < lanes; ++i)
+    llvm::append_values(interleave, i, lanes + i);
+  SmallVector<Value> right, next(running);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Value upper = loadRaw(start, add(mul(k, t.bRow), constant(v * lanes)), narrow);
+    Value lower = pair ? loadRaw(start, add(mul(add(k, constant(1)), t.bRow), constant(v * lanes)), narrow)
+                       : arith::ConstantOp::create(b, loc, b.getZeroAttr(narrow)).getResult();
+    right.push_back(vector::ShuffleOp::create(b, loc, upper, lower, interleave));
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    Value left = loadRaw(t.a, add(k, mul(constant(r), t.aRow)), pair ? i32 : i16);
+    if (!pair)
+      left = arith::ExtUIOp::create(b, loc, i32, left);
+    left = vector::BitCastOp::create(b, loc, wide, splat(left, lanes));
+    for (int64_t v = 0; v < vectors; ++v) {
+      int64_t sum = r * vectors + v;
+      next[sum] = LLVM::CallIntrinsicOp::create(b, loc, running[sum].getType(),
+                                                b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                                ValueRange{running[sum], left, right[v]})
+                      .getResults();
+    }
+  }
+  return next;
+}
+
 void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
   int64_t lanes = config.lanes;
   for (int64_t first = 0; first < columns; first += config.tileColumns()) {
@@ -88,51 +128,16 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
         }
       }
     };
-    // Two k at a time: the left pair is one 32-bit broadcast, the two right rows are interleaved. Both rows' elements
-    // of one column are then neighbours, as the instruction wants them, and the packed layout is the one of all
-    // variants.
-    auto dotStep = [&](Value k, bool pair, ValueRange running) {
-      if (prefetches && pair)
-        LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
-                               /*hint=*/2, /*cache=*/1);
-      Type bf16 = b.getBF16Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
-      auto narrow = VectorType::get({lanes}, bf16), wide = VectorType::get({2 * lanes}, bf16);
-      auto loadRaw = [&](Value pointer, Value offset, Type type) -> Value {
-        return LLVM::LoadOp::create(b, loc, type, offsetPointer(pointer, offset, bf16), /*alignment=*/2);
-      };
-      SmallVector<int64_t> interleave;
-      for (int64_t i = 0; i < lanes; ++i)
-        llvm::append_values(interleave, i, lanes + i);
-      SmallVector<Value> right, next(running);
-      for (int64_t v = 0; v < vectors; ++v) {
-        Value upper = loadRaw(start, add(mul(k, t.bRow), constant(v * lanes)), narrow);
-        Value lower = pair ? loadRaw(start, add(mul(add(k, constant(1)), t.bRow), constant(v * lanes)), narrow)
-                           : arith::ConstantOp::create(b, loc, b.getZeroAttr(narrow)).getResult();
-        right.push_back(vector::ShuffleOp::create(b, loc, upper, lower, interleave));
-      }
-      for (int64_t r = 0; r < rows; ++r) {
-        Value left = loadRaw(t.a, add(k, mul(constant(r), t.aRow)), pair ? i32 : i16);
-        if (!pair)
-          left = arith::ExtUIOp::create(b, loc, i32, left);
-        left = vector::BitCastOp::create(b, loc, wide, splat(left, lanes));
-        for (int64_t v = 0; v < vectors; ++v) {
-          int64_t sum = r * vectors + v;
-          next[sum] = LLVM::CallIntrinsicOp::create(b, loc, running[sum].getType(),
-                                                    b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
-                                                    ValueRange{running[sum], left, right[v]})
-                          .getResults();
-        }
-      }
-      return next;
-    };
     Value whole = mul(div(t.depth, constant(dot ? 2 : chains)), constant(dot ? 2 : chains));
     SmallVector<Value> result;
     if (dot) {
-      result = forLoop(constant(0), whole, constant(2), initial,
-                       [&](Value k, ValueRange running) { return dotStep(k, true, running); });
+      result = forLoop(constant(0), whole, constant(2), initial, [&](Value k, ValueRange running) {
+        return addDots(t, start, rows, vectors, k, true, prefetches, running);
+      });
       if (whole != t.depth)
-        result = forLoop(whole, t.depth, constant(1), result,
-                         [&](Value k, ValueRange running) { return dotStep(k, false, running); });
+        result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+          return addDots(t, start, rows, vectors, k, false, prefetches, running);
+        });
     } else {
       result = forLoop(constant(0), whole, constant(chains), initial, [&](Value k, ValueRange running) {
         SmallVector<Value> next(running);

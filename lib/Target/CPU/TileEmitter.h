@@ -33,6 +33,8 @@ protected:
     mlir::Value prefetchStep;
   };
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
+  llvm::SmallVector<mlir::Value> addDots(const TileOperands &operands, mlir::Value start, int64_t rows, int64_t vectors,
+                                         mlir::Value k, bool pair, bool prefetches, mlir::ValueRange running);
   bool usesBf16Dot(const TileOperands &operands);
   /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
   void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
