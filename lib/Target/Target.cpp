@@ -103,6 +103,7 @@ mlir::LogicalResult declareDevices(mlir::ModuleOp module, ArrayRef<std::string> 
   mlir::MLIRContext *context = module.getContext();
   context->loadDialect<rt::RtDialect>();
   mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(module.getBody());
+  mlir::SymbolTable symbols(module);
   for (const auto &[target, variants] : *variantsOfTarget) {
     // Names that the target does not know are refused here, before anything is done for them.
     if (auto made = target->compilers(variants); !made)
@@ -115,7 +116,9 @@ mlir::LogicalResult declareDevices(mlir::ModuleOp module, ArrayRef<std::string> 
     SmallVector<mlir::StringAttr> names;
     for (StringRef variant : variants)
       names.push_back(mlir::StringAttr::get(context, variant.empty() ? native : variant));
-    rt::DeviceOp::create(builder, module.getLoc(), target->kind(), rt::TargetAttr::get(context, target->kind(), names));
+    auto device = rt::DeviceOp::create(builder, module.getLoc(), target->kind(),
+                                       rt::TargetAttr::get(context, target->kind(), names));
+    symbols.insert(device); // gives it another name where a function of the model has this one
   }
   return mlir::success();
 }

@@ -15,3 +15,8 @@ rt.device @cpu {target = #rt.target<"cpu", ["znver3"]>}
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
+
+// A function of the same name keeps it.
+// RUN: sed s/@main/@cpu/ %s | sed '/^rt.device/d' | intarsia-opt --target-declare-devices | FileCheck %s --check-prefix=TAKEN
+// TAKEN: rt.device @cpu_0 {target = #rt.target<"cpu", ["native"]>}
+// TAKEN: func.func @cpu(
