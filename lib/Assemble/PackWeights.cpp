@@ -77,7 +77,7 @@ std::optional<std::string> ownerOfPackedArchive(const std::string &path) {
 
 namespace {
 
-/// The placeholder in the header until all data are hashed.
+/// Keeps the hash's bytes free in the header, whose size must not change once the data behind it are hashed.
 constexpr llvm::StringLiteral unknownHash = "00000000000000000000000000000000";
 
 constexpr uint64_t unitBytes = 2 << 20; // about the size of a core's second-level cache

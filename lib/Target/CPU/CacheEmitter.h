@@ -12,7 +12,7 @@
 
 namespace intarsia::cpu {
 
-/// What kernels around a cache share. The layout of codes is that of nn.cache_append_quantized.
+/// The base of kernels around a cache. Quantized values are laid out as nn.cache_append_quantized says.
 class CacheEmitter : public KernelEmitter {
 public:
   using KernelEmitter::KernelEmitter;
@@ -23,7 +23,7 @@ protected:
   /// Tiles per thread, so that a thread that is held up does not hold up the others.
   static constexpr int64_t kTilesPerThread = 4;
 
-  /// Where the tokens of a call are.
+  /// The places of the tokens of a call.
   struct TokenPlaces {
     mlir::Value positions, sequences; ///< tensors [tokens]
     mlir::Value tokens;               ///< how many, i64

@@ -168,8 +168,8 @@ Value CodeEmitter::loadScales(const BlockPanels &panels, Value pointer, Value fi
   }
 }
 
-/// What `lanes` neighbouring rows of a block are scaled by, from row `first` on, in the unit at `unit`: scales and,
-/// where the format has them, minima that are added. `block` counts from the unit's first.
+/// Returns the scales of `lanes` neighbouring rows of a block, from row `first` on, in the unit at `unit`, and, where
+/// the format has them, the minima that are added. `block` counts from the unit's first.
 std::pair<Value, Value> CodeEmitter::scalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
                                                    int64_t lanes) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type();

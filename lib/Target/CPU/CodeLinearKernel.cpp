@@ -29,7 +29,7 @@ enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
 /// Rows that a tile rounds: some microseconds of work.
 constexpr int64_t kRoundedRows = 4;
-/// What a tile of few rows reads: 4 to 8 us of one core's memory bandwidth.
+/// Bytes of weights that a tile of few rows reads: 4 to 8 us of one core's memory bandwidth.
 constexpr int64_t kDecodeTileBytes = 128 << 10;
 /// Panels of a tile of many rows: as often are the activations of some steps read while they are in the second-level
 /// cache. 1 costs 6 % where there are more steps than are unpacked at a time.

@@ -30,7 +30,7 @@ inline CodeNumbers numbersOf(const BlockPanels &panels, ByteDot dot) {
     return {0, 1};
   return {panels.codeOffset, 1};
 }
-/// What stored scales are multiplied by when they are read: E4M3 patterns are read as those of f16.
+/// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.
 inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
 
 /// Steps that share a scale of activations where their blocks are longer than a step.

@@ -20,8 +20,8 @@ namespace intarsia::cpu {
 
 namespace {
 constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows, kWords = BlockPanels::words;
-/// How far ahead few rows prefetch a panel's bytes. 1.1 to 4.6 KB do on Zen 5 (99 to 100 % of the bandwidth that plain
-/// reading reaches), none 90 %.
+/// Bytes of a panel ahead that a tile of few rows prefetches. 1.1 to 4.6 KB do on Zen 5 (99 to 100 % of the bandwidth
+/// that plain reading reaches), none 90 %.
 constexpr int64_t kBytesAhead = 2304;
 
 /// A splat of the 32-bit word at a record's byte.

@@ -47,8 +47,8 @@ struct Matrices {
 /// that neither threads nor the other rows change. Every call sorts anew: it costs two steps a row, where the products
 /// cost millions.
 ///
-/// Where the input is rounded to 8 bits, what is gathered are records of its rows (CodeRecords.cpp). Where the
-/// intermediate rows are, each panel of the first products makes one record of each row: its columns are a block.
+/// If the input is quantized to 8 bits, records of its rows are gathered (CodeRecords.cpp). If the intermediate rows
+/// are, each panel of the first products makes one record of each row: its columns are a block.
 class ExpertsKernel final : public KernelEmitter {
 public:
   ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config);
@@ -369,7 +369,7 @@ void ExpertsKernel::multiplyUnpacked(const Matrices &matrices, Value records, Va
     Value end = min(add(step, constant(config.codeSteps)), allSteps), steps = sub(end, step);
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
     unpackPanel(panels, panel, step, end, codes, scales);
-    // What follows these steps comes into the second-level cache meanwhile: the next ones, or the next panel.
+    // The bytes after these steps, of this panel or the next, are prefetched into the second-level cache meanwhile.
     Value next = offsetPointer(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
     forLoop(constant(0), count, constant(tileRows), [&](Value m) {
       Value part = mul(mul(div(m, constant(tileRows)), steps), bytesAhead);

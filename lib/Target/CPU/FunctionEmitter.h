@@ -17,7 +17,7 @@
 
 namespace intarsia::cpu {
 
-/// Where a tensor lies in memory.
+/// The place of a tensor in memory.
 struct Storage {
   mlir::Value pointer;
   llvm::SmallVector<mlir::Value> strides; ///< elements, i64

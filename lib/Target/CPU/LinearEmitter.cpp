@@ -49,7 +49,7 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
   if (!slices.empty() && (end != features || !llvm::hasNItems(result.getUses(), slices.size())))
     return {};
 
-  // Which slices each output reads.
+  // The slices that each output reads.
   SmallVector<llvm::SmallBitVector> reads;
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
     SetVector<Operation *> ops;

@@ -11,7 +11,7 @@
 
 namespace intarsia::cpu {
 
-/// What kernels around an nn.linear share: which columns of its result are stored where.
+/// The base of kernels around an nn.linear: it knows which columns of the result are stored where.
 class LinearEmitter : public KernelEmitter {
 public:
   LinearEmitter(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config);
@@ -24,8 +24,8 @@ protected:
     llvm::SmallVector<mlir::Value> slices; ///< the result itself, or slices, each `columns` behind the one before
     llvm::SmallVector<unsigned> outputs;
   };
-  /// Where the panels of a linear's weight that a tile of sections multiplies lie: that of a slice is `ofSlice` behind
-  /// that of the slice before, the next of the same slice `next` behind.
+  /// The order of the panels of a linear's weight that a tile of sections multiplies: that of a slice is `ofSlice`
+  /// behind that of the slice before, the next of the same slice `next` behind.
   struct PanelOrder {
     int64_t ofSlice, next;
   };

@@ -51,7 +51,7 @@ private:
   /// The op that needs whole rows of the result, or null, with the outputs that wait for it and those that do not.
   Operation *norm = nullptr;
   SmallVector<unsigned> early, late;
-  /// Where the row that the norm reads is kept: its own output, or the place of the norm's result.
+  /// The memory of the row that the norm reads: its own output, or the place of the norm's result.
   std::optional<Storage> rowStorage;
 
   // Operands: rows at a fixed distance in memory or packed a block at a time, panels packed ahead of time or one by
@@ -66,7 +66,7 @@ private:
   int64_t packedElements() const { return kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth); }
   /// Panels of the weight, counted as tiles do: one of each slice together.
   int64_t panelCount() const { return llvm::divideCeil(features, kPanelWidth) / together(); }
-  /// What depths are divided by: without input features rows are empty.
+  /// Returns the depth as a divisor: rows without input features have none.
   int64_t rowDepth() const { return std::max<int64_t>(depth, 1); }
   int64_t sumsOfSlice() const { return config.rows * kPanelWidth; }
   int64_t maximalRows() const;

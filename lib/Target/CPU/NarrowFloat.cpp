@@ -54,8 +54,8 @@ Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
   Bits bits{b, loc, width};
   Value raw = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), value);
   raw = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), raw);
-  // What fpext of bf16 becomes as well; but LLVM moves floor and its like before an fpext, and rounds the result to
-  // bf16 by a library call.
+  // An fpext of bf16 becomes the same shift; but LLVM moves floor and its like before an fpext, and rounds the result
+  // to bf16 by a library call.
   if (stored.isBF16())
     return bits.asFloat(bits.left(raw, 16));
   // Exponent and mantissa moved into place are 2^-112 times the value, subnormals included.

@@ -102,7 +102,7 @@ void RowEmitter::prepareNorm(Operation *op, const RowScope &row) {
 }
 
 void RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
-  // What the roots need, found backwards; prepared in the order of the kernel's body.
+  // The ops that the roots need are found backwards and prepared in the order of the kernel's body.
   DenseSet<Operation *> needed;
   SmallVector<Value> worklist(roots);
   while (!worklist.empty()) {

@@ -15,14 +15,14 @@ namespace intarsia::cpu {
 /// Width in columns of every panel that products read, packed ahead of time or not.
 inline constexpr int64_t kPanelWidth = BlockPanels::rows;
 
-/// How four products of bytes, unsigned by signed, are added to a 32-bit sum.
+/// Instructions that add four products of bytes, unsigned by signed, to a 32-bit sum.
 enum class ByteDot {
   Plain,   ///< widened and multiplied
   Maddubs, ///< pmaddubsw and pmaddwd
   Vnni,    ///< vpdpbusd
 };
 
-/// How loops are cut on one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
+/// Tile shapes of one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
 struct TileConfig {
   int64_t lanes;             ///< f32 elements of a vector register
   int64_t rows;              ///< rows of the register tile of a matrix product

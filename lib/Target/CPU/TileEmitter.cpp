@@ -19,7 +19,7 @@ namespace intarsia::cpu {
 namespace {
 /// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
 constexpr int64_t kSumsInFlight = 8;
-/// How many rows of a panel ahead a tile of few rows prefetches: 4 KB of f32.
+/// Rows of a panel ahead that a tile of few rows prefetches: 4 KB of f32.
 constexpr int64_t kRowsAhead = 32;
 } // namespace
 

@@ -42,7 +42,7 @@ constexpr float expm1Ratio[] = {0.5f, 0.16666536f, 0.0416666642f, 0.00836708583f
 // function. The last coefficient is negative: beyond 5.4 the exponent goes on falling.
 constexpr float normalTail[] = {-1.15110528f,     -0.459209383f,   -0.0524792671f,   0.00700481236f, -4.70004306e-05f,
                                 -0.000257830485f, 7.04928825e-05f, -1.00256339e-05f, 7.7987022e-07f, -2.61362523e-08f};
-// Where that exponent is -126 and -127: bounds at which the power of two is computed as zero.
+// The bounds where that exponent is -126 and -127, at which the power of two is computed as zero.
 constexpr float normalTailEnd126 = 11.2319531f, normalTailEnd127 = 11.2497972f;
 
 // log2(e)·2 √(2/π) and 0.044715 of it: the tanh form of gelu is x/(1 + 2^-(x (c + d x²))). The exponent is -100 and 128
