@@ -134,11 +134,17 @@ nb::dict describe(const itx_value_info &info) {
 
 class Module {
 public:
-  Module(const std::string &path, bool verify, const std::optional<std::string> &variant) {
+  Module(const std::string &path, bool verify, const std::optional<std::string> &variant,
+         const std::vector<std::string> &devices) {
     itx_load_options options = {};
     options.struct_bytes = sizeof(options);
     options.verify = verify;
     options.variant = variant ? variant->c_str() : nullptr;
+    std::vector<const char *> names;
+    for (const std::string &device : devices)
+      names.push_back(device.c_str());
+    options.devices = names.data();
+    options.device_count = names.size();
     itx_status status;
     {
       nb::gil_scoped_release unlocked;
@@ -374,8 +380,8 @@ NB_MODULE(_runtime, m) {
     }
   });
   nb::class_<Module>(m, "Module")
-      .def(nb::init<const std::string &, bool, const std::optional<std::string> &>(), nb::arg("path"),
-           nb::arg("verify"), nb::arg("variant").none())
+      .def(nb::init<const std::string &, bool, const std::optional<std::string> &, const std::vector<std::string> &>(),
+           nb::arg("path"), nb::arg("verify"), nb::arg("variant").none(), nb::arg("devices"))
       .def_prop_ro("manifest", &Module::manifest)
       .def_prop_ro("variant", &Module::variant)
       .def_prop_ro("functions", &Module::functions)

@@ -19,7 +19,10 @@ SOURCE = Path(__file__).resolve().parent.parent
 
 
 class Tools:
-    """The programs of a build tree. INTARSIA_RUN and INTARSIA_COMPILE name others, with sanitizers for example."""
+    """The programs of a build tree. INTARSIA_RUN and INTARSIA_COMPILE name others, with sanitizers for example.
+
+    INTARSIA_TEST_TARGET is the device that models are compiled for instead of the CPU, in whatever variant.
+    """
 
     def __init__(self, build: Path) -> None:
         self.build = build
@@ -32,6 +35,10 @@ class Tools:
     ) -> subprocess.CompletedProcess[str]:
         """Run a tool; with check, fail the test with what it printed when it fails."""
         command = [str(self.path(name)), *(str(argument) for argument in arguments)]
+        target = os.environ.get("INTARSIA_TEST_TARGET")
+        if name == "intarsia-compile" and target:
+            command = [part for part in command if not part.startswith("--target=cpu")]
+            command += [] if any(part.startswith("--target") for part in command) else [f"--target={target}"]
         result = subprocess.run(
             command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600
         )

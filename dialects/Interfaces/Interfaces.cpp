@@ -27,4 +27,5 @@ AffineExpr intarsia::byteCount(ShapedType type, llvm::ArrayRef<AffineExpr> sizes
 #include "dialects/Interfaces/CostOpInterface.cpp.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.cpp.inc"
 #include "dialects/Interfaces/KernelRoot.cpp.inc"
+#include "dialects/Interfaces/ReferenceOpInterface.cpp.inc"
 #include "dialects/Interfaces/SizeOpInterface.cpp.inc"

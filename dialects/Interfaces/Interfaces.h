@@ -8,6 +8,7 @@
 #define INTARSIA_DIALECTS_INTERFACES_H
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpDefinition.h"
@@ -39,12 +40,20 @@ enum class StoredOperand {
   Vector, ///< one number for each feature
 };
 
+/// What a norm subtracts from a row and divides it by.
+struct NormStatistics {
+  bool isCentred = true; ///< the mean is subtracted, and the deviation is taken from it
+  int64_t groups = 1;    ///< equal parts of the row, each with a mean and a deviation of its own
+  double epsilon = 0;    ///< added to the variance
+};
+
 } // namespace intarsia
 
 #include "dialects/Interfaces/KernelRoot.h.inc"
 
 #include "dialects/Interfaces/CostOpInterface.h.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.h.inc"
+#include "dialects/Interfaces/ReferenceOpInterface.h.inc"
 #include "dialects/Interfaces/SizeOpInterface.h.inc"
 
 #endif

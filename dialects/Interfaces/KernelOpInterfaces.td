@@ -26,12 +26,24 @@ def RowwiseOpInterface : OpInterface<"RowwiseOpInterface"> {
     An op whose elements depend on statistics of the whole row (last dimension) of its first operand that they lie in:
     norms and softmax. Its result has the sizes of that operand.
   }];
+}
+
+def NormOpInterface : OpInterface<"NormOpInterface", [RowwiseOpInterface]> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    A row-wise op that scales and shifts rows by their mean and deviation and needs no second pass over the row for
+    anything else, so that a linear can finish with it. Its operands are the input, the scale and, where the op has
+    one, the bias; scale and bias have an element for each feature.
+  }];
   let methods = [
-    StaticInterfaceMethod<[{
-      True if a linear can finish with the op: it scales and shifts rows by mean and deviation, and needs no second
-      pass over the row for anything else.
-    }], "bool", "isNorm">
+    InterfaceMethod<"The statistics that the op divides a row by.", "::intarsia::NormStatistics", "getStatistics">
   ];
+  let extraClassDeclaration = [{
+    ::mlir::Value getInput() { return (*this)->getOperand(0); }
+    ::mlir::Value getScale() { return (*this)->getOperand(1); }
+    /// Returns null if the op only scales.
+    ::mlir::Value getBias() { return (*this)->getNumOperands() == 3 ? (*this)->getOperand(2) : ::mlir::Value(); }
+  }];
 }
 
 def StoredOperandOpInterface : OpInterface<"StoredOperandOpInterface"> {

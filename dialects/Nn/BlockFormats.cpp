@@ -50,45 +50,39 @@ const FloatFormat *nn::getFloatElement(BlockElement element) {
   }
 }
 
+namespace {
+struct IntegerRow {
+  BlockElement element;
+  IntegerElement format;
+};
+} // namespace
+
+// The number of the largest magnitude is the lowest one where that adds much to the range: -8 adds an eighth to that of
+// -7, -16 a fifteenth, -32 a thirtieth; of 8 bits -128 would add less than a hundredth.
+static constexpr IntegerRow integers[] = {
+    {BlockElement::I4, {.lowest = -8, .highest = 7, .bits = 4, .isSigned = true, .numberOfLargest = -8}},
+    {BlockElement::U4, {.lowest = 0, .highest = 15, .bits = 4, .isSigned = false, .numberOfLargest = 15}},
+    {BlockElement::I5, {.lowest = -16, .highest = 15, .bits = 5, .isSigned = true, .numberOfLargest = -16}},
+    {BlockElement::I6, {.lowest = -32, .highest = 31, .bits = 6, .isSigned = true, .numberOfLargest = -32}},
+    {BlockElement::I8, {.lowest = -128, .highest = 127, .bits = 8, .isSigned = true, .numberOfLargest = 127}},
+    {BlockElement::U8, {.lowest = 0, .highest = 255, .bits = 8, .isSigned = false, .numberOfLargest = 255}},
+    {BlockElement::Ternary, {.lowest = -1, .highest = 1, .bits = 4, .isSigned = true, .numberOfLargest = 1}},
+};
+
 std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
-  switch (element) {
-  case BlockElement::I4:
-    return IntegerElement{-8, 7, 4, true};
-  case BlockElement::U4:
-    return IntegerElement{0, 15, 4, false};
-  case BlockElement::I6:
-    return IntegerElement{-32, 31, 6, true};
-  case BlockElement::I8:
-    return IntegerElement{-128, 127, 8, true};
-  case BlockElement::U8:
-    return IntegerElement{0, 255, 8, false};
-  case BlockElement::Ternary:
-    return IntegerElement{-1, 1, 4, true};
-  default:
-    return std::nullopt;
-  }
+  const auto *row = llvm::find_if(integers, [&](const IntegerRow &row) { return row.element == element; });
+  return row == std::end(integers) ? std::nullopt : std::optional(row->format);
 }
 
 llvm::ArrayRef<float> nn::getNf4Values() { return nf4Values; }
 
-unsigned nn::codeBits(BlockElement element) {
-  switch (element) {
-  case BlockElement::I4:
-  case BlockElement::U4:
-  case BlockElement::E2M1:
-  case BlockElement::NF4:
-  case BlockElement::Ternary:
-    return 4;
-  default:
-    return 8;
-  }
-}
+unsigned nn::codeBits(BlockElement element) { return elementBits(element) == 4 ? 4 : 8; }
 
 unsigned nn::elementBits(BlockElement element) {
   if (const FloatFormat *format = getFloatElement(element))
     return format->bits;
   std::optional<IntegerElement> format = getIntegerElement(element);
-  return format ? format->bits : codeBits(element);
+  return format ? format->bits : 4; // NF4
 }
 
 Type nn::scaleType(BlockScale scale, MLIRContext *context) {
@@ -124,11 +118,7 @@ float nn::numberOfLargest(BlockElement element) {
   if (const FloatFormat *format = getFloatElement(element))
     return format->largest;
   std::optional<IntegerElement> format = getIntegerElement(element);
-  if (!format)
-    return 1.0f; // NF4
-  // -8 is an eighth of the range beyond -7, -32 a thirtieth; of 8 bits -128 would add less than a hundredth.
-  bool isSigned = element == BlockElement::I4 || element == BlockElement::I6;
-  return static_cast<float>(isSigned ? format->lowest : format->highest);
+  return format ? static_cast<float>(format->numberOfLargest) : 1.0f; // NF4
 }
 
 float nn::blockScale(BlockElement element, float largestMagnitude, float smallest) {
@@ -224,7 +214,7 @@ struct FormatRow {
 static const FormatRow *formatRows(size_t &count) {
   using Element = BlockElement;
   using Scale = BlockScale;
-  static const FormatRow rows[] = {{{Element::I4, Element::U4, Element::I6, Element::I8, Element::U8},
+  static const FormatRow rows[] = {{{Element::I4, Element::U4, Element::I5, Element::I6, Element::I8, Element::U8},
                                     {Scale::F16, Scale::BF16, Scale::F32},
                                     {32, 64, 128, 256, 0}},
                                    {{Element::E2M1}, {Scale::E8M0}, {32}},

@@ -19,6 +19,7 @@ struct IntegerElement {
   int highest;
   unsigned bits;
   bool isSigned;
+  int numberOfLargest; ///< the code that the number of the largest magnitude in a block is brought to
 };
 
 /// The description of a floating-point element; null for others.
@@ -27,17 +28,17 @@ const FloatFormat *getFloatElement(BlockElement element);
 std::optional<IntegerElement> getIntegerElement(BlockElement element);
 /// The 16 values of NF4, by code.
 llvm::ArrayRef<float> getNf4Values();
-/// Bits that a code takes in a tensor: 4 or 8 (6-bit codes are stored in the low bits of 8, integers with their sign).
+/// Bits that a code takes in a tensor: 4 or 8 (5 and 6 bits are stored in the low bits of 8, integers with their sign).
 unsigned codeBits(BlockElement element);
-/// Bits that tell the numbers of an element apart: 4, 6 or 8.
+/// Bits that tell the numbers of an element apart: 4, 5, 6 or 8.
 unsigned elementBits(BlockElement element);
 
 /// Bytes of a stored scale.
 unsigned scaleBytes(BlockScale scale);
 /// Element type of a tensor of scales: a float type, or i8 for the patterns of E8M0 and E4M3.
 mlir::Type scaleType(BlockScale scale, mlir::MLIRContext *context);
-/// Returns the quantized value of the number with the largest magnitude in a block: -8 of i4, -32 of i6, else the
-/// largest number of the element (with either sign).
+/// Returns the quantized value of the number with the largest magnitude in a block: the lowest of signed integers below
+/// 8 bits, else the largest number of the element (with either sign).
 float numberOfLargest(BlockElement element);
 /// True if scales are negative where that number is positive.
 inline bool hasSignedScales(BlockElement element) { return numberOfLargest(element) < 0; }

@@ -43,7 +43,8 @@ def Nn_BlockElement : I32EnumAttr<"BlockElement", "what one code of a block form
     I32EnumAttrCase<"I4", 0, "i4">, I32EnumAttrCase<"U4", 1, "u4">, I32EnumAttrCase<"I8", 2, "i8">,
     I32EnumAttrCase<"U8", 3, "u8">, I32EnumAttrCase<"E2M1", 4, "e2m1">, I32EnumAttrCase<"E2M3", 5, "e2m3">,
     I32EnumAttrCase<"E3M2", 6, "e3m2">, I32EnumAttrCase<"E4M3", 7, "e4m3">, I32EnumAttrCase<"E5M2", 8, "e5m2">,
-    I32EnumAttrCase<"NF4", 9, "nf4">, I32EnumAttrCase<"Ternary", 10, "ternary">, I32EnumAttrCase<"I6", 11, "i6">]> {
+    I32EnumAttrCase<"NF4", 9, "nf4">, I32EnumAttrCase<"Ternary", 10, "ternary">, I32EnumAttrCase<"I6", 11, "i6">,
+    I32EnumAttrCase<"I5", 12, "i5">]> {
   let cppNamespace = "::intarsia::nn";
 }
 def Nn_BlockScale : I32EnumAttr<"BlockScale", "how the scale of a block is stored", [
@@ -62,7 +63,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat"> {
 
     | element | scale | block | known as |
     |---|---|---|---|
-    | `i4`, `u4`, `i6`, `i8`, `u8` | `f16`, `bf16`, `f32` | 32, 64, 128, 256, 0 | INT4, INT6, INT8 groups |
+    | `i4`, `u4`, `i5`, `i6`, `i8`, `u8` | `f16`, `bf16`, `f32` | 32, 64, 128, 256, 0 | INT4, INT5, INT6, INT8 groups |
     | `e2m1` | `e8m0` | 32 | MXFP4 (OCP Microscaling 1.0) |
     | `e2m3`, `e3m2` | `e8m0` | 32 | MXFP6 |
     | `e4m3`, `e5m2` | `e8m0` | 32 | MXFP8 |

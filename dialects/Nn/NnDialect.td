@@ -18,7 +18,7 @@ def Nn_Dialect : Dialect {
     partition or placement. Everything else is upstream `linalg`, `tensor`, `arith` and `math`.
 
     Shapes are written as lists of names: `[batch, sequence, features]`. Data is f32, bf16 or f16; sums, means and
-    exponentials are computed in f32.
+    exponentials are computed in f32 at least. The reference computes them in f64 and rounds an op's result once.
 
     Attributes on modules:
 

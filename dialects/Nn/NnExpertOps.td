@@ -42,9 +42,9 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
 
     input `[tokens, hidden]`, indices and weights `[tokens, top_k]`, gate_up `[experts, 2, intermediate, hidden]`,
     gate_up_bias `[experts, 2, intermediate]`, down `[experts, hidden, intermediate]`, down_bias `[experts, hidden]`,
-    result `[tokens, hidden]`. Computed in f32, whatever weights and biases are stored as. A token with an index outside
-    of the experts gets NaN. The result of a token does not depend on the tokens beside it: contributions are summed in
-    the order of the experts' numbers. With `intermediate_format` a row `h_e(x)` is rounded to that format, as by
+    result `[tokens, hidden]`. Computed in f32 at least, whatever weights and biases are stored as. A token with an
+    index outside of the experts gets NaN. The result of a token does not depend on the tokens beside it: contributions
+    are summed in the order of the experts' numbers. With `intermediate_format` a row `h_e(x)` is rounded to that format, as by
     nn.quantize, before `down` multiplies it. Rejected: sizes of the weights that are not static, a limit that is not
     positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor.
 

@@ -70,10 +70,10 @@ OpFoldResult SigmoidOp::fold(FoldAdaptor adaptor) {
 //===-- Terms that add nothing --------------------------------------------------------------------------------===//
 
 namespace {
-template <typename Op> struct DropZeroBias : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
+struct DropZeroBias : OpRewritePattern<LinearOp> {
+  using OpRewritePattern::OpRewritePattern;
 
-  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(LinearOp op, PatternRewriter &rewriter) const override {
     if (!isZero(op.getBias()))
       return rewriter.notifyMatchFailure(op, "bias is not constant zero");
     rewriter.modifyOpInPlace(op, [&] { op.getBiasMutable().clear(); });
@@ -99,11 +99,7 @@ struct DropOpenMask : OpRewritePattern<AttentionOp> {
 } // namespace
 
 void LinearOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropZeroBias<LinearOp>>(context);
-}
-
-void LayerNormOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropZeroBias<LayerNormOp>>(context);
+  patterns.add<DropZeroBias>(context);
 }
 
 void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {

@@ -13,12 +13,6 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
-//===-- Rows ---------------------------------------------------------------------------------------------------===//
-
-bool LayerNormOp::isNorm() { return true; }
-bool RmsNormOp::isNorm() { return true; }
-bool SoftmaxOp::isNorm() { return false; }
-
 //===-- Operands that are read as they are stored ----------------------------------------------------------------===//
 
 StoredOperand LinearOp::getStoredOperand(unsigned operand) {
@@ -31,14 +25,6 @@ StoredOperand ExpertsOp::getStoredOperand(unsigned operand) {
   if (operand < getGateUpMutable().getOperandNumber())
     return StoredOperand::None;
   return operand <= getDownMutable().getOperandNumber() ? StoredOperand::Matrix : StoredOperand::Vector;
-}
-
-StoredOperand LayerNormOp::getStoredOperand(unsigned operand) {
-  return operand == 0 ? StoredOperand::None : StoredOperand::Vector;
-}
-
-StoredOperand RmsNormOp::getStoredOperand(unsigned operand) {
-  return operand == 0 ? StoredOperand::None : StoredOperand::Vector;
 }
 
 StoredOperand EmbeddingOp::getStoredOperand(unsigned operand) {

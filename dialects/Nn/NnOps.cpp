@@ -194,34 +194,9 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
 
 //===-- Rows --------------------------------------------------------------------------------------------------===//
 
-static LogicalResult verifyRowParameter(Operation *op, StringRef name, Value parameter, Value input) {
-  if (failed(verifyRank(op, name, parameter, 1)) || failed(verifyStoredElement(op, name, parameter, "input", input)))
-    return failure();
-  return verifyCount(op, name, lastSize(parameter), "features", "input", lastSize(input));
-}
-
-static LogicalResult verifyEpsilon(Operation *op, const APFloat &epsilon) {
-  if (epsilon.isFinite() && !epsilon.isNegative())
-    return success();
-  return op->emitOpError() << "epsilon is " << epsilon.convertToFloat() << ", must be finite and not negative";
-}
-
 static LogicalResult inferFirst(ValueRange operands, SmallVectorImpl<Type> &results) {
   results.push_back(operands.front().getType());
   return success();
-}
-
-LogicalResult LayerNormOp::verify() {
-  if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyEpsilon(*this, getEpsilon())) ||
-      failed(verifyRowParameter(*this, "scale", getScale(), getInput())))
-    return failure();
-  return getBias() ? verifyRowParameter(*this, "bias", getBias(), getInput()) : success();
-}
-
-LogicalResult RmsNormOp::verify() {
-  if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyEpsilon(*this, getEpsilon())))
-    return failure();
-  return verifyRowParameter(*this, "scale", getScale(), getInput());
 }
 
 LogicalResult SoftmaxOp::verify() { return verifyLeastRank(*this, "input", getInput(), 1); }
@@ -282,8 +257,6 @@ LogicalResult RopeOp::verify() {
                                      OpaqueProperties, RegionRange, SmallVectorImpl<Type> &results) {                  \
     return inferFirst(operands, results);                                                                              \
   }
-INTARSIA_INFER_FIRST(LayerNormOp)
-INTARSIA_INFER_FIRST(RmsNormOp)
 INTARSIA_INFER_FIRST(SoftmaxOp)
 INTARSIA_INFER_FIRST(RopeOp)
 INTARSIA_INFER_FIRST(GeluOp)

@@ -54,10 +54,16 @@ class Nn_SameTypeOp<string mnemonic, list<Trait> traits = []> : Nn_TensorOp<mnem
   }];
 }
 
+/// Scales and shifts rows by their mean and deviation: operands are the input, the scale and perhaps a bias.
+class Nn_NormOp<string mnemonic> : Nn_TensorOp<mnemonic, "Rows", [
+    DeclareOpInterfaceMethods<NormOpInterface>, DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+  let results = (outs Nn_FloatTensor:$result);
+}
+
 /// A function of each element.
 class Nn_UnaryOp<string mnemonic, string formula> : Nn_SameTypeOp<mnemonic, [Elementwise]> {
   let summary = "Elementwise " # mnemonic;
-  let description = "`" # formula # "`, for tensors of any shape. Computed in f32.";
+  let description = "`" # formula # "`, for tensors of any shape. Computed in f32 at least.";
   let arguments = (ins Nn_FloatTensor:$input);
   let results = (outs Nn_FloatTensor:$result);
   let hasVerifier = 0;
@@ -155,8 +161,8 @@ def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [DeclareOpInterfaceMethods<Sto
   let summary = "Fully connected layer";
   let description = [{
     `result[…, n] = sum_k input[…, k] * weight[n, k] (+ bias[n])`: input `[…, in]`, weight `[out, in]`,
-    bias `[out]`, result `[…, out]` of the input's element type. Accumulates in f32. Weight and bias have the input's
-    element type or a narrower one, as they are stored.
+    bias `[out]`, result `[…, out]` of the input's element type. Accumulates in f32 at least. Weight and bias have the
+    input's element type or a narrower one, as they are stored.
 
     ```mlir
     %h = nn.linear %x, %w, %b : (tensor<?x?x384xf32>, tensor<1536x384xf32>, tensor<1536xf32>) -> tensor<?x?x1536xf32>
@@ -210,7 +216,7 @@ def Nn_AttentionOp : Nn_TensorOp<"attention", "Attention"> {
 
 //===-- Rows --------------------------------------------------------------------------------------------------===//
 
-def Nn_LayerNormOp : Nn_TensorOp<"layer_norm", "Rows", [DeclareOpInterfaceMethods<RowwiseOpInterface>, DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+def Nn_LayerNormOp : Nn_NormOp<"layer_norm"> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (input - mean) / sqrt(variance + epsilon) * scale (+ bias)`, mean and (biased) variance over the last
@@ -221,12 +227,11 @@ def Nn_LayerNormOp : Nn_TensorOp<"layer_norm", "Rows", [DeclareOpInterfaceMethod
     ```
   }];
   let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$scale, Optional<Nn_FloatTensor>:$bias, F32Attr:$epsilon);
-  let hasCanonicalizer = 1;
-  let results = (outs Nn_FloatTensor:$result);
+  let hasCanonicalizeMethod = 1;
   let assemblyFormat = "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_RmsNormOp : Nn_TensorOp<"rms_norm", "Rows", [DeclareOpInterfaceMethods<RowwiseOpInterface>, DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+def Nn_RmsNormOp : Nn_NormOp<"rms_norm"> {
   let summary = "Root-mean-square normalisation over the last dimension";
   let description = [{
     `result = input / sqrt(mean(input^2) + epsilon) * scale` (arXiv 1910.07467, equation 4); scale is `[features]`,
@@ -237,11 +242,30 @@ def Nn_RmsNormOp : Nn_TensorOp<"rms_norm", "Rows", [DeclareOpInterfaceMethods<Ro
     ```
   }];
   let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$scale, F32Attr:$epsilon);
-  let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = "$input `,` $scale attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_SoftmaxOp : Nn_SameTypeOp<"softmax", [DeclareOpInterfaceMethods<RowwiseOpInterface>]> {
+def Nn_GroupNormOp : Nn_NormOp<"group_norm"> {
+  let summary = "Normalisation of each group of the last dimension";
+  let description = [{
+    `result[…, c] = (input[…, c] - mean[…, g]) / sqrt(variance[…, g] + epsilon) * scale[c] (+ bias[c])`, with
+    `g = c / (features / groups)`; mean and (biased) variance over the `features / groups` neighbours of a row that are
+    in group `g`: PyTorch's `group_norm` of `[N, C]` (arXiv 1803.08494, section 3.1, for an input without positions), and
+    the norm of each head's result in retention (arXiv 2307.08621, section 2.3). scale and bias are `[features]`, of the
+    input's element type or narrower. Rejected: a number of features that is dynamic or no multiple of `groups`. The op
+    cannot say a norm whose statistics go over several rows, as those over the positions of an image do.
+
+    ```mlir
+    %n = nn.group_norm %x, %g, %b {epsilon = 1.0e-5 : f32, groups = 4 : i64} : (tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$scale, Optional<Nn_FloatTensor>:$bias, F32Attr:$epsilon,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$groups);
+  let hasCanonicalizeMethod = 1;
+  let assemblyFormat = "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_SoftmaxOp : Nn_SameTypeOp<"softmax", [RowwiseOpInterface]> {
   let summary = "Softmax over the last dimension";
   let description = [{
     `result = exp(input - max) / sum(exp(input - max))` over the last dimension. A row of -inf gives zeros.
@@ -259,7 +283,8 @@ def Nn_SoftmaxOp : Nn_SameTypeOp<"softmax", [DeclareOpInterfaceMethods<RowwiseOp
 def Nn_GeluOp : Nn_UnaryOp<"gelu", "x * P(X <= x)"> {
   let description = [{
     With form `erf`: `x / 2 * (1 + erf(x / sqrt(2)))`; with form `tanh`:
-    `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))` (arXiv 1606.08415, section 2). Computed in f32.
+    `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))` (arXiv 1606.08415, section 2). Computed in f32 at
+    least.
 
     ```mlir
     %g = nn.gelu %x {form = #nn.gelu_form<erf>} : tensor<?x1536xf32>

@@ -21,8 +21,6 @@ using SizesRange = llvm::ArrayRef<llvm::SmallVector<AffineExpr>>;
 
 #define INTARSIA_SIZES_LIKE_FIRST(Op)                                                                                  \
   SmallVector<Sizes> Op::inferResultSizes(SizesRange sizes) { return {sizes[0]}; }
-INTARSIA_SIZES_LIKE_FIRST(LayerNormOp)
-INTARSIA_SIZES_LIKE_FIRST(RmsNormOp)
 INTARSIA_SIZES_LIKE_FIRST(SoftmaxOp)
 INTARSIA_SIZES_LIKE_FIRST(RopeOp)
 INTARSIA_SIZES_LIKE_FIRST(GeluOp)
@@ -93,17 +91,6 @@ INTARSIA_NO_EQUAL_SIZES(QuantizeOp)
 INTARSIA_NO_EQUAL_SIZES(DequantizeBlocksOp)
 #undef INTARSIA_NO_EQUAL_SIZES
 
-/// Scale and bias have an element for each feature of the input.
-static SizePairs featuresOfParameters(SizesRange sizes) {
-  SizePairs pairs;
-  for (const Sizes &parameter : sizes.drop_front())
-    pairs.emplace_back(sizes[0].back(), parameter.back());
-  return pairs;
-}
-
-SizePairs LayerNormOp::getEqualSizes(SizesRange sizes) { return featuresOfParameters(sizes); }
-SizePairs RmsNormOp::getEqualSizes(SizesRange sizes) { return featuresOfParameters(sizes); }
-
 SizePairs LinearOp::getEqualSizes(SizesRange sizes) {
   SizePairs pairs = {{sizes[0].back(), sizes[1][1]}};
   if (getBias())
@@ -163,8 +150,6 @@ static Work workOfElements(Operation *op, ArrayRef<AffineExpr> sizes, int64_t fl
   Work Op::getWork(SizesRange operandSizes, SizesRange) {                                                              \
     return workOfElements(*this, operandSizes[0], flops, transcendentals);                                             \
   }
-INTARSIA_WORK_OF_ELEMENTS(LayerNormOp, 8, 0)
-INTARSIA_WORK_OF_ELEMENTS(RmsNormOp, 4, 0)
 INTARSIA_WORK_OF_ELEMENTS(SoftmaxOp, 4, 1)
 INTARSIA_WORK_OF_ELEMENTS(GeluOp, 4, 1)
 INTARSIA_WORK_OF_ELEMENTS(SiluOp, 3, 1)

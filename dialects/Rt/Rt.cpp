@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -99,6 +100,28 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
   if (!layout)
     return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue() << ", must be #rt.layout<…>";
   return verifyLayout(op, where, layout, kernel.getArgumentTypes()[argIndex]);
+}
+
+FlatSymbolRefAttr rt::memoryDeviceOf(Type memref) {
+  auto memory = dyn_cast_if_present<MemoryAttr>(cast<MemRefType>(memref).getMemorySpace());
+  return memory ? memory.getDevice() : FlatSymbolRefAttr();
+}
+
+bool rt::runsOnDevice(Operation *op) {
+  return !isa<nn::WeightOp, tensor::DimOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp,
+              tensor::EmptyOp>(op) &&
+         !op->hasTrait<OpTrait::ConstantLike>() && llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
+}
+
+LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != deviceAttr)
+    return success();
+  auto name = dyn_cast<FlatSymbolRefAttr>(attribute.getValue());
+  if (!name)
+    return op->emitOpError() << "rt.device is " << attribute.getValue() << ", must be the name of an rt.device";
+  if (!SymbolTable::lookupNearestSymbolFrom<DeviceOp>(op, name))
+    return op->emitOpError() << "runs on " << name << ", which is no rt.device of the module";
+  return success();
 }
 
 //===-- Kernels and constants ---------------------------------------------------------------------------------===//
@@ -265,10 +288,22 @@ LogicalResult OutputOp::verify() {
   return verifySizeCount(*this, getType(), getSizes().size());
 }
 
+/// Checks that a buffer is in the memory of the host or of the queue's device.
+static LogicalResult verifyMemory(Operation *op, const Twine &what, QueueType queue, Type buffer) {
+  FlatSymbolRefAttr device = memoryDeviceOf(buffer);
+  if (!device || device == queue.getDevice())
+    return success();
+  return op->emitOpError() << what << " is " << buffer << ", in the memory of " << device << "; the queue is of "
+                           << queue.getDevice();
+}
+
 LogicalResult CopyOp::verify() {
   auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
   if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(source, destination)))
     return emitOpError() << "source is " << source << ", destination " << destination;
+  if (failed(verifyMemory(*this, "source", getQueue().getType(), source)) ||
+      failed(verifyMemory(*this, "destination", getQueue().getType(), destination)))
+    return failure();
   return verifySizeCount(*this, source, getSizes().size());
 }
 
@@ -283,6 +318,8 @@ static LogicalResult verifyBuffers(DispatchOp op, StringRef what, ValueRange buf
         failed(verifyCompatibleShape(memref.getShape(), shaped.getShape())))
       return op.emitOpError() << what << " " << index << " is " << memref << ", kernel " << op.getKernelAttr()
                               << " takes " << type;
+    if (failed(verifyMemory(op, what + " " + Twine(index), op.getQueue().getType(), memref)))
+      return failure();
   }
   return success();
 }
@@ -291,6 +328,9 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   auto kernel = symbolTable.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError() << "kernel " << getKernelAttr() << " is not defined by an 'rt.kernel'";
+  if (FlatSymbolRefAttr device = kernel.getDeviceAttr(); device && device != getQueue().getType().getDevice())
+    return emitOpError() << "puts kernel " << getKernelAttr() << " of device " << device << " on a queue of "
+                         << getQueue().getType().getDevice();
   if (getSizes().size() != kernel.getSizes().size())
     return emitOpError() << "is given " << getSizes().size() << " sizes, kernel " << getKernelAttr() << " has "
                          << kernel.getSizes().size();

@@ -29,6 +29,15 @@
 
 namespace intarsia::rt {
 
+/// The device that an op before the lower phase runs on: a FlatSymbolRefAttr.
+inline constexpr llvm::StringLiteral deviceAttr = "rt.device";
+/// On a function: the name of the function that it stands for on other devices.
+inline constexpr llvm::StringLiteral alternativeAttr = "rt.alternative";
+/// True if an op computes tensors on a device: weights, views and sizes are wherever they are read.
+bool runsOnDevice(mlir::Operation *op);
+/// Returns the device whose own memory a buffer is in; null for memory of the host.
+mlir::FlatSymbolRefAttr memoryDeviceOf(mlir::Type memref);
+
 /// Attributes that the lower phase leaves on host functions for the manifest. Arguments keep their `nn.*` attributes.
 /// Names of the symbolic sizes, in the order in which a call gives them: array of strings.
 inline constexpr llvm::StringLiteral hostSymbolsAttr = "rt.symbols";

@@ -25,10 +25,15 @@ def Rt_Dialect : Dialect {
     The last stop before LLVM: kernels that devices run, and the host program that makes buffers, starts kernels on
     queues and waits for events. A host function is a straight line over memrefs; a kernel is a tensor program that
     its target turns into loops.
+
+    Memrefs without a memory space are in the memory of the host, which some devices share; those of other devices have
+    the memory space `#rt.memory<@device>`. Before the lower phase the attribute `rt.device = @device` on an op says
+    where it runs; without one it runs on the module's first device.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasRegionArgAttrVerify = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 class Rt_Op<string mnemonic, list<Trait> traits = []> : Op<Rt_Dialect, mnemonic, traits>;
@@ -37,7 +42,11 @@ class Rt_Type<string name, string typeMnemonic, string sentence> : TypeDef<Rt_Di
   let summary = sentence;
 }
 
-def Rt_Queue : Rt_Type<"Queue", "queue", "An ordered queue of a device: what is put on it starts in order">;
+def Rt_Queue : Rt_Type<"Queue", "queue", "An ordered queue of a device: what is put on it starts in order"> {
+  let description = "`!rt.queue<@cpu>` is a queue of the device that `rt.device @cpu` declares.";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$device);
+  let assemblyFormat = "`<` $device `>`";
+}
 def Rt_Event : Rt_Type<"Event", "event", "The end of something that was put on a queue">;
 
 def Rt_LayoutKind : I32EnumAttr<"LayoutKind", "how a weight lies in memory", [
@@ -80,6 +89,16 @@ def Rt_TargetAttr : AttrDef<Rt_Dialect, "Target"> {
   let genVerifyDecl = 1;
 }
 
+def Rt_MemoryAttr : AttrDef<Rt_Dialect, "Memory"> {
+  let mnemonic = "memory";
+  let summary = "The memory of a device, as the memory space of a memref";
+  let description = [{
+    `memref<4x8xf32, #rt.memory<@accelerator>>` is in memory that only the device of this name can address.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$device);
+  let assemblyFormat = "`<` $device `>`";
+}
+
 //===-- Devices -----------------------------------------------------------------------------------------------===//
 
 def Rt_DeviceOp : Rt_Op<"device", [Symbol, HasParent<"::mlir::ModuleOp">]> {
@@ -111,6 +130,7 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
     Inputs are the block's arguments, outputs what `rt.yield` gives: tensors, so that the target chooses loops and
     memory. `sizes` names the symbolic dimensions that a launch is given, in order; `nn.sizes` on arguments and results
     says where they occur, alone or in an expression such as `s0 * s1`. `rt.layout` on an argument says how a weight lies in memory.
+    `device` is the one that runs it: the module's first one if there is none.
 
     ```mlir
     rt.kernel @relu(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x384xf32> {nn.sizes = ["s0", ""]})
@@ -121,7 +141,7 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, StrArrayAttr:$sizes,
-                       Rt_RootAttr:$root, OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       Rt_RootAttr:$root, OptionalAttr<FlatSymbolRefAttr>:$device, OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -212,7 +232,8 @@ def Rt_ConstantDataOp : Rt_Op<"constant_data", [Pure, DeclareOpInterfaceMethods<
     ```mlir
     %w = rt.constant_data @c0 : memref<768x384xf32>
     ```
-    The memref has the logical shape; the bytes lie as the constant's layout says.
+    The memref has the logical shape; the bytes lie as the constant's layout says. Its memory space says which device
+    has them: the runtime copies them there when it loads the artifact.
   }];
   let arguments = (ins FlatSymbolRefAttr:$constant);
   let results = (outs AnyMemRef:$result);
@@ -222,7 +243,7 @@ def Rt_ConstantDataOp : Rt_Op<"constant_data", [Pure, DeclareOpInterfaceMethods<
 def Rt_AllocOp : Rt_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let summary = "A buffer for the duration of the call";
   let description = [{
-    `rt.alloc (%n) : memref<?x384xf32>`. Buffer planning gives each a place in the call's one workspace.
+    `rt.alloc (%n) : memref<?x384xf32>`. Buffer planning gives each a part of the call's workspace in its memory.
   }];
   let arguments = (ins Variadic<Index>:$sizes);
   let results = (outs AnyMemRef:$result);
@@ -244,27 +265,40 @@ def Rt_OutputOp : Rt_Op<"output", [MemoryEffects<[MemAlloc]>]> {
 }
 
 def Rt_WorkspaceOp : Rt_Op<"workspace", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "The call's one workspace, in bytes";
+  let summary = "The call's workspace in one memory, in bytes";
+  let description = [{
+    ```mlir
+    %w = rt.workspace %bytes : memref<?xi8>
+    %d = rt.workspace %more : memref<?xi8, #rt.memory<@accelerator>>
+    ```
+  }];
   let arguments = (ins Index:$bytes);
   let results = (outs AnyMemRef:$result);
   let assemblyFormat = "$bytes attr-dict `:` type($result)";
 }
 
 def Rt_GetQueueOp : Rt_Op<"get_queue", [Pure]> {
-  let summary = "A queue of the device";
+  let summary = "A queue of a device";
+  let description = [{
+    ```mlir
+    %q = rt.get_queue 0 : !rt.queue<@cpu>
+    ```
+    Queues of a device are numbered from 0; a device that has fewer than a program asks for uses one for several.
+  }];
   let arguments = (ins DefaultValuedAttr<I64Attr, "0">:$index);
   let results = (outs Rt_Queue:$result);
-  let assemblyFormat = "$index attr-dict `:` type($result)";
+  let assemblyFormat = "$index attr-dict `:` qualified(type($result))";
 }
 
 def Rt_DispatchOp : Rt_Op<"dispatch", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Starts a kernel";
   let description = [{
-    Puts a kernel on a queue; it starts when the events have happened. `sizes` are the values of the kernel's symbolic
-    dimensions. `label` is the name of the work in the user's model.
+    Puts a kernel on a queue of its device; it starts when the events, of whatever devices, have happened. `sizes` are
+    the values of the kernel's symbolic dimensions. `label` is the name of the work in the user's model. Buffers are in
+    the memory of the host or in that of the device.
 
     ```mlir
-    %e = rt.dispatch @relu on %queue after(%e0) sizes(%n) ins(%x : memref<?x384xf32>) outs(%y : memref<?x384xf32>) {label = "encoder.activation"}
+    %e = rt.dispatch @relu on %queue : !rt.queue<@cpu> after(%e0) sizes(%n) ins(%x : memref<?x384xf32>) outs(%y : memref<?x384xf32>) {label = "encoder.activation"}
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Rt_Queue:$queue, Variadic<Rt_Event>:$after,
@@ -272,19 +306,26 @@ def Rt_DispatchOp : Rt_Op<"dispatch", [AttrSizedOperandSegments, DeclareOpInterf
                        Arg<Variadic<AnyMemRef>, "", [MemWrite]>:$outputs, OptionalAttr<StrAttr>:$label);
   let results = (outs Rt_Event:$event);
   let assemblyFormat = [{
-    $kernel `on` $queue (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? (`ins` `(` $inputs^ `:` type($inputs) `)`)?
+    $kernel `on` $queue `:` qualified(type($queue)) (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? (`ins` `(` $inputs^ `:` type($inputs) `)`)?
     `outs` `(` $outputs `:` type($outputs) `)` attr-dict
   }];
 }
 
 def Rt_CopyOp : Rt_Op<"copy", [AttrSizedOperandSegments]> {
   let summary = "Copies a buffer";
-  let description = "Both buffers are dense and of the same shape; `sizes` are the dynamic ones.";
+  let description = [{
+    Both buffers are dense and of the same shape; `sizes` are the dynamic ones. A copy from one memory to another is put
+    on a queue of the device whose memory it is; devices do not copy into each other's memory.
+
+    ```mlir
+    %e = rt.copy %x to %y on %queue : !rt.queue<@accelerator> after(%e0) : memref<4xf32> to memref<4xf32, #rt.memory<@accelerator>>
+    ```
+  }];
   let arguments = (ins Rt_Queue:$queue, Variadic<Rt_Event>:$after, Variadic<Index>:$sizes,
                        Arg<AnyMemRef, "", [MemRead]>:$source, Arg<AnyMemRef, "", [MemWrite]>:$destination);
   let results = (outs Rt_Event:$event);
   let assemblyFormat = [{
-    $source `to` $destination `on` $queue (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict `:`
+    $source `to` $destination `on` $queue `:` qualified(type($queue)) (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict `:`
     type($source) `to` type($destination)
   }];
   let hasVerifier = 1;

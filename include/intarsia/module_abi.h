@@ -7,13 +7,17 @@
  * itx_module_descriptor. It needs nothing from the runtime at link time: host functions get a table of functions.
  * Names, shapes and types of everything are in the artifact's JSON manifest; this file is only about calls.
  * All buffers are dense and row-major. Sizes are element counts unless the name says bytes.
+ *
+ * A module runs on one or several devices, those of the manifest's "devices". A device either shares the memory of the
+ * host, as its CPU does, or has memory of its own: addresses in that are passed as pointers too, which host code
+ * computes with and never follows.
  *===------------------------------------------------------------------------------------------------------===*/
 #ifndef INTARSIA_MODULE_ABI_H
 #define INTARSIA_MODULE_ABI_H
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 4u
+#define ITX_MODULE_ABI_VERSION 5u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -48,6 +52,8 @@ typedef struct itx_kernel_arguments {
 typedef void (*itx_kernel_run_fn)(const itx_kernel_arguments *arguments, int64_t tile_begin, int64_t tile_end,
                                   void *workspace);
 
+/* The host code of a kernel. A kernel of a device with objects has its body there: `run` is null, and `plan` too if the
+ * device needs none. */
 typedef struct itx_kernel_entry {
   itx_kernel_plan_fn plan;
   itx_kernel_run_fn run;
@@ -56,7 +62,7 @@ typedef struct itx_kernel_entry {
 /* ---- Host functions --------------------------------------------------------------------------------------- */
 
 typedef struct itx_call itx_call; /* one call in flight; opaque to the module */
-typedef uint64_t itx_event;       /* 0 is an event that has already happened */
+typedef uint64_t itx_event;       /* 0 is an event that has already happened; of a call, hence of any of its devices */
 
 /* The owner of a size that a call refuses. */
 enum {
@@ -67,21 +73,33 @@ enum {
   ITX_SIZE_OF_WORKSPACE = 4, /* the function's workspace, or where a buffer ends outside of it; the index is 0 */
 };
 
+/* Which sides of a copy are in the memory of the device that copies. */
+enum {
+  ITX_COPY_DESTINATION_ON_DEVICE = 1,
+  ITX_COPY_SOURCE_ON_DEVICE = 2,
+};
+
 typedef struct itx_host_api {
   /* Compares two sizes by an entry of the function's "checks" in the manifest. Returns 0 if they pass, else 1: the host
    * function then returns 1 at once. */
   int32_t (*check)(itx_call *call, uint32_t check, int64_t left, int64_t right);
-  /* Makes the call's results and workspace. output_sizes holds the sizes of all results one after another;
-   * outputs receives a pointer for each result. Returns the workspace (workspace_bytes, aligned), or a null pointer
-   * when out of memory: the host function then returns 1 at once. workspace_bytes 0 gives a valid pointer too. */
-  void *(*prepare)(itx_call *call, int64_t workspace_bytes, const int64_t *output_sizes, void **outputs);
-  /* Starts a kernel (index into the manifest's "kernels") on a queue after the given events. label is an index into
-   * the manifest's "labels": where in the user's model the work comes from, for profiles. */
+  /* Makes the call's results and workspaces. output_sizes holds the sizes of all results one after another; outputs
+   * receives a pointer for each result, in the host's memory. workspace_bytes has the bytes of a workspace for each
+   * memory: that of the host, then those of the devices in their order; workspaces receives their addresses, aligned,
+   * valid for 0 bytes too. A device that shares the host's memory has no workspace of its own. Returns 0, or 1 when out
+   * of memory: the host function then returns 1 at once. */
+  int32_t (*prepare)(itx_call *call, const int64_t *workspace_bytes, const int64_t *output_sizes, void **outputs,
+                     void **workspaces);
+  /* Starts a kernel (index into the manifest's "kernels") on a queue of its device after the given events, which may be
+   * of other devices. label is an index into the manifest's "labels": where in the user's model the work comes from,
+   * for profiles. The arrays are the caller's and may change when the function returns. */
   itx_event (*dispatch)(itx_call *call, uint32_t queue, uint32_t kernel, uint32_t label, void *const *buffers,
-                        const int64_t *sizes, const itx_event *after, uint32_t after_count);
-  /* Copies bytes from one buffer to another on a queue. */
-  itx_event (*copy)(itx_call *call, uint32_t queue, void *destination, const void *source, int64_t bytes,
-                    const itx_event *after, uint32_t after_count);
+                        uint32_t buffer_count, const int64_t *sizes, uint32_t size_count, const itx_event *after,
+                        uint32_t after_count);
+  /* Copies bytes from one buffer to another on a queue of a device. `memories` is a sum of ITX_COPY_*: which of the two
+   * buffers are in the device's own memory; others are in the host's. */
+  itx_event (*copy)(itx_call *call, uint32_t device, uint32_t queue, void *destination, const void *source,
+                    int64_t bytes, uint32_t memories, const itx_event *after, uint32_t after_count);
   /* Blocks until the event has happened. */
   void (*wait)(itx_call *call, itx_event event);
   /* Ends the call because of a size, before anything is made. `size` is negative, or INT64_MAX if it does not fit in 64
@@ -90,9 +108,10 @@ typedef struct itx_host_api {
 } itx_host_api;
 
 /* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
- * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked.
- * `weights`: data of each tensor of the manifest's "weights"."tensors". Returns 0, or 1 when a check or prepare failed
- * or a size was refused. */
+ * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked; in the host's memory, or
+ * for a state in that of the device that the manifest names. `weights`: data of each tensor of the manifest's
+ * "weights"."tensors", in the memory that "weights"."devices" says. Returns 0, or 1 when a check or prepare failed or a
+ * size was refused. */
 typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                                void *const *weights);
 
@@ -111,6 +130,12 @@ typedef struct itx_function_entry {
   uint32_t output_size_count; /* dimensions of all results together */
 } itx_function_entry;
 
+/* Code for a device, in the form that its driver loads. */
+typedef struct itx_object {
+  const void *data;
+  uint64_t bytes;
+} itx_object;
+
 typedef struct itx_module_descriptor {
   uint32_t abi_version; /* ITX_MODULE_ABI_VERSION */
   uint32_t variant_count;
@@ -118,8 +143,11 @@ typedef struct itx_module_descriptor {
   uint32_t function_count;
   uint32_t weight_count;
   uint32_t label_count;
-  const itx_kernel_entry *kernels;     /* [variant_count][kernel_count]; manifest order of both */
+  uint32_t device_count;
+  uint32_t object_count;
+  const itx_kernel_entry *kernels; /* [variant_count][kernel_count]; variants of host code; manifest order of both */
   const itx_function_entry *functions; /* [function_count]; manifest order */
+  const itx_object *objects;           /* [object_count]; the manifest's "devices" refer to them by index */
   /* XXH3-128 of the manifest's text that the code was compiled with, most significant byte first, which a runtime
    * compares; all 0 in code that was made without one. */
   uint8_t manifest_hash[16];

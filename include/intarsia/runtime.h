@@ -55,8 +55,9 @@ typedef ITX_ENUM(itx_status){
     ITX_UNSUPPORTED = 6,      /* this machine lacks what the module needs */
     ITX_OUT_OF_MEMORY = 7,
     ITX_INTERNAL = 8,
-    ITX_CACHE_FULL = 9, /* a cache has no page, or no room for a sequence, left; what it holds is as it was */
-    ITX_EVICTED = 10    /* a sequence's pages were given to others: its tokens have to be given again */
+    ITX_CACHE_FULL = 9,  /* a cache has no page, or no room for a sequence, left; what it holds is as it was */
+    ITX_EVICTED = 10,    /* a sequence's pages were given to others: its tokens have to be given again */
+    ITX_DEVICE_LOST = 11 /* a device stopped working; what was in its memory is gone. Other devices go on */
 } itx_status;
 
 /* The message of the last call on this thread that did not return ITX_OK; "" when there was none. Valid until the
@@ -79,8 +80,10 @@ ITX_API int32_t itx_threads(void);
 
 /* ---- Devices ---------------------------------------------------------------------------------------------- */
 
+/* The devices of this machine, which never change while the process runs. The first is the CPU of the host, which runs
+ * the functions of modules; their kernels run on the devices that they were compiled for. */
 ITX_API size_t itx_device_count(void);
-/* Returns the name of a device, "cpu"; a null pointer past the end. */
+/* Returns the name of a device: its kind, "cpu", or its kind and a number. A null pointer past the end. */
 ITX_API const char *itx_device_name(size_t index);
 /* Returns a JSON object: name, description, threads, features, memory_bytes. A null pointer past the end. */
 ITX_API const char *itx_device_info(size_t index);
@@ -102,7 +105,7 @@ ITX_API size_t itx_dtype_bytes(itx_dtype dtype);
 
 /* ---- Tensors ---------------------------------------------------------------------------------------------- */
 
-/* A dense row-major array in host memory. */
+/* A dense row-major array, in the memory of the host unless a model keeps it on a device as state. */
 typedef struct itx_tensor itx_tensor;
 
 /* Makes a tensor with its own memory (64-byte aligned). `data` is copied into it; if it is null, the contents are
@@ -123,6 +126,8 @@ ITX_API uint32_t itx_tensor_rank(const itx_tensor *tensor);
 ITX_API const int64_t *itx_tensor_shape(const itx_tensor *tensor);
 ITX_API int64_t itx_tensor_elements(const itx_tensor *tensor);
 ITX_API size_t itx_tensor_bytes(const itx_tensor *tensor);
+/* Returns where the tensor's first element is. That of a tensor in the memory of a device must not be followed: it
+ * means something to the device alone. Such a tensor is neither exported nor saved (ITX_INVALID_ARGUMENT). */
 ITX_API void *itx_tensor_data(const itx_tensor *tensor);
 
 /* DLPack (https://dmlc.github.io/dlpack): the structures are those of its published ABI, versioned (1.x) or not (0.x).
@@ -151,10 +156,21 @@ typedef struct itx_load_options {
   int32_t verify;      /* not 0: reads all weights and checks their hash as well */
   const char *variant; /* name of the target variant to run; null: the first that this CPU can run */
   const char *weights; /* path of the weights file; null: the one beside the artifact */
+  /* Names of devices of this machine: the only ones that the module may use; device_count 0: all. Where the artifact
+   * has a function for several choices of devices, the first that is possible is taken. */
+  const char *const *devices;
+  size_t device_count;
+  /* Not 0: each kernel that a call runs is run a second time, slowly, by a device that all kernels are compiled for. A
+   * call ends with ITX_INTERNAL where results differ by more than this tolerance, relative to the larger of the value
+   * and the root mean square of the result; 0.001 suits f32, 0.05 inputs of 8 bits. ITX_INVALID_ARGUMENT if the
+   * artifact has no such device
+   * (--target=cpu,reference). */
+  double verify_kernels;
 } itx_load_options;
 
 /* Loads an artifact. Its header, its hash and its manifest are checked before any of its code is mapped executable;
- * weights are mapped read-only and checked by size and header hash. options may be null.
+ * weights are mapped read-only and checked by size and header hash; those of a device with memory of its own are copied
+ * there. options may be null. ITX_UNSUPPORTED says which devices the artifact needs, and which this machine has.
  * The hash finds damage, it is no signature: load only modules that you trust. */
 ITX_API itx_status itx_module_load(const char *path, const itx_load_options *options, itx_module **module);
 /* Loads an artifact from memory (copied; may be freed afterwards). `name` is for messages; its folder, if any, is
@@ -202,7 +218,9 @@ typedef struct itx_value_info {
   int32_t has_range; /* not 0: values must be in [range_low, range_high) */
   int64_t range_low;
   int64_t range_high;
-  int32_t is_state; /* not 0: the call updates it in place; its memory begins at a multiple of 64 bytes */
+  int32_t is_state; /* not 0: the call updates it in place; its memory begins at a multiple of 64 bytes. State that a
+                       model keeps on a device is made by a cache; from memory of the host it is copied there before a
+                       call, and back after it */
 } itx_value_info;
 
 ITX_API size_t itx_module_function_count(const itx_module *module);
@@ -267,7 +285,8 @@ typedef struct itx_cache_options {
   size_t struct_bytes; /* sizeof(itx_cache_options): lets the structure grow */
   int64_t sequences;   /* the most there may be at a time; 0: 1 */
   int64_t pages;       /* of all sequences together; 0: what `bytes` is enough for, and no more than they can use */
-  uint64_t bytes;      /* the most memory that the cache may take; 0: no limit, for pages 0 half of what is available */
+  uint64_t bytes;      /* the most memory that the cache may take; 0: no limit, for pages 0 half of what is available on
+                          the host, or half of a device's memory if that holds state and is less */
 } itx_cache_options;
 
 typedef struct itx_cache_info {
@@ -343,7 +362,8 @@ ITX_API itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, siz
 /* Starts recording every kernel launch of the process; an earlier record is dropped. */
 ITX_API itx_status itx_profile_start(void);
 /* Stops, and writes Chrome-trace JSON (chrome://tracing, https://ui.perfetto.dev): one event a launch, with the
- * kernel's name, its location in the user's model, tiles and threads. With a null path drops the record. */
+ * kernel's name, its location in the user's model, tiles and threads. Each queue of a device other than the host's CPU
+ * has a track of its own. With a null path drops the record. */
 ITX_API itx_status itx_profile_stop(const char *path);
 
 #ifdef __cplusplus

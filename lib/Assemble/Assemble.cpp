@@ -8,7 +8,6 @@
 
 #include "intarsia/Target/Target.h"
 #include "lib/Assemble/HostCode.h"
-#include "lib/Assemble/Linker.h"
 #include "lib/Assemble/Manifest.h"
 #include "lib/Assemble/PackWeights.h"
 #include "lib/Assemble/TemporaryFiles.h"
@@ -17,6 +16,8 @@
 #include "lib/Formats/Manifest.h"
 #include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
+#include "lib/Target/Host.h"
+#include "lib/Target/Linker.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -69,14 +70,14 @@ llvm::Error checkWeightsBeside(const AssembleOptions &options) {
   return errorOf(checkWritable(weights));
 }
 
-/// Checks that the runner is for the target's machine: another one could not load the module that it carries.
-llvm::Error checkRunner(const AssembleOptions &options, const target::KernelCompiler &target) {
+/// Checks that the runner is for the artifact's host: another one could not load the module that it carries.
+llvm::Error checkRunner(const AssembleOptions &options, StringRef hostTriple) {
   if (!llvm::sys::fs::exists(options.runner))
     return createStringError("--emit=exe needs the runner 'intarsia-run', which is not at '" + options.runner + "'");
   auto runner = llvm::object::ObjectFile::createObjectFile(options.runner);
   if (!runner)
     return createStringError(options.runner + ": is no program: " + llvm::toString(runner.takeError()));
-  llvm::Triple triple(target.triple());
+  llvm::Triple triple(hostTriple);
   if (runner->getBinary()->getArch() == triple.getArch())
     return llvm::Error::success();
   return createStringError(options.runner + ": is a runner for " +
@@ -84,28 +85,56 @@ llvm::Error checkRunner(const AssembleOptions &options, const target::KernelComp
                            triple.getArchName() + "; give intarsia-run of that machine with --runner");
 }
 
+/// Compiled kernels of one artifact: objects of each device.
+using DeviceObjects = std::vector<std::vector<target::CompiledObject>>;
+
+/// Compiles the kernels of each device of an artifact.
+llvm::Expected<DeviceObjects> compileKernels(ModuleOp module, const target::ArtifactCompilers &compilers) {
+  DeviceObjects objects;
+  for (const target::DeviceCompiler &device : compilers.devices) {
+    objects.emplace_back();
+    OwningOpRef<ModuleOp> copy(module.clone()); // targets modify their module
+    std::vector<target::NumberedKernel> kernels =
+        target::numberKernels(*copy, device.target->verifiesKernels() ? StringRef() : StringRef(device.device));
+    if (llvm::Error error = device.compiler->compileKernels(*copy, kernels, compilers.hostTriple, objects.back()))
+      return error;
+  }
+  return objects;
+}
+
 /// Writes one artifact (or, for Emit::Obj, one object) to `path`.
-llvm::Error writeModule(ModuleOp module, target::KernelCompiler &target, const AssembleOptions &options,
-                        const std::vector<target::CompiledObject> &kernels, const PackedWeights &weights,
-                        const std::string &weightsFile, const std::string &path) {
+llvm::Error writeModule(ModuleOp module, const target::ArtifactCompilers &compilers, const AssembleOptions &options,
+                        DeviceObjects &kernels, const PackedWeights &weights, const std::string &weightsFile,
+                        const std::string &path) {
   ModuleTables tables(module);
   std::string weightsName;
   if (hasWeightsBeside(options) && !weightsFile.empty())
     weightsName = llvm::sys::path::filename(weightsPath(options)).str();
-  auto manifest = makeManifest(module, tables, target, options.flags, weights, weightsName);
+  auto manifest = makeManifest(module, tables, compilers, options.flags, weights, weightsName);
   if (!manifest)
     return manifest.takeError();
   // A manifest that no runtime would load is a compilation error.
   Manifest parsed;
   if (Status status = parseManifest(*manifest, path, parsed); !status.ok())
     return errorOf(status);
-  std::unique_ptr<llvm::TargetMachine> machine = target.hostMachine();
-  auto host = compileHostCode(module, tables, target.variants().size(), *manifest, *machine);
+  KernelCode code;
+  code.variants = hostVariants(compilers).size();
+  std::vector<target::CompiledObject> objects(1); // the first is the host's
+  for (auto &&[device, compiled] : llvm::zip_equal(compilers.devices, kernels)) {
+    code.isHostCode.push_back(device.target->runsHostCode());
+    for (target::CompiledObject &object : compiled)
+      if (code.isHostCode.back())
+        objects.push_back(std::move(object));
+      else
+        code.objects.push_back(std::move(object.object));
+  }
+  auto machine = target::makeHostMachine(compilers.hostTriple, "", llvm::FPOpFusion::Fast);
+  auto host = compileHostCode(module, tables, code, *manifest, *machine);
   if (!host)
     return host.takeError();
-  std::vector<target::CompiledObject> objects = {{"host", std::move(*host)}};
-  objects.insert(objects.end(), kernels.begin(), kernels.end());
-  auto linked = link(objects, target.elfEmulation(), /*relocatable=*/options.emit == Emit::Obj);
+  objects.front() = {"host", std::move(*host)};
+  auto linked = target::link(objects, target::elfEmulation(compilers.hostTriple),
+                             /*relocatable=*/options.emit == Emit::Obj);
   if (!linked)
     return linked.takeError();
   if (options.emit != Emit::Obj)
@@ -208,13 +237,13 @@ llvm::Error checkOutput(const AssembleOptions &options) {
     return targets.takeError();
   if (targets->size() > 1 && options.emit != Emit::Bundle) {
     std::string triples;
-    for (const auto &target : *targets)
-      triples += (triples.empty() ? "" : ", ") + target->triple();
+    for (const target::ArtifactCompilers &target : *targets)
+      triples += (triples.empty() ? "" : ", ") + target.hostTriple;
     return createStringError("targets of several architectures (" + triples +
                              ") need --emit=bundle; those of one architecture become variants of one artifact");
   }
   if (options.emit == Emit::Exe)
-    return checkRunner(options, *targets->front());
+    return checkRunner(options, targets->front().hostTriple);
   return hasWeightsBeside(options) ? checkWeightsBeside(options) : llvm::Error::success();
 }
 
@@ -239,15 +268,16 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
     return packer->empty() ? PackedWeights() : packer->write(weightsFile, owner, options.threads);
   });
 
-  std::vector<std::vector<target::CompiledObject>> kernels;
+  std::vector<DeviceObjects> kernels;
   llvm::Error error = llvm::Error::success();
   step("kernels");
-  for (const auto &target : *targets) {
-    kernels.emplace_back();
-    OwningOpRef<ModuleOp> copy(module.clone()); // targets modify their module
-    error = target->compileKernels(*copy, kernels.back());
-    if (error)
+  for (const target::ArtifactCompilers &target : *targets) {
+    auto objects = compileKernels(module, target);
+    if (!objects) {
+      error = objects.takeError();
       break;
+    }
+    kernels.push_back(std::move(*objects));
   }
   step("weights");
   llvm::Expected<PackedWeights> weights = packing.get();
@@ -262,12 +292,12 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
 
   step("link");
   std::vector<std::string> artifacts;
-  for (auto [target, objects] : llvm::zip_equal(*targets, kernels)) {
+  for (auto &&[target, objects] : llvm::zip_equal(*targets, kernels)) {
     auto path = files.make(options.output);
     if (!path)
       return path.takeError();
     artifacts.push_back(*path);
-    if (llvm::Error failed = writeModule(module, *target, options, objects, *weights, weightsFile, *path))
+    if (llvm::Error failed = writeModule(module, target, options, objects, *weights, weightsFile, *path))
       return files.named(std::move(failed));
   }
   std::string result = artifacts.front();

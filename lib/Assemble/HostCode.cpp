@@ -22,6 +22,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include <map>
+#include <set>
 
 using namespace mlir;
 using llvm::createStringError;
@@ -29,10 +30,15 @@ using llvm::createStringError;
 namespace intarsia::assemble {
 
 ModuleTables::ModuleTables(ModuleOp module) {
+  for (rt::DeviceOp device : module.getOps<rt::DeviceOp>()) {
+    deviceNumbers[device.getSymName()] = devices.size();
+    devices.push_back(device.getSymName().str());
+  }
   for (Operation &op : module.getOps()) {
     if (auto kernel = dyn_cast<rt::KernelOp>(op)) {
       kernelNumbers[kernel.getSymName()] = kernels.size();
       kernels.push_back(kernel.getSymName().str());
+      kernelDevices.push_back(kernel.getDevice() ? deviceNumbers.lookup(*kernel.getDevice()) : 0);
     } else if (auto constant = dyn_cast<rt::ConstantOp>(op)) {
       constantNumbers.try_emplace(constant.getSymName(), constantNumbers.size());
     } else if (isa<func::FuncOp>(op)) {
@@ -44,6 +50,30 @@ ModuleTables::ModuleTables(ModuleOp module) {
     if (labelNumbers.try_emplace(label, labels.size()).second)
       labels.push_back(label.str());
   });
+  std::vector<std::set<int>> memories(constantNumbers.size());
+  module.walk([&](rt::ConstantDataOp data) {
+    memories[constantNumbers.lookup(data.getConstant())].insert(memoryOf(data.getType()));
+  });
+  for (auto [constant, uses] : llvm::enumerate(memories)) {
+    if (uses.empty())
+      uses.insert(-1);
+    for (int device : uses)
+      weights.push_back({static_cast<unsigned>(constant), device});
+  }
+}
+
+int ModuleTables::memoryOf(Type buffer) const {
+  FlatSymbolRefAttr device = rt::memoryDeviceOf(buffer);
+  return device ? static_cast<int>(deviceNumbers.lookup(device.getValue())) : -1;
+}
+
+unsigned ModuleTables::weightNumber(Operation *op) const {
+  auto data = cast<rt::ConstantDataOp>(op);
+  unsigned constant = constantNumbers.lookup(data.getConstant());
+  int device = memoryOf(data.getType());
+  auto found =
+      llvm::find_if(weights, [&](const WeightUse &use) { return use.constant == constant && use.device == device; });
+  return found - weights.begin();
 }
 
 StringRef ModuleTables::labelOf(Operation *op) {
@@ -131,7 +161,7 @@ private:
   using Bytes = std::pair<int64_t, std::vector<void *>>; // bytes of the static part, and dynamic sizes
   std::map<Bytes, llvm::Value *> testedBytes;
   DenseSet<std::pair<Value, llvm::Value *>> testedEnds; // (offset of a view, its bytes)
-  std::optional<CallArray> buffers, sizes, events, outputSizes, outputs;
+  std::optional<CallArray> buffers, sizes, events, outputSizes, outputs, workspaceBytes, workspaces;
   bool isPrepared = false;
   unsigned checks = 0; // checks translated so far, which is the next one's index in the manifest
 };
@@ -166,6 +196,8 @@ llvm::Error HostFunction::build() {
   events.emplace(builder, builder.getInt64Ty(), mostEvents);
   outputSizes.emplace(builder, builder.getInt64Ty(), outputRanks);
   outputs.emplace(builder, pointer, outputCount);
+  workspaceBytes.emplace(builder, builder.getInt64Ty(), tables.devices.size() + 1);
+  workspaces.emplace(builder, pointer, tables.devices.size() + 1);
   for (BlockArgument input : body.getArguments())
     values[input] =
         builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_32(pointer, inputs, input.getArgNumber()));
@@ -393,7 +425,7 @@ llvm::Error HostFunction::testSizes() {
   return llvm::Error::success();
 }
 
-/// Asks once for all results and the workspace, as soon as all their sizes are known.
+/// Asks once for all results and the workspaces, as soon as all their sizes are known.
 llvm::Error HostFunction::prepare() {
   if (isPrepared)
     return llvm::Error::success();
@@ -401,22 +433,24 @@ llvm::Error HostFunction::prepare() {
   if (llvm::Error error = testSizes())
     return error;
   Block &body = source.getBody().front();
-  llvm::Value *bytes = builder.getInt64(0);
+  // The memory of the host comes first, then those of the devices.
+  SmallVector<llvm::Value *> bytes(tables.devices.size() + 1, builder.getInt64(0));
   SmallVector<rt::OutputOp> outputOps(body.getOps<rt::OutputOp>());
   llvm::sort(outputOps, [](rt::OutputOp a, rt::OutputOp b) { return a.getIndex() < b.getIndex(); });
   SmallVector<llvm::Value *> allSizes;
   for (rt::OutputOp output : outputOps)
     allSizes.append(sizesOf(cast<MemRefType>(output.getType()), output.getSizes()));
-  auto workspaces = body.getOps<rt::WorkspaceOp>();
-  if (!workspaces.empty())
-    bytes = values.lookup((*workspaces.begin()).getBytes());
-  llvm::Value *sizesPointer = outputSizes->fill(allSizes), *outputsPointer = outputs->fill({});
-  llvm::Value *workspace = call(prepareFunction, pointer, {theCall, bytes, sizesPointer, outputsPointer});
-  returnIf(builder.CreateIsNull(workspace));
+  auto workspaceOps = body.getOps<rt::WorkspaceOp>();
+  for (rt::WorkspaceOp workspace : workspaceOps)
+    bytes[tables.memoryOf(workspace.getType()) + 1] = values.lookup(workspace.getBytes());
+  llvm::Value *failed = call(
+      prepareFunction, builder.getInt32Ty(),
+      {theCall, workspaceBytes->fill(bytes), outputSizes->fill(allSizes), outputs->fill({}), workspaces->fill({})});
+  returnIf(builder.CreateIsNotNull(failed));
   for (auto [number, output] : llvm::enumerate(outputOps))
     values[output.getResult()] = outputs->load(number);
-  if (!workspaces.empty())
-    values[(*workspaces.begin()).getResult()] = workspace;
+  for (rt::WorkspaceOp workspace : workspaceOps)
+    values[workspace.getResult()] = workspaces->load(tables.memoryOf(workspace.getType()) + 1);
   return llvm::Error::success();
 }
 
@@ -454,7 +488,7 @@ llvm::Error HostFunction::translate(Operation &op) {
         return llvm::Error::success();
       })
       .Case([&](rt::ConstantDataOp data) {
-        unsigned position = tables.constantNumbers.lookup(data.getConstant());
+        unsigned position = tables.weightNumber(data);
         values[data.getResult()] =
             builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_32(pointer, weights, position));
         return llvm::Error::success();
@@ -478,7 +512,8 @@ llvm::Error HostFunction::translate(Operation &op) {
                  {theCall, values.lookup(dispatch.getQueue()),
                   builder.getInt32(tables.kernelNumbers.lookup(dispatch.getKernel())),
                   builder.getInt32(tables.labelNumbers.lookup(ModuleTables::labelOf(dispatch))),
-                  buffers->fill(pointers), sizes->fill(all(dispatch.getSizes())), after, afterCount});
+                  buffers->fill(pointers), builder.getInt32(pointers.size()), sizes->fill(all(dispatch.getSizes())),
+                  builder.getInt32(dispatch.getSizes().size()), after, afterCount});
         return llvm::Error::success();
       })
       .Case([&](rt::CopyOp copy) {
@@ -487,9 +522,13 @@ llvm::Error HostFunction::translate(Operation &op) {
         for (llvm::Value *size : sizesOf(type, copy.getSizes()))
           bytes = builder.CreateMul(bytes, size);
         auto [after, afterCount] = afterOf(copy.getAfter());
+        unsigned device = tables.deviceNumbers.lookup(copy.getQueue().getType().getDevice().getValue());
+        unsigned memories = (rt::memoryDeviceOf(copy.getDestination().getType()) ? ITX_COPY_DESTINATION_ON_DEVICE : 0) +
+                            (rt::memoryDeviceOf(type) ? ITX_COPY_SOURCE_ON_DEVICE : 0);
         values[copy.getEvent()] = call(copyFunction, builder.getInt64Ty(),
-                                       {theCall, values.lookup(copy.getQueue()), values.lookup(copy.getDestination()),
-                                        values.lookup(copy.getSource()), bytes, after, afterCount});
+                                       {theCall, builder.getInt32(device), values.lookup(copy.getQueue()),
+                                        values.lookup(copy.getDestination()), values.lookup(copy.getSource()), bytes,
+                                        builder.getInt32(memories), after, afterCount});
         return llvm::Error::success();
       })
       .Case([&](rt::WaitOp wait) {
@@ -524,7 +563,7 @@ void addSection(llvm::Module &target, StringRef section, StringRef bytes, llvm::
 }
 
 void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<llvm::Constant *> functions,
-                   unsigned variants, StringRef manifest) {
+                   const KernelCode &kernels, StringRef manifest) {
   llvm::LLVMContext &context = target.getContext();
   auto *pointer = llvm::PointerType::get(context, 0);
   auto *number = llvm::Type::getInt32Ty(context);
@@ -536,10 +575,21 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
     return function;
   };
   SmallVector<llvm::Constant *> entries; // itx_kernel_entry is two pointers
-  for (unsigned variant = 0; variant < variants; ++variant)
+  for (unsigned variant = 0; variant < kernels.variants; ++variant)
     for (unsigned kernel = 0; kernel < tables.kernels.size(); ++kernel)
       for (StringRef part : {"plan", "run"})
-        entries.push_back(external("itx_k" + Twine(kernel) + "_v" + Twine(variant) + "_" + part));
+        entries.push_back(kernels.isHostCode[tables.kernelDevices[kernel]]
+                              ? external("itx_k" + Twine(kernel) + "_v" + Twine(variant) + "_" + part)
+                              : static_cast<llvm::Constant *>(llvm::ConstantPointerNull::get(pointer)));
+  SmallVector<llvm::Constant *> objects; // itx_object is a pointer and 64 bits
+  for (const std::vector<char> &object : kernels.objects) {
+    auto *data = llvm::ConstantDataArray::getString(context, StringRef(object.data(), object.size()), false);
+    auto *global = new llvm::GlobalVariable(target, data->getType(), /*isConstant=*/true,
+                                            llvm::GlobalValue::InternalLinkage, data, "itx_object");
+    global->setAlignment(llvm::Align(64));
+    objects.push_back(llvm::ConstantStruct::getAnon(
+        {global, llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), object.size())}));
+  }
   auto table = [&](ArrayRef<llvm::Constant *> list, const char *name) {
     auto *type = llvm::ArrayType::get(list.empty() ? pointer : list.front()->getType(), list.size());
     return new llvm::GlobalVariable(target, type, /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
@@ -548,9 +598,10 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
   auto constant = [&](uint32_t value) { return llvm::ConstantInt::get(number, value); };
   Hash128 hash = hashBytes(manifest.data(), manifest.size());
   auto *descriptor = llvm::ConstantStruct::getAnon(
-      {constant(ITX_MODULE_ABI_VERSION), constant(variants), constant(tables.kernels.size()),
-       constant(functions.size()), constant(tables.constantNumbers.size()), constant(tables.labels.size()),
-       table(entries, "itx_kernels"), table(functions, "itx_functions"),
+      {constant(ITX_MODULE_ABI_VERSION), constant(kernels.variants), constant(tables.kernels.size()),
+       constant(functions.size()), constant(tables.weights.size()), constant(tables.labels.size()),
+       constant(tables.devices.size()), constant(objects.size()), table(entries, "itx_kernels"),
+       table(functions, "itx_functions"), table(objects, "itx_objects"),
        llvm::ConstantDataArray::get(context, ArrayRef<uint8_t>(hash))});
   new llvm::GlobalVariable(target, descriptor->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                            descriptor, ITX_MODULE_SYMBOL);
@@ -558,8 +609,9 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
 
 } // namespace
 
-llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleTables &tables, unsigned variants,
-                                                  StringRef manifest, llvm::TargetMachine &machine) {
+llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleTables &tables,
+                                                  const KernelCode &kernels, StringRef manifest,
+                                                  llvm::TargetMachine &machine) {
   llvm::LLVMContext context;
   llvm::Module target("intarsia", context);
   target.setTargetTriple(machine.getTargetTriple());
@@ -572,7 +624,7 @@ llvm::Expected<std::vector<char>> compileHostCode(ModuleOp module, const ModuleT
       return error;
     functions.push_back(function.entry());
   }
-  addDescriptor(target, tables, functions, variants, manifest);
+  addDescriptor(target, tables, functions, kernels, manifest);
   ArtifactHeader header = {}; // filled in when the file is complete
   std::copy(std::begin(artifactMagic), std::end(artifactMagic), header.magic);
   addSection(target, artifactHeaderSection, StringRef(reinterpret_cast<const char *>(&header), sizeof(header)),

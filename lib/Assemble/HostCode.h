@@ -15,23 +15,43 @@
 
 namespace intarsia::assemble {
 
+/// A constant in the memory of a device.
+struct WeightUse {
+  unsigned constant; ///< index among the module's rt.constants
+  int device;        ///< index of the device whose own memory it is in; -1 for memory of the host
+};
+
 /// The tables whose indices host code and the manifest share.
 struct ModuleTables {
   explicit ModuleTables(mlir::ModuleOp module);
-  std::vector<std::string> kernels, labels; ///< labels: locations in the user's model
-  std::vector<mlir::Operation *> functions; ///< func.funcs, in order
-  llvm::StringMap<unsigned> kernelNumbers, labelNumbers, constantNumbers;
+  std::vector<std::string> devices, kernels, labels; ///< labels: locations in the user's model
+  std::vector<unsigned> kernelDevices;               ///< index of the device of each kernel
+  std::vector<WeightUse> weights;                    ///< each constant has one or more
+  std::vector<mlir::Operation *> functions;          ///< func.funcs, in order
+  llvm::StringMap<unsigned> kernelNumbers, labelNumbers, constantNumbers, deviceNumbers;
+  /// Returns the index of the device whose own memory a buffer is in; -1 for memory of the host.
+  int memoryOf(mlir::Type buffer) const;
+  /// Returns the index in `weights` of the constant that an rt.constant_data gives.
+  unsigned weightNumber(mlir::Operation *constantData) const;
   /// Returns the label of a dispatch: its own, or else its kernel's name.
   static llvm::StringRef labelOf(mlir::Operation *dispatch);
 };
 
+/// The kernels of a module as host code refers to them.
+struct KernelCode {
+  unsigned variants = 1;                  ///< of kernels that are host code
+  std::vector<bool> isHostCode;           ///< for each device: kernels are functions that are linked with the host code
+  std::vector<std::vector<char>> objects; ///< of the other devices, by the indices of the manifest
+};
+
 /// Translates the host functions of a lowered module to LLVM IR, adds the module descriptor (intarsia/module_abi.h) for
-/// `variants` variants and the sections of an artifact, and compiles it: a relocatable object.
+/// its kernels and the sections of an artifact, and compiles it: a relocatable object.
 ///
 /// It translates rt directly to LLVM IR: every op is one or two calls of the host interface with arrays of values, and
 /// going through the llvm dialect took longer than everything else here.
-llvm::Expected<std::vector<char>> compileHostCode(mlir::ModuleOp module, const ModuleTables &tables, unsigned variants,
-                                                  llvm::StringRef manifest, llvm::TargetMachine &machine);
+llvm::Expected<std::vector<char>> compileHostCode(mlir::ModuleOp module, const ModuleTables &tables,
+                                                  const KernelCode &kernels, llvm::StringRef manifest,
+                                                  llvm::TargetMachine &machine);
 
 } // namespace intarsia::assemble
 

@@ -332,7 +332,7 @@ std::string makeTransferred(const Unit &unit, std::vector<char> &buffer) {
     panels.clear(target);
     uint64_t stored = panelStoredAs(item, number);
     int64_t firstRow = rowsBefore(item, stored);
-    int64_t rows = std::min(BlockPanels::rows, rowsBefore(item, stored + 1) - firstRow);
+    int64_t rows = std::min(panels.width, rowsBefore(item, stored + 1) - firstRow);
     for (int64_t row = 0; row < rows; ++row) {
       RowPlace place = placeOfRow(item, firstRow + row);
       size_t part = place.part;

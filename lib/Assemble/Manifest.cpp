@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
+#include <set>
 
 using namespace mlir;
 using llvm::createStringError;
@@ -129,6 +130,26 @@ void writeOperands(llvm::json::OStream &json, ModuleOp module, const ModuleTable
   }
 }
 
+/// Writes the element types of the operands of each kernel, inputs and outputs; "" for weights, whose bytes lie in a
+/// layout.
+void writeOperandTypes(llvm::json::OStream &json, ModuleOp module) {
+  auto isStored = [](rt::KernelOp kernel, unsigned argument) {
+    auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument, "rt.layout");
+    return layout && layout.getKind() != rt::LayoutKind::RowMajor;
+  };
+  for (auto kernel : module.getOps<rt::KernelOp>())
+    json.array([&] {
+      json.array([&] {
+        for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes()))
+          json.value(isStored(kernel, number) ? "" : dtypeName(cast<ShapedType>(type).getElementType()));
+      });
+      json.array([&] {
+        for (Type type : kernel.getResultTypes())
+          json.value(dtypeName(cast<ShapedType>(type).getElementType()));
+      });
+    });
+}
+
 /// Converts metadata of the model to JSON: dictionaries, lists, strings, numbers, booleans.
 llvm::json::Value jsonOf(Attribute attribute) {
   return llvm::TypeSwitch<Attribute, llvm::json::Value>(attribute)
@@ -158,7 +179,7 @@ llvm::json::Value jsonOf(Attribute attribute) {
 
 class Writer {
 public:
-  explicit Writer(llvm::json::OStream &json) : json(json) {}
+  Writer(llvm::json::OStream &json, const ModuleTables &tables) : json(json), tables(tables) {}
 
   llvm::Error function(func::FuncOp function) {
     llvm::Error error = llvm::Error::success();
@@ -169,8 +190,14 @@ public:
       inputs.push_back(attributes ? attributes : DictionaryAttr::get(function.getContext()));
     }
     std::vector<std::string> inputNames = names(inputs, "arg"), outputNames = names(outputs, "result");
+    auto standsFor = function->getAttrOfType<StringAttr>(rt::alternativeAttr);
     json.object([&] {
-      json.attribute("name", function.getName());
+      json.attribute("name", standsFor ? standsFor.getValue() : function.getName());
+      if (tables.devices.size() > 1)
+        json.attributeArray("devices", [&] {
+          for (unsigned device : devicesOf(function))
+            json.value(device);
+        });
       auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
       json.attributeArray("sizes", [&] {
         for (auto name : function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr).getAsRange<StringAttr>()) {
@@ -194,12 +221,12 @@ public:
         });
       json.attributeArray("inputs", [&] {
         for (auto [name, type, attributes] : llvm::zip_equal(inputNames, function.getArgumentTypes(), inputs))
-          error = joinErrors(std::move(error), value(name, cast<ShapedType>(type), attributes));
+          error = joinErrors(std::move(error), value(name, cast<ShapedType>(type), attributes, tables.memoryOf(type)));
       });
       json.attributeArray("outputs", [&] {
         for (auto [name, attributes] : llvm::zip_equal(outputNames, outputs)) {
           auto type = cast<ShapedType>(attributes.getAs<TypeAttr>("type").getValue());
-          error = joinErrors(std::move(error), value(name, type, attributes));
+          error = joinErrors(std::move(error), value(name, type, attributes, -1));
         }
       });
       if (auto metadata = function->getAttrOfType<DictionaryAttr>("nn.metadata"))
@@ -209,6 +236,15 @@ public:
   }
 
 private:
+  /// Returns the indices of the devices that a function puts work on.
+  std::set<unsigned> devicesOf(func::FuncOp function) {
+    std::set<unsigned> used;
+    auto add = [&](rt::QueueType queue) { used.insert(tables.deviceNumbers.lookup(queue.getDevice().getValue())); };
+    function.walk([&](rt::DispatchOp dispatch) { add(dispatch.getQueue().getType()); });
+    function.walk([&](rt::CopyOp copy) { add(copy.getQueue().getType()); });
+    return used;
+  }
+
   /// Returns the names that the model gives. Values without one get their kind and index, followed by as many '_' as
   /// make the name unique.
   static std::vector<std::string> names(ArrayRef<DictionaryAttr> values, const Twine &kind) {
@@ -229,7 +265,7 @@ private:
     return names;
   }
 
-  llvm::Error value(StringRef name, ShapedType type, DictionaryAttr attributes) {
+  llvm::Error value(StringRef name, ShapedType type, DictionaryAttr attributes, int device) {
     StringRef dtype = dtypeName(type.getElementType());
     auto sizes = attributes.getAs<ArrayAttr>("nn.sizes");
     json.object([&] {
@@ -255,6 +291,8 @@ private:
         });
       if (attributes.contains("nn.state"))
         json.attribute("state", true);
+      if (device >= 0)
+        json.attribute("device", device);
       if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))
         json.attribute("default", nn::numberOf(fill));
     });
@@ -266,12 +304,49 @@ private:
   }
 
   llvm::json::OStream &json;
+  const ModuleTables &tables;
 };
+
+/// Writes the devices with their objects, whose indices count through all devices. The host's CPU alone is not written.
+void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const target::ArtifactCompilers &compilers) {
+  const std::vector<target::DeviceCompiler> &devices = compilers.devices;
+  if (devices.size() == 1 && devices.front().target->runsHostCode())
+    return;
+  unsigned objects = 0;
+  json.attributeArray("devices", [&] {
+    for (const target::DeviceCompiler &device : devices)
+      json.object([&] {
+        json.attribute("name", device.device);
+        json.attribute("kind", device.target->kind());
+        if (device.target->verifiesKernels())
+          json.attribute("verifies", true);
+        if (!device.target->runsHostCode())
+          json.attributeArray("objects", [&] {
+            for (const target::Variant &variant : device.compiler->variants())
+              json.object([&] {
+                json.attribute("variant", variant.name.empty() ? compilers.hostTriple : variant.name);
+                json.attribute("object", objects++);
+              });
+          });
+      });
+  });
+  json.attributeArray("kernel_devices", [&] {
+    for (unsigned device : tables.kernelDevices)
+      json.value(device);
+  });
+}
 
 } // namespace
 
+std::vector<target::Variant> hostVariants(const target::ArtifactCompilers &compilers) {
+  for (const target::DeviceCompiler &device : compilers.devices)
+    if (device.target->runsHostCode())
+      return device.compiler->variants();
+  return {{"host", "", {}}};
+}
+
 llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables,
-                                         const target::KernelCompiler &target, ArrayRef<std::string> flags,
+                                         const target::ArtifactCompilers &compilers, ArrayRef<std::string> flags,
                                          const PackedWeights &weights, StringRef weightsFile) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -288,9 +363,9 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
     json.attribute("producer", "intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")");
     strings("flags", flags);
     json.attributeObject("target", [&] {
-      json.attribute("triple", target.triple());
+      json.attribute("triple", compilers.hostTriple);
       json.attributeArray("variants", [&] {
-        for (const target::Variant &variant : target.variants()) {
+        for (const target::Variant &variant : hostVariants(compilers)) {
           json.object([&] {
             json.attribute("name", variant.name);
             json.attribute("cpu", variant.cpu);
@@ -299,8 +374,11 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
         }
       });
     });
+    writeDevices(json, tables, compilers);
     strings("kernels", tables.kernels);
     json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
+    if (llvm::any_of(compilers.devices, [](const auto &device) { return device.target->verifiesKernels(); }))
+      json.attributeArray("operand_types", [&] { writeOperandTypes(json, module); });
     strings("labels", tables.labels);
     json.attributeObject("weights", [&] {
       if (weightsFile.empty())
@@ -310,7 +388,15 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
       json.attribute("bytes", weights.bytes);
       json.attribute("header_hash", weights.headerHash);
       json.attribute("hash", weights.hash);
-      strings("tensors", weights.tensors);
+      json.attributeArray("tensors", [&] {
+        for (const WeightUse &use : tables.weights)
+          json.value(weights.tensors[use.constant]);
+      });
+      if (llvm::any_of(tables.weights, [](const WeightUse &use) { return use.device >= 0; }))
+        json.attributeArray("devices", [&] {
+          for (const WeightUse &use : tables.weights)
+            json.value(use.device);
+        });
     });
     json.attributeArray("files", [&] {
       for (const PackedFile &file : weights.files)
@@ -322,7 +408,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
     });
     json.attributeArray("functions", [&] {
       for (Operation *function : tables.functions)
-        error = joinErrors(std::move(error), Writer(json).function(cast<func::FuncOp>(function)));
+        error = joinErrors(std::move(error), Writer(json, tables).function(cast<func::FuncOp>(function)));
     });
   });
   if (error)

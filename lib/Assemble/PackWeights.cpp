@@ -242,9 +242,10 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
     item.bytes = *bytes;
   }
   if (Attribute format = constant.getLayout().getFormat()) {
-    item.coded = BlockPanels::of(format, item.columns);
-    if (!item.coded || item.panelWidth != BlockPanels::rows)
-      return createStringError("constant '" + constant.getSymName() + "': no panels hold its format");
+    item.coded = BlockPanels::of(format, item.columns, item.panelWidth);
+    if (!item.coded)
+      return createStringError("constant '" + constant.getSymName() + "': no panels of " + Twine(item.panelWidth) +
+                               " hold its format");
     item.name += "." + nameOf(format);
     item.dtype = "U8";
     int64_t panels = llvm::divideCeil(item.matrixRows, item.panelWidth);

@@ -31,7 +31,7 @@ using llvm::createStringError;
 namespace intarsia {
 namespace {
 
-constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "fuse", "lower", "target", "assemble"};
+constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "partition", "fuse", "lower", "target", "assemble"};
 
 void printModelDiagnostic(Diagnostic &diagnostic) {
   constexpr llvm::StringLiteral severities[] = {"note", "warning", "error", "remark"};
@@ -70,6 +70,7 @@ private:
   void makeContext();
   llvm::Error load();
   llvm::Error runPhase(Phase phase);
+  llvm::Error showKernels();
   llvm::Error writeArtifact();
 
   const CompileOptions &options;
@@ -78,7 +79,7 @@ private:
   std::string output;
   unsigned threads = 1;
   std::vector<std::string> targetNames; ///< --target, or what the devices of IR say
-  std::vector<std::unique_ptr<target::KernelCompiler>> targets;
+  std::vector<target::ArtifactCompilers> targets;
   Phase firstPhase = Phase::Quantize;
   std::unique_ptr<llvm::DefaultThreadPool> pool;
   std::unique_ptr<MLIRContext> context;
@@ -127,6 +128,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--quantize-activations=" + std::to_string(options.quantize.activations));
   if (!options.quantize.parts.empty())
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
+  for (const std::string &place : options.partition.places)
+    result.flags.push_back("--place=" + place);
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -236,6 +239,10 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--quantize and --quantize-activations are about the quantize phase, which does not run "
                              "with " +
                              (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
+  bool partitions = firstPhase <= Phase::Partition && options.stopAfter >= Phase::Partition;
+  if (!partitions && !options.partition.places.empty())
+    return createStringError("--place is about the partition phase, which does not run with " +
+                             (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
   bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
   if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
     return createStringError("--explain and --flip are about the fuse phase, which does not run with " +
@@ -337,6 +344,8 @@ llvm::Error Compilation::runPhase(Phase phase) {
     manager.addInstrumentation(dumper.instrumentation());
   if (phase == Phase::Quantize) {
     buildQuantizePipeline(manager, options.quantize);
+  } else if (phase == Phase::Partition) {
+    buildPartitionPipeline(manager, options.partition);
   } else if (phase == Phase::Fuse) {
     FuseOptions fuse;
     fuse.explainFile = options.explainFile;
@@ -364,13 +373,32 @@ llvm::Error Compilation::writeArtifact() {
   return llvm::Error::success();
 }
 
+/// Replaces the module by the code that the targets of its devices hand to their code generators.
+llvm::Error Compilation::showKernels() {
+  OwningOpRef<ModuleOp> shown;
+  for (const target::DeviceCompiler &device : targets.front().devices) {
+    std::vector<target::NumberedKernel> kernels = target::numberKernels(*module, device.device);
+    if (kernels.empty())
+      continue;
+    OwningOpRef<ModuleOp> emitted = device.compiler->emitKernels(*module, kernels);
+    if (!emitted)
+      return createStringError("phase 'target' failed");
+    if (!shown)
+      shown = std::move(emitted);
+    else
+      shown->getBody()->getOperations().splice(shown->getBody()->end(), emitted->getBody()->getOperations());
+  }
+  module = shown ? std::move(shown) : OwningOpRef<ModuleOp>(ModuleOp::create(module->getLoc()));
+  return llvm::Error::success();
+}
+
 llvm::Error Compilation::run() {
   if (llvm::Error error = checkRequest())
     return error;
   makeContext();
   if (llvm::Error error = load())
     return error;
-  for (Phase phase : {Phase::Quantize, Phase::Fuse, Phase::Lower})
+  for (Phase phase : {Phase::Quantize, Phase::Partition, Phase::Fuse, Phase::Lower})
     if (phase >= firstPhase && phase <= options.stopAfter)
       if (llvm::Error error = runPhase(phase))
         return error;
@@ -382,9 +410,8 @@ llvm::Error Compilation::run() {
     return writeArtifact();
   if (stopsAt(Phase::Target)) {
     progress.begin(phaseNames[unsigned(Phase::Target)]);
-    module = targets.front()->emitKernels(*module);
-    if (!module)
-      return createStringError("phase 'target' failed");
+    if (llvm::Error error = showKernels())
+      return error;
   }
   progress.end();
   std::string problem;

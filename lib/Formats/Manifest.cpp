@@ -14,9 +14,70 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <sstream>
 
 namespace intarsia {
+
+// ---- Sizes of operands ------------------------------------------------------------------------------------
+
+/// Replaces the two last values of a stack by the result of an operation. Returns false if it is not defined, or if the
+/// result needs more than 64 bits.
+static bool apply(SizeStep::Kind operation, std::vector<int64_t> &stack) {
+  using Kind = SizeStep::Kind;
+  int64_t right = stack.back();
+  stack.pop_back();
+  int64_t &left = stack.back();
+  if (operation == Kind::Add)
+    return !__builtin_add_overflow(left, right, &left);
+  if (operation == Kind::Multiply)
+    return !__builtin_mul_overflow(left, right, &left);
+  if (right <= 0)
+    return false;
+  int64_t quotient = left / right, remainder = left % right;
+  if (remainder < 0) {
+    remainder += right;
+    --quotient;
+  }
+  left = operation == Kind::Modulo ? remainder : quotient + (operation == Kind::CeilDivide && remainder != 0);
+  return true;
+}
+
+/// Returns the value of an expression.
+static std::optional<int64_t> valueOf(const std::vector<SizeStep> &steps, const int64_t *sizes, size_t count) {
+  std::vector<int64_t> stack;
+  for (const SizeStep &step : steps) {
+    if (step.kind == SizeStep::Kind::Number)
+      stack.push_back(step.value);
+    else if (step.kind != SizeStep::Kind::Size) {
+      if (!apply(step.kind, stack))
+        return std::nullopt;
+    } else if (size_t(step.value) < count) {
+      stack.push_back(sizes[step.value]);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return stack.back();
+}
+
+std::optional<uint64_t> OperandInfo::bytesIn(const int64_t *launchSizes, size_t count) const {
+  uint64_t product = bytes;
+  auto multiply = [&](int64_t factor) {
+    return factor >= 0 && !__builtin_mul_overflow(product, uint64_t(factor), &product);
+  };
+  for (uint32_t size : sizes)
+    if (size >= count || !multiply(launchSizes[size]))
+      return std::nullopt;
+  for (const std::vector<SizeStep> &expression : expressions) {
+    std::optional<int64_t> value = valueOf(expression, launchSizes, count);
+    if (!value || !multiply(*value))
+      return std::nullopt;
+  }
+  return product;
+}
+
+// ---- The parser -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -92,7 +153,22 @@ private:
 
 } // namespace
 
-static void readValue(Reader &reader, const Json &json, const FunctionInfo &function, bool output, ValueInfo &value) {
+/// Reads the index of one of `devices` devices. Returns false, after an error, if there is no such device.
+static bool readDeviceIndex(Reader &reader, const Json &json, size_t devices, const std::string &what,
+                            int32_t &device) {
+  int64_t index = 0;
+  if (!reader.integer(json, what.c_str(), index))
+    return false;
+  if (index < 0 || size_t(index) >= devices) {
+    reader.fail(what + " is " + std::to_string(index) + ", there are " + std::to_string(devices) + " devices");
+    return false;
+  }
+  device = int32_t(index);
+  return true;
+}
+
+static void readValue(Reader &reader, const Json &json, const FunctionInfo &function, bool output, size_t devices,
+                      ValueInfo &value) {
   value.name = reader.text(json, "name");
   std::string dtype = reader.text(json, "dtype");
   const DtypeInfo *info = dtypeInfo(dtype);
@@ -156,10 +232,38 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
     value.state = state->is_boolean() && state->get<bool>();
   if (value.state && value.optional)
     return reader.fail("'" + value.name + "' is updated in place and may be left out");
+  if (const Json *device = reader.member(json, "device", false)) {
+    if (!readDeviceIndex(reader, *device, devices, "the device of '" + value.name + "'", value.device))
+      return;
+    if (!value.state)
+      return reader.fail("'" + value.name + "' lies in the memory of a device and is not updated in place");
+    if (value.hasRange)
+      return reader.fail("'" + value.name + "' has a range, which the host cannot check in the memory of a device");
+  }
 }
 
-static void readFunction(Reader &reader, const Json &json, FunctionInfo &function) {
+/// Reads the devices that a function puts work on; it may use all if the manifest does not say it.
+static void readFunctionDevices(Reader &reader, const Json &json, size_t devices, FunctionInfo &function) {
+  std::vector<uint32_t> &used = function.devices;
+  if (!reader.member(json, "devices", false)) {
+    used.resize(devices);
+    std::iota(used.begin(), used.end(), 0);
+    return;
+  }
+  for (const Json &item : reader.array(json, "devices")) {
+    int32_t device = 0;
+    if (!readDeviceIndex(reader, item, devices, "a device of function '" + function.name + "'", device))
+      return;
+    used.push_back(uint32_t(device));
+  }
+  std::sort(used.begin(), used.end());
+  if (std::adjacent_find(used.begin(), used.end()) != used.end())
+    reader.fail("function '" + function.name + "' lists a device twice");
+}
+
+static void readFunction(Reader &reader, const Json &json, size_t devices, FunctionInfo &function) {
   function.name = reader.text(json, "name");
+  readFunctionDevices(reader, json, devices, function);
   for (const Json &size : reader.array(json, "sizes", false)) {
     SizeInfo info;
     info.name = reader.text(size, "name");
@@ -182,7 +286,7 @@ static void readFunction(Reader &reader, const Json &json, FunctionInfo &functio
     std::vector<ValueInfo> &values = key[0] == 'i' ? function.inputs : function.outputs;
     for (const Json &value : reader.array(json, key)) {
       values.emplace_back();
-      readValue(reader, value, function, key[0] == 'o', values.back());
+      readValue(reader, value, function, key[0] == 'o', devices, values.back());
       for (size_t i = 0; i + 1 < values.size(); ++i)
         if (values[i].name == values.back().name)
           reader.fail("function '" + function.name + "' has two " + key + " named '" + values[i].name + "'");
@@ -270,6 +374,126 @@ static void readOperands(Reader &reader, const Json &json, Manifest &manifest) {
     reader.fail("'operands' are of another number of kernels");
 }
 
+/// Reads the element types of the operands; "" stands for bytes in a layout.
+static void readOperandTypes(Reader &reader, const Json &json, Manifest &manifest) {
+  if (!reader.member(json, "operand_types", false))
+    return;
+  const Json &kernels = reader.array(json, "operand_types");
+  if (kernels.size() != manifest.operands.size())
+    return reader.fail("'operand_types' are of another number of kernels than 'operands'");
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::vector<OperandInfo> &operands = manifest.operands[i];
+    const Json &kernel = kernels[i];
+    if (!kernel.is_array() || kernel.size() != 2 || !kernel[0].is_array() || !kernel[1].is_array() ||
+        kernel[0].size() + kernel[1].size() != operands.size())
+      return reader.fail("the 'operand_types' of kernel '" + manifest.kernels[i] + "' are not those of its operands");
+    auto operand = operands.begin();
+    for (bool isOutput : {false, true})
+      for (const Json &type : kernel[isOutput]) {
+        std::string name = type.is_string() ? type.get<std::string>() : jsonText(type);
+        const DtypeInfo *info = dtypeInfo(name);
+        if (!info && !name.empty())
+          return reader.fail("an operand of kernel '" + manifest.kernels[i] + "' has the unknown dtype '" + name + "'");
+        if (operand->isOutput != isOutput)
+          return reader.fail("the 'operand_types' of kernel '" + manifest.kernels[i] +
+                             "' are of another number of outputs than its 'operands'");
+        if (info)
+          operand->dtype = info->dtype;
+        ++operand;
+      }
+  }
+  manifest.hasOperandTypes = true;
+}
+
+/// Reads the devices and their objects; a manifest without any is for the CPU of the host.
+static void readDevices(Reader &reader, const Json &json, Manifest &manifest) {
+  if (!reader.member(json, "devices", false)) {
+    manifest.devices.push_back({"cpu", "cpu", {}});
+    return;
+  }
+  for (const Json &item : reader.array(json, "devices")) {
+    DeviceInfo device = {reader.text(item, "name"), reader.text(item, "kind"), {}};
+    for (const Json &object : reader.array(item, "objects", false)) {
+      int64_t number = 0;
+      const Json *value = reader.member(object, "object");
+      if (value && reader.integer(*value, "an object", number) && (number < 0 || number > INT32_MAX))
+        reader.fail("an object of device '" + device.name + "' has the number " + std::to_string(number));
+      device.objects.push_back({reader.text(object, "variant"), uint32_t(number)});
+    }
+    if (const Json *verifies = reader.member(item, "verifies", false))
+      device.verifies = verifies->is_boolean() && verifies->get<bool>();
+    for (const DeviceInfo &other : manifest.devices)
+      if (other.name == device.name)
+        reader.fail("there are two devices named '" + device.name + "'");
+    manifest.devices.push_back(std::move(device));
+  }
+  if (manifest.devices.empty())
+    reader.fail("'devices' lists no device");
+}
+
+/// Reads the devices of the kernels; all are of the first device if the manifest does not say it.
+static void readKernelDevices(Reader &reader, const Json &json, Manifest &manifest) {
+  const Json &devices = reader.array(json, "kernel_devices", false);
+  manifest.kernelDevices.assign(manifest.kernels.size(), 0);
+  if (!reader.member(json, "kernel_devices", false))
+    return;
+  if (devices.size() != manifest.kernels.size())
+    return reader.fail("'kernel_devices' are of another number of kernels");
+  for (size_t i = 0; i < devices.size(); ++i) {
+    int32_t device = 0;
+    if (!readDeviceIndex(reader, devices[i], manifest.devices.size(),
+                         "the device of kernel '" + manifest.kernels[i] + "'", device))
+      return;
+    manifest.kernelDevices[i] = uint32_t(device);
+  }
+}
+
+/// Reads the functions. Of those with one name each must say on which devices it runs, and no two on the same.
+static void readFunctions(Reader &reader, const Json &json, Manifest &manifest) {
+  const Json &functions = reader.array(json, "functions");
+  for (size_t i = 0; i < functions.size(); ++i) {
+    manifest.functions.emplace_back();
+    FunctionInfo &function = manifest.functions.back();
+    readFunction(reader, functions[i], manifest.devices.size(), function);
+    for (size_t k = 0; k < i; ++k) {
+      if (manifest.functions[k].name != function.name)
+        continue;
+      if (!reader.member(functions[i], "devices", false) || !reader.member(functions[k], "devices", false))
+        reader.fail("there are two functions named '" + function.name + "'");
+      else if (manifest.functions[k].devices == function.devices)
+        reader.fail("there are two functions named '" + function.name + "' for the same devices");
+    }
+  }
+}
+
+static void readWeights(Reader &reader, const Json &json, Manifest &manifest) {
+  WeightsInfo &info = manifest.weights;
+  info.tensors = reader.texts(json, "tensors", false);
+  info.devices.assign(info.tensors.size(), -1);
+  info.present = !info.tensors.empty() || !manifest.files.empty();
+  if (!info.present)
+    return;
+  info.file = reader.text(json, "file", false);
+  if (info.file.find('/') != std::string::npos)
+    reader.fail("the weights file '" + info.file + "' is in another folder");
+  int64_t bytes = 0;
+  if (const Json *value = reader.member(json, "bytes"))
+    if (reader.integer(*value, "the size of the weights", bytes) && bytes < 0)
+      reader.fail("the size of the weights is negative");
+  info.bytes = bytes;
+  info.headerHash = reader.text(json, "header_hash");
+  info.hash = reader.text(json, "hash");
+  if (!reader.member(json, "devices", false))
+    return;
+  const Json &devices = reader.array(json, "devices");
+  if (devices.size() != info.tensors.size())
+    return reader.fail("the 'devices' of the weights are of another number of tensors");
+  for (size_t i = 0; i < devices.size(); ++i)
+    if (devices[i] != -1 && !readDeviceIndex(reader, devices[i], manifest.devices.size(),
+                                             "the device of the weight '" + info.tensors[i] + "'", info.devices[i]))
+      return;
+}
+
 Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest) {
   // A C compiler may end the section with a zero byte.
   while (!text.empty() && text.back() == '\0')
@@ -293,37 +517,21 @@ Status parseManifest(std::string_view text, const std::string &name, Manifest &m
     if (result.variants.empty())
       reader.fail("there is no target variant");
   }
+  readDevices(reader, json, result);
   result.kernels = reader.texts(json, "kernels");
+  if (reader.status.ok()) // texts() leaves out what is not a string
+    readKernelDevices(reader, json, result);
   readOperands(reader, json, result);
+  if (reader.status.ok()) // types are of operands that were read
+    readOperandTypes(reader, json, result);
   result.labels = reader.texts(json, "labels", false);
   for (const Json &file : reader.array(json, "files", false))
     result.files.push_back({reader.text(file, "name"), reader.text(file, "tensor"), reader.text(file, "hash")});
-  if (const Json *weights = reader.member(json, "weights", false)) {
-    WeightsInfo &info = result.weights;
-    info.tensors = reader.texts(*weights, "tensors", false);
-    info.present = !info.tensors.empty() || !result.files.empty();
-    if (info.present) {
-      info.file = reader.text(*weights, "file", false);
-      if (info.file.find('/') != std::string::npos)
-        reader.fail("the weights file '" + info.file + "' is in another folder");
-      int64_t bytes = 0;
-      if (const Json *value = reader.member(*weights, "bytes"))
-        if (reader.integer(*value, "the size of the weights", bytes) && bytes < 0)
-          reader.fail("the size of the weights is negative");
-      info.bytes = bytes;
-      info.headerHash = reader.text(*weights, "header_hash");
-      info.hash = reader.text(*weights, "hash");
-    }
-  }
+  if (const Json *weights = reader.member(json, "weights", false))
+    readWeights(reader, *weights, result);
   if (!result.files.empty() && !result.weights.present)
     reader.fail("there are files, but no weights that they lie with");
-  for (const Json &item : reader.array(json, "functions")) {
-    result.functions.emplace_back();
-    readFunction(reader, item, result.functions.back());
-    for (size_t i = 0; i + 1 < result.functions.size(); ++i)
-      if (result.functions[i].name == result.functions.back().name)
-        reader.fail("there are two functions named '" + result.functions[i].name + "'");
-  }
+  readFunctions(reader, json, result);
   if (!reader.status.ok())
     return reader.status;
   manifest = std::move(result);

@@ -10,6 +10,7 @@
 #include "lib/Support/Status.h"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -35,7 +36,8 @@ struct ValueInfo {
   int64_t rangeHigh = 0;
   int32_t belowSize = -1; // index into the function's sizes: values are less than belowFactor times it
   int64_t belowFactor = 1;
-  bool state = false; // updated in place
+  bool state = false;  // updated in place
+  int32_t device = -1; // index of the device in whose own memory a state lies; -1: in the host's
 };
 
 /// A condition on two sizes that the module computes.
@@ -46,8 +48,10 @@ struct CheckInfo {
   std::string why;
 };
 
+/// A function. Several may have one name: alternatives, which put work on different devices.
 struct FunctionInfo {
   std::string name;
+  std::vector<uint32_t> devices; // indices of those that it puts work on, in ascending order
   std::vector<SizeInfo> sizes;
   std::vector<CheckInfo> checks; // in the order of host code's indices
   std::vector<ValueInfo> inputs;
@@ -72,7 +76,12 @@ struct OperandInfo {
   uint64_t bytes = 0;
   std::vector<uint32_t> sizes;
   bool isOutput = false;
+  std::optional<itx_dtype> dtype; // of the elements; none if they lie in a layout, or if the manifest does not say it
   std::vector<std::vector<SizeStep>> expressions;
+
+  /// Returns the bytes in a launch with these sizes; none if they are negative or need more than 64 bits, or if a size
+  /// is missing.
+  std::optional<uint64_t> bytesIn(const int64_t *launchSizes, size_t count) const;
 };
 
 struct WeightsInfo {
@@ -82,6 +91,21 @@ struct WeightsInfo {
   std::string headerHash;
   std::string hash; // hash of the data after the header
   std::vector<std::string> tensors;
+  std::vector<int32_t> devices; // of each tensor: index of the device in whose own memory it lies; -1: in the host's
+};
+
+/// Code for a device of one of its variants.
+struct ObjectInfo {
+  std::string variant;
+  uint32_t object = 0; // index into the code's objects
+};
+
+/// A device that the module runs on.
+struct DeviceInfo {
+  std::string name;                // unique in the artifact
+  std::string kind;                // "cpu", …
+  std::vector<ObjectInfo> objects; // best first; none for a device that runs host code
+  bool verifies = false;           // its objects have all kernels, those of other devices too
 };
 
 /// A file of the model that lies in the archive of the weights as a tensor of bytes.
@@ -95,10 +119,13 @@ struct Manifest {
   std::string text;
   std::string producer;
   std::string triple;
-  std::vector<VariantInfo> variants; // best first
+  std::vector<VariantInfo> variants; // of host code, best first
+  std::vector<DeviceInfo> devices;
   std::vector<std::string> kernels;
+  std::vector<uint32_t> kernelDevices; // index of the device of each kernel
   std::vector<std::vector<OperandInfo>>
       operands; // operands of each kernel, outputs last; empty if our compiler did not write the manifest
+  bool hasOperandTypes = false;
   std::vector<std::string> labels;
   WeightsInfo weights;
   std::vector<FileInfo> files;

@@ -41,10 +41,10 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    FailureOr<target::Device> device = target::deviceOf(function);
-    if (failed(device))
+    FailureOr<Devices> devices = devicesOf(function);
+    if (failed(devices))
       return signalPassFailure();
-    Fuser fuser(function, getArgument(), *device, flip);
+    Fuser fuser(function, getArgument(), std::move(*devices), flip);
     for (nn::AttentionOp attention : llvm::to_vector(fuser.body().getOps<nn::AttentionOp>()))
       group(fuser, attention);
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {

@@ -23,10 +23,10 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    FailureOr<target::Device> device = target::deviceOf(function);
-    if (failed(device))
+    FailureOr<Devices> devices = devicesOf(function);
+    if (failed(devices))
       return signalPassFailure();
-    Fuser fuser(function, getArgument(), *device, flip);
+    Fuser fuser(function, getArgument(), std::move(*devices), flip);
     llvm::SmallPtrSet<Operation *, 16> done;
     auto groupAll = [&](llvm::function_ref<bool(Operation *)> isRoot, KernelRoot kind,
                         llvm::function_ref<void(Fuser &, Candidate &)> grow) {

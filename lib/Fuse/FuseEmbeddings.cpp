@@ -23,10 +23,10 @@ struct FuseEmbeddings : fuse::impl::FuseEmbeddingsBase<FuseEmbeddings> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    FailureOr<target::Device> device = target::deviceOf(function);
-    if (failed(device))
+    FailureOr<Devices> devices = devicesOf(function);
+    if (failed(devices))
       return signalPassFailure();
-    Fuser fuser(function, getArgument(), *device, flip);
+    Fuser fuser(function, getArgument(), std::move(*devices), flip);
     llvm::SmallPtrSet<Operation *, 8> done;
     for (nn::EmbeddingOp embedding : llvm::to_vector(fuser.body().getOps<nn::EmbeddingOp>())) {
       if (done.contains(embedding))

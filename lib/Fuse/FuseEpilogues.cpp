@@ -27,10 +27,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    FailureOr<target::Device> device = target::deviceOf(function);
-    if (failed(device))
+    FailureOr<Devices> devices = devicesOf(function);
+    if (failed(devices))
       return signalPassFailure();
-    Fuser fuser(function, getArgument(), *device, flip);
+    Fuser fuser(function, getArgument(), std::move(*devices), flip);
     SmallVector<Operation *> products;
     for (Operation &op : fuser.body())
       if (std::optional<KernelRoot> root = kernelRootOf(&op); root == KernelRoot::Linear || root == KernelRoot::Matmul)
@@ -61,7 +61,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     llvm::sort(slices, [&](auto a, auto b) { return begin(a) < begin(b); });
     int64_t end = 0;
     for (tensor::ExtractSliceOp slice : slices) {
-      if (begin(slice) != end || !fuser.target().splitsAt(end))
+      if (begin(slice) != end || !fuser.targetOf(candidate.root).splitsAt(end))
         return;
       end += slice.getStaticSizes().back();
     }
@@ -96,8 +96,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
       if (op->getNumResults() == 1 && work.sizes(op->getResult(0)) == work.sizes(part->getResult(0)))
         sizes = work.sizes(part->getResult(0));
     if (isNorm(op)) {
-      bool isHeld = fuser.target().holdsNorm(
-          {candidate.root, candidate.rootKind, hasCodedInput(candidate.root), !candidate.parts.empty()}, whyNot);
+      bool isHeld =
+          fuser.targetOf(candidate.root)
+              .holdsNorm({candidate.root, candidate.rootKind, hasCodedInput(candidate.root), !candidate.parts.empty()},
+                         whyNot);
       if (isHeld && (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0))))
         whyNot = "the norm is over other rows than the product's";
       return whyNot.empty();

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/Cost.h"
 #include "intarsia/Target/Target.h"
-#include "lib/Fuse/Decisions.h"
+#include "lib/Fuse/Fuser.h"
 #include "lib/Fuse/Passes.h"
 #include "lib/Support/File.h"
 #include "llvm/Support/Format.h"
@@ -141,8 +141,10 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
           if (function.isExternal())
             continue;
           WorkModel work(function);
+          FailureOr<Devices> devices = devicesOf(function);
           for (auto group : function.getOps<nn::GroupOp>())
-            writeKernel(json, group, work, device);
+            writeKernel(json, group, work,
+                        succeeded(devices) ? *devices->lookup(group->getAttr(rt::deviceAttr)).model : device);
         }
       });
     });

@@ -17,8 +17,8 @@ using namespace intarsia::fuse;
 
 namespace {
 /// Properties that linears must have in common to be concatenated: input, how the weight is stored and its input
-/// features, the type of the bias if there is one, and what becomes of the results: an attention reads them, or an op
-/// (here) reads them together.
+/// features, the type of the bias if there is one, the device, and what becomes of the results: an attention reads
+/// them, or an op (here) reads them together.
 struct Key {
   Value input;
   Attribute stored;
@@ -26,8 +26,9 @@ struct Key {
   Type bias;
   bool feedsAttention;
   Operation *meeting;
+  Attribute device;
 
-  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, meeting); }
+  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, meeting, device); }
   bool operator==(const Key &other) const { return fields() == other.fields(); }
 };
 using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
@@ -119,10 +120,10 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    FailureOr<target::Device> device = target::deviceOf(function);
-    if (failed(device))
+    FailureOr<Devices> devices = devicesOf(function);
+    if (failed(devices))
       return signalPassFailure();
-    Fuser fuser(function, getArgument(), *device, flip);
+    Fuser fuser(function, getArgument(), std::move(*devices), flip);
     Sharing sharing;
     auto add = [&](const Key &key, nn::LinearOp linear) {
       auto found = llvm::find_if(sharing, [&](auto &entry) { return entry.first == key; });
@@ -144,11 +145,12 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);
       Type bias = linear.getBias() ? getElementTypeOrSelf(linear.getBias().getType()) : Type();
       add({linear.getInput(), stored, depth, bias, feedsAttentionOnly(linear),
-           meetings.lookup(meeting) > 1 ? meeting : nullptr},
+           meetings.lookup(meeting) > 1 ? meeting : nullptr, linear->getAttr(rt::deviceAttr)},
           linear);
     }
     for (auto &[key, members] : sharing)
-      if (members.size() > 1 && (key.feedsAttention || areStoredApart(fuser.target(), members, key.meeting)))
+      if (members.size() > 1 &&
+          (key.feedsAttention || areStoredApart(fuser.targetOf(members.front()), members, key.meeting)))
         join(fuser, members);
     fuser.finish();
   }
@@ -197,6 +199,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     shape.back() = features;
     auto joined =
         nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input, weight, bias);
+    if (Attribute device = linears.front()->getAttr(rt::deviceAttr))
+      joined->setAttr(rt::deviceAttr, device);
 
     SmallVector<OpFoldResult> offsets(shape.size(), builder.getIndexAttr(0)),
         strides(shape.size(), builder.getIndexAttr(1));

@@ -28,10 +28,10 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
-    FailureOr<target::Device> device = target::deviceOf(function);
-    if (failed(device))
+    FailureOr<Devices> devices = devicesOf(function);
+    if (failed(devices))
       return signalPassFailure();
-    Fuser fuser(function, getArgument(), *device, {});
+    Fuser fuser(function, getArgument(), std::move(*devices), {});
     bool wrapped = true;
     auto wrapAll = [&](function_ref<bool(Operation *)> isMeant) {
       SmallVector<Operation *> remaining;

@@ -14,8 +14,27 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::fuse;
 
-Fuser::Fuser(func::FuncOp function, StringRef pass, const target::Device &device, ArrayRef<std::string> flip)
-    : function(function), model(function), device(device), decisions(function, pass, flip) {}
+FailureOr<Devices> fuse::devicesOf(func::FuncOp function) {
+  Devices devices;
+  auto add = [&](Operation *op) -> LogicalResult {
+    auto [entry, isNew] = devices.try_emplace(op->getAttr(rt::deviceAttr));
+    if (!isNew)
+      return success();
+    FailureOr<target::Device> device = target::deviceOf(op);
+    if (succeeded(device))
+      entry->second = *device;
+    return device;
+  };
+  if (failed(add(function)))
+    return failure();
+  for (Operation &op : function.getBody().front())
+    if (failed(add(&op)))
+      return failure();
+  return devices;
+}
+
+Fuser::Fuser(func::FuncOp function, StringRef pass, Devices devices, ArrayRef<std::string> flip)
+    : function(function), model(function), devices(std::move(devices)), decisions(function, pass, flip) {}
 
 /// Ops of the body that read the value, themselves or in their regions, and not for its sizes alone.
 static llvm::SetVector<Operation *> readersOf(Value value) {
@@ -50,7 +69,15 @@ SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
 bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) const {
   Candidate grown = candidate;
   grown.ops.insert(more.begin(), more.end());
-  if (results(grown).size() > device.target->largestResultCount() * std::max<size_t>(candidate.parts.size(), 1))
+  // Reshapes and slices compute nothing: they are wherever they are read.
+  auto isElsewhere = [&](Operation *op) {
+    return !isa<tensor::TensorDialect>(op->getDialect()) &&
+           op->getAttr(rt::deviceAttr) != candidate.root->getAttr(rt::deviceAttr);
+  };
+  if (llvm::any_of(grown.ops, isElsewhere) || llvm::any_of(grown.views, isElsewhere))
+    return false;
+  if (results(grown).size() >
+      targetOf(candidate.root).largestResultCount() * std::max<size_t>(candidate.parts.size(), 1))
     return false;
   // Whatever comes in from outside must not depend on what is computed inside.
   SmallVector<Operation *> stack;
@@ -91,8 +118,10 @@ static SmallVector<Operation *> allOps(const Candidate &candidate) {
 bool Fuser::shouldJoin(Candidate &candidate, ArrayRef<Operation *> more, KernelRoot apartKind) {
   SmallVector<Operation *> before = allOps(candidate), after = before;
   after.append(more.begin(), more.end());
-  double insideUs = microseconds(candidate.rootKind, after);
-  double apartUs = microseconds(candidate.rootKind, before) + microseconds(apartKind, more);
+  const DeviceModel &device = *deviceOf(candidate.root).model;
+  auto time = [&](KernelRoot kind, ArrayRef<Operation *> ops) { return device.microseconds(model.work(kind, ops)); };
+  double insideUs = time(candidate.rootKind, after);
+  double apartUs = time(candidate.rootKind, before) + time(apartKind, more);
   StringRef subject = more.back()->getName().getStringRef();
   return decisions.joins({candidate.root, candidate.rootKind, subject.str(), insideUs, apartUs,
                           "apart: one more kernel launch, and what lies between is written and read again"},
@@ -102,11 +131,13 @@ bool Fuser::shouldJoin(Candidate &candidate, ArrayRef<Operation *> more, KernelR
 bool Fuser::shouldView(Candidate &candidate, ArrayRef<Operation *> views, StringRef subject) {
   SmallVector<Operation *> before = allOps(candidate), after = before;
   after.append(views.begin(), views.end());
-  double insideUs = microseconds(candidate.rootKind, after);
-  double apartUs = microseconds(candidate.rootKind, before);
+  const DeviceModel &device = *deviceOf(candidate.root).model;
+  auto time = [&](KernelRoot kind, ArrayRef<Operation *> ops) { return device.microseconds(model.work(kind, ops)); };
+  double insideUs = time(candidate.rootKind, after);
+  double apartUs = time(candidate.rootKind, before);
   for (Operation *view : views)
     if (!isReshape(view))
-      apartUs += microseconds(KernelRoot::Rows, view);
+      apartUs += time(KernelRoot::Rows, view);
   return decisions.joins({candidate.root, candidate.rootKind, subject.str(), insideUs, apartUs,
                           "apart: each slice is copied by a kernel of its own"},
                          candidate.why);
@@ -142,8 +173,10 @@ public:
         bring(use.get(), isCloned(use));
       for (Value captured : capturedValues(op))
         bring(captured, !isa<RankedTensorType>(captured.getType()));
-      builder.clone(*op, mapping);
+      clone(*op);
     }
+    if (Attribute device = candidate.root->getDiscardableAttr(rt::deviceAttr))
+      group->setDiscardableAttr(rt::deviceAttr, device);
     SmallVector<Value> yielded;
     for (Value result : results)
       yielded.push_back(mapping.lookup(result));
@@ -152,6 +185,9 @@ public:
   }
 
 private:
+  /// Copies an op into the group, which says where its ops run.
+  void clone(Operation &op) { builder.clone(op, mapping)->removeDiscardableAttr(rt::deviceAttr); }
+
   Value input(Value value) {
     if (Value known = mapping.lookupOrNull(value))
       return known;
@@ -162,7 +198,7 @@ private:
   }
 
   /// Makes a value of the function's body available inside.
-  void bring(Value value, bool clone) {
+  void bring(Value value, bool isCopied) {
     if (mapping.contains(value))
       return;
     if (value.getType().isIndex()) {
@@ -170,9 +206,9 @@ private:
         mapping.map(value, sizeValue(size, value));
         return;
       }
-      clone = true;
+      isCopied = true;
     }
-    if (!clone) {
+    if (!isCopied) {
       input(value);
       return;
     }
@@ -180,7 +216,7 @@ private:
     assert(op && "only results of ops are cloned into groups");
     for (Value operand : op->getOperands())
       bring(operand, !isa<RankedTensorType>(operand.getType()) || !isa<tensor::DimOp>(op));
-    builder.clone(*op, mapping);
+    clone(*op);
   }
 
   /// The value of a size, from the dimensions of the group's operands. `origin` is a value that has it outside.

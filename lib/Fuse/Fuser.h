@@ -38,15 +38,19 @@ inline bool isStraightLine(mlir::func::FuncOp function) {
   return !function.isExternal() && function.getBody().hasOneBlock();
 }
 
+/// The devices that ops of a function run on, by their attribute rt.device; the null one is of ops without it.
+using Devices = llvm::DenseMap<mlir::Attribute, target::Device>;
+/// Finds the devices of a function's ops. Emits an error if one has no target or no figures.
+mlir::FailureOr<Devices> devicesOf(mlir::func::FuncOp function);
+
 /// Groups ops of one function's body. The body is one block of ops in a straight line.
 class Fuser {
 public:
-  Fuser(mlir::func::FuncOp function, llvm::StringRef pass, const target::Device &device,
-        llvm::ArrayRef<std::string> flip);
+  Fuser(mlir::func::FuncOp function, llvm::StringRef pass, Devices devices, llvm::ArrayRef<std::string> flip);
 
   mlir::Block &body() { return function.getBody().front(); }
   const WorkModel &work() const { return model; }
-  const target::Target &target() const { return *device.target; }
+  const target::Target &targetOf(mlir::Operation *op) const { return *deviceOf(op).target; }
   /// Tells the analysis that a new value has the sizes of an old one.
   void replaced(mlir::Value before, mlir::Value after) { model.replaced(before, after); }
 
@@ -54,8 +58,8 @@ public:
   llvm::SmallVector<mlir::Value> results(const Candidate &candidate) const;
   /// Ops outside that read what the candidate computes, themselves or in their regions, in block order.
   llvm::SmallVector<mlir::Operation *> consumers(const Candidate &candidate) const;
-  /// True if the candidate with these ops is still one kernel: no way leads out of it and in again, and others read no
-  /// more values than a kernel may yield.
+  /// True if the candidate with these ops is still one kernel: all are on one device, no way leads out of it and in
+  /// again, and others read no more values than a kernel may yield.
   bool staysWhole(const Candidate &candidate, llvm::ArrayRef<mlir::Operation *> more) const;
 
   /// Asks the cost model whether ops should join a candidate, as against a kernel of their own of the given kind;
@@ -66,7 +70,7 @@ public:
   /// For choices that are not about joining a candidate.
   bool decide(const Choice &choice, std::string &why) { return decisions.joins(choice, why); }
   double microseconds(KernelRoot rootKind, llvm::ArrayRef<mlir::Operation *> ops) const {
-    return device.model->microseconds(model.work(rootKind, ops));
+    return deviceOf(ops.front()).model->microseconds(model.work(rootKind, ops));
   }
 
   /// Moves the candidate's ops into a new group.
@@ -75,9 +79,13 @@ public:
   void finish();
 
 private:
+  const target::Device &deviceOf(mlir::Operation *op) const {
+    return devices.find(op->getAttr(rt::deviceAttr))->second;
+  }
+
   mlir::func::FuncOp function;
   WorkModel model;
-  target::Device device;
+  Devices devices;
   Decisions decisions;
 };
 

@@ -42,10 +42,7 @@ bool fuse::isReduction(Operation *op) {
   return linalgOp && linalgOp.getNumReductionLoops() > 0;
 }
 
-bool fuse::isNorm(Operation *op) {
-  auto rowwise = dyn_cast<RowwiseOpInterface>(op);
-  return rowwise && rowwise.isNorm();
-}
+bool fuse::isNorm(Operation *op) { return isa<NormOpInterface>(op); }
 bool fuse::isRowWise(Operation *op) { return isa<RowwiseOpInterface>(op); }
 bool fuse::isReshape(Operation *op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }
 

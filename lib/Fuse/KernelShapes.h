@@ -23,9 +23,9 @@ bool isElementwise(mlir::Operation *op);
 bool isParallelGeneric(mlir::Operation *op);
 /// linalg op that sums, multiplies, … over a dimension.
 bool isReduction(mlir::Operation *op);
-/// layer_norm or rms_norm.
+/// An op that only needs the mean and deviation of whole rows, or of parts of them.
 bool isNorm(mlir::Operation *op);
-/// Norm or softmax: works on whole rows.
+/// An op that works on whole rows: a norm or softmax.
 bool isRowWise(mlir::Operation *op);
 /// expand_shape or collapse_shape: other sizes for the same bytes.
 bool isReshape(mlir::Operation *op);

@@ -61,7 +61,7 @@ def FuseEpilogues : DecidingPass<"fuse-epilogues"> {
   let summary = "Groups each product with the activation, residual and norm that follow";
   let description = [{
     Around `nn.linear`: elementwise ops on tensors of the result's sizes, operands that are broadcast along the last
-    dimension, and at the end one `nn.layer_norm` or `nn.rms_norm`. Slices and reshapes of the input's outer dimensions
+    dimension, and at the end one norm of whole rows. Slices and reshapes of the input's outer dimensions
     join for free. Slices that are all of a linear's result join too, with elementwise ops over one of them, or over
     several if all are of one size: silu(gate) * up is stored, and the two are not. Around `nn.matmul`: elementwise ops.
     A group yields at most two results of each slice.

@@ -18,6 +18,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
+#include <map>
 
 using namespace mlir;
 
@@ -27,9 +28,9 @@ namespace intarsia::lower {
 
 namespace {
 
-MemRefType bufferType(Value tensor) {
+MemRefType bufferType(Value tensor, Attribute memory = nullptr) {
   auto type = cast<RankedTensorType>(tensor.getType());
-  return MemRefType::get(type.getShape(), type.getElementType());
+  return MemRefType::get(type.getShape(), type.getElementType(), MemRefLayoutAttrInterface(), memory);
 }
 
 /// The source of a value that is another's data under another shape; null for values that are not.
@@ -57,49 +58,86 @@ bool isPartOfWeight(Operation &op) {
 
 bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
 
+/// The operand that a result of an op is an update of; null for results with memory of their own.
+Value updatedOperand(OpResult result) {
+  auto inPlace = dyn_cast<InPlaceOpInterface>(result.getOwner());
+  return inPlace ? inPlace.getUpdatedOperand(result.getResultNumber()).get() : Value();
+}
+
+/// The operand of a group that one of its results is an update of; nullopt for results with memory of their own.
+std::optional<unsigned> updatedArgument(nn::GroupOp group, unsigned result) {
+  auto updated = dyn_cast<OpResult>(group.getBodyBlock().getTerminator()->getOperand(result));
+  auto argument = updated ? dyn_cast_if_present<BlockArgument>(updatedOperand(updated)) : BlockArgument();
+  return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
+}
+
+/// The name of an argument of an entry point, for messages.
+std::string nameOf(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto name = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name") : StringAttr();
+  return name ? name.str() : argument ? "arg" + std::to_string(argument.getArgNumber()) : "";
+}
+
+/// A device, as a host program uses it.
+struct DeviceUse {
+  FlatSymbolRefAttr name;
+  const target::Target *target;
+  Attribute memory; // of its buffers; null for the host's
+  Value queue;      // of its kernels
+  Value copyQueue;  // another one, so that copies go on beside kernels
+};
+
 /// A function on tensors becomes a host program.
 class HostProgram {
 public:
-  HostProgram(func::FuncOp source, KernelTable &kernels, ConstantTable &constants, const target::Target &target)
-      : source(source), kernels(kernels), constants(constants), target(target), sizes(source),
-        builder(source.getContext()) {}
+  HostProgram(func::FuncOp source, KernelTable &kernels, ConstantTable &constants)
+      : source(source), kernels(kernels), constants(constants), sizes(source), builder(source.getContext()) {}
 
   LogicalResult build();
 
 private:
   LogicalResult checkSource();
   LogicalResult checkSizes();
-  void makeFunction();
+  LogicalResult makeFunction();
+  LogicalResult makeQueues();
+  DeviceUse *deviceOf(Operation *op);
+  FailureOr<Attribute> memoryOfState(Value argument);
   void nameSizes();
   void makeSizeChecks();
   std::string originOf(AffineExpr left, AffineExpr right);
   Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
+  LogicalResult copyToReaders(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
   FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after);
   LogicalResult checkStates(func::ReturnOp returnOp);
-  FailureOr<Value> bufferOf(Value value, rt::LayoutAttr layout = nullptr);
+  FailureOr<Value> bufferOf(Value value, Attribute memory, rt::LayoutAttr layout = nullptr);
+  Value copyOf(Value root, Attribute memory);
+  Value copy(Location location, Value value, Value from, Value to);
   Value viewOf(Value view, Value sourceBuffer);
   Value undoView(Value view, Value viewBuffer);
-  rt::LayoutAttr layoutOf(nn::GroupOp group, unsigned operand);
+  rt::LayoutAttr layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target);
   SmallVector<Value> dynamicSizes(Value tensor);
 
   func::FuncOp source;
   KernelTable &kernels;
   ConstantTable &constants;
-  const target::Target &target;
   SymbolicSizes sizes;
   OpBuilder builder;
   func::FuncOp host;
   std::unique_ptr<SizeMaterializer> sizeValues;
-  Value queue;
-  DenseMap<Value, Value> buffers; // of tensors that are not constants
+  Operation *headEnd = nullptr; // sizes are computed and checked before it
+  std::map<std::string, DeviceUse> devices;
+  using InMemory = std::pair<Value, Attribute>;
+  DenseMap<InMemory, Value> buffers; // of tensors that are not constants, in each memory that has them
+  DenseMap<Value, Attribute> homes;  // memories that roots are written to; arguments that are not there are the host's
   DenseMap<std::pair<Attribute, Type>, Value> constantBuffers;
-  DenseMap<Value, Value> events; // of roots that a kernel writes
-  SmallVector<Value> outputs;    // null for states
-  SmallVector<bool> isWritten;   // in place, by the kernel that computes it
-  DenseSet<Value> states;        // tensors that may be updated in place
+  DenseMap<InMemory, Value> events; // of roots that a kernel or a copy writes
+  SmallVector<Value> outputs;       // null for states
+  SmallVector<bool> isWritten;      // in place, by the kernel that computes it
+  DenseSet<Value> states;           // tensors that may be updated in place
   EventOrder order;
 };
 
@@ -183,7 +221,55 @@ std::string HostProgram::originOf(AffineExpr left, AffineExpr right) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
-void HostProgram::makeFunction() {
+/// Returns the device that an op runs on; null after an error.
+DeviceUse *HostProgram::deviceOf(Operation *op) {
+  auto name = op->getAttrOfType<FlatSymbolRefAttr>(rt::deviceAttr);
+  DeviceUse &use = devices[name ? name.getValue().str() : ""];
+  if (use.name)
+    return &use;
+  FailureOr<target::Device> device = target::deviceOf(op);
+  if (failed(device))
+    return nullptr;
+  DeviceUse &named = devices[device->op.getSymName().str()];
+  if (!named.name) {
+    MLIRContext *context = builder.getContext();
+    named.name = FlatSymbolRefAttr::get(device->op.getSymNameAttr());
+    named.target = device->target;
+    if (!device->target->usesHostMemory())
+      named.memory = rt::MemoryAttr::get(context, named.name);
+  }
+  return &(use = named);
+}
+
+/// Returns the memory of an argument that kernels update in place: that of the device that they run on.
+FailureOr<Attribute> HostProgram::memoryOfState(Value argument) {
+  SmallVector<Value> versions = {argument};
+  llvm::SetVector<Operation *> users;
+  for (unsigned i = 0; i < versions.size(); ++i)
+    for (OpOperand &use : versions[i].getUses())
+      if (auto group = dyn_cast<nn::GroupOp>(use.getOwner())) {
+        users.insert(group);
+        for (OpResult result : group->getResults())
+          if (updatedArgument(group, result.getResultNumber()) == use.getOperandNumber())
+            versions.push_back(result);
+      }
+  SmallVector<Operation *> ordered = users.takeVector();
+  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  DeviceUse *first = nullptr;
+  for (Operation *group : ordered) {
+    DeviceUse *device = deviceOf(group);
+    if (!device)
+      return failure();
+    if (first && first->name != device->name)
+      return group->emitOpError() << "runs on " << device->name << " and uses state '" << nameOf(argument)
+                                  << "', which is in the memory of " << first->name
+                                  << ": state stays where it is, so place all ops that use it on one device";
+    first = device;
+  }
+  return first ? first->memory : Attribute();
+}
+
+LogicalResult HostProgram::makeFunction() {
   SmallVector<Type> inputTypes;
   for (Value argument : source.getArguments()) {
     // A size that can only be one number is that number.
@@ -192,7 +278,16 @@ void HostProgram::makeFunction() {
       auto constant = dyn_cast<AffineConstantExpr>(size);
       shape.push_back(constant ? constant.getValue() : ShapedType::kDynamic);
     }
-    inputTypes.push_back(MemRefType::get(shape, getElementTypeOrSelf(argument.getType())));
+    FailureOr<Attribute> memory = Attribute();
+    if (source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "nn.state")) {
+      memory = memoryOfState(argument);
+      if (failed(memory))
+        return failure();
+      states.insert(argument);
+      homes[argument] = *memory;
+    }
+    inputTypes.push_back(
+        MemRefType::get(shape, getElementTypeOrSelf(argument.getType()), MemRefLayoutAttrInterface(), *memory));
   }
   builder.setInsertionPoint(source);
   host = func::FuncOp::create(builder, source.getLoc(), source.getName(), builder.getFunctionType(inputTypes, {}));
@@ -204,14 +299,15 @@ void HostProgram::makeFunction() {
 
   Block *body = host.addEntryBlock();
   builder.setInsertionPointToEnd(body);
-  queue = rt::GetQueueOp::create(builder, host.getLoc(), rt::QueueType::get(builder.getContext()), 0);
+  if (failed(makeQueues()))
+    return failure();
   for (auto [argument, buffer] : llvm::zip_equal(source.getArguments(), body->getArguments())) {
     buffer.setLoc(argument.getLoc());
-    buffers[argument] = buffer;
-    if (MemRefType type = bufferType(argument); type != buffer.getType())
-      buffers[argument] = memref::CastOp::create(builder, argument.getLoc(), type, buffer);
-    if (source.getArgAttr(argument.getArgNumber(), "nn.state"))
-      states.insert(argument);
+    Attribute memory = homes.lookup(argument);
+    Value &known = buffers[{argument, memory}];
+    known = buffer;
+    if (MemRefType type = bufferType(argument, memory); type != buffer.getType())
+      known = memref::CastOp::create(builder, argument.getLoc(), type, buffer);
   }
   sizeValues = std::make_unique<SizeMaterializer>(builder.getIndexType(), [this](AffineExpr size) -> Value {
     auto symbol = dyn_cast<AffineSymbolExpr>(size);
@@ -220,6 +316,32 @@ void HostProgram::makeFunction() {
                   : Value();
   });
   makeSizeChecks();
+  return success();
+}
+
+/// Gets the queues of all devices that the function uses.
+LogicalResult HostProgram::makeQueues() {
+  Block &body = source.getBody().front();
+  for (nn::GroupOp group : body.getOps<nn::GroupOp>())
+    if (!deviceOf(group))
+      return failure();
+  if (!deviceOf(source))
+    return failure();
+  auto get = [&](FlatSymbolRefAttr device, int64_t index) -> Value {
+    return rt::GetQueueOp::create(builder, host.getLoc(), rt::QueueType::get(builder.getContext(), device), index);
+  };
+  for (auto &[name, use] : devices) {
+    if (name.empty())
+      continue;
+    use.queue = get(use.name, 0);
+    use.copyQueue = use.memory ? get(use.name, 1) : use.queue;
+    if (!headEnd)
+      headEnd = use.queue.getDefiningOp();
+  }
+  for (auto &[name, use] : devices)
+    if (name.empty())
+      use = devices[use.name.getValue().str()];
+  return success();
 }
 
 /// A call is checked by the names of its sizes: those that the model did not name get theirs here, those that must be
@@ -258,7 +380,7 @@ void HostProgram::makeSizeChecks() {
     why += " needs it" + originOf(constraint.left, constraint.right);
     Value left = sizeValue(constraint.left), right = sizeValue(constraint.right);
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(queue.getDefiningOp());
+    builder.setInsertionPoint(headEnd);
     rt::CheckOp::create(builder, constraint.op->getLoc(), left, isEqual ? rt::Relation::Equal : rt::Relation::AtMost,
                         right, sizes.toString(constraint.left), sizes.toString(constraint.right), why);
   }
@@ -267,7 +389,7 @@ void HostProgram::makeSizeChecks() {
 /// The value of a size, computed before the first work of the host program.
 Value HostProgram::sizeValue(AffineExpr size) {
   OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(queue.getDefiningOp());
+  builder.setInsertionPoint(headEnd);
   return sizeValues->get(builder, host.getLoc(), size);
 }
 
@@ -306,15 +428,16 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
                                         builder.getI64IntegerAttr(descriptions.size() - 1), dynamicSizes(operand));
     outputs.push_back(output);
     Value root = viewRoot(operand);
-    isWritten.push_back(root.getDefiningOp<nn::GroupOp>() && taken.insert(root).second);
+    auto group = root.getDefiningOp<nn::GroupOp>();
+    isWritten.push_back(group && !deviceOf(group)->memory && taken.insert(root).second);
     if (!isWritten.back())
       continue;
     Value buffer = output;
     for (Value value = operand; value != root; value = viewSource(value)) {
-      buffers[value] = buffer;
+      buffers[{value, Attribute()}] = buffer;
       buffer = undoView(value, buffer);
     }
-    buffers[root] = buffer;
+    buffers[{root, Attribute()}] = buffer;
   }
   host->setAttr(rt::hostResultsAttr, builder.getArrayAttr(descriptions));
 }
@@ -323,7 +446,7 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
 Value HostProgram::undoView(Value view, Value viewBuffer) {
   Location location = view.getLoc();
   Value sourceTensor = viewSource(view);
-  MemRefType type = bufferType(sourceTensor);
+  MemRefType type = bufferType(sourceTensor, cast<MemRefType>(viewBuffer.getType()).getMemorySpace());
   if (auto expand = view.getDefiningOp<tensor::ExpandShapeOp>())
     return memref::CollapseShapeOp::create(builder, location, type, viewBuffer, expand.getReassociationIndices());
   if (auto collapse = view.getDefiningOp<tensor::CollapseShapeOp>())
@@ -334,7 +457,7 @@ Value HostProgram::undoView(Value view, Value viewBuffer) {
 
 Value HostProgram::viewOf(Value view, Value sourceBuffer) {
   Location location = view.getLoc();
-  MemRefType type = bufferType(view);
+  MemRefType type = bufferType(view, cast<MemRefType>(sourceBuffer.getType()).getMemorySpace());
   if (auto expand = view.getDefiningOp<tensor::ExpandShapeOp>())
     return memref::ExpandShapeOp::create(builder, location, type, sourceBuffer, expand.getReassociationIndices(),
                                          getMixedValues(type.getShape(), dynamicSizes(view), builder));
@@ -343,22 +466,53 @@ Value HostProgram::viewOf(Value view, Value sourceBuffer) {
   return memref::CastOp::create(builder, location, type, sourceBuffer);
 }
 
-/// The buffer that holds a tensor. Constants are made in the layout that is asked for.
-FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
-  if (Value known = buffers.lookup(value))
+/// Puts a copy on a queue of the device whose memory one of the buffers is in, after what has written `from`.
+Value HostProgram::copy(Location location, Value value, Value from, Value to) {
+  FlatSymbolRefAttr device = rt::memoryDeviceOf(from.getType());
+  if (!device)
+    device = rt::memoryDeviceOf(to.getType());
+  DeviceUse *use = device ? &devices[device.getValue().str()] : deviceOf(source);
+  SmallVector<Value> after;
+  if (Value event = events.lookup({viewRoot(value), cast<MemRefType>(from.getType()).getMemorySpace()}))
+    after.push_back(event);
+  Value event = rt::CopyOp::create(builder, location, rt::EventType::get(builder.getContext()), use->copyQueue, after,
+                                   dynamicSizes(value), from, to);
+  order.add(event, after);
+  return event;
+}
+
+/// Copies a root to another memory than that which it was written to; between two devices by way of the host.
+Value HostProgram::copyOf(Value root, Attribute memory) {
+  if (Value known = buffers.lookup({root, memory}))
+    return known;
+  Attribute home = homes.lookup(root);
+  Value from = home && memory ? copyOf(root, Attribute()) : buffers.lookup({root, home});
+  Value to = rt::AllocOp::create(builder, root.getLoc(), bufferType(root, memory), dynamicSizes(root));
+  events[{root, memory}] = copy(root.getLoc(), root, from, to);
+  return buffers[{root, memory}] = to;
+}
+
+/// The buffer that holds a tensor in a memory. Constants are made in the layout that is asked for.
+FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::LayoutAttr layout) {
+  if (Value known = buffers.lookup({value, memory}))
     return known;
   std::string reason;
   if (auto expression = weightExpressionOf(value, reason)) {
     if (!layout)
       layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
     FlatSymbolRefAttr name = constants.add(*expression, layout, value.getLoc());
-    MemRefType type = bufferType(value);
+    MemRefType type = bufferType(value, memory);
     Value &buffer = constantBuffers[{name, type}];
     if (!buffer)
       buffer = rt::ConstantDataOp::create(builder, value.getLoc(), type, name);
     return buffer;
   }
   Value source = viewSource(value);
+  if (!source && buffers.contains({value, homes.lookup(value)})) {
+    if (states.contains(value))
+      return emitError(value.getLoc()) << "the state '" << nameOf(value) << "' is read in another memory than it is in";
+    return copyOf(value, memory);
+  }
   if (!source) {
     if (isa<tensor::EmptyOp>(value.getDefiningOp()))
       return value.getDefiningOp()->emitOpError() << "is read, but nothing writes it; fill it with linalg.fill";
@@ -367,10 +521,10 @@ FailureOr<Value> HostProgram::bufferOf(Value value, rt::LayoutAttr layout) {
                                     << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
     return diagnostic;
   }
-  FailureOr<Value> sourceBuffer = bufferOf(source);
+  FailureOr<Value> sourceBuffer = bufferOf(source, memory);
   if (failed(sourceBuffer))
     return failure();
-  return buffers[value] = viewOf(value, *sourceBuffer);
+  return buffers[{value, memory}] = viewOf(value, *sourceBuffer);
 }
 
 /// Returns the number of slices of equal size that a linear's result is read as, if ops read several of them together;
@@ -396,7 +550,7 @@ static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &tar
 
 /// Returns how the device stores a constant that a group reads, by the ops that read it; null for operands that are
 /// computed.
-rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
+rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target) {
   std::string reason;
   auto expression = weightExpressionOf(group.getInputs()[operand], reason);
   if (!expression)
@@ -417,12 +571,6 @@ rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand) {
                        linear ? slicesReadTogether(linear, target) : 1);
 }
 
-/// The operand that a result of an op is an update of; null for results with memory of their own.
-static Value updatedOperand(OpResult result) {
-  auto inPlace = dyn_cast<InPlaceOpInterface>(result.getOwner());
-  return inPlace ? inPlace.getUpdatedOperand(result.getResultNumber()).get() : Value();
-}
-
 /// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
 /// Earlier readers of the operand join `after`.
 FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after) {
@@ -441,20 +589,21 @@ FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result,
     // A group that comes before has read what it needs by then.
     readElsewhere |= !isa<nn::GroupOp>(reader) || !reader->isBeforeInBlock(group);
     for (Value other : reader->getResults())
-      if (Value event = events.lookup(other))
+      if (Value event = events.lookup({other, homes.lookup(other)}))
         after.push_back(event);
   }
   if (readElsewhere || llvm::count(group.getInputs(), cache) != 1)
     return updated.getOwner()->emitOpError() << "updates a tensor in place that something else reads";
   states.insert(group.getResult(result));
-  return buffers.lookup(cache);
+  return buffers.lookup({cache, homes.lookup(cache)});
 }
 
 /// Results that are arguments in their last state.
 LogicalResult HostProgram::checkStates(func::ReturnOp returnOp) {
   for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
     auto argument = source.getResultAttrOfType<IntegerAttr>(number, "nn.state");
-    if (argument && buffers.lookup(operand) != buffers.lookup(source.getArgument(argument.getInt())))
+    auto current = [&](Value value) { return buffers.lookup({value, homes.lookup(value)}); };
+    if (argument && current(operand) != current(source.getArgument(argument.getInt())))
       return returnOp.emitOpError() << "result " << number << " is not argument " << argument.getInt()
                                     << " in its last state, as its nn.state says";
   }
@@ -464,13 +613,16 @@ LogicalResult HostProgram::checkStates(func::ReturnOp returnOp) {
 LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   SmallVector<rt::LayoutAttr> layouts;
   SmallVector<Value> inputs, results, after, sizeValues;
+  DeviceUse *device = deviceOf(group);
+  if (!device)
+    return failure();
   for (unsigned operand = 0; operand < group.getInputs().size(); ++operand) {
-    layouts.push_back(layoutOf(group, operand));
-    FailureOr<Value> buffer = bufferOf(group.getInputs()[operand], layouts.back());
+    layouts.push_back(layoutOf(group, operand, *device->target));
+    FailureOr<Value> buffer = bufferOf(group.getInputs()[operand], device->memory, layouts.back());
     if (failed(buffer))
       return failure();
     inputs.push_back(*buffer);
-    if (Value event = events.lookup(viewRoot(group.getInputs()[operand])))
+    if (Value event = events.lookup({viewRoot(group.getInputs()[operand]), device->memory}))
       after.push_back(event);
   }
   SmallVector<Value> updated;
@@ -482,26 +634,48 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   }
   std::string label = labelOf(group);
   Location location = group.getLoc();
-  FailureOr<KernelUse> use = kernels.add(group, layouts, sizes);
+  FailureOr<KernelUse> use = kernels.add(group, device->name, layouts, sizes);
   if (failed(use))
     return failure();
   for (AffineExpr expression : use->sizes)
     sizeValues.push_back(sizeValue(expression));
   for (auto [number, result] : llvm::enumerate(group.getResults())) {
-    Value &buffer = buffers[result];
+    homes[result] = device->memory;
+    Value &buffer = buffers[{result, device->memory}];
     if (updated[number])
       buffer = updated[number];
     if (!buffer)
-      buffer = rt::AllocOp::create(builder, location, bufferType(result), dynamicSizes(result));
+      buffer = rt::AllocOp::create(builder, location, bufferType(result, device->memory), dynamicSizes(result));
     results.push_back(buffer);
   }
   after = order.prune(after);
-  Value event = rt::DispatchOp::create(builder, location, rt::EventType::get(builder.getContext()),
-                                       FlatSymbolRefAttr::get(use->kernel.getSymNameAttr()), queue, after, sizeValues,
-                                       inputs, results, label.empty() ? StringAttr() : builder.getStringAttr(label));
+  Value event = rt::DispatchOp::create(
+      builder, location, rt::EventType::get(builder.getContext()), FlatSymbolRefAttr::get(use->kernel.getSymNameAttr()),
+      device->queue, after, sizeValues, inputs, results, label.empty() ? StringAttr() : builder.getStringAttr(label));
   order.add(event, after);
   for (Value result : group.getResults())
-    events[result] = event;
+    events[{result, device->memory}] = event;
+  return copyToReaders(group);
+}
+
+/// Copies results to the memories of the groups that read them, right behind their kernel: the copy then goes on beside
+/// what the host does next.
+LogicalResult HostProgram::copyToReaders(nn::GroupOp group) {
+  for (Value result : group.getResults()) {
+    SmallVector<Value> views = {result};
+    while (!views.empty()) {
+      Value view = views.pop_back_val();
+      for (Operation *reader : view.getUsers()) {
+        if (isView(*reader)) {
+          views.push_back(reader->getResult(0));
+          continue;
+        }
+        DeviceUse *device = isa<nn::GroupOp>(reader) ? deviceOf(reader) : nullptr;
+        if (device && device->memory != homes.lookup(result) && !states.contains(result))
+          copyOf(result, device->memory);
+      }
+    }
+  }
   return success();
 }
 
@@ -509,15 +683,12 @@ LogicalResult HostProgram::copyResults(func::ReturnOp returnOp) {
   for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
     if (isWritten[number])
       continue;
-    FailureOr<Value> buffer = bufferOf(operand);
+    Value root = viewRoot(operand);
+    bool isOnHost = buffers.contains({root, Attribute()});
+    FailureOr<Value> buffer = bufferOf(operand, isOnHost ? Attribute() : homes.lookup(root));
     if (failed(buffer))
       return failure();
-    SmallVector<Value> after;
-    if (Value event = events.lookup(viewRoot(operand)))
-      after.push_back(event);
-    Value event = rt::CopyOp::create(builder, returnOp.getLoc(), rt::EventType::get(builder.getContext()), queue, after,
-                                     dynamicSizes(operand), *buffer, outputs[number]);
-    order.add(event, after);
+    copy(returnOp.getLoc(), operand, *buffer, outputs[number]);
   }
   return success();
 }
@@ -534,7 +705,8 @@ LogicalResult HostProgram::build() {
                                     << " is not a function of the sizes of the inputs";
   if (failed(checkSizes()) || failed(inferInputRanges(source, sizes)))
     return failure();
-  makeFunction();
+  if (failed(makeFunction()))
+    return failure();
   makeOutputs(returnOp);
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
     if (auto group = dyn_cast<nn::GroupOp>(op)) {
@@ -569,9 +741,6 @@ struct GroupsToKernels : impl::LowerGroupsToKernelsBase<GroupsToKernels> {
       module.emitOpError() << "has no function";
       return signalPassFailure();
     }
-    FailureOr<target::Device> device = target::deviceOf(module);
-    if (failed(device))
-      return signalPassFailure();
     // Constants come first, then kernels, then functions. The markers go away with the first function.
     OpBuilder builder(functions.front());
     auto marker = [&] { return ModuleOp::create(builder, builder.getUnknownLoc()); };
@@ -588,7 +757,7 @@ struct GroupsToKernels : impl::LowerGroupsToKernelsBase<GroupsToKernels> {
         function.erase();
         continue;
       }
-      if (failed(HostProgram(function, kernels, constants, *device->target).build()))
+      if (failed(HostProgram(function, kernels, constants).build()))
         return signalPassFailure();
     }
   }

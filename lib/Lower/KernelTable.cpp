@@ -174,7 +174,8 @@ std::string labelOf(Location location) {
   return llvm::join(names, ", ");
 }
 
-FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes) {
+FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr device, ArrayRef<rt::LayoutAttr> layouts,
+                                      const SymbolicSizes &sizes) {
   OpBuilder builder(group.getContext());
   KernelSizes names(builder, sizes, group.getInputs());
   auto attributesOf = [&](Value value, rt::LayoutAttr layout) -> FailureOr<DictionaryAttr> {
@@ -210,6 +211,7 @@ FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, ArrayRef<rt::LayoutAttr
   state.addAttribute("function_type", TypeAttr::get(type));
   state.addAttribute("sizes", builder.getArrayAttr(names.names));
   state.addAttribute("root", group.getRootAttr());
+  state.addAttribute("device", device);
   state.addAttribute("arg_attrs", builder.getArrayAttr(argumentAttributes));
   state.addAttribute("res_attrs", builder.getArrayAttr(resultAttributes));
   state.addRegion()->takeBody(group.getBody());

@@ -27,9 +27,11 @@ public:
   /// New kernels are put before `before`.
   KernelTable(mlir::SymbolTable &symbols, mlir::Operation *before) : symbols(symbols), before(before) {}
 
-  /// Moves the body of `group` into a kernel, or finds one that is equal. `layouts` has the layout of each operand that
-  /// is a weight, null for others. Fails with an error if a size of a result is not known from sizes of the arguments.
-  mlir::FailureOr<KernelUse> add(nn::GroupOp group, mlir::ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes);
+  /// Moves the body of `group` into a kernel of a device, or finds one that is equal. `layouts` has the layout of each
+  /// operand that is a weight, null for others. Fails with an error if a size of a result is not known from sizes of
+  /// the arguments.
+  mlir::FailureOr<KernelUse> add(nn::GroupOp group, mlir::FlatSymbolRefAttr device,
+                                 mlir::ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes);
 
 private:
   mlir::SymbolTable &symbols;

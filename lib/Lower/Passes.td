@@ -46,20 +46,4 @@ def LowerVerify : Pass<"lower-verify", "::mlir::ModuleOp"> {
   }];
 }
 
-def LowerNnToReference : Pass<"lower-nn-to-reference"> {
-  let summary = "Every nn op becomes plain loops: slow, exact, the oracle of tests";
-  let description = [{
-    Tensor ops of `nn` become `linalg.generic` over `arith` and `math`, computed in f32 by the formula that the op's
-    description gives; `nn.group` is inlined, `nn.weight` and `nn.archive` stay. An op of `nn` without a reference is an
-    error. Quantization rounds to nearest, ties to even, in every block format. What was never written to a cache does
-    not influence results. Not part of the phase's pipeline: nothing here is tiled, fused or reordered.
-
-    ```mlir
-    intarsia-opt model.mlir --lower-nn-to-reference
-    ```
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
-                           "::mlir::tensor::TensorDialect"];
-}
-
 #endif

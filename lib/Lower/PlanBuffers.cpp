@@ -32,13 +32,17 @@ struct Buffer {
   unsigned firstUse = std::numeric_limits<unsigned>::max(), lastUse = 0;
   SmallVector<Operation *> users;
   unsigned place = 0;
+
+  Attribute memory() { return cast<MemRefType>(alloc.getType()).getMemorySpace(); }
 };
 
-/// A part of the workspace. Its size is the largest of `bytes`, none of which is known to be at most another.
+/// A part of the workspace in one memory. Its size is the largest of `bytes`, none of which is known to be at most
+/// another.
 struct Place {
   SmallVector<SizePolynomial> bytes;
   unsigned freeAfter = 0;
   Buffer *content = nullptr;
+  Attribute memory; // null for the host's
 
   bool holds(const SizePolynomial &size, const SizeFactors &factors) const {
     return llvm::any_of(bytes, [&](const SizePolynomial &own) { return factors.isAtMost(size, own); });
@@ -76,6 +80,7 @@ private:
   void choosePlaces();
   void orderReuse();
   LogicalResult write();
+  LogicalResult writeWorkspace(Attribute memory, Operation *&headEnd);
 
   Block &block;
   SizeFactors factors;
@@ -137,13 +142,13 @@ void Plan::choosePlaces() {
       return fits ? place.estimate() < old.estimate() : place.estimate() > old.estimate();
     };
     for (auto [number, place] : llvm::enumerate(places))
-      if (place.freeAfter < buffer.firstUse && isBetter(place))
+      if (place.memory == buffer.memory() && place.freeAfter < buffer.firstUse && isBetter(place))
         best = number;
     if (best >= 0 && places[best].estimate() > largePlaceRatio * wanted && wanted < smallBufferBytes)
       best = -1;
     if (best < 0) {
       best = places.size();
-      places.emplace_back();
+      places.emplace_back().memory = buffer.memory();
     }
     Place &place = places[best];
     place.grow(buffer.bytes, factors);
@@ -190,17 +195,31 @@ void Plan::orderReuse() {
 }
 
 LogicalResult Plan::write() {
-  // Sizes are computed and checked first; the workspace is made where that ends.
+  // Sizes are computed and checked first; the workspaces are made where that ends.
   Operation *headEnd = &*llvm::find_if(block, [](Operation &op) {
     return !isa<rt::SymbolOp, rt::CheckOp>(op) && !isa<arith::ArithDialect>(op.getDialect());
   });
+  llvm::SetVector<Attribute> memories;
+  for (Place &place : places)
+    memories.insert(place.memory);
+  for (Attribute memory : memories)
+    if (failed(writeWorkspace(memory, headEnd)))
+      return failure();
+  return success();
+}
+
+/// Makes the workspace of one memory before `headEnd`, which becomes the workspace: the sizes of all workspaces are
+/// computed before the first is made.
+LogicalResult Plan::writeWorkspace(Attribute memory, Operation *&headEnd) {
   OpBuilder builder(headEnd);
   Location location = block.getParentOp()->getLoc();
-  SmallVector<Value> offsets;
+  SmallVector<Value> offsets(places.size());
   SizePolynomial knownOffset(0); // as long as no size was the larger of two
   Value offset;
-  for (Place &place : places) {
-    offsets.push_back(offset ? offset : factors.materialize(knownOffset, builder, location));
+  for (auto [number, place] : llvm::enumerate(places)) {
+    if (place.memory != memory)
+      continue;
+    offsets[number] = offset ? offset : factors.materialize(knownOffset, builder, location);
     if (!offset && place.bytes.size() == 1 && place.bytes.front().isMultipleOf(ITX_BUFFER_ALIGNMENT)) {
       knownOffset = knownOffset + place.bytes.front();
       continue;
@@ -216,14 +235,17 @@ LogicalResult Plan::write() {
       bytes = arith::CeilDivSIOp::create(builder, location, bytes, alignment);
       bytes = arith::MulIOp::create(builder, location, bytes, alignment);
     }
-    offset = arith::AddIOp::create(builder, location, offsets.back(), bytes);
+    offset = arith::AddIOp::create(builder, location, offsets[number], bytes);
   }
   if (knownOffset.hasOverflow())
     return block.getParentOp()->emitOpError() << "has buffers of more bytes than 64 bits hold";
   Value total = offset ? offset : factors.materialize(knownOffset, builder, location);
-  auto type = MemRefType::get({ShapedType::kDynamic}, builder.getI8Type());
+  auto type = MemRefType::get({ShapedType::kDynamic}, builder.getI8Type(), MemRefLayoutAttrInterface(), memory);
   Value workspace = rt::WorkspaceOp::create(builder, location, type, total);
+  headEnd = workspace.getDefiningOp();
   for (Buffer &buffer : buffers) {
+    if (places[buffer.place].memory != memory)
+      continue;
     rt::AllocOp alloc = buffer.alloc;
     builder.setInsertionPoint(alloc);
     Value view = memref::ViewOp::create(builder, alloc.getLoc(), cast<MemRefType>(alloc.getType()), workspace,

@@ -33,6 +33,9 @@ LogicalResult verifySizes(Operation *function, const Twine &where, ShapedType ty
 }
 
 LogicalResult verifyKernel(rt::KernelOp kernel) {
+  if (FlatSymbolRefAttr device = kernel.getDeviceAttr();
+      device && !SymbolTable::lookupNearestSymbolFrom<rt::DeviceOp>(kernel, device))
+    return kernel.emitOpError() << "runs on " << device << ", which is no rt.device of the module";
   for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
@@ -96,7 +99,16 @@ LogicalResult verifySignature(func::FuncOp function, ArrayAttr symbols, ArrayAtt
   return success();
 }
 
-Value workspaceOf(Operation *workspace) { return workspace ? workspace->getResult(0) : Value(); }
+/// The memory of a buffer is that of a device of the module.
+LogicalResult verifyMemory(Operation *op, MemRefType buffer) {
+  auto memory = dyn_cast<rt::MemoryAttr>(buffer.getMemorySpace());
+  if (!memory)
+    return op->emitOpError() << "has a buffer " << buffer << " in a memory that is no #rt.memory";
+  if (!SymbolTable::lookupNearestSymbolFrom<rt::DeviceOp>(op, memory.getDevice()))
+    return op->emitOpError() << "has a buffer " << buffer << " in the memory of " << memory.getDevice()
+                             << ", which is no rt.device of the module";
+  return success();
+}
 
 LogicalResult verifyHost(func::FuncOp function) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
@@ -112,7 +124,8 @@ LogicalResult verifyHost(func::FuncOp function) {
     return failure();
 
   llvm::SmallVector<bool> hasOutput(results.size(), false);
-  Operation *started = nullptr, *workspace = nullptr;
+  Operation *started = nullptr;
+  llvm::SmallMapVector<Attribute, Value, 2> workspaces; // by memory
   for (Operation &op : function.getBody().front()) {
     if (auto symbol = dyn_cast<rt::SymbolOp>(op)) {
       if (!llvm::is_contained(symbols, Attribute(symbol.getNameAttr())))
@@ -130,16 +143,22 @@ LogicalResult verifyHost(func::FuncOp function) {
         return op.emitOpError() << "makes result " << index << " a second time";
       if (started)
         return op.emitOpError() << "comes after work was started; buffers are made first";
+    } else if (auto queue = dyn_cast<rt::GetQueueOp>(op)) {
+      FlatSymbolRefAttr device = queue.getType().getDevice();
+      if (!SymbolTable::lookupNearestSymbolFrom<rt::DeviceOp>(&op, device))
+        return op.emitOpError() << "is a queue of " << device << ", which is no rt.device of the module";
     } else if (isa<rt::CheckOp>(op)) {
-      if (started || workspace || llvm::is_contained(hasOutput, true))
+      if (started || !workspaces.empty() || llvm::is_contained(hasOutput, true))
         return op.emitOpError() << "comes after a buffer was made; sizes are checked first";
     } else if (auto made = dyn_cast<rt::WorkspaceOp>(op)) {
-      if (made.getType() != MemRefType::get({ShapedType::kDynamic}, IntegerType::get(op.getContext(), 8)))
-        return op.emitOpError() << "is " << made.getType() << ", must be memref<?xi8>";
+      auto type = cast<MemRefType>(made.getType());
+      if (type.getShape() != ArrayRef(ShapedType::kDynamic) || !type.getElementType().isInteger(8) ||
+          !type.getLayout().isIdentity())
+        return op.emitOpError() << "is " << type << ", must be memref<?xi8> in one of the memories";
       if (started)
         return op.emitOpError() << "comes after work was started; buffers are made first";
-      if (std::exchange(workspace, &op))
-        return op.emitOpError() << "is the second workspace of the function";
+      if (!workspaces.insert({type.getMemorySpace(), made.getResult()}).second)
+        return op.emitOpError() << "is the second workspace of the function in its memory";
     } else if (isa<rt::AllocOp>(op)) {
       return op.emitOpError() << "has no place in the workspace; run lower-plan-buffers";
     } else if (isa<rt::DispatchOp, rt::CopyOp>(op)) {
@@ -150,7 +169,8 @@ LogicalResult verifyHost(func::FuncOp function) {
                  op.getResult(0).getType().isIndex())) {
       return op.emitOpError() << "does not belong into a host program";
     }
-    if (auto view = dyn_cast<memref::ViewOp>(op); view && view.getSource() != workspaceOf(workspace))
+    if (auto view = dyn_cast<memref::ViewOp>(op);
+        view && !llvm::is_contained(llvm::make_second_range(workspaces), view.getSource()))
       return op.emitOpError() << "is a view of what is not the function's workspace";
     for (Type type : op.getResultTypes()) {
       auto memref = dyn_cast<MemRefType>(type);
@@ -158,6 +178,8 @@ LogicalResult verifyHost(func::FuncOp function) {
         return op.emitOpError() << "gives a buffer whose shape has no rank";
       if (memref && !memref.getLayout().isIdentity())
         return op.emitOpError() << "gives a buffer that is not dense";
+      if (memref && memref.getMemorySpace() && failed(verifyMemory(&op, memref)))
+        return failure();
     }
   }
   for (auto [index, present] : llvm::enumerate(hasOutput))

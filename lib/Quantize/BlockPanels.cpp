@@ -35,7 +35,7 @@ static std::optional<BlockPanels> ofGgmlType(StringRef keyword) {
   return panels;
 }
 
-std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
+std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth, int64_t width) {
   using nn::BlockElement;
   std::optional<BlockPanels> result;
   auto format = dyn_cast_or_null<nn::BlockFormatAttr>(attribute);
@@ -46,23 +46,11 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
   if (format) {
     result.emplace();
     BlockElement element = format.getElement();
-    switch (element) {
-    case BlockElement::I4:
-    case BlockElement::Ternary:
-      result->codeOffset = 8;
-      break;
-    case BlockElement::I6:
-      result->codeOffset = 32;
-      break;
-    case BlockElement::I8:
-      result->codeOffset = 128;
-      break;
-    case BlockElement::E2M1:
-      result->isE2M1 = true;
-      break;
-    default:
+    std::optional<nn::IntegerElement> integer = nn::getIntegerElement(element);
+    result->isE2M1 = element == BlockElement::E2M1;
+    if (!result->isE2M1 && !(integer && integer->isSigned))
       return std::nullopt;
-    }
+    result->codeOffset = integer ? 1 << (integer->bits - 1) : 0;
     result->codeBits = nn::elementBits(element);
     result->scale = format.getScale();
     result->block = format.getBlock();
@@ -71,8 +59,9 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
     if (format.getAxis() != 1 || !fits)
       return std::nullopt;
   }
-  if (!result || depth <= 0)
+  if (!result || depth <= 0 || width <= 0 || width % lineRows != 0)
     return std::nullopt;
+  result->width = width;
   result->place(depth);
   return result;
 }
@@ -81,18 +70,19 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth) {
 void BlockPanels::place(int64_t k) {
   depth = k;
   scaleBytes = nn::scaleBytes(scale);
-  headBytes = hasTensorScale ? rows * int64_t(sizeof(float)) : 0;
+  headBytes = hasTensorScale ? width * int64_t(sizeof(float)) : 0;
   if (scaleBits) {
     unitDepth = superBlock;
     int64_t blocks = superBlock / block;
-    unitScaleBytes = integersBegin() + rows * (scaleBits == 6 ? blocks + blocks / 2 : blocks);
+    unitScaleBytes = integersBegin() + width * (scaleBits == 6 ? blocks + blocks / 2 : blocks);
+    unitScaleBytes = llvm::alignTo(unitScaleBytes, alignment());
   } else if (block == 0) {
     unitDepth = stepDepth;
     unitScaleBytes = 0;
-    headBytes = llvm::alignTo(rows * scaleBytes, lineBytes);
+    headBytes = llvm::alignTo(width * scaleBytes, alignment());
   } else {
-    int64_t bytesOfBlock = rows * scaleBytes;
-    int64_t blocks = std::lcm(bytesOfBlock, lineBytes) / bytesOfBlock;
+    int64_t bytesOfBlock = width * scaleBytes;
+    int64_t blocks = std::lcm(bytesOfBlock, alignment()) / bytesOfBlock;
     unitDepth = std::lcm(block * blocks, stepDepth);
     unitScaleBytes = unitDepth / block * bytesOfBlock * (hasMinima ? 2 : 1);
   }
@@ -112,12 +102,12 @@ void BlockPanels::clear(uint8_t *panel) const {
   uint8_t zeros[stepDepth];
   std::memset(zeros, codeOffset, stepDepth);
   for (int64_t step = 0; step < steps(); ++step)
-    for (int64_t row = 0; row < rows; ++row)
+    for (int64_t row = 0; row < width; ++row)
       storeStep(zeros, step, row, panel);
 }
 
 void BlockPanels::storeStep(const uint8_t *codes, int64_t step, int64_t row, uint8_t *panel) const {
-  uint8_t *target = panel + stepBegin(step) + row / 16 * (stepBytes() / 2) + row % 16 * 4;
+  uint8_t *target = panel + stepBegin(step) + row / lineRows * (stepBytes() * lineRows / width) + row % lineRows * 4;
   auto line = [&](int64_t number, auto byteOf) {
     for (int64_t byte = 0; byte < 4; ++byte)
       target[number * lineBytes + byte] = byteOf(byte);
@@ -146,7 +136,7 @@ void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> s
   } else {
     for (int64_t number = 0, k = 0; k < depth; ++number, k += block) {
       int64_t unit = k / unitDepth, blockOfUnit = k % unitDepth / block;
-      std::memcpy(panel + headBytes + unit * unitBytes + (blockOfUnit * rows + row) * scaleBytes,
+      std::memcpy(panel + headBytes + unit * unitBytes + (blockOfUnit * width + row) * scaleBytes,
                   scales.data() + number * scaleBytes, scaleBytes);
     }
     if (hasTensorScale)
@@ -167,18 +157,18 @@ void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> s
 void BlockPanels::store(const gguf::BlockParts &parts, int64_t number, int64_t row, uint8_t *panel) const {
   int64_t elements = scaleBits ? superBlock : block, k = number * elements;
   uint8_t *unit = panel + headBytes + k / unitDepth * unitBytes;
-  int64_t place = (k % unitDepth / elements * rows + row) * scaleBytes;
+  int64_t place = (k % unitDepth / elements * width + row) * scaleBytes;
   std::memcpy(unit + place, &parts.scale, scaleBytes);
   if (hasMinima)
-    std::memcpy(unit + integersBegin() - rows * scaleBytes + place, &parts.minimum, scaleBytes);
+    std::memcpy(unit + minimaBegin() + place, &parts.minimum, scaleBytes);
   uint8_t *integers = unit + integersBegin();
   for (int64_t i = 0; scaleBits && i < superBlock / block; ++i) {
     if (scaleBits == 8) {
-      integers[i * rows + row] = parts.scales[i];
+      integers[i * width + row] = parts.scales[i];
       continue;
     }
-    uint8_t *high = integers + (superBlock / block + i / 2) * rows + row;
-    integers[i * rows + row] = (parts.scales[i] & 15) | parts.minima[i] << 4;
+    uint8_t *high = integers + (superBlock / block + i / 2) * width + row;
+    integers[i * width + row] = (parts.scales[i] & 15) | parts.minima[i] << 4;
     *high |= (parts.scales[i] >> 4 | parts.minima[i] >> 4 << 2) << (i % 2 * 4);
   }
   for (int64_t step = 0; step < elements / stepDepth; ++step)

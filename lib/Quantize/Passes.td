@@ -39,7 +39,7 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     products; what is stored in MXFP4 stays so. A linear that a router reads is not rounded.
   }];
   let options = [
-    Option<"format", "format", "std::string", "\"int4\"", "int4, int6, int8, mxfp4, nvfp4; groups as in int4-g64, int4-channel">,
+    Option<"format", "format", "std::string", "\"int4\"", "A format of weights that `intarsia-compile --quantize` knows: int4, int4-g64, int4-channel, nvfp4, …">,
     Option<"activations", "activations", "unsigned", "8", "Bits of the inputs of linears: 8, or 16 for as they are">,
     ListOption<"parts", "parts", "std::string", "What is rounded: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
   ];

@@ -26,6 +26,7 @@ struct NamedFormat {
 // Most tools for CPUs use groups of 32 with f16 scales (4.5 bits a weight); MXFP4 and NVFP4 fix their groups.
 static constexpr NamedFormat formats[] = {
     {"int4", nn::BlockElement::I4, nn::BlockScale::F16, 32, true},
+    {"int5", nn::BlockElement::I5, nn::BlockScale::F16, 32, true},
     {"int6", nn::BlockElement::I6, nn::BlockScale::F16, 32, true},
     {"int8", nn::BlockElement::I8, nn::BlockScale::F16, 32, true},
     {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
@@ -41,13 +42,21 @@ struct NamedPart {
 
 static constexpr NamedPart parts[] = {{"linears", false}, {"experts", false}, {"lm_head", true}, {"embedding", true}};
 
+std::string weightFormatNames() {
+  std::string integers, others;
+  for (const NamedFormat &format : formats)
+    (format.takesGroup ? integers : others) += (format.name + ", ").str();
+  integers.resize(integers.size() - 2);
+  others.resize(others.size() - 2);
+  return integers + " (also with groups: int4-g64, int4-g128, int4-channel), " + others + " and none";
+}
+
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIRContext *context) {
   auto [base, group] = name.split('-');
   const NamedFormat *format = llvm::find_if(formats, [&](const NamedFormat &known) { return known.name == base; });
   auto unknown = [&](const llvm::Twine &why) {
-    return llvm::createStringError("unknown weight format '" + name + "'" + why +
-                                   ": the formats are int4, int6, int8 (also with groups: int4-g64, int4-g128, "
-                                   "int4-channel), mxfp4, nvfp4 and none");
+    return llvm::createStringError("unknown weight format '" + name + "'" + why + ": the formats are " +
+                                   weightFormatNames());
   };
   if (format == std::end(formats))
     return unknown("");

@@ -12,8 +12,10 @@
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse/Fuse.h"
 #include "intarsia/Lower/Lower.h"
+#include "intarsia/Partition/Partition.h"
 #include "intarsia/Plan/Plan.h"
 #include "intarsia/Quantize/Quantize.h"
+#include "intarsia/Reference/Reference.h"
 #include "intarsia/Target/Target.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -23,11 +25,14 @@ void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect>();
+  reference::registerReferenceModels(registry);
 }
 
 void intarsia::registerIntarsiaPasses() {
   registerPlanPasses();
   registerQuantizePasses();
+  registerReferencePasses();
+  registerPartitionPasses();
   registerFusePasses();
   registerLowerPasses();
   registerTargetPasses();

@@ -7,6 +7,7 @@
 #include "intarsia/Target/Target.h"
 
 #include "lib/Target/CPU/CpuTarget.h"
+#include "lib/Target/Host.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -64,18 +65,93 @@ static Expected<MapVector<const Target *, SmallVector<StringRef>>> sortByTarget(
   return result;
 }
 
-Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(ArrayRef<std::string> specs) {
+/// A device, and the variants of its target that are asked for.
+struct WantedDevice {
+  std::string name;
+  const Target *target;
+  SmallVector<StringRef> variants;
+};
+
+/// Distributes the compilers of devices to artifacts: one for each host triple that a device needs.
+static Expected<std::vector<ArtifactCompilers>> createCompilers(ArrayRef<WantedDevice> wanted) {
+  std::vector<std::pair<const WantedDevice *, std::vector<std::unique_ptr<KernelCompiler>>>> made;
+  std::vector<std::pair<std::string, std::string>> triples; // and the first device that needs each
+  for (const WantedDevice &device : wanted) {
+    auto compilers = device.target->compilers(device.variants);
+    if (!compilers)
+      return compilers.takeError();
+    for (const auto &compiler : *compilers)
+      if (std::string triple = compiler->triple(); !triple.empty() && !is_contained(make_first_range(triples), triple))
+        triples.emplace_back(triple, device.name);
+    made.emplace_back(&device, std::move(*compilers));
+  }
+  if (triples.empty())
+    triples.emplace_back(nativeTriple().str(), "");
+  std::vector<ArtifactCompilers> artifacts;
+  for (const auto &[triple, first] : triples) {
+    artifacts.push_back({triple, {}});
+    for (auto &[device, compilers] : made) {
+      auto fits =
+          llvm::find_if(compilers, [&](const auto &compiler) { return compiler && compiler->triple() == triple; });
+      std::unique_ptr<KernelCompiler> compiler;
+      if (fits != compilers.end()) {
+        compiler = std::move(*fits);
+      } else {
+        // Compilers for any host are made again for each artifact.
+        auto again = device->target->compilers(device->variants);
+        if (!again)
+          return again.takeError();
+        for (auto &candidate : *again)
+          if (candidate->triple().empty())
+            compiler = std::move(candidate);
+      }
+      if (!compiler)
+        return createStringError("target '" + first + "' is for the host " + triple + ", target '" + device->name +
+                                 "' has no variant for it: name one, or compile an artifact for each host");
+      artifacts.back().devices.push_back({device->target, device->name, std::move(compiler)});
+    }
+  }
+  return artifacts;
+}
+
+Expected<std::vector<ArtifactCompilers>> createCompilers(ArrayRef<std::string> specs) {
   auto variantsOfTarget = sortByTarget(specs);
   if (!variantsOfTarget)
     return variantsOfTarget.takeError();
-  std::vector<std::unique_ptr<KernelCompiler>> result;
-  for (const auto &[target, variants] : *variantsOfTarget) {
-    auto made = target->compilers(variants);
-    if (!made)
-      return made.takeError();
-    std::move(made->begin(), made->end(), std::back_inserter(result));
+  std::vector<WantedDevice> wanted;
+  for (const auto &[target, variants] : *variantsOfTarget)
+    wanted.push_back({target->kind().str(), target, variants});
+  return createCompilers(wanted);
+}
+
+Expected<std::vector<ArtifactCompilers>> createCompilers(mlir::ModuleOp module) {
+  std::vector<WantedDevice> wanted;
+  for (auto device : module.getOps<rt::DeviceOp>()) {
+    const Target *target = Target::find(device.getTarget().getKind());
+    if (!target)
+      return createStringError("device '" + device.getSymName() + "' is of the unknown kind '" +
+                               device.getTarget().getKind() + "'");
+    SmallVector<StringRef> variants;
+    for (mlir::StringAttr variant : device.getTarget().getVariants())
+      variants.push_back(variant == native ? "" : variant.getValue());
+    wanted.push_back({device.getSymName().str(), target, variants});
   }
-  return result;
+  if (wanted.empty())
+    return createStringError("the module has no rt.device that says what it is compiled for");
+  return createCompilers(wanted);
+}
+
+std::vector<NumberedKernel> numberKernels(mlir::ModuleOp module, StringRef device) {
+  std::vector<NumberedKernel> kernels;
+  auto devices = module.getOps<rt::DeviceOp>();
+  for (auto [index, kernel] : llvm::enumerate(module.getOps<rt::KernelOp>())) {
+    StringRef own = kernel.getDevice() ? *kernel.getDevice()
+                    : devices.empty()  ? StringRef()
+                                       : (*devices.begin()).getSymName();
+    if (device.empty() || own == device)
+      kernels.push_back({static_cast<unsigned>(index), kernel});
+  }
+  return kernels;
 }
 
 std::vector<std::string> targetSpecs(mlir::ModuleOp module) {
@@ -85,13 +161,6 @@ std::vector<std::string> targetSpecs(mlir::ModuleOp module) {
       specs.push_back(device.getTarget().getKind().str() +
                       (variant == native ? std::string() : ":" + variant.getValue().str()));
   return specs;
-}
-
-Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(mlir::ModuleOp module) {
-  std::vector<std::string> specs = targetSpecs(module);
-  if (specs.empty())
-    return createStringError("the module has no rt.device that says what it is compiled for");
-  return createCompilers(specs);
 }
 
 mlir::LogicalResult declareDevices(mlir::ModuleOp module, ArrayRef<std::string> specs) {
@@ -123,14 +192,25 @@ mlir::LogicalResult declareDevices(mlir::ModuleOp module, ArrayRef<std::string> 
   return mlir::success();
 }
 
+/// Returns the declared device that an op runs on; null if its module has none.
+static rt::DeviceOp declaredDevice(mlir::Operation *op) {
+  for (mlir::Operation *around = op; around; around = around->getParentOp()) {
+    auto name = around->getAttrOfType<mlir::FlatSymbolRefAttr>(rt::deviceAttr);
+    if (auto kernel = dyn_cast<rt::KernelOp>(around))
+      name = kernel.getDeviceAttr();
+    if (name)
+      return mlir::SymbolTable::lookupNearestSymbolFrom<rt::DeviceOp>(op, name);
+    if (auto module = dyn_cast<mlir::ModuleOp>(around))
+      if (auto devices = module.getOps<rt::DeviceOp>(); !devices.empty())
+        return *devices.begin();
+  }
+  return nullptr;
+}
+
 mlir::FailureOr<Device> deviceOf(mlir::Operation *op) {
-  auto module = dyn_cast<mlir::ModuleOp>(op);
-  if (!module)
-    module = op->getParentOfType<mlir::ModuleOp>();
-  auto devices = module.getOps<rt::DeviceOp>();
-  if (devices.empty())
+  rt::DeviceOp device = declaredDevice(op);
+  if (!device)
     return op->emitError("no rt.device says what is compiled for: declare one, or run target-declare-devices before");
-  rt::DeviceOp device = *devices.begin();
   const Target *target = Target::find(device.getTarget().getKind());
   if (!target)
     return device.emitOpError() << "is of the unknown kind '" << device.getTarget().getKind() << "'";
@@ -138,7 +218,7 @@ mlir::FailureOr<Device> deviceOf(mlir::Operation *op) {
   auto model = target->model(variant == native ? "" : variant);
   if (!model)
     return device.emitOpError() << toString(model.takeError());
-  return Device{target, model->figures};
+  return Device{device, target, model->figures};
 }
 
 } // namespace intarsia::target

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -237,11 +237,21 @@ class Module:
         their size and the hash of their header.
     variant : str, optional
         Name of the target variant to run; without it, the first that this CPU can run.
+    devices : str or sequence of str
+        Names of the devices that the module may use, of those that `devices` lists; without any, all.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, verify: bool = False, variant: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        verify: bool = False,
+        variant: str | None = None,
+        devices: str | Sequence[str] = (),
+    ) -> None:
         self._path = os.fsdecode(path)
-        self._runtime = _runtime.Module(self._path, verify, variant)
+        names = [devices] if isinstance(devices, str) else list(devices)
+        self._runtime = _runtime.Module(self._path, verify, variant, names)
         self._keep_alive: Any = None  # a temporary folder that holds the files
         self._functions: dict[str, Function] = {}
 
@@ -318,7 +328,13 @@ class Module:
         return f"<intarsia module '{self._path}' for {self.variant}: {', '.join(self.functions)}>"
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = False, variant: str | None = None) -> Module:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = False,
+    variant: str | None = None,
+    devices: str | Sequence[str] = (),
+) -> Module:
     """Load an artifact; see `Module` for the parameters.
 
     Raises
@@ -328,9 +344,9 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, variant: str | N
     CorruptError
         The file is truncated, changed, or not an artifact.
     Error
-        It has another version, or needs a CPU feature that this CPU lacks.
+        It has another version, or needs a CPU feature or a device that this machine lacks.
     """
-    return Module(path, verify=verify, variant=variant)
+    return Module(path, verify=verify, variant=variant, devices=devices)
 
 
 def make_state(function: Function, **sizes: int) -> dict[str, np.ndarray]:

@@ -23,9 +23,9 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
     candidates = []
     if kind == "int8":
         candidates = [largest / np.float32(127)]
-    elif kind in ("int4", "int6"):
+    elif kind in ("int4", "int5", "int6"):
         signed = np.where(blocks.min(-1, keepdims=True) == -largest, largest, -largest)
-        lowest, factors = {"int4": (8, (1, 0.9375)), "int6": (32, (1,))}[kind]
+        lowest, factors = {"int4": (8, (1, 0.9375)), "int5": (16, (1,)), "int6": (32, (1,))}[kind]
         candidates = [signed / np.float32(lowest) * np.float32(factor) for factor in factors]
     elif kind == "nvfp4":
         tensor_scale = np.abs(weight).max() / np.float32(448 * 6)
@@ -39,7 +39,7 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
     best, least = None, None
     for scale in candidates:
         if kind.startswith("int"):
-            highest = {"int4": 7, "int6": 31, "int8": 127}[kind]
+            highest = {"int4": 7, "int5": 15, "int6": 31, "int8": 127}[kind]
             scale = scale.astype(np.float16).astype(np.float32)
             codes = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
         else:

@@ -25,6 +25,13 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
+def group_norm(x: np.ndarray, groups: int, epsilon: float) -> np.ndarray:
+    """Section 3.1 of arXiv 1803.08494, for an input [rows, features] without positions."""
+    parts = x.reshape(len(x), groups, -1)
+    parts = (parts - parts.mean(-1, keepdims=True)) / np.sqrt(parts.var(-1, keepdims=True) + epsilon)
+    return parts.reshape(x.shape)
+
+
 UNARY = {
     "nn.gelu %r {form = #nn.gelu_form<erf>}": gelu,
     "nn.gelu %r {form = #nn.gelu_form<tanh>}": lambda x: (
@@ -98,17 +105,18 @@ def test_linear_without_rows_before_it(tools, tmp_path):
 
 
 @pytest.mark.parametrize("target", VARIANTS)
-@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm", "group_norm"])
 @pytest.mark.parametrize("features", [64, 100])
 def test_linear_residual_norm(tools, tmp_path, norm, features, target):
     weight, scale, bias = normal(features, 48), normal(features), normal(features)
     row = f"tensor<?x{features}xf32>"
     vector = f"tensor<{features}xf32>"
-    call = (
-        f"nn.layer_norm %s, %g, %b {{epsilon = 1.0e-5 : f32}} : ({row}, {vector}, {vector}) -> {row}"
-        if norm == "layer_norm"
-        else f"nn.rms_norm %s, %g {{epsilon = 1.0e-5 : f32}} : ({row}, {vector}) -> {row}"
-    )
+    call = {
+        "layer_norm": f"nn.layer_norm %s, %g, %b {{epsilon = 1.0e-5 : f32}} : ({row}, {vector}, {vector}) -> {row}",
+        "rms_norm": f"nn.rms_norm %s, %g {{epsilon = 1.0e-5 : f32}} : ({row}, {vector}) -> {row}",
+        "group_norm": f"nn.group_norm %s, %g, %b {{epsilon = 1.0e-5 : f32, groups = 4}}"
+        f" : ({row}, {vector}, {vector}) -> {row}",
+    }[norm]
     module = build(
         tools,
         tmp_path,
@@ -128,13 +136,54 @@ def test_linear_residual_norm(tools, tmp_path, norm, features, target):
     for rows in (1, 6, 33, 100):
         x, r = normal(rows, 48), normal(rows, features)
         s = x.astype(np.float64) @ weight.T.astype(np.float64) + r
-        if norm == "layer_norm":
-            n = (s - s.mean(1, keepdims=True)) / np.sqrt(s.var(1, keepdims=True) + 1e-5) * scale + bias
-        else:
+        if norm == "rms_norm":
             n = s / np.sqrt((s**2).mean(1, keepdims=True) + 1e-5) * scale
+        else:
+            n = group_norm(s, 1 if norm == "layer_norm" else 4, 1e-5) * scale + bias
         actual, total = module.main(x, r)
         close(total, s, product_error(x, weight.T))
         close(actual, n, 2e-6 * max(1.0, np.abs(n).max()))
+
+
+# Groups of whole vectors, with and without a remainder, with several sums in flight; smaller ones; of one feature.
+@pytest.mark.parametrize(("features", "groups"), [(96, 6), (320, 4), (66, 3), (100, 25), (24, 2), (5, 5), (700, 2)])
+@pytest.mark.parametrize(("element", "target"), [*(("f32", target) for target in VARIANTS), ("f16", "cpu")])
+def test_group_norm(tools, tmp_path, features, groups, element, target):
+    """The gated result of retention (arXiv 2307.08621, equation 8), and a norm of what its kernel computes."""
+    dtype, unit = {"f32": (np.float32, 2.0**-24), "f16": (np.float16, 2.0**-11)}[element]
+    scale, bias = normal(features).astype(dtype), normal(features).astype(dtype)
+    row, vector = f"tensor<?x{features}x{element}>", f"tensor<{features}x{element}>"
+    call = f"{{epsilon = 1.0e-5 : f32, groups = {groups}}} : ({row}, {vector}, {vector}) -> {row}"
+    module = build(
+        tools,
+        tmp_path,
+        f"""func.func @main(%x: {row} {{nn.name = "x", nn.sizes = ["rows", ""]}},
+                           %gate: {row} {{nn.name = "gate", nn.sizes = ["rows", ""]}})
+          -> ({row} {{nn.name = "gated", nn.sizes = ["rows", ""]}}, {row} {{nn.name = "n", nn.sizes = ["rows", ""]}}) {{
+          %g = nn.weight @weights["g"] : {vector}
+          %b = nn.weight @weights["b"] : {vector}
+          %n = nn.group_norm %x, %g, %b {call}
+          %gated = arith.mulf %n, %gate : {row}
+          %sum = arith.addf %x, %gate : {row}
+          %m = nn.group_norm %sum, %g, %b {call}
+          return %gated, %m : {row}, {row} }}""",
+        {"g": scale, "b": bias},
+        target,
+    )
+
+    def check(actual: np.ndarray, x: np.ndarray, factor: np.ndarray) -> None:
+        x, factor = x.astype(np.float64), factor.astype(np.float64)
+        deviation = np.sqrt(x.reshape(len(x), groups, -1).var(-1) + 1e-5)
+        # Roundings of the input and of the mean are as large, relative to the deviation, as it is small.
+        error = 8 * unit * np.abs(x).max() / deviation.min() * np.abs(scale.astype(np.float64)).max()
+        expected = (group_norm(x, groups, 1e-5) * scale + bias) * factor
+        close(actual, expected, (error + 4 * unit * np.abs(expected).max()) * max(1.0, np.abs(factor).max()))
+
+    for rows in (1, 3, 50):
+        x, gate = (normal(rows, features) + 1).astype(dtype), normal(rows, features).astype(dtype)
+        gated, m = module.main(x, gate)
+        check(gated, x, gate)
+        check(m, (x.astype(np.float32) + gate).astype(np.float64), np.ones(1))
 
 
 def test_softmax(tools, tmp_path):

@@ -19,6 +19,7 @@ func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]}) ->
 """
 FORMATS = [
     "int4",
+    "int5",
     "int6",
     "int8",
     "mxfp4",
@@ -26,6 +27,8 @@ FORMATS = [
     "int4-g64",
     "int4-g128",
     "int4-channel",
+    "int5-g128",
+    "int5-channel",
     "int8-g128",
     "int8-channel",
 ]
@@ -80,7 +83,7 @@ def test_formats(tools, scratch, name, features, depth):
         np.testing.assert_array_equal(module["main"](x[-1:])[0], y[-1])
 
 
-@pytest.mark.parametrize("name", ["int4", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
 def test_targets(tools, scratch, name, target):
     features, depth = 40, 160
@@ -93,7 +96,9 @@ def test_targets(tools, scratch, name, target):
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
-@pytest.mark.parametrize(("name", "lowest", "highest"), [("int4", -8, 7), ("int6", -32, 31), ("int8", -127, 127)])
+@pytest.mark.parametrize(
+    ("name", "lowest", "highest"), [("int4", -8, 7), ("int5", -16, 15), ("int6", -32, 31), ("int8", -127, 127)]
+)
 def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
     """Codes at the ends of their range, scales that are powers of two: not one bit may be lost."""
     features, depth = 32, 64
@@ -109,7 +114,7 @@ def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
         np.testing.assert_array_equal(module["main"](x[:count]), x[:count] @ weight.T)
 
 
-@pytest.mark.parametrize("name", ["int4", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
 def test_activations_as_they_are(tools, scratch, name):
     features, depth = 70, 200
     weight, bias = weight_of(features, depth), normal(features)
@@ -289,7 +294,7 @@ def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element)
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", ["int4", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
 def test_embedding_and_head_share_a_table(tools, scratch, name):
     rows, features = 70, 72
     text = f"""
@@ -312,7 +317,7 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     close(embedded, table[ids], 2e-7 * float(np.abs(table).max()))
     close(logits, round_activations(x, block).astype(np.float64) @ table.T, product_error(x, table.T, 64))
     # Stored once, as codes alone.
-    bits = {"int4": 4.5, "int6": 6.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
+    bits = {"int4": 4.5, "int5": 5.5, "int6": 6.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
     assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
 
 
@@ -407,14 +412,18 @@ def test_weights_without_a_code(tools, tmp_path, name, value, text):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--quantize=int5"], "unknown weight format 'int5': the formats are int4, int6, int8"),
+        (
+            ["--quantize=int7"],
+            "unknown weight format 'int7': the formats are int4, int5, int6, int8 (also with groups: int4-g64, "
+            "int4-g128, int4-channel), mxfp4, nvfp4 and none",
+        ),
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
         (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
         (["--quantize-activations=7"], "activations of 7 bits: they are 8 or 16"),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
-        (["--quantize=int4", "--quantize-parts=lm_head=int5"], "part 'lm_head': unknown weight format 'int5': the"),
+        (["--quantize=int4", "--quantize-parts=lm_head=int7"], "part 'lm_head': unknown weight format 'int7': the"),
         (["--quantize=int4", "--quantize-parts=lm_head="], "part 'lm_head': unknown weight format '': the formats"),
         (["--quantize=int4", "--quantize-parts=lm_head=none"], "leave it out of --quantize-parts to keep it as it is"),
         (["--quantize=int4", "--quantize-parts=lm_head,linears,lm_head=int8"], "'lm_head' to quantize is named twice"),

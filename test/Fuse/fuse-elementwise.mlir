@@ -17,6 +17,22 @@ func.func @chain(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?x64xf32>
 
 // -----
 
+// Each head's part of a row is normalised for itself, then gated: one kernel over rows.
+// CHECK-LABEL: func.func @gated_groups
+func.func @gated_groups(%x: tensor<?x64xf32>, %gate: tensor<?x64xf32>, %g: tensor<64xf32>) -> tensor<?x64xf32> {
+  // CHECK: nn.group rows{{.*}} {{[{]$}}
+  // CHECK-NEXT: nn.silu
+  // CHECK-NEXT: nn.group_norm
+  // CHECK-NEXT: arith.mulf
+  // CHECK-NEXT: nn.yield
+  %s = nn.silu %gate : tensor<?x64xf32>
+  %n = nn.group_norm %x, %g {epsilon = 1.0e-5 : f32, groups = 4} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+  %y = arith.mulf %n, %s : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
 #full = affine_map<(b, s, h) -> (b, s, h)>
 #token = affine_map<(b, s, h) -> (b, s)>
 #pooled = affine_map<(b, s, h) -> (b, h)>

@@ -141,6 +141,23 @@ func.func @no_way_out_and_in(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
 
 // -----
 
+// Groups of a row are in the rows that a finishing tile normalises: they end the kernel as other norms do.
+nn.archive @weights {file = "model.safetensors"}
+// CHECK-LABEL: func.func @group_norm
+func.func @group_norm(%x: tensor<?x384xf32>) -> tensor<?x384xf32> {
+  // CHECK: nn.group linear
+  // CHECK: nn.linear
+  // CHECK-NEXT: nn.group_norm
+  // CHECK-NEXT: nn.yield
+  %w = nn.weight @weights["w"] : tensor<384x384xf32>
+  %g = nn.weight @weights["g"] : tensor<384xf32>
+  %h = nn.linear %x, %w : (tensor<?x384xf32>, tensor<384x384xf32>) -> tensor<?x384xf32>
+  %n = nn.group_norm %h, %g {epsilon = 1.0e-5 : f32, groups = 6} : (tensor<?x384xf32>, tensor<384xf32>) -> tensor<?x384xf32>
+  return %n : tensor<?x384xf32>
+}
+
+// -----
+
 // A matmul takes elementwise ops, but no norm: its tiles are not whole rows.
 // CHECK-LABEL: func.func @matmul
 func.func @matmul(%a: tensor<?x4x8xf32>, %b: tensor<?x8x16xf32>, %g: tensor<16xf32>) -> tensor<?x4x16xf32> {

@@ -17,7 +17,7 @@ func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "se
 // CHECK-LABEL: module {
 // CHECK-DAG: rt.constant @dense.weight.panels {archives = [@weights], keys = ["dense.weight"], layout = #rt.layout<panels, 32>, type = tensor<1536x384xf32>}
 // CHECK-DAG: rt.constant @dense.bias {archives = [@weights], keys = ["dense.bias"], layout = #rt.layout<row_major>, type = tensor<1536xf32>}
-// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0", "s1"]}
+// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {device = @cpu, root = #nn.root<linear>, sizes = ["s0", "s1"]}
 // CHECK: nn.linear
 // CHECK: nn.gelu
 // CHECK: rt.yield
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "se
 // CHECK: %[[W:.*]] = rt.constant_data @dense.weight.panels : memref<1536x384xf32>
 // CHECK: %[[BIAS:.*]] = rt.constant_data @dense.bias : memref<1536xf32>
 // CHECK-NOT: rt.alloc
-// CHECK: %[[E:.*]] = rt.dispatch @linear_gelu_384x1536 on %[[Q]] sizes(%[[B]], %[[S]]) ins(%[[X]], %[[W]], %[[BIAS]] : {{.*}}) outs(%[[OUT]] : {{.*}}) {label = "encoder.dense"}
+// CHECK: %[[E:.*]] = rt.dispatch @linear_gelu_384x1536 on %[[Q]] : !rt.queue<@cpu> sizes(%[[B]], %[[S]]) ins(%[[X]], %[[W]], %[[BIAS]] : {{.*}}) outs(%[[OUT]] : {{.*}}) {label = "encoder.dense"}
 // CHECK: rt.wait %[[E]]
 // CHECK-NEXT: return
 // CHECK-NOT: nn.group
@@ -65,9 +65,9 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %y: tensor<?x64x
 // CHECK-NOT: rt.kernel
 // CHECK: func.func @main
 // CHECK: %[[T:.*]] = rt.alloc(%[[R:.*]]) : memref<?x64xf32>
-// CHECK: %[[E1:.*]] = rt.dispatch @[[K]] on %{{.*}} sizes(%[[R]]) {{.*}} outs(%[[T]] : memref<?x64xf32>) {label = "first"}
-// CHECK: %[[E2:.*]] = rt.dispatch @[[K]] on %{{.*}} after(%[[E1]]) {{.*}}{label = "second"}
-// CHECK: %[[E3:.*]] = rt.dispatch @[[L]] on %{{[a-z0-9_]+}} sizes({{.*}}{label = "third"}
+// CHECK: %[[E1:.*]] = rt.dispatch @[[K]] on %{{.*}} : !rt.queue<@cpu> sizes(%[[R]]) {{.*}} outs(%[[T]] : memref<?x64xf32>) {label = "first"}
+// CHECK: %[[E2:.*]] = rt.dispatch @[[K]] on %{{.*}} : !rt.queue<@cpu> after(%[[E1]]) {{.*}}{label = "second"}
+// CHECK: %[[E3:.*]] = rt.dispatch @[[L]] on %{{[a-z0-9_]+}} : !rt.queue<@cpu> sizes({{.*}}{label = "third"}
 // CHECK: rt.wait %[[E2]], %[[E3]]
 
 // -----
@@ -150,7 +150,7 @@ func.func @main(%x: tensor<?x?x64xf32> {nn.sizes = ["batch", "sequence", ""]}) -
 // CHECK: %[[OUT:.*]] = rt.output 0(%[[B]], %[[S]]) : memref<?x?x4x16xf32>
 // CHECK: %[[ROWS:.*]] = memref.collapse_shape %[[OUT]] {{\[\[}}0, 1], [2, 3]] : memref<?x?x4x16xf32> into memref<?x64xf32>
 // CHECK: %[[FLAT:.*]] = memref.collapse_shape %[[X]] {{\[\[}}0, 1], [2]] : memref<?x?x64xf32> into memref<?x64xf32>
-// CHECK: rt.dispatch @rows_relu_64 on %{{.*}} sizes(%[[N]]) ins(%[[FLAT]] : memref<?x64xf32>) outs(%[[ROWS]] : memref<?x64xf32>)
+// CHECK: rt.dispatch @rows_relu_64 on %{{.*}} : !rt.queue<@cpu> sizes(%[[N]]) ins(%[[FLAT]] : memref<?x64xf32>) outs(%[[ROWS]] : memref<?x64xf32>)
 // CHECK-NOT: rt.copy
 
 // -----
@@ -173,8 +173,8 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
 // CHECK-DAG: %[[O2:.*]] = rt.output 2
 // CHECK-DAG: %[[O3:.*]] = rt.output 3
 // CHECK: %[[E:.*]] = rt.dispatch @rows_relu_64 {{.*}} outs(%[[O0]] : memref<?x64xf32>)
-// CHECK: %[[C1:.*]] = rt.copy %[[X]] to %[[O1]] on %{{[a-z0-9_]+}} sizes
-// CHECK: %[[C2:.*]] = rt.copy %[[O0]] to %[[O2]] on %{{.*}} after(%[[E]]) sizes
+// CHECK: %[[C1:.*]] = rt.copy %[[X]] to %[[O1]] on %{{[a-z0-9_]+}} : !rt.queue<@cpu> sizes
+// CHECK: %[[C2:.*]] = rt.copy %[[O0]] to %[[O2]] on %{{.*}} : !rt.queue<@cpu> after(%[[E]]) sizes
 // CHECK: %[[W:.*]] = rt.constant_data @w
 // CHECK: %[[C3:.*]] = rt.copy %[[W]] to %[[O3]] on %{{[a-z0-9_]+}} :
 // CHECK: rt.wait %[[C1]], %[[C2]], %[[C3]]
@@ -300,8 +300,8 @@ func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y
   return %r, %a : tensor<?x16xf32>, tensor<?x16xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.kernel @linear_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}, %{{.*}}: tensor<?x?x8xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}) -> (tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0", "s1"]}
-// CHECK: rt.kernel @rows_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x16xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<rows>, sizes = ["s0"]}
+// CHECK: rt.kernel @linear_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}, %{{.*}}: tensor<?x?x8xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}) -> (tensor<?x16xf32> {nn.sizes = ["s0 * s1", ""]}) attributes {device = @cpu, root = #nn.root<linear>, sizes = ["s0", "s1"]}
+// CHECK: rt.kernel @rows_{{.*}}(%{{.*}}: tensor<?x16xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x16xf32> {nn.sizes = ["s0", ""]}) attributes {device = @cpu, root = #nn.root<rows>, sizes = ["s0"]}
 // CHECK-DAG: %[[B:.*]] = rt.symbol "batch"
 // CHECK-DAG: %[[S:.*]] = rt.symbol "sequence"
 // CHECK: %[[N:.*]] = arith.muli %[[B]], %[[S]]

@@ -3,7 +3,7 @@
 // What may leave the phase: no message.
 nn.archive @weights {file = "model.safetensors"}
 rt.constant @w {archives = [@weights], keys = ["w"], layout = #rt.layout<row_major>, type = tensor<8xf32>}
-rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
+rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {device = @cpu, root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>
 }
@@ -11,12 +11,14 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [
   %n = rt.symbol "n"
   %c2 = arith.constant 2 : index
   rt.check %c2 at_most %n {left_text = "2", right_text = "n", why = "'tensor.extract_slice' needs it"}
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 // -----
 
@@ -45,13 +47,15 @@ func.func @main() attributes {rt.symbols = [], rt.results = [{type = tensor<8xf3
 // -----
 
 func.func @main(%x: memref<8xf32>) attributes {rt.symbols = [], rt.results = [{type = tensor<8xf32>}, {type = tensor<8xf32>}]} {
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 () : memref<8xf32>
-  %e = rt.copy %x to %o on %q : memref<8xf32> to memref<8xf32>
+  %e = rt.copy %x to %o on %q : !rt.queue<@cpu> : memref<8xf32> to memref<8xf32>
   // expected-error@+1 {{comes after work was started; buffers are made first}}
   %p = rt.output 1 () : memref<8xf32>
   return
 }
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 // -----
 
@@ -70,12 +74,14 @@ func.func @main(%x: memref<8xf32>) attributes {rt.symbols = [], rt.results = []}
 
 // -----
 
-rt.kernel @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {root = #nn.root<rows>, sizes = []} {
+rt.kernel @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {device = @cpu, root = #nn.root<rows>, sizes = []} {
   // expected-error@+1 {{holds data; kernels get tables as operands}}
   %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
   %r = arith.addf %x, %c : tensor<2xf32>
   rt.yield %r : tensor<2xf32>
 }
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 // -----
 

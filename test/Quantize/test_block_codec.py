@@ -22,7 +22,15 @@ FLOATS = {
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,
 }
-INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i6": (-32, 31), "i8": (-128, 127), "u8": (0, 255), "ternary": (-1, 1)}
+INTEGERS = {
+    "i4": (-8, 7),
+    "u4": (0, 15),
+    "i5": (-16, 15),
+    "i6": (-32, 31),
+    "i8": (-128, 127),
+    "u8": (0, 255),
+    "ternary": (-1, 1),
+}
 SCALES = {
     "f32": np.float32,
     "f16": np.float16,
@@ -58,7 +66,7 @@ class Format:
 
 FORMATS = (
     [Format("i4", scale, block, points) for scale in ("f32", "f16", "bf16") for block in (32, 64, 128, 0) for points in (False, True)]
-    + [Format(element, scale, 32, points) for element in ("u4", "i6", "i8", "u8") for scale in ("f32", "f16") for points in (False, True)]
+    + [Format(element, scale, 32, points) for element in ("u4", "i5", "i6", "i8", "u8") for scale in ("f32", "f16") for points in (False, True)]
     + [Format("i8", "f32", 0), Format("u8", "bf16", 0, True)]
     + [Format(element, "e8m0", 32) for element in FLOATS]
     + [Format("e2m1", "e4m3", 16), Format("e4m3", "f32", 0), Format("e5m2", "f32", 0)]
@@ -173,7 +181,7 @@ def check(tools, form: Format, values: np.ndarray) -> None:
     else:
         largest = {"nf4": 1.0, **{name: high for name, (_, high) in INTEGERS.items()}}
         chosen = peaks / np.float32(largest.get(form.element) or ml_dtypes.finfo(FLOATS[form.element]).max)
-        if form.element in ("i4", "i6"):
+        if form.element in ("i4", "i5", "i6"):
             lowest = np.float32(INTEGERS[form.element][0])
             chosen = peaks / np.where(padded.min(axis=2) == -peaks, -lowest, lowest)
         if form.scale == "e4m3" or form.element == "i4":

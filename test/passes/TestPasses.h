@@ -13,6 +13,8 @@ namespace intarsia::testing {
 void registerSymbolicSizes();
 /// --test-agent-graph
 void registerAgentGraph();
+/// --test-reference-models, --test-reference-object
+void registerReference();
 
 } // namespace intarsia::testing
 

@@ -13,5 +13,6 @@ int main(int argc, char **argv) {
   return intarsia::optMain(argc, argv, "intarsia-test-opt", [] {
     intarsia::testing::registerSymbolicSizes();
     intarsia::testing::registerAgentGraph();
+    intarsia::testing::registerReference();
   });
 }

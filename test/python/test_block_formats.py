@@ -28,7 +28,7 @@ NF4 = np.array(
     ],
     np.float32,
 )  # fmt: skip
-INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i6": (-32, 31), "i8": (-128, 127), "u8": (0, 255)}
+INTEGERS = {"i4": (-8, 7), "u4": (0, 15), "i5": (-16, 15), "i6": (-32, 31), "i8": (-128, 127), "u8": (0, 255)}
 SCALES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
@@ -49,9 +49,9 @@ def numbers(element: str) -> np.ndarray:
 
 
 def codes_of(element: str) -> np.ndarray:
-    """The codes of those numbers, uint8: six bits lie in eight, integers with their sign."""
+    """The codes of those numbers, uint8: five and six bits lie in eight, integers with their sign."""
     codes = np.arange(len(numbers(element)), dtype=np.uint8)
-    return numbers(element).astype(np.int8).view(np.uint8) if element == "i6" else codes
+    return numbers(element).astype(np.int8).view(np.uint8) if element in ("i5", "i6") else codes
 
 
 def same(actual: np.ndarray, expected: np.ndarray) -> None:
@@ -120,7 +120,7 @@ def test_decode_nvfp4(compile_reference) -> None:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("element", ["i4", "u4", "i6", "i8", "u8", "nf4", "ternary"])
+@pytest.mark.parametrize("element", ["i4", "u4", "i5", "i6", "i8", "u8", "nf4", "ternary"])
 def test_decode_groups(compile_reference, element: str, scale: str) -> None:
     block = {"nf4": 64, "ternary": 128}.get(element, 32)
     values = np.array([0, 1, -1] * 2, np.float32) if element == "ternary" else numbers(element)
@@ -283,7 +283,7 @@ def test_encode_integers(compile_reference, element: str, scale: str) -> None:
     codes, scales = quantize(compile_reference, f"{element}, {scale}, 32", values, storage(element), 4, scale)
     peaks = np.abs(values).reshape(64, 4, 32).max(axis=2)
     expected = (peaks / np.float32(high)).astype(SCALES[scale])
-    if element in ("i4", "i6"):
+    if element in ("i4", "i5", "i6"):
         # The number with the largest magnitude, whatever its sign, is brought to the lowest.
         lowest = np.where(values.reshape(64, 4, 32).min(axis=2) == -peaks, np.float32(-low), np.float32(low))
         factors = (1, 0.9375) if element == "i4" else (1,)

@@ -123,8 +123,8 @@ def test_formats_of_weights(tmp_path):
     # 4.5 bits instead of 16, the table 8.5, and the tokenizer.
     assert path.with_suffix(".safetensors").stat().st_size < 0.36 * (model / "model.safetensors").stat().st_size
     assert intarsia.Generator(path).logits([[5, 6, 7]])[0].shape == (3, 4096)
-    with pytest.raises(intarsia.CompileError, match="unknown weight format 'int5'"):
-        intarsia.compile(model, quantize="int5")
+    with pytest.raises(intarsia.CompileError, match="unknown weight format 'int7'"):
+        intarsia.compile(model, quantize="int7")
 
 
 def test_type_of_caches(tmp_path):

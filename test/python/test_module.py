@@ -177,7 +177,7 @@ def test_set_threads(minilm):
 
 
 def test_devices():
-    assert [device["name"] for device in intarsia.devices()] == ["cpu"]
+    assert [device["name"] for device in intarsia.devices()] == ["cpu", "reference"]
 
 
 def test_profile(minilm, tmp_path):

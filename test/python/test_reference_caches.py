@@ -3,7 +3,7 @@
 """The reference lowering of ops on caches against NumPy, with the programs and formulas of the end-to-end tests.
 
 Caches begin as NaN, codes as random bytes: what was never written must not influence results. Calls mix sequences with
-different numbers of tokens. Tolerances are those of the end-to-end tests: both compute sums in f32.
+different numbers of tokens. Tolerances are those of the end-to-end tests, of kernels that sum in f32.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The reference lowering of nn ops against NumPy in double precision, by the formulas of the papers that define them.
 
-Tolerances: the lowering computes in f32 with sums of at most 64 products of numbers around 1, so 64 * 2^-24 relative to
-the largest partial sum bounds it; 2e-6 is that with the usual cancellation. Results in bf16 are within one step of
-2^-8.
+The lowering computes in f64 and rounds once, so every result is the number of its type that is nearest to NumPy's. Sums
+of at most 64 numbers around 1 may differ by 1e-13, as their order does.
 """
 
 from __future__ import annotations
@@ -71,21 +70,26 @@ def evaluate(tools, tmp_path: Path):
     return run
 
 
-def close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 2e-6) -> None:
-    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+def nearest(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Demand that no number of the type is nearer, but for what f64 rounds."""
+    slack = 1e-13 * np.maximum(1, np.abs(expected))
+    bounds = [np.nextafter(actual, np.full_like(actual, side)).astype(np.float64) for side in (-np.inf, np.inf)]
+    low, high = ((bound + actual.astype(np.float64)) / 2 for bound in bounds)
+    wrong = ~((low - slack <= expected) & (expected <= high + slack))
+    assert not wrong.any(), f"{actual[wrong][:4]} is not nearest to {expected[wrong][:4]}"
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_linear(evaluate, dynamic: bool) -> None:
     x, w, b = normal(2, 3, 64), normal(5, 64), normal(5)
     expected = x.astype(float) @ w.astype(float).T + b
-    close(evaluate("nn.linear {0}, {1}, {2} : {types}", [x, w, b], (2, 3, 5), dynamic), expected, 1e-5)
+    nearest(evaluate("nn.linear {0}, {1}, {2} : {types}", [x, w, b], (2, 3, 5), dynamic), expected)
 
 
 def test_linear_bf16(evaluate) -> None:
     x, w = normal(3, 64).astype(ml_dtypes.bfloat16), normal(5, 64).astype(ml_dtypes.bfloat16)
     actual = evaluate("nn.linear {0}, {1} : {types}", [x, w], (3, 5), dtype=ml_dtypes.bfloat16)
-    close(actual, x.astype(float) @ w.astype(float).T, 2.0**-8)
+    nearest(actual, x.astype(float) @ w.astype(float).T)
 
 
 @pytest.mark.parametrize("flags", ["", "transpose_lhs", "transpose_rhs", "transpose_lhs, transpose_rhs"])
@@ -94,7 +98,7 @@ def test_matmul(evaluate, flags: str) -> None:
     lhs = np.ascontiguousarray(a.swapaxes(1, 2)) if "lhs" in flags else a
     rhs = np.ascontiguousarray(b.swapaxes(1, 2)) if "rhs" in flags else b
     text = "nn.matmul {0}, {1} " + (f"{{{{{flags}}}}} " if flags else "") + ": {types}"
-    close(evaluate(text, [lhs, rhs], (2, 3, 4), dynamic=not flags), a.astype(float) @ b.astype(float), 5e-6)
+    nearest(evaluate(text, [lhs, rhs], (2, 3, 4), dynamic=not flags), a.astype(float) @ b.astype(float))
 
 
 def attention(q, k, v, scale, mask=None, causal=False) -> np.ndarray:
@@ -135,7 +139,7 @@ def test_attention(evaluate, kind: str, dynamic: bool) -> None:
     expected = attention(q, k, v, 0.25, mask, causal)
     # The mask keeps its sizes of 1, which a dynamic size could not say.
     actual = evaluate(text, inputs, (2, queries, 4, 6), dynamic and mask is None)
-    close(actual, expected, 2e-6)
+    nearest(actual, expected)
     if kind == "boolean":
         assert not actual[0].any()
     if kind == "longer":
@@ -146,21 +150,29 @@ def test_attention(evaluate, kind: str, dynamic: bool) -> None:
 def test_layer_norm(evaluate, dynamic: bool) -> None:
     x, g, b = normal(2, 3, 64) + 3, normal(64), normal(64)
     y = x.astype(float)
-    expected = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-5) * g + b
-    close(
-        evaluate("nn.layer_norm {0}, {1}, {2} {{epsilon = 1.0e-5 : f32}} : {types}", [x, g, b], (2, 3, 64), dynamic),
-        expected,
-        5e-6,
-    )
+    epsilon = float(np.float32(1e-5))
+    expected = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + epsilon) * g + b
+    text = "nn.layer_norm {0}, {1}, {2} {{epsilon = 1.0e-5 : f32}} : {types}"
+    nearest(evaluate(text, [x, g, b], (2, 3, 64), dynamic), expected)
 
 
 def test_rms_norm(evaluate) -> None:
     x, g = normal(2, 3, 64), normal(64)
     y = x.astype(float)
-    expected = y / np.sqrt((y * y).mean(-1, keepdims=True) + 1e-6) * g
-    close(
-        evaluate("nn.rms_norm {0}, {1} {{epsilon = 1.0e-6 : f32}} : {types}", [x, g], (2, 3, 64), True), expected, 5e-6
-    )
+    expected = y / np.sqrt((y * y).mean(-1, keepdims=True) + float(np.float32(1e-6))) * g
+    nearest(evaluate("nn.rms_norm {0}, {1} {{epsilon = 1.0e-6 : f32}} : {types}", [x, g], (2, 3, 64), True), expected)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("groups", [2, 8, 64])
+def test_group_norm(evaluate, groups: int, dynamic: bool) -> None:
+    """Section 3.1 of arXiv 1803.08494, for rows that are one position each."""
+    x, g, b = normal(2, 3, 64) + 3, normal(64), normal(64)
+    y = x.astype(float).reshape(2, 3, groups, -1)
+    y = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + float(np.float32(1e-5)))
+    expected = y.reshape(2, 3, 64) * g + b
+    text = f"nn.group_norm {{0}}, {{1}}, {{2}} {{{{epsilon = 1.0e-5 : f32, groups = {groups}}}}} : {{types}}"
+    nearest(evaluate(text, [x, g, b], (2, 3, 64), dynamic), expected)
 
 
 def test_softmax(evaluate) -> None:
@@ -170,7 +182,7 @@ def test_softmax(evaluate) -> None:
     expected = np.exp(y - y.max(-1, keepdims=True))
     expected /= expected.sum(-1, keepdims=True)
     expected[1] = 0
-    close(evaluate("nn.softmax {0} : {type}", [x], (4, 16), True), expected)
+    nearest(evaluate("nn.softmax {0} : {type}", [x], (4, 16), True), expected)
 
 
 ACTIVATIONS = {
@@ -188,7 +200,19 @@ ACTIVATIONS = {
 @pytest.mark.parametrize("op", ACTIVATIONS)
 def test_activation(evaluate, op: str) -> None:
     x = np.linspace(-9, 9, 256, dtype=np.float32)
-    close(evaluate(f"nn.{op} : {{type}}", [x], (256,)), np.vectorize(ACTIVATIONS[op])(x.astype(float)), 1e-6)
+    nearest(evaluate(f"nn.{op} : {{type}}", [x], (256,)), np.vectorize(ACTIVATIONS[op])(x.astype(float)))
+
+
+@pytest.mark.parametrize("form", ["erf", "tanh"])
+def test_gelu_far_below_zero(evaluate, form: str) -> None:
+    """Numbers so near zero that 1 + erf and 1 + tanh have no digit of them."""
+    x = np.linspace(-12, -5, 64, dtype=np.float32)
+    y = x.astype(float)
+    expected = [v / 2 * math.erfc(-v / math.sqrt(2)) for v in y]
+    if form == "tanh":
+        expected = y / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (y + 0.044715 * y**3)))
+    actual = evaluate(f"nn.gelu {{0}} {{{{form = #nn.gelu_form<{form}>}}}} : {{type}}", [x], (64,))
+    np.testing.assert_allclose(actual, expected, rtol=6e-8, atol=1e-45)
 
 
 def test_relu_keeps_nan(evaluate) -> None:
@@ -215,10 +239,5 @@ def test_rope(evaluate, interleaved: bool) -> None:
     else:
         expected[..., :4], expected[..., 4:8] = turned.real, turned.imag
     flags = ("interleaved, " if interleaved else "") + "attention_factor = 1.5 : f32"
-    close(
-        evaluate(
-            f"nn.rope {{0}}, {{1}}, {{2}} {{{{{flags}}}}} : {{types}}", [x, positions, frequencies], x.shape, True
-        ),
-        expected,
-        2e-6,
-    )
+    text = f"nn.rope {{0}}, {{1}}, {{2}} {{{{{flags}}}}} : {{types}}"
+    nearest(evaluate(text, [x, positions, frequencies], x.shape, True), expected)

@@ -81,6 +81,17 @@ inline std::string replaced(std::string text, const std::string &from, const std
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
+/// Returns the variant of the reference device's objects for this machine: the triple of its architecture.
+inline std::string hostVariant() {
+#if defined(__x86_64__)
+  return "x86_64-unknown-linux-gnu";
+#elif defined(__aarch64__)
+  return "aarch64-unknown-linux-gnu";
+#else
+  return "riscv64-unknown-linux-gnu";
+#endif
+}
+
 /// Makes a safetensors file from its JSON header and data; the header is padded to 64 bytes as in packed weights.
 inline std::string safetensorsBytes(std::string header, const std::string &data) {
   while ((8 + header.size()) % 64 != 0)

@@ -54,10 +54,9 @@ struct Flags {
       "context", cl::value_desc("tokens"), cl::cat(category),
       cl::desc("Longest text of a language model (default: what it was trained for; models with longrope: what it was "
                "trained for first)")};
-  cl::opt<std::string> quantize{
-      "quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
-      cl::desc("Round stored matrices to this format: int4, int6, int8 (also int4-g64, int4-g128, int4-channel), "
-               "mxfp4, nvfp4, none (default)")};
+  std::string aboutQuantize = "Round stored matrices to this format: " + weightFormatNames() + " (default)";
+  cl::opt<std::string> quantize{"quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
+                                cl::desc(aboutQuantize)};
   cl::opt<unsigned> quantizeActivations{
       "quantize-activations", cl::init(8), cl::value_desc("bits"), cl::cat(category),
       cl::desc("Inputs of linears with rounded weights: 8 bits, by blocks of 32 (256 where weights have fewer than "
@@ -68,11 +67,17 @@ struct Flags {
                "with a format "
                "of its own: linears,lm_head=int4. Without one, the head and the embedding have int6 where --quantize "
                "has 4 bits")};
+  cl::list<std::string> places{
+      "place", cl::value_desc("names=@device"), cl::cat(category),
+      cl::desc("Run the ops whose name in the model matches a glob on a device of --target: "
+               "'encoder.layer.[0-2]*=@reference'; may be repeated, the last that matches holds (default: the first "
+               "device)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
       cl::values(clEnumValN(Phase::Import, "import", "functions of nn ops"),
                  clEnumValN(Phase::Quantize, "quantize", "the same, with the formats of weights and activations"),
+                 clEnumValN(Phase::Partition, "partition", "the same, with the device of each op"),
                  clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
                  clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
                  clEnumValN(Phase::Target, "target", "kernels as loops and vectors of the first target's best variant"),
@@ -82,7 +87,8 @@ struct Flags {
       cl::desc("The phase that MODEL enters (default: import for a directory or a GGUF file, quantize for IR):"),
       cl::values(clEnumValN(Phase::Import, "import", "a model directory or a GGUF file"),
                  clEnumValN(Phase::Quantize, "quantize", "IR as --stop-after=import prints it"),
-                 clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=quantize prints it"),
+                 clEnumValN(Phase::Partition, "partition", "IR as --stop-after=quantize prints it"),
+                 clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=partition prints it"),
                  clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
                  clEnumValN(Phase::Target, "target", "IR as --stop-after=lower prints it"),
                  clEnumValN(Phase::Assemble, "assemble", "the same: objects are never in IR"))};
@@ -134,6 +140,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
     options.startFrom = flags.startFrom;
   options.dumpDirectory = flags.dumpAfterEach;
   options.explainFile = flags.explain;
+  options.partition.places.assign(flags.places.begin(), flags.places.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.cacheType.getNumOccurrences())
     options.import.cacheType = flags.cacheType;

@@ -1,4 +1,5 @@
-//===- Listing.cpp - What --list prints ---------------------------------------------------------------------------===//
+//===- Listing.cpp - What intarsia-run prints
+//----------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,8 +8,13 @@
 #include "tools/intarsia-run/Listing.h"
 
 #include "lib/Formats/Manifest.h"
+#include "lib/Runtime/Core/Api.h"
+#include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/Core/Module.h"
 #include "lib/Runtime/Core/Tensor.h"
+#include "lib/Support/Json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -39,14 +45,65 @@ static std::string line(const char *kind, const itx_value_info &info) {
   return text + "\n";
 }
 
+/// Returns a line for each device of a module that does not run on the CPU alone.
+static std::string deviceLines(const runtime::Module &module) {
+  const Manifest &manifest = module.manifest();
+  std::string text;
+  if (manifest.devices.size() == 1 && manifest.devices.front().kind == "cpu")
+    return text;
+  for (size_t i = 0; i < manifest.devices.size(); ++i) {
+    const DeviceInfo &device = manifest.devices[i];
+    std::vector<std::string> variants;
+    for (const ObjectInfo &object : device.objects)
+      variants.push_back(object.variant);
+    auto kernels = std::count(manifest.kernelDevices.begin(), manifest.kernelDevices.end(), uint32_t(i));
+    text +=
+        format("device %s of kind %s: %zu kernels, %s%s%s\n", device.name.c_str(), device.kind.c_str(), size_t(kernels),
+               variants.empty() ? "host code" : ("code for " + join(variants)).c_str(),
+               device.verifies ? ", verifies all kernels" : "", module.devices()[i].device ? "" : " (not used here)");
+  }
+  return text;
+}
+
+static std::string devicesOf(const Manifest &manifest, const FunctionInfo &function) {
+  std::vector<std::string> names;
+  for (uint32_t device : function.devices)
+    names.push_back(manifest.devices[device].name);
+  return names.empty() ? "no device" : join(names);
+}
+
+/// Returns the lines on the devices of a function, if the artifact has several.
+static std::string functionDeviceLines(const Manifest &manifest, const FunctionInfo &function) {
+  if (manifest.devices.size() < 2)
+    return "";
+  std::string others;
+  for (const FunctionInfo &other : manifest.functions)
+    if (&other != &function && other.name == function.name)
+      others += (others.empty() ? "" : "; ") + devicesOf(manifest, other);
+  return "  runs on " + devicesOf(manifest, function) + "\n" +
+         (others.empty() ? "" : "  also compiled for: " + others + "\n");
+}
+
+std::string deviceTable() {
+  std::string text = format("%-16s %-16s %10s  %s\n", "name", "kind", "memory", "description");
+  for (const runtime::Device *device : runtime::devices()) {
+    Json info;
+    // Cannot fail: a device writes JSON about itself.
+    (void)parseJson(device->info(), device->name(), info);
+    text += format("%-16s %-16s %7.1f GB  %s\n", device->name(), device->kind(),
+                   double(info.value("memory_bytes", uint64_t(0))) / 1e9, info.value("description", "").c_str());
+  }
+  return text;
+}
+
 std::string listing(const itx_module *module) {
-  Manifest manifest;
-  // Cannot fail: it was parsed when the module was loaded.
-  (void)parseManifest(itx_module_manifest(module), "manifest", manifest);
+  std::shared_ptr<runtime::Module> loaded = runtime::moduleOf(module);
+  const Manifest &manifest = loaded->manifest();
   std::string text = format("made by %s for %s\n", manifest.producer.c_str(), manifest.triple.c_str());
   for (const VariantInfo &variant : manifest.variants)
     text += format("variant %s%s\n", variant.name.c_str(),
                    variant.name == itx_module_variant(module) ? " (runs on this machine)" : "");
+  text += deviceLines(*loaded);
   text += format("kernels %zu\n", manifest.kernels.size());
   if (manifest.weights.present)
     text += format("weights %zu tensors, %.1f MB, %s\n", manifest.weights.tensors.size(),
@@ -62,12 +119,14 @@ std::string listing(const itx_module *module) {
   }
   for (size_t f = 0; f < itx_module_function_count(module); ++f) {
     const itx_function *function = itx_module_function_at(module, f);
+    const FunctionInfo &info = *loaded->functions()[f].info;
     text += format("\nfunction %s\n", itx_function_name(function));
+    text += functionDeviceLines(manifest, info);
     for (size_t i = 0; i < itx_function_input_count(function); ++i)
       text += line("input", *itx_function_input(function, i));
     for (size_t i = 0; i < itx_function_output_count(function); ++i)
       text += line("output", *itx_function_output(function, i));
-    for (const SizeInfo &size : manifest.functions[f].sizes)
+    for (const SizeInfo &size : info.sizes)
       if (size.maximum >= 0)
         text += format("  size    %s is at most %lld\n", size.name.c_str(), (long long)size.maximum);
     itx_cache_options whole = {sizeof(whole), /*sequences=*/1, /*pages=*/0, /*bytes=*/UINT64_MAX};
@@ -76,6 +135,19 @@ std::string listing(const itx_module *module) {
       text += format("  state   %.1f MB for a text as long as the model's context\n", double(bytes) / 1e6);
   }
   return text;
+}
+
+std::string verification(const itx_module *module) {
+  const runtime::KernelVerifier *verifier = runtime::moduleOf(module)->verifier();
+  if (!verifier)
+    return "";
+  runtime::VerifiedKernels verified = verifier->verified();
+  std::string text = format("verified %llu launches of %zu kernels on %s, largest relative difference %.2g",
+                            (unsigned long long)verified.launches, verified.kernels, verifier->device().name(),
+                            verified.largestDifference);
+  if (!verified.kernel.empty())
+    text += " (" + verified.kernel + ", " + verified.label + ")";
+  return text + "\n";
 }
 
 static double half(uint16_t bits) {

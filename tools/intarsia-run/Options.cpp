@@ -94,12 +94,35 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
       ->option_text("N");
   app.add_option("--variant", options.variant, "Target variant to run (default: the best that this CPU can run)")
       ->type_name("NAME");
+  app.add_option("--device", options.devices,
+                 "Device that the model may use (default: all); repeat it for each of several")
+      ->type_name("NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  // Ends the parsing, so that no MODULE is missed.
+  app.add_flag_callback(
+      "--list-devices",
+      [&options] {
+        options.listDevices = true;
+        throw CLI::Success();
+      },
+      "Show the devices of this machine, and end");
   app.add_flag("--verify", options.verify, "Check the hash of all weights before running");
+  app.add_option("--verify-kernels", options.verifyKernels,
+                 "Run each kernel on the reference device too and compare, up to a tolerance (0.05 when it is left "
+                 "out: what one rounding of an 8-bit input to its other neighbour makes, with room)")
+      ->check(CLI::Range(1e-12, 1e12))
+      ->excludes("--benchmark")
+      ->option_text("[=TOLERANCE]");
   try {
-    // A bare --benchmark must not read the next argument as its number.
+    // A bare --benchmark must not read the next argument as its number, nor a bare --verify-kernels as its tolerance.
     std::vector<std::string> arguments;
-    for (int i = argc - 1; i > 0; --i) // CLI11 expects them in reverse
-      arguments.push_back(std::string(argv[i]) == "--benchmark" ? "--benchmark=100" : argv[i]);
+    for (int i = argc - 1; i > 0; --i) { // CLI11 expects them in reverse
+      std::string argument = argv[i];
+      arguments.push_back(argument + (argument == "--benchmark"        ? "=100"
+                                      : argument == "--verify-kernels" ? "=0.05"
+                                                                       : ""));
+    }
     app.parse(arguments);
     for (const std::string &text : inputs)
       options.inputs.push_back(parseNamedFile("--input", text, /*nameRequired=*/true));
@@ -109,6 +132,8 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
       options.outputs.push_back(parseNamedFile("--output", text, /*nameRequired=*/false));
     return true;
   } catch (const CLI::Success &success) {
+    if (options.listDevices)
+      return true;
     app.exit(success);
     exitCode = 0;
   } catch (const CLI::ParseError &problem) {

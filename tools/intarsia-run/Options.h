@@ -29,7 +29,10 @@ struct Options {
   int benchmark = 0;        // timed calls; 0: none
   std::string profile;
   std::string variant;
+  std::vector<std::string> devices; // names of those of this machine that the model may use; empty: all
+  double verifyKernels = 0;         // tolerance; 0: kernels are not verified
   bool list = false;
+  bool listDevices = false; // then no artifact is needed
   bool verify = false;
   int threads = 0; // 0: default
 };

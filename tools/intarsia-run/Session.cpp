@@ -35,6 +35,12 @@ static ModuleHandle load(const Options &options) {
   given.struct_bytes = sizeof(given);
   given.verify = options.verify;
   given.variant = options.variant.empty() ? nullptr : options.variant.c_str();
+  std::vector<const char *> devices;
+  for (const std::string &device : options.devices)
+    devices.push_back(device.c_str());
+  given.devices = devices.data();
+  given.device_count = devices.size();
+  given.verify_kernels = options.verifyKernels;
   itx_module *module = nullptr;
   check(options.module.empty() ? itx_module_load_embedded(nullptr, &given, &module)
                                : itx_module_load(options.module.c_str(), &given, &module));
@@ -179,7 +185,27 @@ static void runIds(const itx_module *module, const itx_function *step, const Opt
   writeOutputs(outputs, files);
 }
 
+/// Runs a function on arrays.
+static void runArrays(const itx_function *function, const Options &options, const std::vector<std::string> &files) {
+  std::vector<TensorHandle> inputs = readInputs(function, options);
+  if (options.benchmark)
+    benchmark(function, inputs, options.benchmark);
+  if (!options.profile.empty())
+    check(itx_profile_start());
+  std::vector<TensorHandle> outputs = call(function, inputs);
+  if (!options.profile.empty())
+    check(itx_profile_stop(options.profile.c_str()));
+  writeOutputs(outputs, files);
+  if (options.outputs.empty() && !options.benchmark)
+    for (size_t i = 0; i < outputs.size(); ++i)
+      std::printf("%s\n", summary(itx_function_output(function, i)->name, outputs[i].get()).c_str());
+}
+
 static void run(const Options &options) {
+  if (options.listDevices) {
+    std::fputs(deviceTable().c_str(), stdout);
+    return;
+  }
   if (options.threads)
     check(itx_set_threads(options.threads));
   ModuleHandle module = load(options);
@@ -196,19 +222,10 @@ static void run(const Options &options) {
   if (!options.profile.empty())
     checkResultFile(options.profile, taken, read);
   if (!options.ids.empty())
-    return runIds(module.get(), function, options, files);
-  std::vector<TensorHandle> inputs = readInputs(function, options);
-  if (options.benchmark)
-    benchmark(function, inputs, options.benchmark);
-  if (!options.profile.empty())
-    check(itx_profile_start());
-  std::vector<TensorHandle> outputs = call(function, inputs);
-  if (!options.profile.empty())
-    check(itx_profile_stop(options.profile.c_str()));
-  writeOutputs(outputs, files);
-  if (options.outputs.empty() && !options.benchmark)
-    for (size_t i = 0; i < outputs.size(); ++i)
-      std::printf("%s\n", summary(itx_function_output(function, i)->name, outputs[i].get()).c_str());
+    runIds(module.get(), function, options, files);
+  else
+    runArrays(function, options, files);
+  std::fputs(verification(module.get()).c_str(), stdout);
 }
 
 int runSession(const Options &options) {

@@ -10,6 +10,7 @@
 
 #include "intarsia/Assemble/Assemble.h"
 #include "intarsia/Import/Import.h"
+#include "intarsia/Partition/Partition.h"
 #include "intarsia/Quantize/Quantize.h"
 #include "mlir/IR/DialectRegistry.h"
 #include <string>
@@ -18,7 +19,7 @@
 namespace intarsia {
 
 /// The phases in their order.
-enum class Phase { Import, Quantize, Fuse, Lower, Target, Assemble };
+enum class Phase { Import, Quantize, Partition, Fuse, Lower, Target, Assemble };
 
 struct CompileOptions {
   std::string model;  ///< Hugging Face directory, .gguf, .mlir or .mlirbc
@@ -30,6 +31,7 @@ struct CompileOptions {
   std::vector<std::string> flip;    ///< ids of decisions to take the other way
   importer::ImportOptions import;   ///< options of the import phase
   QuantizeOptions quantize;         ///< precision of weights and activations
+  PartitionOptions partition;       ///< which device runs what
   std::string archiveDirectory;     ///< folder of the archives of an .mlir; empty: beside it
   std::vector<std::string> targets; ///< --target; empty: what IR was made for, else this machine's CPU
   Emit emit = Emit::Shared;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A matrix [N, K] in a block format, as kernels read it: ceil(N / 32) panels of 32 rows (output features, the columns
-// of the product), one after another.
+// A matrix [N, K] in a block format, as kernels read it: panels of 32 rows (output features, the columns of the
+// product), or of another multiple of 16 rows, one after another.
 //
 //   panel   head, then units along K
 //   head    the scales that hold for all of K, for each row: the scale of the row and the scale of the tensor (f32), if
@@ -15,7 +15,7 @@
 //           scale [row] and minimum [row] of the unit in f16, then those of blocks as integers: 8 bits [block][row]; or
 //           6 bits each, lower four bits of both in a byte [block][row] (the minimum's high), upper two of two blocks
 //           in a byte [block / 2][row] (scale, minimum of the even block, then of the odd one, from the lowest bits on)
-//   step    32 k's of 32 rows; for each half of the rows (0 to 15, 16 to 31) lines of 64 bytes. The four bytes of a row
+//   step    32 k's of all rows; for every 16 rows (0 to 15, 16 to 31) lines of 64 bytes. The four bytes of a row
 //           are neighbours, as instructions that add up four products of bytes need them: byte row * 4 + j. Word w of 8
 //           holds k = 4 w + j.
 //           4 bits: line i of 4, words i in the low bits and 4 + i in the high ones
@@ -23,7 +23,8 @@
 //           6 bits: the lines of the lower four bits, then line i of 2 with the upper two of word 4 i + p in bits 2 p
 //           8 bits: line i of 8, word i
 //
-// Everything begins at a multiple of 64 bytes. Integer codes are stored with an offset that makes them unsigned. Rows
+// Everything begins at a multiple of 64 bytes; in panels of an odd number of 16 rows at one of 32 bytes, so that their
+// units are no deeper than those of 32 rows. Integer codes are stored with an offset that makes them unsigned. Rows
 // beyond N and k's beyond K are zeros of the format.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_QUANTIZE_BLOCKPANELS_H
@@ -40,17 +41,20 @@ struct BlockParts;
 
 /// The layout of the panels of one weight. Sizes are in bytes unless the name says otherwise.
 struct BlockPanels {
-  static constexpr int64_t rows = 32;      ///< rows of a panel: two 512-bit vectors of f32
+  static constexpr int64_t rows = 32;      ///< rows of a panel of processors: two 512-bit vectors of f32
+  static constexpr int64_t lineRows = 16;  ///< rows of a line
   static constexpr int64_t stepDepth = 32; ///< k's of a step
   static constexpr int64_t words = 8;      ///< words of a step, four k's each
   /// k's that share a scale of the block scales: QK_K of ggml.
   static constexpr int64_t superBlock = 256;
 
   /// Returns the layout of rows of `depth` values in a format: an #nn.block_format or an #nn.ggml_type. Returns nullopt
-  /// for formats that no kernel reads: another axis than the last, elements other than e2m1 and integers of 4, 6 or 8
-  /// bits, and types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4.
-  static std::optional<BlockPanels> of(mlir::Attribute format, int64_t depth);
+  /// for formats that no kernel reads: another axis than the last, elements other than e2m1 and signed integers, and
+  /// types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4; and for a width that is no
+  /// multiple of 16.
+  static std::optional<BlockPanels> of(mlir::Attribute format, int64_t depth, int64_t width = rows);
 
+  int64_t width = rows;        ///< rows of a panel
   int64_t depth;               ///< k's
   int64_t codeBits;            ///< 4, 5, 6 or 8
   int64_t codeOffset = 0;      ///< added to integer codes when they are stored
@@ -66,11 +70,15 @@ struct BlockPanels {
   int64_t headBytes;
   int64_t units;
 
-  int64_t stepBytes() const { return rows * stepDepth * codeBits / 8; }
+  /// Returns the number of bytes of which heads, scales of units and steps begin at a multiple.
+  int64_t alignment() const { return width % rows == 0 ? 64 : 32; }
+  int64_t stepBytes() const { return width * stepDepth * codeBits / 8; }
   int64_t steps() const { return units * unitDepth / stepDepth; }
   int64_t panelBytes() const { return headBytes + units * unitBytes; }
+  /// Returns the offset of the minima of type `scale` from the beginning of their unit.
+  int64_t minimaBegin() const { return width * scaleBytes * (scaleBits ? 1 : unitDepth / block); }
   /// Returns the offset of the integer scales of blocks from the beginning of their unit.
-  int64_t integersBegin() const { return rows * scaleBytes * (hasMinima ? 2 : 1); }
+  int64_t integersBegin() const { return width * scaleBytes * (hasMinima ? 2 : 1); }
 
   /// Returns the offset of a step's codes from the beginning of its panel.
   int64_t stepBegin(int64_t step) const;

@@ -25,8 +25,11 @@ struct QuantizeOptions {
   std::vector<std::string> parts;
 };
 
-/// Returns the format of a matrix's rows by its name: int4, int6, int8, mxfp4 or nvfp4. The first three have groups of
-/// 32 (the default), 64 or 128 weights, or a scale for each row: int4-g64, int8-channel. An error lists the names.
+/// Returns the names of the formats of weights, for people: "int4, … and none".
+std::string weightFormatNames();
+
+/// Returns the format of a matrix's rows by its name. Integers have groups of 32 (the default), 64 or 128 weights, or a
+/// scale for each row: int4, int4-g64, int8-channel. An error lists the names.
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, mlir::MLIRContext *context);
 
 /// The format that the matrices of a part are quantized to.

@@ -31,36 +31,41 @@ struct Variant {
   std::vector<std::string> features; ///< features that the processor must have, LLVM's names without "+": "avx2", "fma"
 };
 
-/// A relocatable ELF object. For variant v and kernel k (the index of the rt.kernel in module order) one of the objects
-/// defines `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn) and `itx_k<k>_v<v>_run` (itx_kernel_run_fn), hidden.
+/// Code of kernels. Of a device that runs host code it is a relocatable ELF object: for variant v and kernel k one of
+/// the objects defines `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn) and `itx_k<k>_v<v>_run` (itx_kernel_run_fn), hidden.
+/// Of another device it is what the device's driver loads (lib/Runtime/<X>), one object for each variant, in their
+/// order.
 struct CompiledObject {
   std::string name; ///< for messages and for the order in which objects are linked
   std::vector<char> object;
 };
 
-/// Compiles the kernels of one artifact for one host triple, in one or several variants.
+/// A kernel to compile, and its index k among all kernels of the artifact.
+struct NumberedKernel {
+  unsigned index;
+  rt::KernelOp kernel;
+};
+
+/// Compiles the kernels of one device for one artifact, in one or several variants.
 class KernelCompiler {
 public:
   virtual ~KernelCompiler() = default;
 
-  /// LLVM triple of host code and kernels, e.g. "x86_64-unknown-linux-gnu".
+  /// LLVM triple of the host that the kernels need, e.g. "x86_64-unknown-linux-gnu"; empty if any will do.
   virtual std::string triple() const = 0;
   /// Variants, best first; variant index v of the artifact.
   virtual std::vector<Variant> variants() const = 0;
-  /// Machine for host code: runs wherever one of the variants runs.
-  virtual std::unique_ptr<llvm::TargetMachine> hostMachine() const = 0;
-  /// The emulation that lld's -m takes, e.g. "elf_x86_64".
-  virtual std::string elfEmulation() const = 0;
 
-  /// Compiles every rt.kernel of the module for every variant, on the threads of the MLIR context. The module may be
-  /// changed. The objects and their order depend on the module and the variants alone. Errors name the kernel, the op
-  /// and where it comes from in the user's model.
-  virtual llvm::Error compileKernels(mlir::ModuleOp module, std::vector<CompiledObject> &objects) = 0;
+  /// Compiles kernels for every variant, on the threads of the MLIR context. `module` holds the kernels and may be
+  /// changed; `hostTriple` is that of the artifact's host code. The objects and their order depend on the kernels and
+  /// the variants alone. Errors name the kernel, the op and where it comes from in the user's model.
+  virtual llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<NumberedKernel> kernels,
+                                     llvm::StringRef hostTriple, std::vector<CompiledObject> &objects) = 0;
 
-  /// Returns the code that the best variant hands to its code generator, for people to read: a module with
-  /// `<kernel>_plan` and `<kernel>_run` of every rt.kernel; null after an error, which went to the context's
-  /// diagnostics.
-  virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module) = 0;
+  /// Returns the code that the best variant hands to its code generator, for people to read: a module with functions
+  /// for every kernel; null after an error, which went to the context's diagnostics.
+  virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
+                                                        llvm::ArrayRef<NumberedKernel> kernels) = 0;
 };
 
 /// Fitted figures for a device, and a remark where they were not measured on its kind.
@@ -92,8 +97,15 @@ public:
   virtual llvm::StringRef kind() const = 0;
   /// Lists variants for people, the machine that compiles first.
   virtual std::vector<NamedVariant> listVariants() const = 0;
-  /// Returns a compiler for each host triple among the variants; the error of an unknown variant lists those that
-  /// exist.
+  /// True if kernels read and write the memory of the host; other devices have a memory of their own, which host
+  /// programs copy to and from.
+  virtual bool usesHostMemory() const = 0;
+  /// True if objects of kernels are linked into the host code of the artifact.
+  virtual bool runsHostCode() const = 0;
+  /// True if its objects have the kernels of all devices of an artifact, so that a run can compute each a second time.
+  virtual bool verifiesKernels() const { return false; }
+  /// Returns a compiler for each host triple among the variants, or one for any host; the error of an unknown variant
+  /// lists those that exist.
   virtual llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>>
   compilers(llvm::ArrayRef<llvm::StringRef> variants) const = 0;
   /// Returns the model that costs are computed with; an error if there is none.
@@ -115,11 +127,29 @@ public:
   static const Target *find(llvm::StringRef kind);
 };
 
-/// Returns the compilers for `specs` (`cpu`, `cpu:znver5`, `cpu:x86-64-v4+avx512vnni`, `cpu:aarch64`, …): those of one
-/// triple are variants of one compiler. The error of an unknown name lists those that exist.
-llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(llvm::ArrayRef<std::string> specs);
+/// The compiler of a device's kernels for one artifact.
+struct DeviceCompiler {
+  const Target *target;
+  std::string device; ///< name of the rt.device; of `specs` the kind
+  std::unique_ptr<KernelCompiler> compiler;
+};
+
+/// The code of one artifact: that of its host, and of each of its devices in their order.
+struct ArtifactCompilers {
+  std::string hostTriple;
+  std::vector<DeviceCompiler> devices;
+};
+
+/// Returns the compilers of the artifacts for `specs` (`cpu`, `cpu:znver5`, `cpu:x86-64-v4+avx512vnni`, `cpu:aarch64`,
+/// `reference`, …): one artifact for each host triple, each with all devices; variants of a device for one triple are
+/// variants of one compiler. The error of an unknown name lists those that exist; so does that of a device which has no
+/// variant for the triple of another one.
+llvm::Expected<std::vector<ArtifactCompilers>> createCompilers(llvm::ArrayRef<std::string> specs);
 /// The same for the devices that a module declares.
-llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>> createCompilers(mlir::ModuleOp module);
+llvm::Expected<std::vector<ArtifactCompilers>> createCompilers(mlir::ModuleOp module);
+
+/// Returns the kernels of a module with their indices: all, or those of a device.
+std::vector<NumberedKernel> numberKernels(mlir::ModuleOp module, llvm::StringRef device = "");
 
 /// Returns the `--target`s that a module's devices stand for; none without devices.
 std::vector<std::string> targetSpecs(mlir::ModuleOp module);
@@ -133,11 +163,12 @@ mlir::LogicalResult declareDevices(mlir::ModuleOp module, llvm::ArrayRef<std::st
 
 /// A device of a module, for passes.
 struct Device {
+  rt::DeviceOp op;
   const Target *target;
   const DeviceModel *model;
 };
-/// Returns the device that an op's kernels run on: the first of its module. Emits an error at the op if there is none,
-/// or none with figures.
+/// Returns the device that an op's kernels run on: the one that its attribute `rt.device` names, or that of an op
+/// around it, else the first of its module. Emits an error at the op if there is none, or none with figures.
 mlir::FailureOr<Device> deviceOf(mlir::Operation *op);
 
 } // namespace intarsia::target

@@ -7,19 +7,40 @@
 #include "lib/Runtime/Cache/Cache.h"
 
 #include "lib/Runtime/Cache/SequenceFile.h"
+#include "lib/Support/Json.h"
 #include "lib/Support/MachineLimits.h"
 
 #include <algorithm>
 #include <climits>
-#include <cstring>
 
 namespace intarsia::runtime {
 
 // ---- Sizes ------------------------------------------------------------------------------------------------
 
+/// Returns the bytes of a device's memory; UINT64_MAX if it does not say.
+static uint64_t memoryBytesOf(const Device &device) {
+  Json info;
+  if (!parseJson(device.info(), device.name(), info).ok() || !info.is_object())
+    return UINT64_MAX;
+  auto found = info.find("memory_bytes");
+  return found != info.end() && found->is_number_integer() ? found->get<uint64_t>() : UINT64_MAX;
+}
+
+/// Returns the bytes that are available for all state: those of the memory with the fewest among the memories that hold
+/// some.
+static uint64_t availableBytes(const Module &module, const StepLayout &layout) {
+  uint64_t host = availableMemoryBytes(), available = UINT64_MAX;
+  for (const StateTensor &state : layout.states) {
+    Device *device = module.memoryOf(state.device);
+    available = std::min(available, device ? memoryBytesOf(*device) : host);
+  }
+  return available;
+}
+
 /// Chooses the number of pages if the options do not say it.
-static Status choosePages(const StepLayout &layout, const std::string &name, const Cache::Options &options,
-                          int64_t &pages, uint64_t &bytes) {
+static Status choosePages(const StepLayout &layout, const Module &module, const Cache::Options &options, int64_t &pages,
+                          uint64_t &bytes) {
+  const std::string &name = module.name();
   if (options.sequences < 1 || options.sequences > INT32_MAX)
     return error(ITX_INVALID_ARGUMENT, "%s: a cache for %lld sequences is asked for, at least 1 is needed",
                  name.c_str(), (long long)options.sequences);
@@ -30,7 +51,7 @@ static Status choosePages(const StepLayout &layout, const std::string &name, con
   if (pages == 0 && __builtin_mul_overflow(layout.pagesFor(layout.context), options.sequences, &pages))
     pages = INT32_MAX;
   // Takes half of the memory if there is no limit: the module's workspace and other programs need some too.
-  uint64_t limit = options.bytes ? options.bytes : availableMemoryBytes() / 2;
+  uint64_t limit = options.bytes ? options.bytes : availableBytes(module, layout) / 2;
   if (options.pages == 0) {
     uint64_t slots = 0;
     ITX_RETURN_IF_ERROR(StateMemory::bytesOf(layout, 0, options.sequences, slots));
@@ -58,8 +79,8 @@ static Status choosePages(const StepLayout &layout, const std::string &name, con
 Status Cache::bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes) {
   StepLayout layout;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(readStepLayout(module.manifest().functions[function], module.name(), layout));
-  return choosePages(layout, module.name(), options, pages, bytes);
+  ITX_RETURN_IF_ERROR(readStepLayout(*module.functions()[function].info, module.name(), layout));
+  return choosePages(layout, module, options, pages, bytes);
 }
 
 Status Cache::create(std::shared_ptr<Module> module, size_t function, const Options &options,
@@ -67,9 +88,9 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   std::shared_ptr<Cache> result(new Cache(std::move(module), function));
   const Module &loaded = *result->module_;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(readStepLayout(loaded.manifest().functions[function], loaded.name(), result->layout_));
-  ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded.name(), options, pages, result->bytes_));
-  ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded.name(), result->memory_));
+  ITX_RETURN_IF_ERROR(readStepLayout(*loaded.functions()[function].info, loaded.name(), result->layout_));
+  ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded, options, pages, result->bytes_));
+  ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded, result->memory_));
   result->sequences_.resize(options.sequences);
   cache = std::move(result);
   return Status::success();
@@ -100,8 +121,10 @@ Status Cache::newSequence(Sequence *&sequence) {
       sequence = sequences_[slot].get();
       sequence->slot = int64_t(slot);
       sequence->lastUse = ++clock_;
-      memory_->clearSlot(sequence->slot);
-      return Status::success();
+      Status status = memory_->finish(memory_->clearSlot(sequence->slot));
+      if (!status.ok())
+        sequences_[slot].reset();
+      return status;
     }
   return error(ITX_CACHE_FULL, "%s: the cache is for %zu sequences, and all are in use: free one, or make a larger one",
                name(), sequences_.size());
@@ -119,10 +142,14 @@ void Cache::dropPages(Sequence &sequence, size_t kept) {
   }
 }
 
-void Cache::freeSequence(Sequence &sequence) {
-  std::lock_guard lock(mutex_);
+void Cache::discard(Sequence &sequence) {
   dropPages(sequence, 0);
   sequences_[sequence.slot].reset();
+}
+
+void Cache::freeSequence(Sequence &sequence) {
+  std::lock_guard lock(mutex_);
+  discard(sequence);
 }
 
 int64_t Cache::length(const Sequence &sequence) const {
@@ -159,8 +186,10 @@ Status Cache::fork(const Sequence &sequence, Sequence *&child) {
   for (int32_t page : child->pages)
     memory_->retainPage(page);
   child->slotPage = sequence.slotPage;
-  memory_->copySlot(sequence.slot, child->slot);
-  return Status::success();
+  Status status = memory_->finish(memory_->copySlot(sequence.slot, child->slot));
+  if (!status.ok())
+    discard(*child);
+  return status;
 }
 
 Status Cache::truncate(Sequence &sequence, int64_t length, int64_t *kept) {
@@ -249,14 +278,44 @@ Status Cache::save(const Sequence &sequence, const std::string &path) const {
   contents.tokens = sequence.tokens;
   contents.states = fileStates(layout_);
   std::vector<std::vector<const uint8_t *>> units(layout_.states.size());
+  std::vector<std::vector<uint8_t>> copies; // of units on devices
+  Status status;
+  auto give = [&](size_t state, int64_t index) {
+    const uint8_t *unit = memory_->hostUnit(state, index);
+    if (!unit && status.ok()) {
+      copies.emplace_back(layout_.states[state].unitBytes);
+      unit = copies.back().data();
+      status = memory_->read(state, index, copies.back().data());
+    }
+    units[state].push_back(unit);
+  };
+  copies.reserve(layout_.states.size() * (sequence.pages.size() + 1)); // nothing may throw while copies are running
   for (size_t i = 0; i < units.size(); ++i) {
     if (layout_.states[i].paged)
       for (int32_t page : sequence.pages)
-        units[i].push_back(memory_->unit(i, page));
+        give(i, page);
     else
-      units[i].push_back(memory_->unit(i, sequence.slot));
+      give(i, sequence.slot);
   }
+  ITX_RETURN_IF_ERROR(memory_->finish(std::move(status)));
   return writeSequenceFile(path, contents, units);
+}
+
+Status Cache::readState(Sequence &sequence, size_t pages, const uint8_t *file, const std::vector<uint64_t> &offsets) {
+  while (sequence.pages.size() < pages) {
+    sequence.pages.push_back(0);
+    ITX_RETURN_IF_ERROR(memory_->takePage(sequence.pages.back()));
+  }
+  for (size_t i = 0; i < layout_.states.size(); ++i) {
+    const uint8_t *from = file + offsets[i];
+    uint64_t unit = layout_.states[i].unitBytes;
+    if (layout_.states[i].paged)
+      for (size_t page = 0; page < pages; ++page)
+        ITX_RETURN_IF_ERROR(memory_->write(i, sequence.pages[page], from + page * unit));
+    else
+      ITX_RETURN_IF_ERROR(memory_->write(i, sequence.slot, from));
+  }
+  return Status::success();
 }
 
 Status Cache::restore(const std::string &path, Sequence *&sequence) {
@@ -282,27 +341,17 @@ Status Cache::restore(const std::string &path, Sequence *&sequence) {
                    (long long)layout_.vocabulary);
 
   std::lock_guard lock(mutex_);
-  std::vector<int32_t> pages(layout_.pagesFor(int64_t(contents.tokens.size())));
+  size_t pages = size_t(layout_.pagesFor(int64_t(contents.tokens.size())));
   Sequence *made = nullptr;
   ITX_RETURN_IF_ERROR(newSequence(made));
-  auto discard = [&](Sequence *unused) { sequences_[unused->slot].reset(); };
-  std::unique_ptr<Sequence, decltype(discard)> guard(made, discard);
-  ITX_RETURN_IF_ERROR(makeRoom(int64_t(pages.size()), {}));
-  guard.release();
-  for (int32_t &page : pages)
-    page = memory_->takePage();
-  made->pages = std::move(pages);
+  auto discardUnused = [&](Sequence *unused) { discard(*unused); };
+  std::unique_ptr<Sequence, decltype(discardUnused)> guard(made, discardUnused);
+  made->pages.reserve(pages);
+  ITX_RETURN_IF_ERROR(makeRoom(int64_t(pages), {}));
   made->tokens = std::move(contents.tokens);
   made->slotPage = made->length() / layout_.pageTokens;
-  for (size_t i = 0; i < layout_.states.size(); ++i) {
-    const uint8_t *from = file->data() + contents.stateOffsets[i];
-    uint64_t unit = layout_.states[i].unitBytes;
-    if (layout_.states[i].paged)
-      for (size_t page = 0; page < made->pages.size(); ++page)
-        std::memcpy(memory_->unit(i, made->pages[page]), from + page * unit, unit);
-    else
-      std::memcpy(memory_->unit(i, made->slot), from, unit);
-  }
+  ITX_RETURN_IF_ERROR(memory_->finish(readState(*made, pages, file->data(), contents.stateOffsets)));
+  guard.release();
   sequence = made;
   return Status::success();
 }

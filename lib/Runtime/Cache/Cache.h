@@ -78,6 +78,10 @@ private:
   /// Makes a sequence; the caller holds the lock.
   Status newSequence(Sequence *&sequence);
   void dropPages(Sequence &sequence, size_t kept);
+  /// Gives the pages of a sequence back and ends it; the caller holds the lock.
+  void discard(Sequence &sequence);
+  /// Takes the pages of a restored sequence and starts to fill its state from a file, each state from its offset.
+  Status readState(Sequence &sequence, size_t pages, const uint8_t *file, const std::vector<uint64_t> &offsets);
   Status checkChunks(const std::vector<Chunk> &chunks) const;
   /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);

@@ -28,8 +28,11 @@ public:
       busy.push_back(chunks_[i].sequence);
     }
     ITX_RETURN_IF_ERROR(cache_.makeRoom(needed, busy));
-    for (size_t i = 0; i < chunks_.size(); ++i)
-      apply(i);
+    Status status;
+    for (size_t i = 0; i < chunks_.size() && status.ok(); ++i)
+      status = apply(i);
+    ITX_RETURN_IF_ERROR(memory().finish(std::move(status)));
+    mayHaveWritten_ = true;
     return Status::success();
   }
 
@@ -47,6 +50,10 @@ public:
   }
 
   ~Transaction() {
+    if (plans_.empty())
+      return;
+    // After an exception earlier contents of slots may still be on their way into the plans.
+    Status status = memory().finish();
     for (size_t i = 0; i < plans_.size(); ++i) {
       Plan &plan = plans_[i];
       Sequence &sequence = *chunks_[i].sequence;
@@ -57,13 +64,11 @@ public:
         memory().releasePage(sequence.pages.back());
         sequence.pages.back() = plan.original;
       }
-      const uint8_t *saved = plan.slot.data();
-      for (size_t s = 0; saved && s < cache_.layout_.states.size(); ++s)
-        if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
-          std::memcpy(memory().unit(s, sequence.slot), saved, state.unitBytes);
-          saved += state.unitBytes;
-        }
+      if (mayHaveWritten_ && status.ok())
+        status = restoreSlot(plan, sequence);
     }
+    if (!memory().finish(std::move(status)).ok())
+      giveUpSlots();
   }
 
 private:
@@ -73,7 +78,7 @@ private:
     int32_t original = 0;
     size_t pagesBefore = 0;
     int64_t grows = 0;
-    std::vector<uint8_t> slot; // earlier contents, if the step overwrites them
+    std::vector<uint8_t> slot; // earlier contents, if the step overwrites them; empty if not
   };
   /// Sequences that leave a page in this step for a copy: their number, and the length of the longest.
   struct Leaving {
@@ -102,7 +107,7 @@ private:
       leaving = {leaving.count + 1, std::max(leaving.length, length)};
   }
 
-  void apply(size_t index) {
+  Status apply(size_t index) {
     const Chunk &chunk = chunks_[index];
     Sequence &sequence = *chunk.sequence;
     Plan &plan = plans_[index];
@@ -110,27 +115,55 @@ private:
     sequence.tokens.reserve(length + chunk.count);
     sequence.pages.reserve(plan.pagesBefore + plan.grows);
     // A step that ends in the slot's page writes behind the slot's contents; any other step overwrites them.
-    if (cache_.hasSlots() && sequence.slotPage >= 0 && sequence.slotPage != (length + chunk.count - 1) / page) {
-      plan.slot.reserve(cache_.layout_.sequenceBytes);
-      for (size_t s = 0; s < cache_.layout_.states.size(); ++s)
-        if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
-          const uint8_t *from = memory().unit(s, sequence.slot);
-          plan.slot.insert(plan.slot.end(), from, from + state.unitBytes);
-        }
-    }
+    if (cache_.hasSlots() && sequence.slotPage >= 0 && sequence.slotPage != (length + chunk.count - 1) / page)
+      ITX_RETURN_IF_ERROR(saveSlot(plan, sequence));
     plan.applied = true; // nothing throws after this
     if (plan.copies) {
-      sequence.pages.back() = memory().takePage();
-      memory().copyPage(plan.original, sequence.pages.back());
+      ITX_RETURN_IF_ERROR(memory().takePage(sequence.pages.back()));
+      ITX_RETURN_IF_ERROR(memory().copyPage(plan.original, sequence.pages.back()));
     }
-    for (int64_t i = 0; i < plan.grows; ++i)
-      sequence.pages.push_back(memory().takePage());
+    for (int64_t i = 0; i < plan.grows; ++i) {
+      sequence.pages.push_back(0);
+      ITX_RETURN_IF_ERROR(memory().takePage(sequence.pages.back()));
+    }
+    return Status::success();
+  }
+
+  Status saveSlot(Plan &plan, const Sequence &sequence) {
+    plan.slot.resize(cache_.layout_.sequenceBytes);
+    uint8_t *to = plan.slot.data();
+    for (size_t s = 0; s < cache_.layout_.states.size(); ++s)
+      if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
+        ITX_RETURN_IF_ERROR(memory().read(s, sequence.slot, to));
+        to += state.unitBytes;
+      }
+    return Status::success();
+  }
+
+  Status restoreSlot(const Plan &plan, const Sequence &sequence) {
+    const uint8_t *saved = plan.slot.data();
+    for (size_t s = 0; !plan.slot.empty() && s < cache_.layout_.states.size(); ++s)
+      if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
+        ITX_RETURN_IF_ERROR(memory().write(s, sequence.slot, saved));
+        saved += state.unitBytes;
+      }
+    return Status::success();
+  }
+
+  /// Evicts the sequences whose slot a device did not take back.
+  void giveUpSlots() {
+    for (size_t i = 0; mayHaveWritten_ && i < plans_.size(); ++i)
+      if (Sequence &sequence = *chunks_[i].sequence; !plans_[i].slot.empty() && !sequence.tokens.empty()) {
+        cache_.dropPages(sequence, 0);
+        sequence.isEvicted = true;
+      }
   }
 
   Cache &cache_;
   const std::vector<Chunk> &chunks_;
   std::vector<Plan> plans_;
   std::map<int32_t, Leaving> leaving_;
+  bool mayHaveWritten_ = false; // true once the step function may have run
 };
 
 Status Cache::checkChunks(const std::vector<Chunk> &chunks) const {

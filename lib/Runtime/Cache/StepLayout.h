@@ -19,6 +19,7 @@ struct StateTensor {
   itx_dtype dtype = ITX_F32;
   std::vector<int64_t> shape; // of one unit
   uint64_t unitBytes = 0;
+  int32_t device = -1; // index of the module's device in whose own memory it lies; -1: the host's
 };
 
 /// The properties of a step function that the runtime needs to serve sequences with it.

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -44,7 +45,7 @@ const char *itx_last_error(void) { return lastError().c_str(); }
 const char *itx_status_name(itx_status status) {
   static const char *const names[] = {
       "ok",          "invalid argument", "not found",      "input/output error", "corrupt", "version mismatch",
-      "unsupported", "out of memory",    "internal error", "cache full",         "evicted"};
+      "unsupported", "out of memory",    "internal error", "cache full",         "evicted", "device lost"};
   return size_t(status) < std::size(names) ? names[size_t(status)] : "unknown status";
 }
 
@@ -56,21 +57,21 @@ itx_status itx_set_threads(int32_t threads) {
   return guarded([&]() -> Status {
     if (threads < 0 || threads > 1024)
       return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to 1024 are possible, 0 means the default", threads);
-    return hostDriver().setThreads(threads);
+    return hostDevice().setThreads(threads);
   });
 }
 
-int32_t itx_threads(void) { return hostDriver().threads(); }
+int32_t itx_threads(void) { return hostDevice().threads(); }
 
-size_t itx_device_count(void) { return drivers().size(); }
+size_t itx_device_count(void) { return devices().size(); }
 
-const char *itx_device_name(size_t index) { return index < drivers().size() ? drivers()[index]->name() : nullptr; }
+const char *itx_device_name(size_t index) { return index < devices().size() ? devices()[index]->name() : nullptr; }
 
 const char *itx_device_info(size_t index) {
   static const std::vector<std::string> infos = [] {
     std::vector<std::string> result;
-    for (Driver *driver : drivers())
-      result.push_back(driver->info());
+    for (Device *device : devices())
+      result.push_back(device->info());
     return result;
   }();
   return index < infos.size() ? infos[index].c_str() : nullptr;
@@ -146,6 +147,19 @@ static Status readOptions(const itx_load_options *given, LoadOptions &result) {
     result.variant = options.variant;
   if (options.weights)
     result.weights = options.weights;
+  if (options.device_count != 0)
+    ITX_REQUIRE(options.devices);
+  for (size_t i = 0; i < options.device_count; ++i) {
+    if (!options.devices[i])
+      return error(ITX_INVALID_ARGUMENT, "the name of device %zu in the load options is null", i);
+    result.devices.push_back(options.devices[i]);
+  }
+  if (!(options.verify_kernels >= 0) || std::isinf(options.verify_kernels))
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "verify_kernels of the load options is %g: a tolerance such as 0.001 is wanted, or 0 to verify nothing",
+        options.verify_kernels);
+  result.verifyKernels = options.verify_kernels;
   return Status::success();
 }
 
@@ -171,8 +185,9 @@ static itx_module *handleOf(std::shared_ptr<Module> module) {
   auto handle = std::make_unique<itx_module>();
   // make_shared would let the functions' weak pointers keep the memory of the whole object.
   std::shared_ptr<Loaded> loaded(new Loaded);
-  for (const FunctionInfo &function : module->manifest().functions)
-    loaded->functions.push_back({&function, viewsOf(function, function.inputs), viewsOf(function, function.outputs)});
+  for (const ModuleFunction &function : module->functions())
+    loaded->functions.push_back({function.info, viewsOf(*function.info, function.info->inputs),
+                                 viewsOf(*function.info, function.info->outputs)});
   loaded->module = std::move(module);
   handle->functions = functionsOf(loaded);
   handle->loaded = std::move(loaded);
@@ -185,7 +200,7 @@ template <typename Load> static Status loadModule(const itx_load_options *option
   std::shared_ptr<Module> loaded;
   LoadOptions parsed;
   ITX_RETURN_IF_ERROR(readOptions(options, parsed));
-  ITX_RETURN_IF_ERROR(hostDriver().checkEnvironment());
+  ITX_RETURN_IF_ERROR(hostDevice().checkEnvironment());
   ITX_RETURN_IF_ERROR(load(parsed, loaded));
   *module = handleOf(std::move(loaded));
   return Status::success();
@@ -260,12 +275,12 @@ itx_status itx_module_file(const itx_module *module, const char *name, const voi
 std::shared_ptr<Module> intarsia::runtime::moduleOf(const itx_module *module) { return module->loaded->module; }
 
 Status intarsia::runtime::findFunction(const Module &module, const std::string &name, size_t &index) {
-  const std::vector<FunctionInfo> &functions = module.manifest().functions;
+  const std::vector<ModuleFunction> &functions = module.functions();
   std::vector<std::string> names;
   for (index = 0; index < functions.size(); ++index) {
-    if (functions[index].name == name)
+    if (functions[index].info->name == name)
       return Status::success();
-    names.push_back(functions[index].name);
+    names.push_back(functions[index].info->name);
   }
   return error(ITX_NOT_FOUND, "%s: has no function '%s'; it has: %s", module.name().c_str(), name.c_str(),
                join(names).c_str());
@@ -367,7 +382,7 @@ struct Callee {
   std::shared_ptr<Module> module;
   size_t index = 0;
 
-  const FunctionInfo &info() const { return module->manifest().functions[index]; }
+  const FunctionInfo &info() const { return *module->functions()[index].info; }
 };
 } // namespace
 

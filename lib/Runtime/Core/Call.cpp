@@ -7,6 +7,7 @@
 #include "lib/Runtime/Core/Call.h"
 
 #include "lib/Formats/FloatFormats.h"
+#include "lib/Runtime/Core/HostApi.h"
 #include "lib/Runtime/Core/Profile.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace intarsia::runtime {
 
 // ---- Inputs -----------------------------------------------------------------------------------------------
 
-static std::string sizeNames(const FunctionInfo &function, const ValueInfo &value) {
+std::string sizeNames(const FunctionInfo &function, const ValueInfo &value) {
   std::vector<std::string> names;
   for (size_t i = 0; i < value.shape.size(); ++i)
     names.push_back(value.symbols[i] >= 0          ? function.sizes[value.symbols[i]].name
@@ -125,6 +126,20 @@ static Status checkRange(const FunctionInfo &function, const std::vector<int64_t
                (long long)value, shapeText(position).c_str(), (long long)info.rangeLow, (long long)high, why.c_str());
 }
 
+/// Names the memory of a device; null means the host.
+static std::string memoryText(const Device *device) {
+  return device ? "the memory of the device '" + std::string(device->name()) + "'" : "the memory of the host";
+}
+
+/// Checks that an input lies in memory of the host, or state in that of the device that updates it.
+static Status checkMemory(const Module &module, const ValueInfo &info, const Tensor &tensor) {
+  const Device *wanted = module.memoryOf(info.device);
+  if (!tensor.device || tensor.device == wanted)
+    return Status::success();
+  return error(ITX_INVALID_ARGUMENT, "input '%s' is in %s, it must be in %s", info.name.c_str(),
+               memoryText(tensor.device).c_str(), memoryText(wanted).c_str());
+}
+
 /// Checks an input that the call updates in place, which is never copied.
 static Status checkState(const ValueInfo &info, const Tensor &tensor) {
   if (tensor.readOnly)
@@ -137,6 +152,35 @@ static Status checkState(const ValueInfo &info, const Tensor &tensor) {
                  "input '%s' is updated in place: its memory must begin at a multiple of %d bytes", info.name.c_str(),
                  ITX_BUFFER_ALIGNMENT);
   return Status::success();
+}
+
+/// Copies bytes between memory of the host and of a device, and waits for the end.
+static Status copyNow(Device &device, void *destination, MemoryKind destinationKind, const void *source,
+                      MemoryKind sourceKind, uint64_t bytes) {
+  itx_event event = 0;
+  ITX_RETURN_IF_ERROR(device.copy(0, destination, destinationKind, source, sourceKind, bytes, nullptr, 0, event));
+  return device.wait(event);
+}
+
+/// Copies state from memory of the host to the device that updates it; `data` becomes the address there.
+static Status mirrorState(::itx_call &call, Device &device, uint64_t bytes, void *&data) {
+  StateMirror mirror = {data, bytes, {}};
+  ITX_RETURN_IF_ERROR(Buffer::make(device, bytes, mirror.buffer));
+  data = mirror.buffer.address();
+  ITX_RETURN_IF_ERROR(copyNow(device, data, MemoryKind::Device, mirror.host, MemoryKind::Host, bytes));
+  call.mirrors.push_back(std::move(mirror));
+  return Status::success();
+}
+
+/// Copies the mirrored state back if the call has succeeded, and frees the mirrors.
+static Status returnStates(::itx_call &call) {
+  Status status = call.status;
+  for (const StateMirror &mirror : call.mirrors)
+    if (status.ok())
+      status = copyNow(*mirror.buffer.device(), mirror.host, MemoryKind::Host, mirror.buffer.address(),
+                       MemoryKind::Device, mirror.bytes);
+  call.mirrors.clear();
+  return status;
 }
 
 template <typename T> static void fillWith(void *data, int64_t count, T value) {
@@ -189,7 +233,7 @@ static std::vector<std::string> inputNames(const FunctionInfo &function) {
 
 Status prepareCall(const Module &module, size_t functionIndex, const Tensor *const *inputs, size_t count,
                    ::itx_call &call) {
-  const FunctionInfo &function = module.manifest().functions[functionIndex];
+  const FunctionInfo &function = *module.functions()[functionIndex].info;
   call.module = &module;
   call.function = &function;
   call.functionIndex = functionIndex;
@@ -197,6 +241,7 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   call.inputs.assign(function.inputs.size(), nullptr);
   call.inputOwners.assign(function.inputs.size(), nullptr);
   call.outputs.clear();
+  call.mirrors.clear();
   call.status = Status::success();
   if (count > function.inputs.size())
     return error(ITX_INVALID_ARGUMENT, "%zu inputs given, function '%s' takes %zu: %s", count, function.name.c_str(),
@@ -213,6 +258,7 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
       continue;
     }
     ITX_RETURN_IF_ERROR(checkShape(function, i, *tensor, call.symbols, boundBy));
+    ITX_RETURN_IF_ERROR(checkMemory(module, info, *tensor));
     void *data = tensor->data.get();
     if (info.state)
       ITX_RETURN_IF_ERROR(checkState(info, *tensor));
@@ -225,6 +271,8 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
     } else {
       call.inputOwners[i] = tensor->data;
     }
+    if (Device *device = module.memoryOf(info.device); device && !tensor->device)
+      ITX_RETURN_IF_ERROR(mirrorState(call, *device, tensor->bytes, data));
     call.inputs[i] = data;
   }
 
@@ -258,152 +306,19 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   return Status::success();
 }
 
-// ---- The functions that a module calls --------------------------------------------------------------------
-
-static Status makeOutputs(::itx_call &call, const int64_t *sizes, void **outputs) {
-  const std::vector<ValueInfo> &infos = call.function->outputs;
-  call.outputs.resize(infos.size());
-  for (size_t i = 0; i < infos.size(); ++i) {
-    size_t rank = infos[i].shape.size();
-    if (Status status = makeTensor(infos[i].dtype, sizes, rank, call.outputs[i]); !status.ok())
-      return error(status.code(), "output '%s' of function '%s' would be %s: %s", infos[i].name.c_str(),
-                   call.function->name.c_str(), shapeText(std::vector<int64_t>(sizes, sizes + rank)).c_str(),
-                   status.message().c_str());
-    outputs[i] = call.outputs[i].data.get();
-    sizes += rank;
-  }
-  return Status::success();
-}
-
-/// Returns the sizes of the call: "batch is 2, sequence is 128".
-static std::string sizesText(const ::itx_call &call) {
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < call.symbols.size(); ++i)
-    texts.push_back(call.function->sizes[i].name + " is " + std::to_string(call.symbols[i]));
-  return join(texts);
-}
-
-/// Runs an action and keeps its exception: nothing may be thrown through a module's frames.
-template <typename Action> static bool attempt(::itx_call &call, Action action) {
-  if (!call.status.ok())
-    return false;
-  try {
-    call.status = action();
-  } catch (const std::bad_alloc &) {
-    call.status = {ITX_OUT_OF_MEMORY, "out of memory"};
-  } catch (const std::exception &exception) {
-    call.status = {ITX_INTERNAL, exception.what()};
-  }
-  return call.status.ok();
-}
-
-static int32_t hostCheck(::itx_call *call, uint32_t number, int64_t left, int64_t right) {
-  bool good = attempt(*call, [&]() -> Status {
-    const FunctionInfo &function = *call->function;
-    if (number >= function.checks.size())
-      return error(ITX_CORRUPT, "function '%s' makes check %u of %zu", function.name.c_str(), number,
-                   function.checks.size());
-    const CheckInfo &check = function.checks[number];
-    if (check.atMost ? left <= right : left == right)
-      return Status::success();
-    bool isLeftNumber = check.left == std::to_string(left), isRightNumber = check.right == std::to_string(right);
-    std::string needed = (check.atMost ? "must be at most " : "must be ") + check.right;
-    if (!isRightNumber)
-      needed += ", which is " + std::to_string(right);
-    if (isLeftNumber)
-      return error(ITX_INVALID_ARGUMENT, "%s is %lld, must be %s%s: %s", check.right.c_str(), (long long)right,
-                   check.atMost ? "at least " : "", check.left.c_str(), check.why.c_str());
-    return error(ITX_INVALID_ARGUMENT, "%s is %lld, %s: %s", check.left.c_str(), (long long)left, needed.c_str(),
-                 check.why.c_str());
-  });
-  return good ? 0 : 1;
-}
-
-static void *hostPrepare(::itx_call *call, int64_t workspaceBytes, const int64_t *outputSizes, void **outputs) {
-  void *workspace = nullptr;
-  bool good = attempt(*call, [&]() -> Status {
-    ITX_RETURN_IF_ERROR(makeOutputs(*call, outputSizes, outputs));
-    if (workspaceBytes >= 0)
-      workspace = call->workspace.reserve(workspaceBytes);
-    if (!workspace)
-      return error(ITX_OUT_OF_MEMORY, "no memory for the %lld bytes that function '%s' works in",
-                   (long long)workspaceBytes, call->function->name.c_str());
-    return Status::success();
-  });
-  return good ? workspace : nullptr;
-}
-
-static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel, uint32_t label, void *const *buffers,
-                              const int64_t *sizes, const itx_event *after, uint32_t afterCount) {
-  itx_event event = 0;
-  attempt(*call, [&]() -> Status {
-    const Module &module = *call->module;
-    const Manifest &manifest = module.manifest();
-    if (kernel >= manifest.kernels.size())
-      return error(ITX_CORRUPT, "function '%s' starts kernel %u of %zu", call->function->name.c_str(), kernel,
-                   manifest.kernels.size());
-    Launch launch;
-    launch.kernel = module.kernels() + kernel;
-    launch.name = manifest.kernels[kernel].c_str();
-    launch.label = label < manifest.labels.size() ? manifest.labels[label].c_str() : "";
-    launch.buffers = buffers;
-    launch.sizes = sizes;
-    launch.operands = manifest.operands.empty() ? nullptr : &manifest.operands[kernel];
-    launch.shared = &call->shared;
-    Status status = module.driver().dispatch(queue, launch, after, afterCount, event);
-    if (status.code() != ITX_INVALID_ARGUMENT)
-      return status;
-    return error(ITX_INVALID_ARGUMENT, "function '%s': %s: %s", call->function->name.c_str(), status.message().c_str(),
-                 sizesText(*call).c_str());
-  });
-  return event;
-}
-
-static itx_event hostCopy(::itx_call *call, uint32_t queue, void *destination, const void *source, int64_t bytes,
-                          const itx_event *after, uint32_t afterCount) {
-  itx_event event = 0;
-  attempt(*call,
-          [&] { return call->module->driver().copy(queue, destination, source, bytes, after, afterCount, event); });
-  return event;
-}
-
-static void hostWait(::itx_call *call, itx_event event) {
-  attempt(*call, [&] { return call->module->driver().wait(event); });
-}
-
-static void hostRefuse(itx_call *call, uint32_t owner, uint32_t index, int64_t size) {
-  attempt(*call, [&]() -> Status {
-    const FunctionInfo &function = *call->function;
-    const std::vector<std::string> &labels = call->module->manifest().labels;
-    std::string what = "the size of its workspace", why;
-    if (owner <= ITX_SIZE_OF_RIGHT && index < function.checks.size()) {
-      const CheckInfo &check = function.checks[index];
-      what = "'" + (owner == ITX_SIZE_OF_LEFT ? check.left : check.right) + "'";
-      why = "; " + check.why;
-    } else if (owner == ITX_SIZE_OF_OUTPUT && index < function.outputs.size()) {
-      what = "a size of output '" + function.outputs[index].name + "' " + sizeNames(function, function.outputs[index]);
-    } else if (owner == ITX_SIZE_OF_LAUNCH && index < labels.size()) {
-      what = "a size of '" + labels[index] + "'";
-    }
-    if (owner == ITX_SIZE_OF_WORKSPACE && size >= 0 && size != INT64_MAX)
-      return error(ITX_CORRUPT, "function '%s': a buffer ends at byte %lld, outside of its workspace: %s",
-                   function.name.c_str(), static_cast<long long>(size), sizesText(*call).c_str());
-    std::string amount =
-        size < 0 ? "is negative (" + std::to_string(size) + ")" : std::string("cannot be computed with 64 bits");
-    return error(ITX_INVALID_ARGUMENT, "function '%s': %s %s: %s%s", function.name.c_str(), what.c_str(),
-                 amount.c_str(), sizesText(*call).c_str(), why.c_str());
-  });
-}
-
-static const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait, hostRefuse};
+// ---- The call ---------------------------------------------------------------------------------------------
 
 Status runCall(::itx_call &call) {
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
   const Module &module = *call.module;
   ITX_RETURN_IF_ERROR(module.checkWeights());
-  int32_t result =
-      module.function(call.functionIndex)(&hostApi, &call, call.symbols.data(), call.inputs.data(), module.weights());
+  int32_t result = module.functions()[call.functionIndex].call(&hostApi, &call, call.symbols.data(), call.inputs.data(),
+                                                               module.weights());
+  if (call.runningCount != 0)
+    finishWork(call);
+  if (!call.mirrors.empty())
+    call.status = returnStates(call);
   for (std::shared_ptr<void> &owner : call.inputOwners)
     owner.reset();
   if (profiled)

@@ -34,7 +34,10 @@ struct Module::Source {
 Module::Module() = default;
 
 Module::~Module() {
+  // Calls and devices refer to the code.
   freeCalls_.clear();
+  verifier_.reset();
+  devices_.clear();
   if (library_)
     dlclose(library_);
   if (codeFile_ >= 0)
@@ -73,10 +76,14 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   std::shared_ptr<Module> result(new Module);
   result->name_ = source.name;
   std::memcpy(result->hash_.data(), header.hash, sizeof(header.hash));
-  result->driver_ = &hostDriver();
   ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
+  std::vector<size_t> functions;
+  ITX_RETURN_IF_ERROR(
+      bindDevices(result->manifest_, result->name_, options.devices, runtime::devices(), result->devices_, functions));
+  for (size_t function : functions)
+    result->functions_.push_back({&result->manifest_.functions[function]});
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));
-  ITX_RETURN_IF_ERROR(result->bindCode());
+  ITX_RETURN_IF_ERROR(result->bindCode(options));
   ITX_RETURN_IF_ERROR(result->loadWeights(source, header.weightsOffset, header.weightsBytes, options));
   module = std::move(result);
   return Status::success();
@@ -150,42 +157,28 @@ Status Module::chooseVariant(const std::string &wanted) {
                hostDescription().c_str(), suggestedTarget().c_str());
 }
 
-Status Module::bindCode() {
-  // The name is unique while the descriptor is open, and it is open while the library is loaded.
-  std::string path = format("/proc/self/fd/%d", codeFile_);
-  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library_) {
-    const char *reason = dlerror();
-    return error(ITX_CORRUPT, "%s: cannot load its code: %s", name_.c_str(), reason ? reason : "unknown reason");
-  }
-  descriptor_ = static_cast<const itx_module_descriptor *>(dlsym(library_, ITX_MODULE_SYMBOL));
-  if (!descriptor_)
-    return error(ITX_CORRUPT, "%s: does not export '%s'", name_.c_str(), ITX_MODULE_SYMBOL);
-  if (descriptor_->abi_version != ITX_MODULE_ABI_VERSION)
-    return error(ITX_VERSION_MISMATCH, "%s: has module ABI %u, this runtime has %u: compile the model again",
-                 name_.c_str(), descriptor_->abi_version, ITX_MODULE_ABI_VERSION);
-  ITX_RETURN_IF_ERROR(checkManifest());
-  kernels_ = descriptor_->kernels + variant_ * descriptor_->kernel_count;
-  return Status::success();
-}
-
 /// Checks that the code was compiled for this manifest: it refers to entries by number and relies on their contents.
 /// Counts are compared first, since they say what differs.
-Status Module::checkManifest() const {
-  auto check = [&](const std::string &what, uint32_t code, size_t manifest) -> Status {
-    if (code == manifest)
+static Status checkManifest(const Manifest &manifest, const std::string &name, const itx_module_descriptor &code) {
+  auto check = [&](const std::string &what, uint32_t compiled, size_t listed) -> Status {
+    if (compiled == listed)
       return Status::success();
-    return error(ITX_CORRUPT, "%s: its code was compiled for %u %s, its manifest lists %zu", name_.c_str(), code,
-                 what.c_str(), manifest);
+    return error(ITX_CORRUPT, "%s: its code was compiled for %u %s, its manifest lists %zu", name.c_str(), compiled,
+                 what.c_str(), listed);
   };
-  const itx_module_descriptor &code = *descriptor_;
-  ITX_RETURN_IF_ERROR(check("target variants", code.variant_count, manifest_.variants.size()));
-  ITX_RETURN_IF_ERROR(check("kernels", code.kernel_count, manifest_.kernels.size()));
-  ITX_RETURN_IF_ERROR(check("labels", code.label_count, manifest_.labels.size()));
-  ITX_RETURN_IF_ERROR(check("weights", code.weight_count, manifest_.weights.tensors.size()));
-  ITX_RETURN_IF_ERROR(check("functions", code.function_count, manifest_.functions.size()));
-  for (size_t i = 0; i < manifest_.functions.size(); ++i) {
-    const FunctionInfo &function = manifest_.functions[i];
+  ITX_RETURN_IF_ERROR(check("target variants", code.variant_count, manifest.variants.size()));
+  ITX_RETURN_IF_ERROR(check("devices", code.device_count, manifest.devices.size()));
+  size_t objects = 0; // they are numbered from 0
+  for (const DeviceInfo &device : manifest.devices)
+    for (const ObjectInfo &object : device.objects)
+      objects = std::max(objects, size_t(object.object) + 1);
+  ITX_RETURN_IF_ERROR(check("objects", code.object_count, objects));
+  ITX_RETURN_IF_ERROR(check("kernels", code.kernel_count, manifest.kernels.size()));
+  ITX_RETURN_IF_ERROR(check("labels", code.label_count, manifest.labels.size()));
+  ITX_RETURN_IF_ERROR(check("weights", code.weight_count, manifest.weights.tensors.size()));
+  ITX_RETURN_IF_ERROR(check("functions", code.function_count, manifest.functions.size()));
+  for (size_t i = 0; i < manifest.functions.size(); ++i) {
+    const FunctionInfo &function = manifest.functions[i];
     const itx_function_entry &entry = code.functions[i];
     size_t ranges = 0, belows = 0, outputSizes = 0;
     for (const ValueInfo &input : function.inputs) {
@@ -205,9 +198,33 @@ Status Module::checkManifest() const {
   }
   Hash128 hash;
   std::memcpy(hash.data(), code.manifest_hash, hash.size());
-  if (hash != Hash128{} && hash != hashBytes(manifest_.text.data(), manifest_.text.size()))
-    return error(ITX_CORRUPT, "%s: its code was compiled for another manifest than it has", name_.c_str());
+  if (hash != Hash128{} && hash != hashBytes(manifest.text.data(), manifest.text.size()))
+    return error(ITX_CORRUPT, "%s: its code was compiled for another manifest than it has", name.c_str());
   return Status::success();
+}
+
+Status Module::bindCode(const LoadOptions &options) {
+  // The name is unique while the descriptor is open, and it is open while the library is loaded.
+  std::string path = format("/proc/self/fd/%d", codeFile_);
+  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library_) {
+    const char *reason = dlerror();
+    return error(ITX_CORRUPT, "%s: cannot load its code: %s", name_.c_str(), reason ? reason : "unknown reason");
+  }
+  descriptor_ = static_cast<const itx_module_descriptor *>(dlsym(library_, ITX_MODULE_SYMBOL));
+  if (!descriptor_)
+    return error(ITX_CORRUPT, "%s: does not export '%s'", name_.c_str(), ITX_MODULE_SYMBOL);
+  if (descriptor_->abi_version != ITX_MODULE_ABI_VERSION)
+    return error(ITX_VERSION_MISMATCH, "%s: has module ABI %u, this runtime has %u: compile the model again",
+                 name_.c_str(), descriptor_->abi_version, ITX_MODULE_ABI_VERSION);
+  ITX_RETURN_IF_ERROR(checkManifest(manifest_, name_, *descriptor_));
+  kernels_ = descriptor_->kernels + variant_ * descriptor_->kernel_count;
+  for (ModuleFunction &function : functions_)
+    function.call = descriptor_->functions[function.info - manifest_.functions.data()].call;
+  if (options.verifyKernels != 0)
+    ITX_RETURN_IF_ERROR(
+        KernelVerifier::create(manifest_, name_, *descriptor_, options.devices, options.verifyKernels, verifier_));
+  return loadKernels(manifest_, name_, *descriptor_, kernels_, devices_);
 }
 
 Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options) {
@@ -246,6 +263,12 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
     std::memcpy(aligned, source.data + offset, bytes);
     ITX_RETURN_IF_ERROR(SafetensorsFile::parse(aligned, bytes, name_ + " (embedded weights)", archive_));
   }
+  return bindWeights(options.verify);
+}
+
+/// Checks the archive of the weights, finds the tensors in it and copies them to the devices that keep them.
+Status Module::bindWeights(bool verify) {
+  const WeightsInfo &info = manifest_.weights;
   const char *where = archive_->name().c_str();
   if (archive_->size() != info.bytes)
     return error(ITX_CORRUPT, "%s: has %llu bytes, '%s' was compiled with %llu", where,
@@ -256,8 +279,9 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
                  "Each artifact needs the file that was written with it",
                  where, name_.c_str());
   uint64_t header = archive_->headerBytes();
-  if (options.verify && hashTextOf(archive_->data() + header, archive_->size() - header) != info.hash)
+  if (verify && hashTextOf(archive_->data() + header, archive_->size() - header) != info.hash)
     return error(ITX_CORRUPT, "%s: is damaged: its contents do not have the hash that '%s' says", where, name_.c_str());
+  std::vector<uint64_t> bytes;
   for (const std::string &name : info.tensors) {
     const SafetensorsEntry *entry = archive_->find(name);
     if (!entry)
@@ -266,7 +290,11 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
       return error(ITX_CORRUPT, "%s: tensor '%s' begins at byte %llu, which is not a multiple of %d", where,
                    name.c_str(), (unsigned long long)entry->begin, ITX_BUFFER_ALIGNMENT);
     weightPointers_.push_back(const_cast<void *>(entry->data));
+    bytes.push_back(entry->bytes());
   }
+  ITX_RETURN_IF_ERROR(uploadWeights(info, archive_->name(), bytes, devices_, weightPointers_));
+  for (size_t i = 0; verifier_ && i < bytes.size(); ++i)
+    verifier_->addWeight(memoryOf(info.devices[i]), weightPointers_[i], bytes[i]);
   return Status::success();
 }
 
@@ -305,6 +333,7 @@ std::unique_ptr<::itx_call> Module::takeCall() {
 void Module::giveCall(std::unique_ptr<::itx_call> call) {
   call->inputOwners.clear(); // lets the caller's memory go; the call keeps only its own
   call->outputs.clear();
+  call->mirrors.clear();
   if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && freeCalls_.size() < 64)
     freeCalls_.push_back(std::move(call));
 }

@@ -10,7 +10,8 @@
 #include "intarsia/module_abi.h"
 #include "lib/Formats/Manifest.h"
 #include "lib/Formats/Safetensors.h"
-#include "lib/Runtime/Core/Driver.h"
+#include "lib/Runtime/Core/BoundDevice.h"
+#include "lib/Runtime/Core/VerifyKernels.h"
 #include "lib/Support/Hash.h"
 
 #include <memory>
@@ -25,8 +26,16 @@ namespace intarsia::runtime {
 
 struct LoadOptions {
   bool verify = false;
-  std::string variant; // empty: the best that this CPU can run
-  std::string weights; // empty: beside the artifact
+  std::string variant;              // empty: the best that this CPU can run
+  std::string weights;              // empty: beside the artifact
+  std::vector<std::string> devices; // names of those of this machine that the module may use; empty: all
+  double verifyKernels = 0;         // tolerance; 0: kernels are not verified
+};
+
+/// A function of a loaded module: the alternative that it runs.
+struct ModuleFunction {
+  const FunctionInfo *info = nullptr;
+  itx_host_fn call = nullptr;
 };
 
 /// Returns the best variant among those that the processor can run and that are named `wanted` (if that is not empty):
@@ -52,11 +61,21 @@ public:
   const Hash128 &hash() const { return hash_; }
   const VariantInfo &variant() const { return manifest_.variants[variant_]; }
   const itx_kernel_entry *kernels() const { return kernels_; }
-  itx_host_fn function(size_t index) const { return descriptor_->functions[index].call; }
+  /// The functions in the order of the manifest, one for each name. Callers refer to them by their index here.
+  const std::vector<ModuleFunction> &functions() const { return functions_; }
+  /// The data of the manifest's tensors, each in the memory that the manifest says.
   void *const *weights() const { return weightPointers_.data(); }
   /// Refuses weights whose file has changed its size since it was loaded: reading them could end the process.
   Status checkWeights() const { return archive_ ? archive_->checkSize() : Status::success(); }
-  Driver &driver() const { return *driver_; }
+  /// The devices in the order of the manifest; those that no function uses are null.
+  const std::vector<BoundDevice> &devices() const { return devices_; }
+  /// Returns the device in whose own memory something lies that the manifest says is on this device (-1: the host).
+  /// Returns null for memory of the host.
+  Device *memoryOf(int32_t device) const {
+    return device >= 0 && devices_[device].hasOwnMemory ? devices_[device].device : nullptr;
+  }
+  /// Returns what verifies kernels; null if they are not verified.
+  KernelVerifier *verifier() const { return verifier_.get(); }
   /// A file of the model that the artifact carries, checked against its hash; it lives as long as the module.
   Status file(const std::string &name, const void *&data, uint64_t &bytes) const;
 
@@ -71,19 +90,21 @@ private:
   static Status loadSource(const Source &source, const LoadOptions &options, std::shared_ptr<Module> &module);
   Status loadCode(const Source &source, uint64_t bytes);
   Status chooseVariant(const std::string &wanted);
-  Status bindCode();
-  Status checkManifest() const;
+  Status bindCode(const LoadOptions &options);
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
+  Status bindWeights(bool verify);
 
   std::string name_;
   Hash128 hash_ = {};
   Manifest manifest_;
-  Driver *driver_ = nullptr;
+  std::vector<BoundDevice> devices_;
   size_t variant_ = 0;
   int codeFile_ = -1;
   void *library_ = nullptr;
   const itx_module_descriptor *descriptor_ = nullptr;
   const itx_kernel_entry *kernels_ = nullptr; // of the variant
+  std::vector<ModuleFunction> functions_;
+  std::unique_ptr<KernelVerifier> verifier_;
   std::unique_ptr<SafetensorsFile> archive_;
   std::vector<uint8_t> weightsCopy_; // embedded weights of a module that came from memory
   std::vector<void *> weightPointers_;

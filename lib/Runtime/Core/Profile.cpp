@@ -12,6 +12,7 @@
 #include "lib/Support/Json.h"
 
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <new>
 #include <pthread.h>
@@ -69,6 +70,43 @@ void startProfile() {
   profiling.store(true);
 }
 
+/// Tracks of devices are shown as threads with numbers that no thread has: Linux numbers them up to 2^22 (PID_MAX_LIMIT
+/// in its include/linux/threads.h).
+static constexpr int64_t firstDeviceTrack = (1 << 22) + 1;
+
+/// Returns the tracks of all queues of devices that did something.
+static std::map<std::pair<std::string, uint32_t>, int64_t> deviceTracks(const std::vector<Recorded> &events) {
+  std::map<std::pair<std::string, uint32_t>, int64_t> tracks;
+  for (const Recorded &recorded : events)
+    if (recorded.event.device)
+      tracks.emplace(std::pair(recorded.event.device, recorded.event.queue), 0);
+  int64_t next = firstDeviceTrack;
+  for (auto &[queue, track] : tracks)
+    track = next++;
+  return tracks;
+}
+
+/// Returns an event as JSON; `track` is the number of the thread that it is shown at.
+static std::string eventText(const ProfileEvent &event, int64_t process, int64_t track, int64_t startNs) {
+  Json arguments = Json::object();
+  if (!event.label.empty())
+    arguments["label"] = event.label;
+  if (event.device)
+    arguments["device"] = event.device;
+  if (event.threads != 0) {
+    arguments["tiles"] = event.tiles;
+    arguments["threads"] = event.threads;
+  }
+  return jsonText({{"ph", "X"},
+                   {"cat", event.category},
+                   {"name", event.name},
+                   {"pid", process},
+                   {"tid", track},
+                   {"ts", double(event.beginNs - startNs) / 1e3},
+                   {"dur", double(event.endNs - event.beginNs) / 1e3},
+                   {"args", arguments}});
+}
+
 Status stopProfile(const std::string &path) {
   Record &current = record();
   std::vector<Recorded> events;
@@ -88,23 +126,17 @@ Status stopProfile(const std::string &path) {
   std::string text =
       "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"producer\":\"intarsia " INTARSIA_VERSION "\"},\"traceEvents\":[\n";
   text += jsonText({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", "intarsia"}}}});
+  std::map<std::pair<std::string, uint32_t>, int64_t> tracks = deviceTracks(events);
+  for (const auto &[queue, track] : tracks)
+    text += ",\n" + jsonText({{"ph", "M"},
+                              {"name", "thread_name"},
+                              {"pid", process},
+                              {"tid", track},
+                              {"args", {{"name", queue.first + " queue " + std::to_string(queue.second)}}}});
   for (const Recorded &recorded : events) {
     const ProfileEvent &event = recorded.event;
-    Json arguments = Json::object();
-    if (!event.label.empty())
-      arguments["label"] = event.label;
-    if (event.threads != 0) {
-      arguments["tiles"] = event.tiles;
-      arguments["threads"] = event.threads;
-    }
-    text += ",\n" + jsonText({{"ph", "X"},
-                              {"cat", event.category},
-                              {"name", event.name},
-                              {"pid", process},
-                              {"tid", recorded.thread},
-                              {"ts", double(event.beginNs - startNs) / 1e3},
-                              {"dur", double(event.endNs - event.beginNs) / 1e3},
-                              {"args", arguments}});
+    int64_t track = event.device ? tracks.at({event.device, event.queue}) : recorded.thread;
+    text += ",\n" + eventText(event, process, track, startNs);
     if (text.size() > 1 << 20) {
       ITX_RETURN_IF_ERROR(file->write(text.data(), text.size()));
       text.clear();

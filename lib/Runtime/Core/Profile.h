@@ -14,6 +14,8 @@
 
 namespace intarsia::runtime {
 
+/// A piece of work. What a thread of the host does is shown in the track of the thread that records it, what another
+/// device does in the track of the device's queue.
 struct ProfileEvent {
   const char *category; // "kernel", "copy", "call"
   std::string name;
@@ -21,7 +23,9 @@ struct ProfileEvent {
   int64_t beginNs = 0;
   int64_t endNs = 0;
   int64_t tiles = 0;
-  int32_t threads = 0;
+  int32_t threads = 0;          // 0: the event has neither tiles nor threads
+  const char *device = nullptr; // name of the device, which lives as long as the process; null: a thread of the host
+  uint32_t queue = 0;           // of the device
 };
 
 extern std::atomic<bool> profiling;

@@ -7,12 +7,20 @@
 #include "lib/Runtime/Core/Tensor.h"
 
 #include "lib/Formats/Npy.h"
-#include "lib/Runtime/Core/Memory.h"
+#include "lib/Runtime/Core/Device.h"
 #include "lib/Support/File.h"
 
 #include <cstring>
 
 namespace intarsia::runtime {
+
+Status requireHostMemory(const Tensor &tensor, const char *purpose) {
+  if (!tensor.device)
+    return Status::success();
+  return error(ITX_INVALID_ARGUMENT,
+               "the tensor is in the memory of the device '%s' and cannot be %s: only memory of the host can",
+               tensor.device->name(), purpose);
+}
 
 Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor) {
   if (rank > ITX_MAX_RANK)
@@ -43,6 +51,7 @@ Status loadNpy(const std::string &path, Tensor &tensor) {
 }
 
 Status writeNpy(const Tensor &tensor, OutputFile &file) {
+  ITX_RETURN_IF_ERROR(requireHostMemory(tensor, "saved"));
   std::string header = npyHeaderText(tensor.dtype, tensor.shape);
   ITX_RETURN_IF_ERROR(file.write(header.data(), header.size()));
   return file.write(tensor.data.get(), tensor.bytes);

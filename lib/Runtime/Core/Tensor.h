@@ -12,14 +12,19 @@
 #include <memory>
 #include <vector>
 
+namespace intarsia::runtime {
+class Device;
+}
+
 /// The C interface's handle; copies share the memory.
 struct itx_tensor {
   itx_dtype dtype = ITX_F32;
   std::vector<int64_t> shape;
   uint64_t bytes = 0;
-  std::shared_ptr<void> data; // never null, not even for empty tensors
-  bool readOnly = false;      // true if the memory's owner forbids writing
-  bool isCopy = false;        // true for a copy of strided memory, whose owner would not see writes
+  std::shared_ptr<void> data;                  // never null, not even for empty tensors
+  intarsia::runtime::Device *device = nullptr; // whose own memory `data` lies in; null: memory of the host
+  bool readOnly = false;                       // true if the memory's owner forbids writing
+  bool isCopy = false;                         // true for a copy of strided memory, whose owner would not see writes
 };
 
 namespace intarsia {
@@ -30,7 +35,10 @@ namespace intarsia::runtime {
 
 using Tensor = ::itx_tensor;
 
-/// Makes a tensor with its own, uninitialised memory.
+/// Returns an error if a tensor is not in the memory of the host. `purpose` says what needs it there: "saved".
+Status requireHostMemory(const Tensor &tensor, const char *purpose);
+
+/// Makes a tensor with its own, uninitialised memory of the host.
 Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor);
 Status loadNpy(const std::string &path, Tensor &tensor);
 Status writeNpy(const Tensor &tensor, OutputFile &file);

@@ -255,6 +255,7 @@ itx_status itx_tensor_to_dlpack(const itx_tensor *tensor, DLManagedTensor **mana
   return guarded([&]() -> Status {
     ITX_REQUIRE(tensor);
     ITX_REQUIRE(managed);
+    ITX_RETURN_IF_ERROR(requireHostMemory(*tensor, "exported"));
     if (tensor->readOnly)
       return error(ITX_INVALID_ARGUMENT,
                    "the tensor is read-only, which DLPack 0.x cannot say: use itx_tensor_to_dlpack_versioned");
@@ -267,6 +268,7 @@ itx_status itx_tensor_to_dlpack_versioned(const itx_tensor *tensor, DLManagedTen
   return guarded([&]() -> Status {
     ITX_REQUIRE(tensor);
     ITX_REQUIRE(managed);
+    ITX_RETURN_IF_ERROR(requireHostMemory(*tensor, "exported"));
     *managed = toDlpack<DLManagedTensorVersioned>(tensor);
     (*managed)->version = {1, 0};
     (*managed)->flags = tensor->readOnly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;

@@ -30,15 +30,15 @@ public:
 
 private:
   LogicalResult run() override;
-  LogicalResult plan() override;
+  void plan() override;
 
   void countQueries();
   void makeRoom();
-  void attendTile(Value tile);
+  LogicalResult attendTile(Value tile);
   void startTile();
   void scoreKeys(Value firstKey, Value keyCount);
-  SmallVector<Value> maskScores(Value firstKey, Value keyCount);
-  Value addMask(Value score, Value keyIndex, Value firstLane);
+  FailureOr<SmallVector<Value>> maskScores(Value firstKey, Value keyCount);
+  Element addMask(Value score, Value keyIndex, Value firstLane);
   Value hideLaterKeys(Value score, Value keyIndex, Value firstLane);
   void exponentiate(ArrayRef<Value> largest, Value keyCount);
   void rescaleSums();
@@ -69,11 +69,10 @@ void AttentionKernel::countQueries() {
   queryBlocks = ceilDiv(queries, constant(kPanelWidth));
 }
 
-LogicalResult AttentionKernel::plan() {
+void AttentionKernel::plan() {
   countQueries();
   ArrayRef<AffineExpr> querySizes = sizes.of(root.getQuery());
   setPlan(ITX_PLAN_TILES, mul(mul(size(querySizes[0]), size(querySizes[2])), queryBlocks));
-  return success();
 }
 
 LogicalResult AttentionKernel::run() {
@@ -90,8 +89,7 @@ LogicalResult AttentionKernel::run() {
   makeRoom();
   headsPerKey = div(size(sizes.of(root.getQuery())[2]), size(sizes.of(root.getKey())[2]));
   ahead = sub(keys, queries);
-  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { attendTile(tile); });
-  return success();
+  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { return attendTile(tile); });
 }
 
 /// Makes room for scores and sums.
@@ -118,7 +116,7 @@ Value AttentionKernel::base(const Storage &operand, Value row, Value headIndex) 
   return offsetPointer(operand.pointer, offset, operand.elementType);
 }
 
-void AttentionKernel::attendTile(Value tile) {
+LogicalResult AttentionKernel::attendTile(Value tile) {
   Value heads = size(sizes.of(root.getQuery())[2]);
   Value block = rem(tile, queryBlocks), rest = div(tile, queryBlocks);
   head = rem(rest, heads);
@@ -132,15 +130,22 @@ void AttentionKernel::attendTile(Value tile) {
   Value endKey = keys;
   if (root.getCausal())
     endKey = max(min(keys, add(add(firstQuery, queryCount), ahead)), constant(0));
-  forLoop(constant(0), endKey, constant(config.keyBlock), [&](Value firstKey) {
+  LogicalResult summed = forLoop(constant(0), endKey, constant(config.keyBlock), [&](Value firstKey) -> LogicalResult {
     Value keyCount = min(sub(endKey, firstKey), constant(config.keyBlock));
     scoreKeys(firstKey, keyCount);
-    exponentiate(maskScores(firstKey, keyCount), keyCount);
+    FailureOr<SmallVector<Value>> largest = maskScores(firstKey, keyCount);
+    if (failed(largest))
+      return failure();
+    exponentiate(*largest, keyCount);
     // Earlier blocks are rescaled; the first one has none.
     ifThen(less(constant(0), firstKey), [&] { rescaleSums(); });
     addValues(firstKey, keyCount);
+    return success();
   });
+  if (failed(summed))
+    return failure();
   storeRows();
+  return success();
 }
 
 /// Packs the queries of a tile, and sets sums to zero.
@@ -176,20 +181,25 @@ void AttentionKernel::scoreKeys(Value firstKey, Value keyCount) {
 }
 
 /// Applies masks; returns the largest score of each query so far.
-SmallVector<Value> AttentionKernel::maskScores(Value firstKey, Value keyCount) {
+FailureOr<SmallVector<Value>> AttentionKernel::maskScores(Value firstKey, Value keyCount) {
   Type f32 = b.getF32Type();
   SmallVector<Value> start;
   for (int64_t v = 0; v < vectors; ++v)
     start.push_back(loadAt(maxima, ofVector(v), f32, config.lanes));
-  return forLoop(constant(0), keyCount, constant(1), start, [&](Value j, ValueRange running) {
+  using Next = FailureOr<SmallVector<Value>>;
+  return forLoop(constant(0), keyCount, constant(1), start, [&](Value j, ValueRange running) -> Next {
     Value keyIndex = add(firstKey, j);
     SmallVector<Value> next;
     for (int64_t v = 0; v < vectors; ++v) {
       Value offset = add(mul(j, width), ofVector(v));
       Value score = loadAt(scores, offset, f32, config.lanes);
       Value firstLane = add(firstQuery, ofVector(v));
-      if (root.getMask())
-        score = addMask(score, keyIndex, firstLane);
+      if (root.getMask()) {
+        Element masked = addMask(score, keyIndex, firstLane);
+        if (failed(masked))
+          return failure();
+        score = *masked;
+      }
       if (root.getCausal())
         score = hideLaterKeys(score, keyIndex, firstLane);
       if (root.getMask() || root.getCausal())
@@ -201,7 +211,7 @@ SmallVector<Value> AttentionKernel::maskScores(Value firstKey, Value keyCount) {
 }
 
 /// Applies the mask operand to scores of one key by a vector of queries.
-Value AttentionKernel::addMask(Value score, Value keyIndex, Value firstLane) {
+Element AttentionKernel::addMask(Value score, Value keyIndex, Value firstLane) {
   Value mask = root.getMask();
   int64_t lanes = config.lanes;
   ArrayRef<AffineExpr> maskSizes = sizes.of(mask);
@@ -212,19 +222,21 @@ Value AttentionKernel::addMask(Value score, Value keyIndex, Value firstLane) {
                    {isOne(2) ? constant(0) : queryIndex},
                    {keyIndex}};
   };
-  Value allowed;
-  if (isOne(2)) {
-    allowed = splat(evaluate(mask, at(constant(0)), 1), lanes);
-  } else {
+  SmallVector<Value> values;
+  for (int64_t lane = 0; lane < (isOne(2) ? 1 : lanes); ++lane) {
     // Lanes beyond the last query read the last query's mask: they are never written out.
-    SmallVector<Value> values;
-    for (int64_t lane = 0; lane < lanes; ++lane)
-      values.push_back(evaluate(mask, at(min(add(firstLane, constant(lane)), sub(queries, constant(1)))), 1));
-    allowed = vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, values[0].getType()), values);
+    Value queryIndex = isOne(2) ? constant(0) : min(add(firstLane, constant(lane)), sub(queries, constant(1)));
+    Element value = evaluate(mask, at(queryIndex), 1);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
   }
+  Value allowed = isOne(2)
+                      ? splat(values[0], lanes)
+                      : vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, values[0].getType()), values);
   if (cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1))
-    return arith::SelectOp::create(b, loc, allowed, score, lowest);
-  return arith::AddFOp::create(b, loc, score, allowed);
+    return arith::SelectOp::create(b, loc, allowed, score, lowest).getResult();
+  return arith::AddFOp::create(b, loc, score, allowed).getResult();
 }
 
 /// Drops the scores of queries that come before the key.

@@ -23,10 +23,9 @@ public:
 
 private:
   LogicalResult run() override;
-  LogicalResult plan() override {
-    planTokens(root.getRows());
-    return success();
-  }
+  void plan() override { planTokens(root.getRows()); }
+
+  LogicalResult storeRow(Value token, Value head, Value to, int64_t page, Value slot);
 
   nn::CacheAppendOp root;
 };
@@ -39,10 +38,7 @@ public:
 
 private:
   LogicalResult run() override;
-  LogicalResult plan() override {
-    planTokens(root.getRows());
-    return success();
-  }
+  void plan() override { planTokens(root.getRows()); }
 
   nn::TailAppendOp root;
 };
@@ -55,13 +51,17 @@ public:
 
 private:
   LogicalResult run() override;
-  LogicalResult plan() override {
-    planTokens(root.getRows());
-    return success();
-  }
-  void quantizeRow(Value token, Value slot, Value codesOfPage, Value parametersOfPage, Value head);
-  void quantizePage(const TokenPlaces &places, Value token, Value position, Value sequence, Value slot,
-                    Value codesOfPage, Value parametersOfPage, Value head);
+  void plan() override { planTokens(root.getRows()); }
+
+  struct Token {
+    Value number; ///< in the call
+    TokenPlace at;
+    Value slot; ///< of its page
+  };
+  LogicalResult findOperands();
+  LogicalResult quantizeRow(const Token &token, Value codesOfPage, Value parametersOfPage, Value head);
+  LogicalResult quantizePage(const TokenPlaces &places, const Token &token, Value codesOfPage, Value parametersOfPage,
+                             Value head);
 
   nn::CacheAppendQuantizedOp root;
   std::optional<Storage> codes, parameters, tail;
@@ -86,27 +86,31 @@ LogicalResult CacheAppendKernel::run() {
     return unsupported(root, "the cache is computed in the same kernel, or is not its one result");
   auto rowsType = cast<RankedTensorType>(root.getRows().getType());
   auto cacheType = cast<RankedTensorType>(root.getCache().getType());
-  Type element = cacheElement(cacheType.getElementType());
-  int64_t heads = rowsType.getDimSize(1), features = rowsType.getDimSize(2);
-  bool transposed = root.getTransposed();
-  int64_t page = cacheType.getDimSize(transposed ? 3 : 2);
-  forTokens(root.getRows(), [&](Value token) {
-    Value position = integerAt(root.getPositions(), {Index{token}});
-    Value sequence = integerAt(root.getSequences(), {Index{token}});
-    Value slot = rem(position, constant(page)), place = div(position, constant(page));
-    forLoop(constant(0), constant(heads), constant(1), [&](Value head) {
-      Value to = pageOf(*cache, root.getPageTable(), sequence, place, head);
-      if (transposed) {
-        storeColumn(root.getRows(), token, head, to, page, slot, element, element);
-        return;
-      }
-      vectorLoop(constant(features), [&](Value feature, int64_t width) {
-        Value row = evaluate(root.getRows(), {Index{token}, Index{head}, Index{feature, true}}, width);
-        storeAt(row, to, add(mul(slot, constant(features)), feature), element, width);
-      });
+  int64_t heads = rowsType.getDimSize(1), page = cacheType.getDimSize(root.getTransposed() ? 3 : 2);
+  return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
+    FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), token);
+    if (failed(at))
+      return failure();
+    Value slot = rem(at->position, constant(page)), place = div(at->position, constant(page));
+    return forLoop(constant(0), constant(heads), constant(1), [&](Value head) -> LogicalResult {
+      Element to = pageOf(*cache, root.getPageTable(), at->sequence, place, head);
+      return failed(to) ? failure() : storeRow(token, head, *to, page, slot);
     });
   });
-  return success();
+}
+
+/// Stores a row of one head into a slot of the page at `to`.
+LogicalResult CacheAppendKernel::storeRow(Value token, Value head, Value to, int64_t page, Value slot) {
+  Type element = cacheElement(cast<RankedTensorType>(root.getCache().getType()).getElementType());
+  if (root.getTransposed())
+    return storeColumn(root.getRows(), token, head, to, page, slot, element, element);
+  int64_t features = cast<RankedTensorType>(root.getRows().getType()).getDimSize(2);
+  return vectorLoop(constant(features), [&](Value feature, int64_t width) -> LogicalResult {
+    Element row = evaluate(root.getRows(), {Index{token}, Index{head}, Index{feature, true}}, width);
+    if (succeeded(row))
+      storeAt(*row, to, add(mul(slot, constant(features)), feature), element, width);
+    return row;
+  });
 }
 
 LogicalResult TailAppendKernel::run() {
@@ -116,25 +120,28 @@ LogicalResult TailAppendKernel::run() {
   auto type = cast<RankedTensorType>(root.getTail().getType());
   int64_t heads = type.getDimSize(1), page = type.getDimSize(3);
   TokenPlaces places{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
-  forTokens(root.getRows(), [&](Value token) {
-    Value position = integerAt(root.getPositions(), {Index{token}});
-    Value sequence = integerAt(root.getSequences(), {Index{token}});
-    Value slot = rem(position, constant(page)), left = sub(constant(page), slot);
+  return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
+    FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), token);
+    if (failed(at))
+      return failure();
+    Value slot = rem(at->position, constant(page)), left = sub(constant(page), slot);
+    auto storeHeads = [&] {
+      return forLoop(constant(0), constant(heads), constant(1), [&](Value head) {
+        Value panel = offsetPointer(
+            tail->pointer, add(mul(at->sequence, tail->strides[0]), mul(head, tail->strides[1])), tail->elementType);
+        return storeColumn(root.getRows(), token, head, panel, page, slot, tail->elementType, tail->elementType);
+      });
+    };
     // Rows of a page that ends in this call are of no use any more.
-    ifThen(
-        isTokenAt(places, add(token, left), sequence, add(position, left)), [] {},
-        [&] {
-          forLoop(constant(0), constant(heads), constant(1), [&](Value head) {
-            Value panel = offsetPointer(
-                tail->pointer, add(mul(sequence, tail->strides[0]), mul(head, tail->strides[1])), tail->elementType);
-            storeColumn(root.getRows(), token, head, panel, page, slot, tail->elementType, tail->elementType);
-          });
-        });
+    Value next = add(token, left);
+    Element isEnded = isTokenAt(places, next, at->sequence, add(at->position, left));
+    if (failed(isEnded))
+      return failure();
+    return ifThen(*isEnded, [] { return success(); }, storeHeads);
   });
-  return success();
 }
 
-LogicalResult CacheAppendQuantizedKernel::run() {
+LogicalResult CacheAppendQuantizedKernel::findOperands() {
   codes = view(root.getCodes());
   parameters = view(root.getParameters());
   if (root.getTail())
@@ -147,58 +154,70 @@ LogicalResult CacheAppendQuantizedKernel::run() {
   bits = layout.bits;
   if (root.getTail() && page != kPanelWidth)
     return unsupported(root, "its pages do not have " + Twine(kPanelWidth) + " slots");
-  auto rowsType = cast<RankedTensorType>(root.getRows().getType());
-  int64_t heads = rowsType.getDimSize(1);
-  features = rowsType.getDimSize(2);
+  features = cast<RankedTensorType>(root.getRows().getType()).getDimSize(2);
   rowBytes = cast<RankedTensorType>(root.getCodes().getType()).getDimSize(3);
-  group = scratch((tail ? features * page : features) * 4);
-  TokenPlaces places{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
-  forTokens(root.getRows(), [&](Value token) {
-    Value position = integerAt(root.getPositions(), {Index{token}});
-    Value sequence = integerAt(root.getSequences(), {Index{token}});
-    Value slot = rem(position, constant(page)), place = div(position, constant(page));
-    auto forHeads = [&](function_ref<void(Value head, Value codesOfPage, Value parametersOfPage)> body) {
-      forLoop(constant(0), constant(heads), constant(1), [&](Value head) {
-        Value codesOfPage = pageOf(*codes, root.getPageTable(), sequence, place, head);
-        body(head, codesOfPage, pageOf(*parameters, root.getPageTable(), sequence, place, head));
-      });
-    };
-    if (!tail) {
-      forHeads([&](Value head, Value codesOfPage, Value parametersOfPage) {
-        quantizeRow(token, slot, codesOfPage, parametersOfPage, head);
-      });
-      return;
-    }
-    ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, slot, constant(page - 1)), [&] {
-      forHeads([&](Value head, Value codesOfPage, Value parametersOfPage) {
-        quantizePage(places, token, position, sequence, slot, codesOfPage, parametersOfPage, head);
-      });
-    });
-  });
   return success();
 }
 
-/// Quantizes the features of one token.
-void CacheAppendQuantizedKernel::quantizeRow(Value token, Value slot, Value codesOfPage, Value parametersOfPage,
-                                             Value head) {
-  vectorLoop(constant(features), [&](Value f, int64_t width) {
-    Value row = evaluate(root.getRows(), {Index{token}, Index{head}, Index{f, true}}, width);
-    storeAt(row, group, f, b.getF32Type(), width);
+LogicalResult CacheAppendQuantizedKernel::run() {
+  if (failed(findOperands()))
+    return failure();
+  int64_t heads = cast<RankedTensorType>(root.getRows().getType()).getDimSize(1);
+  group = scratch((tail ? features * page : features) * 4);
+  TokenPlaces places{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
+  return forTokens(root.getRows(), [&](Value number) -> LogicalResult {
+    FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), number);
+    if (failed(at))
+      return failure();
+    Value slot = rem(at->position, constant(page)), place = div(at->position, constant(page));
+    Token token{number, *at, slot};
+    auto quantizeHeads = [&] {
+      return forLoop(constant(0), constant(heads), constant(1), [&](Value head) -> LogicalResult {
+        Element codesOfPage = pageOf(*codes, root.getPageTable(), at->sequence, place, head);
+        if (failed(codesOfPage))
+          return failure();
+        Element parametersOfPage = pageOf(*parameters, root.getPageTable(), at->sequence, place, head);
+        if (failed(parametersOfPage))
+          return failure();
+        return tail ? quantizePage(places, token, *codesOfPage, *parametersOfPage, head)
+                    : quantizeRow(token, *codesOfPage, *parametersOfPage, head);
+      });
+    };
+    if (!tail)
+      return quantizeHeads();
+    Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, slot, constant(page - 1));
+    return ifThen(isLast, quantizeHeads);
   });
-  quantizeGroup(group, features, bits, offsetPointer(codesOfPage, mul(slot, constant(rowBytes)), b.getI8Type()),
-                parametersOfPage, slot, add(slot, constant(page)));
+}
+
+/// Quantizes the features of one token.
+LogicalResult CacheAppendQuantizedKernel::quantizeRow(const Token &token, Value codesOfPage, Value parametersOfPage,
+                                                      Value head) {
+  LogicalResult copied = vectorLoop(constant(features), [&](Value f, int64_t width) -> LogicalResult {
+    Element row = evaluate(root.getRows(), {Index{token.number}, Index{head}, Index{f, true}}, width);
+    if (succeeded(row))
+      storeAt(*row, group, f, b.getF32Type(), width);
+    return row;
+  });
+  if (failed(copied))
+    return failure();
+  quantizeGroup(group, features, bits, offsetPointer(codesOfPage, mul(token.slot, constant(rowBytes)), b.getI8Type()),
+                parametersOfPage, token.slot, add(token.slot, constant(page)));
+  return success();
 }
 
 /// Quantizes each feature of the tokens of a page, whose last one is `token`.
-void CacheAppendQuantizedKernel::quantizePage(const TokenPlaces &places, Value token, Value position, Value sequence,
-                                              Value slot, Value codesOfPage, Value parametersOfPage, Value head) {
-  gatherPage(group, *tail, root.getRows(), places, sequence, head, sub(position, slot), sub(token, slot),
-             constant(page));
+LogicalResult CacheAppendQuantizedKernel::quantizePage(const TokenPlaces &places, const Token &token, Value codesOfPage,
+                                                       Value parametersOfPage, Value head) {
+  Value base = sub(token.at.position, token.slot), firstRow = sub(token.number, token.slot);
+  if (failed(gatherPage(group, *tail, root.getRows(), places, token.at.sequence, head, base, firstRow, constant(page))))
+    return failure();
   forLoop(constant(0), constant(features), constant(1), [&](Value f) {
     quantizeGroup(offsetPointer(group, mul(f, constant(page)), b.getF32Type()), page, bits,
                   offsetPointer(codesOfPage, mul(f, constant(rowBytes)), b.getI8Type()), parametersOfPage, f,
                   add(f, constant(features)));
   });
+  return success();
 }
 
 } // namespace intarsia::cpu

@@ -13,9 +13,22 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-Value CacheEmitter::pageOf(const Storage &cache, Value pageTable, Value sequence, Value place, Value head) {
-  Value page = integerAt(pageTable, {Index{sequence}, Index{place}});
-  return offsetPointer(cache.pointer, add(mul(page, cache.strides[0]), mul(head, cache.strides[1])), cache.elementType);
+Element CacheEmitter::pageOf(const Storage &cache, Value pageTable, Value sequence, Value place, Value head) {
+  Element page = integerAt(pageTable, {Index{sequence}, Index{place}});
+  if (failed(page))
+    return failure();
+  return offsetPointer(cache.pointer, add(mul(*page, cache.strides[0]), mul(head, cache.strides[1])),
+                       cache.elementType);
+}
+
+FailureOr<CacheEmitter::TokenPlace> CacheEmitter::placeOf(Value positions, Value sequences, Value token) {
+  Element position = integerAt(positions, {Index{token}});
+  if (failed(position))
+    return failure();
+  Element sequence = integerAt(sequences, {Index{token}});
+  if (failed(sequence))
+    return failure();
+  return TokenPlace{*position, *sequence};
 }
 
 Type CacheEmitter::cacheElement(Type element) {
@@ -29,27 +42,37 @@ void CacheEmitter::planTokens(Value rows) {
   setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
 }
 
-void CacheEmitter::forTokens(Value rows, const Body &body) {
+LogicalResult CacheEmitter::forTokens(Value rows, function_ref<LogicalResult(Value)> body) {
   Value tokens = size(sizes.of(rows)[0]);
   Value perTile = planValue(kTokensPerTile);
-  forLoop(mul(tileBegin, perTile), min(mul(tileEnd, perTile), tokens), constant(1), body);
+  Value begin = mul(tileBegin, perTile);
+  return forLoop(begin, min(mul(tileEnd, perTile), tokens), constant(1), body);
 }
 
-Value CacheEmitter::isTokenAt(const TokenPlaces &places, Value row, Value sequence, Value position) {
+Element CacheEmitter::isTokenAt(const TokenPlaces &places, Value row, Value sequence, Value position) {
   Value inside = arith::AndIOp::create(
       b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, constant(0)), less(row, places.tokens));
   Value some = max(min(row, sub(places.tokens, constant(1))), constant(0));
   auto equal = [&](Value x, Value y) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y); };
-  Value same = arith::AndIOp::create(b, loc, equal(integerAt(places.sequences, {Index{some}}), sequence),
-                                     equal(integerAt(places.positions, {Index{some}}), position));
-  return arith::AndIOp::create(b, loc, inside, same);
+  Element ownSequence = integerAt(places.sequences, {Index{some}});
+  if (failed(ownSequence))
+    return failure();
+  Value isSequence = equal(*ownSequence, sequence);
+  Element ownPosition = integerAt(places.positions, {Index{some}});
+  if (failed(ownPosition))
+    return failure();
+  Value same = arith::AndIOp::create(b, loc, isSequence, equal(*ownPosition, position));
+  return arith::AndIOp::create(b, loc, inside, same).getResult();
 }
 
-void CacheEmitter::storeColumn(Value rows, Value row, Value head, Value panel, int64_t page, Value slot, Type rounded,
-                               Type stored) {
+LogicalResult CacheEmitter::storeColumn(Value rows, Value row, Value head, Value panel, int64_t page, Value slot,
+                                        Type rounded, Type stored) {
   int64_t features = cast<RankedTensorType>(rows.getType()).getDimSize(2);
-  vectorLoop(constant(features), [&](Value feature, int64_t width) {
-    Value x = evaluate(rows, {Index{row}, Index{head}, Index{feature, true}}, width);
+  return vectorLoop(constant(features), [&](Value feature, int64_t width) -> LogicalResult {
+    Element element = evaluate(rows, {Index{row}, Index{head}, Index{feature, true}}, width);
+    if (failed(element))
+      return failure();
+    Value x = *element;
     if (isa<Float8E4M3FNType>(rounded))
       x = narrowE4M3(x, width);
     else if (!rounded.isF32())
@@ -61,16 +84,20 @@ void CacheEmitter::storeColumn(Value rows, Value row, Value head, Value panel, i
       Value offset = add(mul(add(feature, constant(lane)), constant(page)), slot);
       LLVM::StoreOp::create(b, loc, value, offsetPointer(panel, offset, stored), stored.getIntOrFloatBitWidth() / 8);
     }
+    return success();
   });
 }
 
-void CacheEmitter::gatherPage(Value panel, const Storage &tail, Value rows, const TokenPlaces &places, Value sequence,
-                              Value head, Value base, Value firstRow, Value slots) {
+LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value rows, const TokenPlaces &places,
+                                       Value sequence, Value head, Value base, Value firstRow, Value slots) {
   auto rowsType = cast<RankedTensorType>(rows.getType());
   int64_t features = rowsType.getDimSize(2), page = kPanelWidth;
   Type f32 = b.getF32Type();
+  Element beginsHere = isTokenAt(places, firstRow, sequence, base);
+  if (failed(beginsHere))
+    return failure();
   ifThen(
-      isTokenAt(places, firstRow, sequence, base), [] {},
+      *beginsHere, [] {},
       [&] {
         Value from = offsetPointer(tail.pointer, add(mul(sequence, tail.strides[0]), mul(head, tail.strides[1])),
                                    tail.elementType);
@@ -78,10 +105,12 @@ void CacheEmitter::gatherPage(Value panel, const Storage &tail, Value rows, cons
           storeAt(loadAt(from, i, tail.elementType, config.lanes), panel, i, f32, config.lanes);
         });
       });
-  forLoop(constant(0), slots, constant(1), [&](Value slot) {
+  return forLoop(constant(0), slots, constant(1), [&](Value slot) -> LogicalResult {
     Value row = add(firstRow, slot);
-    ifThen(isTokenAt(places, row, sequence, add(base, slot)),
-           [&] { storeColumn(rows, row, head, panel, page, slot, tail.elementType, f32); });
+    Element isHere = isTokenAt(places, row, sequence, add(base, slot));
+    if (failed(isHere))
+      return failure();
+    return ifThen(*isHere, [&] { return storeColumn(rows, row, head, panel, page, slot, tail.elementType, f32); });
   });
 }
 

@@ -29,26 +29,33 @@ protected:
     mlir::Value tokens;               ///< how many, i64
   };
 
+  /// The place of one token.
+  struct TokenPlace {
+    mlir::Value position, sequence; ///< i64
+  };
+  mlir::FailureOr<TokenPlace> placeOf(mlir::Value positions, mlir::Value sequences, mlir::Value token);
+
   /// Cuts the tokens of an append, the first dimension of `rows`, into tiles.
   void planTokens(mlir::Value rows);
   /// Emits `body` for each token of the tiles of an append.
-  void forTokens(mlir::Value rows, const Body &body);
+  mlir::LogicalResult forTokens(mlir::Value rows, llvm::function_ref<mlir::LogicalResult(mlir::Value token)> body);
   /// Returns where the rows of one head of a page begin; `place` is the number of the page within its sequence.
-  mlir::Value pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
-                     mlir::Value head);
+  Element pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
+                 mlir::Value head);
   /// Returns the type of a cache's elements as they are computed with: E4M3 where the tensor holds i8 that are no
   /// codes.
   static mlir::Type cacheElement(mlir::Type element);
   /// True if `row` is a row of this call that holds the token at `position` of `sequence`.
-  mlir::Value isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
+  Element isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
   /// Writes rows[row, head, :], rounded, to a slot of a panel [features, page].
-  void storeColumn(mlir::Value rows, mlir::Value row, mlir::Value head, mlir::Value panel, int64_t page,
-                   mlir::Value slot, mlir::Type rounded, mlir::Type stored);
+  mlir::LogicalResult storeColumn(mlir::Value rows, mlir::Value row, mlir::Value head, mlir::Value panel, int64_t page,
+                                  mlir::Value slot, mlir::Type rounded, mlir::Type stored);
   /// Gathers the keys of the first `slots` places of a page as an f32 panel [features, page]: rows of this call where
   /// it has them, the tail's otherwise. `base` is the position of slot 0, `firstRow` the number that its row has or
   /// would have.
-  void gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenPlaces &places,
-                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow, mlir::Value slots);
+  mlir::LogicalResult gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenPlaces &places,
+                                 mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow,
+                                 mlir::Value slots);
   /// Returns bytes of scales as f32.
   mlir::Value scaleOf(mlir::Value bytes, int64_t width);
   /// Loads scale and zero of `count` groups as f32; those from `known` on have a scale of zero.

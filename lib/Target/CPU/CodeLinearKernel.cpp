@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Weights lie as codes in panels (include/intarsia/Quantize/BlockPanels.h). Activations are rounded to 8 bits by blocks
 // of 32 or 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm),
-// as records into scratch that all threads see (CodeRecords.cpp); the tiles of the product start when those are done.
+// as records into scratch that all threads see (RecordEmitter.cpp); the tiles of the product start when those are done.
 //
 // A product of few rows unpacks codes in registers; it waits for memory. One of many rows unpacks a panel into scratch
-// first and multiplies register tiles. Both add the same numbers in the same order (CodeTile.cpp).
+// first and multiplies register tiles. Both add the same numbers in the same order (CodeTileEmitter.cpp).
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
@@ -41,16 +41,17 @@ public:
       : LinearEmitter(kernel, root, config), activations(quantizedInput(root.getInput())) {}
 
 private:
+  LogicalResult analyze() override;
   LogicalResult run() override;
-  LogicalResult plan() override;
+  void plan() override;
 
   void chooseSizes();
   void countRows();
-  void roundRows(Value rounding);
+  LogicalResult roundRows(Value rounding);
   void multiplyFew();
   void multiplyMany();
   void multiplyUnpacked(Value number, Value step, Value steps, Value isFirst, Value next);
-  void storeRows(Value number);
+  LogicalResult storeRows(Value number);
   Value nextSteps(Value number, Value step, Value end, Value stepsOfUnit);
   Value recordsOf(Value row);
   Value panelOf(Value number);
@@ -98,7 +99,7 @@ void CodeLinearKernel::countRows() {
   few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * config.decodeRows));
 }
 
-LogicalResult CodeLinearKernel::plan() {
+void CodeLinearKernel::plan() {
   countRows();
   int64_t tileRows = config.codeRows;
   Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
@@ -116,10 +117,9 @@ LogicalResult CodeLinearKernel::plan() {
   setPlan(kRowBlock, rowBlock);
   setPlan(kPanelsPerTile, perTile);
   setPlan(kPanelGroups, groups);
-  return success();
 }
 
-LogicalResult CodeLinearKernel::run() {
+LogicalResult CodeLinearKernel::analyze() {
   auto weightType = cast<RankedTensorType>(root.getWeight().getType());
   if (!weightType.hasStaticShape())
     return unsupported(root, "its weight has dynamic sizes");
@@ -130,8 +130,11 @@ LogicalResult CodeLinearKernel::run() {
   if (failed(findSections()))
     return failure();
   chooseSizes();
-  countRows();
+  return success();
+}
 
+LogicalResult CodeLinearKernel::run() {
+  countRows();
   weight = view(root.getWeight());
   Value rounding = planValue(ITX_PLAN_TILES);
   Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
@@ -142,8 +145,10 @@ LogicalResult CodeLinearKernel::run() {
   codes = scratch(chunk * kStep * kRows);
   scales = scratch(chunk * blocksOfStep(panels) * scaleRows(panels) * 4);
 
-  roundRows(rounding);
-  forLoop(max(sub(tileBegin, rounding), constant(0)), sub(tileEnd, rounding), constant(1), [&](Value tile) {
+  if (failed(roundRows(rounding)))
+    return failure();
+  Value begin = max(sub(tileBegin, rounding), constant(0));
+  return forLoop(begin, sub(tileEnd, rounding), constant(1), [&](Value tile) {
     Value block = div(tile, groups), group = rem(tile, groups);
     firstRow = mul(block, rowBlock);
     endRow = min(add(firstRow, rowBlock), rows);
@@ -152,17 +157,17 @@ LogicalResult CodeLinearKernel::run() {
     tilePanels = mul(sub(endPanel, firstPanel), constant(together()));
     sumsOfPanel = mul(choose(constant(decodeSumRows), constant(sumRows)), constant(kRows));
     ifThen(few, [&] { multiplyFew(); }, [&] { multiplyMany(); });
-    forLoop(firstPanel, endPanel, constant(1), [&](Value number) { storeRows(number); });
+    return forLoop(firstPanel, endPanel, constant(1), [&](Value number) { return storeRows(number); });
   });
-  return success();
 }
 
 /// Emits the first tiles, which write records of the activations.
-void CodeLinearKernel::roundRows(Value rounding) {
-  ifThen(less(tileBegin, rounding), [&] {
+LogicalResult CodeLinearKernel::roundRows(Value rounding) {
+  return ifThen(less(tileBegin, rounding), [&] {
     Value end = min(mul(tileEnd, constant(kRoundedRows)), rows);
-    forLoop(mul(tileBegin, constant(kRoundedRows)), end, constant(1),
-            [&](Value flat) { quantizeRow(activations, panels, makeRow(flat, leading()), recordsOf(flat)); });
+    return forLoop(mul(tileBegin, constant(kRoundedRows)), end, constant(1), [&](Value flat) {
+      return quantizeRow(activations, panels, makeRow(flat, leading()), recordsOf(flat));
+    });
   });
 }
 
@@ -219,24 +224,25 @@ void CodeLinearKernel::multiplyUnpacked(Value number, Value step, Value steps, V
   forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
     Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
     Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
-    emitCodeTile(panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m), isFirst,
-                 offsetPointer(next, part, i8), bytes);
+    emitCodeTile({panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m), isFirst,
+                  offsetPointer(next, part, i8), bytes});
   });
 }
 
-void CodeLinearKernel::storeRows(Value number) {
+LogicalResult CodeLinearKernel::storeRows(Value number) {
   Type f32 = b.getF32Type();
-  inSectionOf(number, [&](const LinearSection &section, Value column) {
-    forLoop(firstRow, endRow, constant(1), [&](Value m) {
-      storeLinearRow(section, makeRow(m, leading()), column, [&](int64_t slice, Value c, int64_t width) -> Value {
-        Value ofTile = add(mul(sub(number, firstPanel), constant(together())), constant(slice));
-        Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
-        if (!panels.headBytes)
-          return x;
-        // The scale of the whole row of the weight.
-        Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
-        return arith::MulFOp::create(b, loc, x, loadAt(panelOf(ofTile), c, type, width));
-      });
+  return inSectionOf(number, [&](const LinearSection &section, Value column) {
+    return forLoop(firstRow, endRow, constant(1), [&](Value m) {
+      return storeLinearRow(section, makeRow(m, leading()), column,
+                            [&](int64_t slice, Value c, int64_t width) -> Value {
+                              Value ofTile = add(mul(sub(number, firstPanel), constant(together())), constant(slice));
+                              Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
+                              if (!panels.headBytes)
+                                return x;
+                              // The scale of the whole row of the weight.
+                              Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
+                              return arith::MulFOp::create(b, loc, x, loadAt(panelOf(ofTile), c, type, width));
+                            });
     });
   });
 }

@@ -35,7 +35,7 @@ inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn
 
 /// Steps that share a scale of activations where their blocks are longer than a step.
 inline constexpr int64_t kGroup = 8;
-/// Bytes of the record of a step of activations (CodeRecords.cpp), and of those of a row.
+/// Bytes of the record of a step of activations (RecordEmitter.cpp), and of those of a row.
 inline int64_t recordBytes(const BlockPanels &panels) { return 4 * blocksOfStep(panels) + 4 + BlockPanels::stepDepth; }
 inline int64_t rowBytes(const BlockPanels &panels) { return panels.steps() * recordBytes(panels); }
 /// Rows of f32 that a block is scaled by, unpacked.

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Products of records (CodeRecords.cpp) by panels of codes (include/intarsia/Quantize/BlockPanels.h). Blocks of 32 are
-// scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale joins: a
+// Products of records (RecordEmitter.cpp) by panels of codes (include/intarsia/Quantize/BlockPanels.h). Blocks of 32
+// are scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale joins: a
 // multiplication less.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CodeTileEmitter.h"
@@ -48,104 +48,132 @@ Value CodeTileEmitter::addScaled(Value total, Value products, Value weightScale,
   return minimum ? vector::FMAOp::create(b, loc, minimum, codeSum, total).getResult() : total;
 }
 
-/// `rows` rows by a panel, its codes unpacked in registers: sums [rows][32] f32. `group` steps share a scale of
-/// activations.
-void CodeTileEmitter::emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, Value panel, Value records,
-                                     Value sums) {
-  int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
-  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  int64_t stepsOfUnit = panels.unitDepth / kStep;
-  SmallVector<Value> zeros(rows * vectors, floatConstant(0.0, f32, lanes));
-  auto field = [&](Value record, int64_t r, int64_t byte) {
-    return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
-  };
+/// Returns a byte of the record of the tile's row `r`, for the step whose first row's record is `record`.
+Value CodeTileEmitter::fieldOf(const BlockPanels &panels, Value record, int64_t r, int64_t byte) {
+  return offsetPointer(record, constant(r * rowBytes(panels) + byte), b.getI8Type());
+}
 
-  auto addStep = [&](Value unitPointer, Value stepOfUnit, Value record, SmallVector<Value> &next) {
-    // A step's share of the unit, scales too.
-    int64_t share = panels.unitBytes / stepsOfUnit;
-    Value ahead = add(constant(kBytesAhead), mul(stepOfUnit, constant(share)));
-    for (int64_t line = 0; line < share; line += 64)
-      LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, add(ahead, constant(line)), i8), /*rw=*/0, /*hint=*/3,
-                             /*cache=*/1);
-    Value codes = offsetPointer(
-        unitPointer, add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value vectorCodes =
-          offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
-      // Two sums hide the latency of a sum where few rows give few of them. The two halves of words are 16 k's each.
-      bool apart = blocks == 2 || rows < 4;
-      SmallVector<Value> low, high;
-      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
-      for (int64_t r = 0; r < rows; ++r) {
-        low.push_back(panels.hasMinima ? zero : splatWord(b, loc, field(record, r, 0), i32, lanes));
-        high.push_back(panels.hasMinima || blocks == 1 ? zero : splatWord(b, loc, field(record, r, 4), i32, lanes));
-      }
-      forCodeWords(panels, vectorCodes, [&](int64_t word, Value unpacked) {
-        SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
-        for (int64_t r = 0; r < rows; ++r)
-          into[r] = addByteProducts(into[r], unpacked,
-                                    splatWord(b, loc, field(record, r, 4 * blocks + 4 + 4 * word), i32, lanes),
-                                    panels.codeBits == 8);
-      });
-      for (int64_t block = 0; block < blocks; ++block) {
-        Value scales, minima;
-        if (panels.block)
-          std::tie(scales, minima) =
-              scalesOfBlock(panels, unitPointer, add(firstBlockOfStep(panels, stepOfUnit), constant(block)),
-                            constant(v * lanes), lanes);
-        for (int64_t r = 0; r < rows; ++r) {
-          Value sum = block == 0 ? low[r] : high[r];
-          if (apart && blocks == 1)
-            sum = arith::AddIOp::create(b, loc, low[r], high[r]);
-          Value codeSum = minima ? splatWord(b, loc, field(record, r, 4 * block), f32, lanes) : Value();
-          Value scale = group == 1 ? splatWord(b, loc, field(record, r, 4 * blocks), f32, lanes) : Value();
-          Value &total = next[r * vectors + v];
-          total = addScaled(total, sum, scales, minima, codeSum, scale);
-        }
+/// Asks for a step's share of its unit, scales too, well ahead.
+void CodeTileEmitter::prefetchStep(const BlockPanels &panels, Value unitPointer, Value stepOfUnit) {
+  int64_t share = panels.unitBytes / (panels.unitDepth / kStep);
+  Value ahead = add(constant(kBytesAhead), mul(stepOfUnit, constant(share)));
+  for (int64_t line = 0; line < share; line += 64)
+    LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, add(ahead, constant(line)), b.getI8Type()), /*rw=*/0,
+                           /*hint=*/3, /*cache=*/1);
+}
+
+/// Adds the products of a step by a vector of columns to integers of each row: `low` and, if they are summed apart,
+/// `high` for the second half of the step.
+void CodeTileEmitter::addDecodedProducts(const DecodeTile &tile, Value vectorCodes, Value record, bool apart,
+                                         SmallVector<Value> &low, SmallVector<Value> &high) {
+  const BlockPanels &panels = tile.panels;
+  int64_t lanes = config.lanes, blocks = blocksOfStep(panels);
+  Type i32 = b.getI32Type();
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    low.push_back(panels.hasMinima ? zero : splatWord(b, loc, fieldOf(panels, record, r, 0), i32, lanes));
+    high.push_back(panels.hasMinima || blocks == 1 ? zero
+                                                   : splatWord(b, loc, fieldOf(panels, record, r, 4), i32, lanes));
+  }
+  forCodeWords(panels, vectorCodes, [&](int64_t word, Value unpacked) {
+    SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
+    for (int64_t r = 0; r < tile.rows; ++r)
+      into[r] = addByteProducts(into[r], unpacked,
+                                splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks + 4 + 4 * word), i32, lanes),
+                                panels.codeBits == 8);
+  });
+}
+
+/// Adds a step of a unit to the sums `next` of a tile.
+void CodeTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPointer, Value stepOfUnit, Value record,
+                                     SmallVector<Value> &next) {
+  const BlockPanels &panels = tile.panels;
+  int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  prefetchStep(panels, unitPointer, stepOfUnit);
+  Value codes = offsetPointer(unitPointer,
+                              add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Value vectorCodes =
+        offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
+    // Two sums hide the latency of a sum where few rows give few of them. The two halves of words are 16 k's each.
+    bool apart = blocks == 2 || tile.rows < 4;
+    SmallVector<Value> low, high;
+    addDecodedProducts(tile, vectorCodes, record, apart, low, high);
+    for (int64_t block = 0; block < blocks; ++block) {
+      Value scales, minima;
+      if (panels.block)
+        std::tie(scales, minima) =
+            scalesOfBlock(panels, unitPointer, add(firstBlockOfStep(panels, stepOfUnit), constant(block)),
+                          constant(v * lanes), lanes);
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        Value sum = block == 0 ? low[r] : high[r];
+        if (apart && blocks == 1)
+          sum = arith::AddIOp::create(b, loc, low[r], high[r]);
+        Value codeSum = minima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
+        Value scale = tile.group == 1 ? splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes) : Value();
+        Value &total = next[r * vectors + v];
+        total = addScaled(total, sum, scales, minima, codeSum, scale);
       }
     }
-  };
-  auto addUnits = [&](Value begin, Value end) {
-    return forLoop(begin, end, constant(1), zeros, [&](Value unit, ValueRange running) {
-      SmallVector<Value> next(running);
-      Value unitPointer =
-          offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
-      auto record = [&](Value step) {
-        return offsetPointer(records, mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))),
-                             i8);
-      };
-      if (stepsOfUnit < kGroup) {
-        for (int64_t step = 0; step < stepsOfUnit; ++step)
-          addStep(unitPointer, constant(step), record(constant(step)), next);
-        return next;
-      }
-      return forLoop(constant(0), constant(stepsOfUnit), constant(1), next, [&](Value step, ValueRange running) {
-        SmallVector<Value> sums(running);
-        addStep(unitPointer, step, record(step), sums);
-        return sums;
-      });
+  }
+}
+
+/// Returns the sums of a tile over units [begin, end) of its panel.
+SmallVector<Value> CodeTileEmitter::addDecodedUnits(const DecodeTile &tile, ArrayRef<Value> zeros, Value begin,
+                                                    Value end) {
+  const BlockPanels &panels = tile.panels;
+  int64_t stepsOfUnit = panels.unitDepth / kStep;
+  Type i8 = b.getI8Type();
+  return forLoop(begin, end, constant(1), zeros, [&](Value unit, ValueRange running) -> SmallVector<Value> {
+    SmallVector<Value> next(running);
+    Value unitPointer =
+        offsetPointer(tile.panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+    auto record = [&](Value step) {
+      return offsetPointer(tile.records,
+                           mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))), i8);
+    };
+    if (stepsOfUnit < kGroup) {
+      for (int64_t step = 0; step < stepsOfUnit; ++step)
+        addDecodedStep(tile, unitPointer, constant(step), record(constant(step)), next);
+      return next;
+    }
+    return forLoop(constant(0), constant(stepsOfUnit), constant(1), next, [&](Value step, ValueRange running) {
+      SmallVector<Value> sums(running);
+      addDecodedStep(tile, unitPointer, step, record(step), sums);
+      return sums;
     });
-  };
+  });
+}
+
+/// Multiplies rows by a panel, its codes unpacked in registers: sums [rows][32] f32.
+void CodeTileEmitter::emitDecodeTile(const DecodeTile &tile) {
+  const BlockPanels &panels = tile.panels;
+  int64_t lanes = config.lanes, rows = tile.rows, vectors = kRows / lanes, blocks = blocksOfStep(panels);
+  int64_t stepsOfUnit = panels.unitDepth / kStep;
+  Type f32 = b.getF32Type();
+  SmallVector<Value> zeros(rows * vectors, floatConstant(0.0, f32, lanes));
   auto place = [&](int64_t r, int64_t v) { return constant(r * kRows + v * lanes); };
-  if (group == 1) {
-    SmallVector<Value> result = addUnits(constant(0), constant(panels.units));
+  if (tile.group == 1) {
+    SmallVector<Value> result = addDecodedUnits(tile, zeros, constant(0), constant(panels.units));
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t v = 0; v < vectors; ++v)
-        storeAt(result[r * vectors + v], sums, place(r, v), f32, lanes);
+        storeAt(result[r * vectors + v], tile.sums, place(r, v), f32, lanes);
     return;
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < vectors; ++v)
-      storeAt(zeros.front(), sums, place(r, v), f32, lanes);
-  Value unitsOfGroup = constant(group / stepsOfUnit), units = constant(panels.units);
+      storeAt(zeros.front(), tile.sums, place(r, v), f32, lanes);
+  Value unitsOfGroup = constant(tile.group / stepsOfUnit), units = constant(panels.units);
   forLoop(constant(0), units, unitsOfGroup, [&](Value begin) {
-    SmallVector<Value> result = addUnits(begin, min(add(begin, unitsOfGroup), units));
-    Value record = offsetPointer(records, mul(begin, constant(stepsOfUnit * recordBytes(panels))), i8);
+    SmallVector<Value> result = addDecodedUnits(tile, zeros, begin, min(add(begin, unitsOfGroup), units));
+    Value record = offsetPointer(tile.records, mul(begin, constant(stepsOfUnit * recordBytes(panels))), b.getI8Type());
     for (int64_t r = 0; r < rows; ++r) {
-      Value scale = splatWord(b, loc, field(record, r, 4 * blocks), f32, lanes);
-      for (int64_t v = 0; v < vectors; ++v)
-        storeAt(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, loadAt(sums, place(r, v), f32, lanes)),
-                sums, place(r, v), f32, lanes);
+      Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value sum = loadAt(tile.sums, place(r, v), f32, lanes);
+        storeAt(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, sum), tile.sums, place(r, v), f32, lanes);
+      }
     }
   });
 }
@@ -157,9 +185,9 @@ void CodeTileEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, V
     Value rest = sub(count, m);
     std::function<void(int64_t)> emitRows = [&](int64_t most) {
       auto emitTile = [&] {
-        emitDecodeTile(panels, group, most, panel,
-                       offsetPointer(records, mul(m, constant(rowBytes(panels))), b.getI8Type()),
-                       offsetPointer(sums, mul(m, constant(kRows)), b.getF32Type()));
+        emitDecodeTile({panels, group, most, panel,
+                        offsetPointer(records, mul(m, constant(rowBytes(panels))), b.getI8Type()),
+                        offsetPointer(sums, mul(m, constant(kRows)), b.getF32Type())});
       };
       if (most == 1)
         return emitTile();
@@ -204,92 +232,106 @@ void CodeTileEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value 
   });
 }
 
-/// config.codeRows rows by an unpacked panel, added to sums [rows][32] f32 unless they begin here (`isFirst`); `group`
-/// steps share a scale of activations. Meanwhile what lies at `ahead` comes into the second-level cache, `bytesAhead`
-/// for each step.
-void CodeTileEmitter::emitCodeTile(const BlockPanels &panels, int64_t group, Value codes, Value scales, Value records,
-                                   Value steps, Value sums, Value isFirst, Value ahead, Value bytesAhead) {
+/// Adds the byte products of a block of a step to the sums `next` of a tile, `first` its first column.
+void CodeTileEmitter::addCodeBlock(const CodeTile &tile, int64_t first, Value step, int64_t block, Value record,
+                                   Value stepCodes, SmallVector<Value> &next) {
+  const BlockPanels &panels = tile.panels;
   int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  SmallVector<Value> products;
+  for (int64_t r = 0; r < rows; ++r)
+    products.append(vectors,
+                    panels.hasMinima ? zero : splatWord(b, loc, fieldOf(panels, record, r, 4 * block), i32, lanes));
+  for (int64_t word = kWords / blocks * block; word < kWords / blocks * (block + 1); ++word) {
+    SmallVector<Value> right;
+    for (int64_t v = 0; v < vectors; ++v)
+      right.push_back(loadAt(stepCodes, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
+    for (int64_t r = 0; r < rows; ++r) {
+      Value left = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks + 4 + 4 * word), i32, lanes);
+      for (int64_t v = 0; v < vectors; ++v)
+        products[r * vectors + v] = addByteProducts(products[r * vectors + v], right[v], left, panels.codeBits == 8);
+    }
+  }
+  SmallVector<Value> blockScales(vectors), blockMinima(vectors);
+  Value from = mul(add(mul(step, constant(blocks)), constant(block)), constant(scaleRows(panels)));
+  for (int64_t v = 0; panels.block && v < vectors; ++v) {
+    blockScales[v] = loadAt(tile.scales, add(from, constant(first + v * lanes)), f32, lanes);
+    if (panels.hasMinima)
+      blockMinima[v] = loadAt(tile.scales, add(from, constant(kRows + first + v * lanes)), f32, lanes);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    Value scale = tile.group == 1 ? splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes) : Value();
+    Value codeSum = panels.hasMinima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value &total = next[r * vectors + v];
+      total = addScaled(total, products[r * vectors + v], blockScales[v], blockMinima[v], codeSum, scale);
+    }
+  }
+}
+
+/// Returns the sums `initial` plus the products of steps [begin, end) by the columns of a tile from `first` on.
+SmallVector<Value> CodeTileEmitter::addCodeSteps(const CodeTile &tile, int64_t first, Value begin, Value end,
+                                                 ArrayRef<Value> initial) {
+  const BlockPanels &panels = tile.panels;
+  Type i8 = b.getI8Type();
+  return forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
+    SmallVector<Value> next(running);
+    if (first == 0)
+      LLVM::Prefetch::create(b, loc, offsetPointer(tile.ahead, mul(step, tile.bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+                             /*cache=*/1);
+    Value record = offsetPointer(tile.records, mul(step, constant(recordBytes(panels))), i8);
+    Value stepCodes = offsetPointer(tile.codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
+    for (int64_t block = 0; block < blocksOfStep(panels); ++block)
+      addCodeBlock(tile, first, step, block, record, stepCodes, next);
+    return next;
+  });
+}
+
+/// Loads the sums of a tile from column `first` on; zeros where they begin.
+SmallVector<Value> CodeTileEmitter::loadSums(const CodeTile &tile, int64_t first, Value zero, Value begins) {
+  SmallVector<Value> loaded;
+  for (int64_t r = 0; r < config.codeRows; ++r)
+    for (int64_t v = 0; v < config.codeVectors; ++v) {
+      Value sum = loadAt(tile.sums, constant(r * kRows + first + v * config.lanes), b.getF32Type(), config.lanes);
+      loaded.push_back(arith::SelectOp::create(b, loc, begins, zero, sum));
+    }
+  return loaded;
+}
+
+void CodeTileEmitter::storeSums(const CodeTile &tile, int64_t first, ArrayRef<Value> totals) {
+  for (int64_t r = 0; r < config.codeRows; ++r)
+    for (int64_t v = 0; v < config.codeVectors; ++v)
+      storeAt(totals[r * config.codeVectors + v], tile.sums, constant(r * kRows + first + v * config.lanes),
+              b.getF32Type(), config.lanes);
+}
+
+/// Multiplies config.codeRows rows by an unpacked panel and adds them to sums [rows][32] f32.
+void CodeTileEmitter::emitCodeTile(const CodeTile &tile) {
+  const BlockPanels &panels = tile.panels;
+  int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
+  Type f32 = b.getF32Type();
   for (int64_t first = 0; first < kRows; first += vectors * lanes) {
-    auto recordOf = [&](Value step) { return offsetPointer(records, mul(step, constant(recordBytes(panels))), i8); };
-    auto field = [&](Value record, int64_t r, int64_t byte) {
-      return offsetPointer(record, constant(r * rowBytes(panels) + byte), i8);
-    };
-    auto place = [&](int64_t r, int64_t v) { return constant(r * kRows + first + v * lanes); };
-    auto addSteps = [&](Value begin, Value end, ArrayRef<Value> initial) {
-      return forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
-        SmallVector<Value> next(running);
-        if (first == 0)
-          LLVM::Prefetch::create(b, loc, offsetPointer(ahead, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
-                                 /*cache=*/1);
-        Value record = recordOf(step);
-        Value stepCodes = offsetPointer(codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
-        for (int64_t block = 0; block < blocks; ++block) {
-          Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
-          SmallVector<Value> products;
-          for (int64_t r = 0; r < rows; ++r)
-            products.append(vectors,
-                            panels.hasMinima ? zero : splatWord(b, loc, field(record, r, 4 * block), i32, lanes));
-          for (int64_t word = kWords / blocks * block; word < kWords / blocks * (block + 1); ++word) {
-            SmallVector<Value> right;
-            for (int64_t v = 0; v < vectors; ++v)
-              right.push_back(loadAt(stepCodes, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
-            for (int64_t r = 0; r < rows; ++r) {
-              Value left = splatWord(b, loc, field(record, r, 4 * blocks + 4 + 4 * word), i32, lanes);
-              for (int64_t v = 0; v < vectors; ++v)
-                products[r * vectors + v] =
-                    addByteProducts(products[r * vectors + v], right[v], left, panels.codeBits == 8);
-            }
-          }
-          SmallVector<Value> blockScales(vectors), blockMinima(vectors);
-          Value from = mul(add(mul(step, constant(blocks)), constant(block)), constant(scaleRows(panels)));
-          for (int64_t v = 0; panels.block && v < vectors; ++v) {
-            blockScales[v] = loadAt(scales, add(from, constant(first + v * lanes)), f32, lanes);
-            if (panels.hasMinima)
-              blockMinima[v] = loadAt(scales, add(from, constant(kRows + first + v * lanes)), f32, lanes);
-          }
-          for (int64_t r = 0; r < rows; ++r) {
-            Value scale = group == 1 ? splatWord(b, loc, field(record, r, 4 * blocks), f32, lanes) : Value();
-            Value codeSum = panels.hasMinima ? splatWord(b, loc, field(record, r, 4 * block), f32, lanes) : Value();
-            for (int64_t v = 0; v < vectors; ++v) {
-              Value &total = next[r * vectors + v];
-              total = addScaled(total, products[r * vectors + v], blockScales[v], blockMinima[v], codeSum, scale);
-            }
-          }
-        }
-        return next;
-      });
-    };
     Value zero = floatConstant(0.0, f32, lanes);
-    auto loadSums = [&](Value begins) {
-      SmallVector<Value> loaded;
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v)
-          loaded.push_back(arith::SelectOp::create(b, loc, begins, zero, loadAt(sums, place(r, v), f32, lanes)));
-      return loaded;
-    };
-    auto storeSums = [&](ArrayRef<Value> totals) {
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v)
-          storeAt(totals[r * vectors + v], sums, place(r, v), f32, lanes);
-    };
-    if (group == 1) {
-      storeSums(addSteps(constant(0), steps, loadSums(isFirst)));
+    if (tile.group == 1) {
+      SmallVector<Value> initial = loadSums(tile, first, zero, tile.isFirst);
+      storeSums(tile, first, addCodeSteps(tile, first, constant(0), tile.steps, initial));
       continue;
     }
-    forLoop(constant(0), steps, constant(group), [&](Value begin) {
+    forLoop(constant(0), tile.steps, constant(tile.group), [&](Value begin) {
       SmallVector<Value> zeros(rows * vectors, zero);
-      SmallVector<Value> sumsOfGroup = addSteps(begin, min(add(begin, constant(group)), steps), zeros);
+      SmallVector<Value> sumsOfGroup =
+          addCodeSteps(tile, first, begin, min(add(begin, constant(tile.group)), tile.steps), zeros);
       Value isBegin = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, begin, constant(0));
-      SmallVector<Value> totals = loadSums(arith::AndIOp::create(b, loc, isFirst, isBegin));
+      SmallVector<Value> totals = loadSums(tile, first, zero, arith::AndIOp::create(b, loc, tile.isFirst, isBegin));
       for (int64_t r = 0; r < rows; ++r) {
-        Value scale = splatWord(b, loc, field(recordOf(begin), r, 4 * blocks), f32, lanes);
+        Value record = offsetPointer(tile.records, mul(begin, constant(recordBytes(panels))), b.getI8Type());
+        Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
         for (int64_t v = 0; v < vectors; ++v)
           totals[r * vectors + v] =
               vector::FMAOp::create(b, loc, sumsOfGroup[r * vectors + v], scale, totals[r * vectors + v]);
       }
-      storeSums(totals);
+      storeSums(tile, first, totals);
     });
   }
 }

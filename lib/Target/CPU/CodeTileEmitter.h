@@ -7,40 +7,59 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_CODETILEEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_CODETILEEMITTER_H
 
-#include "lib/Target/CPU/CodeEmitter.h"
+#include "lib/Target/CPU/RecordEmitter.h"
 
 namespace intarsia::cpu {
 
 /// Products of rows that are rounded to 8 bits by panels of codes.
-class CodeTileEmitter : public CodeEmitter {
+class CodeTileEmitter : public RecordEmitter {
 public:
-  using CodeEmitter::CodeEmitter;
-
-  /// Returns the nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
-  static nn::QuantizeOp quantizedInput(mlir::Value input);
+  using RecordEmitter::RecordEmitter;
 
 protected:
-  struct RecordScale {
-    mlir::Value inverse, scale;
-  };
-  mlir::Value magnitudes(mlir::Value value);
-  RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest);
-  void writeRecord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> values, RecordScale scale,
-                   mlir::Value record);
-  void quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row, mlir::Value records);
-  /// Steps of 32 k's that share a scale of activations.
-  static int64_t stepsOfScale(nn::QuantizeOp activations);
-  mlir::Value addScaled(mlir::Value total, mlir::Value products, mlir::Value weightScale, mlir::Value minimum,
-                        mlir::Value codeSum, mlir::Value scale);
   void emitDecodeRows(const BlockPanels &panels, int64_t group, mlir::Value count, mlir::Value panel,
                       mlir::Value records, mlir::Value sums);
-  void emitDecodeTile(const BlockPanels &panels, int64_t group, int64_t rows, mlir::Value panel, mlir::Value records,
-                      mlir::Value sums);
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end, mlir::Value codes,
                    mlir::Value scales);
-  void emitCodeTile(const BlockPanels &panels, int64_t group, mlir::Value codes, mlir::Value scales,
-                    mlir::Value records, mlir::Value steps, mlir::Value sums, mlir::Value isFirst, mlir::Value ahead,
-                    mlir::Value bytesAhead);
+
+  /// A register tile of an unpacked panel.
+  struct CodeTile {
+    const BlockPanels &panels;
+    int64_t group; ///< steps that share a scale of activations
+    mlir::Value codes, scales;
+    mlir::Value records, steps;
+    mlir::Value sums, isFirst;     ///< [rows][32] f32, which begin here if isFirst
+    mlir::Value ahead, bytesAhead; ///< brought into the second-level cache meanwhile, bytes for each step
+  };
+  void emitCodeTile(const CodeTile &tile);
+
+private:
+  mlir::Value fieldOf(const BlockPanels &panels, mlir::Value record, int64_t r, int64_t byte);
+  mlir::Value addScaled(mlir::Value total, mlir::Value products, mlir::Value weightScale, mlir::Value minimum,
+                        mlir::Value codeSum, mlir::Value scale);
+
+  // A tile whose codes are unpacked in registers.
+  struct DecodeTile {
+    const BlockPanels &panels;
+    int64_t group, rows; ///< `group` steps share a scale of activations
+    mlir::Value panel, records, sums;
+  };
+  void emitDecodeTile(const DecodeTile &tile);
+  llvm::SmallVector<mlir::Value> addDecodedUnits(const DecodeTile &tile, llvm::ArrayRef<mlir::Value> zeros,
+                                                 mlir::Value begin, mlir::Value end);
+  void addDecodedStep(const DecodeTile &tile, mlir::Value unitPointer, mlir::Value stepOfUnit, mlir::Value record,
+                      llvm::SmallVector<mlir::Value> &next);
+  void addDecodedProducts(const DecodeTile &tile, mlir::Value vectorCodes, mlir::Value record, bool apart,
+                          llvm::SmallVector<mlir::Value> &low, llvm::SmallVector<mlir::Value> &high);
+  void prefetchStep(const BlockPanels &panels, mlir::Value unitPointer, mlir::Value stepOfUnit);
+
+  // A tile of an unpacked panel.
+  llvm::SmallVector<mlir::Value> addCodeSteps(const CodeTile &tile, int64_t first, mlir::Value begin, mlir::Value end,
+                                              llvm::ArrayRef<mlir::Value> initial);
+  void addCodeBlock(const CodeTile &tile, int64_t first, mlir::Value step, int64_t block, mlir::Value record,
+                    mlir::Value stepCodes, llvm::SmallVector<mlir::Value> &next);
+  llvm::SmallVector<mlir::Value> loadSums(const CodeTile &tile, int64_t first, mlir::Value zero, mlir::Value begins);
+  void storeSums(const CodeTile &tile, int64_t first, llvm::ArrayRef<mlir::Value> totals);
 };
 
 } // namespace intarsia::cpu

@@ -6,25 +6,11 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/Codegen.h"
 
-#include "lib/Target/CPU/KernelRoots.h"
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "lib/Target/CPU/Pipeline.h"
 #include "mlir/IR/Threading.h"
-#include "mlir/IR/Verifier.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "mlir/Transforms/Passes.h"
-#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/Passes/PassBuilder.h"
 
@@ -32,47 +18,21 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-/// Without a fused multiply-add instruction fma would be a call of libm. The sums of products multiply and add instead.
-/// Elementary functions reduce their arguments by it and need it exact: in f64 the product of two f32 is.
-static void splitFusedMultiplyAdd(ModuleOp module) {
-  IRRewriter rewriter(module.getContext());
-  module.walk([&](Operation *op) {
-    if (!isa<vector::FMAOp, math::FmaOp>(op))
-      return;
-    rewriter.setInsertionPoint(op);
-    Location loc = op->getLoc();
-    Type type = op->getResult(0).getType();
-    SmallVector<Value> operands(op->getOperands());
-    bool widens = isa<math::FmaOp>(op) && getElementTypeOrSelf(type).isF32();
-    if (widens) {
-      Type f64 = rewriter.getF64Type(), wide = f64;
-      if (auto vector = dyn_cast<VectorType>(type))
-        wide = vector.clone(f64);
-      for (Value &operand : operands)
-        operand = arith::ExtFOp::create(rewriter, loc, wide, operand);
-    }
-    Value product = arith::MulFOp::create(rewriter, loc, operands[0], operands[1]);
-    Value sum = arith::AddFOp::create(rewriter, loc, product, operands[2]);
-    rewriter.replaceOp(op, widens ? arith::TruncFOp::create(rewriter, loc, type, sum).getResult() : sum);
-  });
-}
-
-/// Divisions that round down or up, as sizes have them, in terms of those that LLVM has.
-static void expandDivisions(ModuleOp module) {
-  RewritePatternSet patterns(module.getContext());
-  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
-  walkAndApplyPatterns(module, std::move(patterns));
-}
-
-static void buildLoweringPipeline(OpPassManager &manager) {
-  manager.addPass(createCSEPass());
-  manager.addPass(createSCFToControlFlowPass());
-  manager.addPass(createConvertVectorToLLVMPass());
-  manager.addPass(createConvertMathToLLVMPass());
-  manager.addPass(createArithToLLVMConversionPass());
-  manager.addPass(createConvertFuncToLLVMPass());
-  manager.addPass(createConvertControlFlowToLLVMPass());
-  manager.addPass(createReconcileUnrealizedCastsPass());
+/// Lowers the kernels for a variant to the LLVM dialect, each in a module of its own within the result: the pass
+/// manager runs those in parallel.
+static FailureOr<OwningOpRef<ModuleOp>> lowerKernels(ArrayRef<target::NumberedKernel> kernels,
+                                                     const CpuVariant &variant, Location location) {
+  OwningOpRef<ModuleOp> all = ModuleOp::create(location);
+  for (auto [index, kernel] : kernels) {
+    auto part = ModuleOp::create(kernel.getLoc());
+    part.push_back(kernel->clone());
+    all->push_back(part);
+  }
+  PassManager manager(location.getContext());
+  buildKernelPipeline(manager.nest<ModuleOp>(), variant);
+  if (failed(manager.run(*all)))
+    return failure();
+  return std::move(all);
 }
 
 /// LLVM IR → object. Loops are vectorised already: LLVM's own vectorisers and unroller would add code for shapes that
@@ -117,67 +77,41 @@ static std::vector<char> compileToObject(llvm::Module &module, const CpuVariant 
   return {object.begin(), object.end()};
 }
 
-llvm::Error compileKernels(ModuleOp module, ArrayRef<CpuVariant> variants,
+llvm::Error compileKernels(ModuleOp module, ArrayRef<target::NumberedKernel> kernels, ArrayRef<CpuVariant> variants,
                            std::vector<target::CompiledObject> &objects) {
   MLIRContext *context = module.getContext();
-  context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
-                       math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
   registerBuiltinDialectTranslation(*context);
   registerLLVMDialectTranslation(*context);
   struct Job {
-    rt::KernelOp kernel;
-    unsigned kernelIndex, variantIndex;
-    OwningOpRef<ModuleOp> module;
+    target::NumberedKernel numbered;
+    unsigned variantIndex;
+    ModuleOp lowered;
     target::CompiledObject result;
   };
   std::vector<Job> jobs;
-  for (unsigned v = 0; v < variants.size(); ++v)
-    for (auto [k, kernel] : llvm::enumerate(module.getOps<rt::KernelOp>()))
-      jobs.push_back({kernel, static_cast<unsigned>(k), v, nullptr, {}});
-
-  // Passes declare the dialects that they need before anything runs in parallel.
-  DialectRegistry registry;
-  {
-    PassManager manager(context);
-    buildLoweringPipeline(manager);
-    manager.getDependentDialects(registry);
+  SmallVector<OwningOpRef<ModuleOp>> lowered;
+  for (auto [v, variant] : llvm::enumerate(variants)) {
+    FailureOr<OwningOpRef<ModuleOp>> all = lowerKernels(kernels, variant, module.getLoc());
+    if (failed(all))
+      return llvm::createStringError("kernels could not be lowered to LLVM");
+    for (auto [numbered, part] : llvm::zip_equal(kernels, (*all)->getOps<ModuleOp>()))
+      jobs.push_back({numbered, static_cast<unsigned>(v), part, {}});
+    lowered.push_back(std::move(*all));
   }
-  for (StringRef name : registry.getDialectNames())
-    context->getOrLoadDialect(name);
 
   if (failed(failableParallelForEach(context, jobs, [&](Job &job) {
-        const CpuVariant &variant = variants[job.variantIndex];
-        std::string prefix = llvm::formatv("itx_k{0}_v{1}_", job.kernelIndex, job.variantIndex);
-        job.module = ModuleOp::create(job.kernel.getLoc());
-        if (failed(emitKernel(job.kernel, variant.tiles, *job.module, prefix + "plan", prefix + "run")))
-          return failure();
-        expandDivisions(*job.module);
-        if (!variant.fusedMultiplyAdd)
-          splitFusedMultiplyAdd(*job.module);
-        return verify(*job.module);
-      })))
-    return llvm::createStringError("kernels could not be generated");
-
-  // One module with a module for each kernel: the pass manager runs those in parallel.
-  OwningOpRef<ModuleOp> all = ModuleOp::create(module.getLoc());
-  SmallVector<ModuleOp> parts;
-  for (Job &job : jobs) {
-    parts.push_back(job.module.release());
-    all->push_back(parts.back());
-  }
-  PassManager manager(context);
-  buildLoweringPipeline(manager.nest<ModuleOp>());
-  if (failed(manager.run(*all)))
-    return llvm::createStringError("kernels could not be lowered to LLVM");
-
-  if (failed(failableParallelForEach(context, llvm::seq<size_t>(0, jobs.size()), [&](size_t i) {
         llvm::LLVMContext llvmContext;
-        std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(parts[i], llvmContext);
+        std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(job.lowered, llvmContext);
         if (!llvmModule)
           return failure();
-        Job &job = jobs[i];
-        job.result.name = job.kernel.getSymName().str() + "." + variants[job.variantIndex].name;
-        job.result.object = compileToObject(*llvmModule, variants[job.variantIndex]);
+        // Objects of all kernels and variants are linked together.
+        const CpuVariant &variant = variants[job.variantIndex];
+        std::string name = job.numbered.kernel.getSymName().str();
+        std::string prefix = llvm::formatv("itx_k{0}_v{1}", job.numbered.index, job.variantIndex);
+        for (StringRef function : {"_plan", "_run"})
+          llvmModule->getFunction((name + function).str())->setName(prefix + function);
+        job.result.name = name + "." + variant.name;
+        job.result.object = compileToObject(*llvmModule, variant);
         return success(!job.result.object.empty());
       })))
     return llvm::createStringError("kernels could not be compiled");

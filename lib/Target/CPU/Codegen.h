@@ -11,13 +11,14 @@
 
 namespace intarsia::cpu {
 
-/// Compiles every rt.kernel of the module for every variant, in parallel on the threads of the MLIR context; objects
-/// come in the order of variants, then kernels. Messages go to the context's diagnostics.
-llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<CpuVariant> variants,
-                           std::vector<target::CompiledObject> &objects);
+/// Compiles kernels of the module for every variant, in parallel on the threads of the MLIR context; objects come in
+/// the order of variants, then kernels. Messages go to the context's diagnostics.
+llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<target::NumberedKernel> kernels,
+                           llvm::ArrayRef<CpuVariant> variants, std::vector<target::CompiledObject> &objects);
 
-/// Appends `<name>_plan` and `<name>_run` of every rt.kernel of `module` to `result`, as loops over vectors.
-mlir::LogicalResult emitKernels(mlir::ModuleOp module, const CpuVariant &variant, mlir::ModuleOp result);
+/// Appends `<name>_plan` and `<name>_run` of the kernels to `result`, as loops over vectors.
+mlir::LogicalResult emitKernels(llvm::ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant,
+                                mlir::ModuleOp result);
 
 } // namespace intarsia::cpu
 

@@ -8,6 +8,7 @@
 
 #include "lib/Support/CpuFeatures.h"
 #include "lib/Target/CPU/Codegen.h"
+#include "lib/Target/Host.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -16,8 +17,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/AArch64TargetParser.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/X86TargetParser.h"
@@ -38,55 +37,23 @@ constexpr StringRef aarch64Features[] = {
 #include "lib/Support/CpuFeatures.def"
 };
 
-StringRef defaultTriple(bool aarch64) { return aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"; }
-
-void initializeTargets() {
-  static bool done = [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeAArch64TargetInfo();
-    LLVMInitializeAArch64Target();
-    LLVMInitializeAArch64TargetMC();
-    LLVMInitializeAArch64AsmPrinter();
-    return true;
-  }();
-  (void)done;
-}
-
-std::unique_ptr<TargetMachine> makeMachine(StringRef tripleName, StringRef cpu, StringRef features) {
-  initializeTargets();
-  std::string error;
-  Triple triple(tripleName);
-  const llvm::Target *target = TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    report_fatal_error(Twine("LLVM was built without ") + tripleName);
-  TargetOptions options;
-  options.AllowFPOpFusion = FPOpFusion::Fast;
-  return std::unique_ptr<TargetMachine>(
-      target->createTargetMachine(triple, cpu, features, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
-}
-
 class CpuCompiler : public target::KernelCompiler {
 public:
   explicit CpuCompiler(std::vector<CpuVariant> variants) : list(std::move(variants)) {}
 
   std::string triple() const override { return list.front().triple; }
   std::vector<target::Variant> variants() const override { return {list.begin(), list.end()}; }
-  std::unique_ptr<TargetMachine> hostMachine() const override {
-    return makeMachine(triple(), Triple(triple()).isAArch64() ? "generic" : "x86-64", "");
+  Error compileKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, StringRef,
+                       std::vector<target::CompiledObject> &objects) override {
+    return cpu::compileKernels(module, kernels, list, objects);
   }
-  std::string elfEmulation() const override { return Triple(triple()).isAArch64() ? "aarch64linux" : "elf_x86_64"; }
-  Error compileKernels(mlir::ModuleOp module, std::vector<target::CompiledObject> &objects) override {
-    return cpu::compileKernels(module, list, objects);
-  }
-  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module) override {
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
+                                                ArrayRef<target::NumberedKernel> kernels) override {
     module.getContext()
         ->loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
                       mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
     mlir::OwningOpRef<mlir::ModuleOp> result(mlir::ModuleOp::create(module.getLoc()));
-    return succeeded(cpu::emitKernels(module, list.front(), *result)) ? std::move(result) : nullptr;
+    return succeeded(cpu::emitKernels(kernels, list.front(), *result)) ? std::move(result) : nullptr;
   }
 
 private:
@@ -98,7 +65,7 @@ std::unique_ptr<TargetMachine> CpuVariant::machine() const {
   std::string list;
   for (const std::string &feature : features)
     list += (list.empty() ? "+" : ",+") + feature;
-  return makeMachine(triple, Triple(triple).isAArch64() ? "generic" : "x86-64", list);
+  return target::makeHostMachine(triple, list, llvm::FPOpFusion::Fast);
 }
 
 Expected<CpuVariant> parseVariant(StringRef spec) {
@@ -110,6 +77,7 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   StringRef processor = !host ? name : hostProcessorName().empty() ? "generic" : StringRef(hostProcessorName());
 
   CpuVariant variant;
+  variant.spec = spec.str();
   llvm::StringSet<> features;
   bool aarch64 = false;
   // Lists of levels leave out what other features imply: avx512bw without avx512f.
@@ -159,7 +127,7 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   for (StringRef feature : known)
     if (features.contains(feature))
       variant.features.push_back(feature.str());
-  variant.triple = defaultTriple(aarch64).str();
+  variant.triple = target::hostTriple(aarch64).str();
   variant.cpu = variant.tune = processor.str();
   variant.name = host ? processor.str() : spec.str();
   variant.tiles = chooseTiles(Triple(variant.triple), processor, variant.features);
@@ -172,6 +140,8 @@ class CpuTarget : public target::Target {
 public:
   StringRef kind() const override { return "cpu"; }
   std::vector<target::NamedVariant> listVariants() const override;
+  bool usesHostMemory() const override { return true; }
+  bool runsHostCode() const override { return true; }
   Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> compilers(ArrayRef<StringRef> specs) const override;
   Expected<target::FittedModel> model(StringRef spec) const override;
   bool holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const override;
@@ -188,7 +158,7 @@ Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> CpuTarget::compil
     Expected<CpuVariant> variant = parseVariant(spec);
     if (!variant)
       return variant.takeError();
-    std::vector<CpuVariant> &variants = variantsOfTriple[defaultTriple(Triple(variant->triple).isAArch64())];
+    std::vector<CpuVariant> &variants = variantsOfTriple[target::hostTriple(Triple(variant->triple).isAArch64())];
     for (const CpuVariant &other : variants)
       if (other.name == variant->name)
         return createStringError("two targets are named '" + other.name + "': leave one of them out");

@@ -15,6 +15,7 @@ namespace intarsia::cpu {
 
 /// A variant with all that code generation needs to know of it.
 struct CpuVariant : target::Variant {
+  std::string spec; ///< what parseVariant() made it of
   std::string triple;
   std::string tune; ///< processor that instructions are scheduled for
   TileConfig tiles;

@@ -1,4 +1,4 @@
-//===- EmitKernels.cpp - The pass that shows what is emitted ----------------------------------------------------===//
+//===- EmitKernels.cpp - Kernels become loops over vectors ------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,9 +17,8 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-LogicalResult emitKernels(ModuleOp module, const CpuVariant &variant, ModuleOp result) {
-  SmallVector<rt::KernelOp> kernels(module.getOps<rt::KernelOp>());
-  for (rt::KernelOp kernel : kernels) {
+LogicalResult emitKernels(ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant, ModuleOp result) {
+  for (auto [index, kernel] : kernels) {
     std::string name = kernel.getSymName().str();
     if (failed(emitKernel(kernel, variant.tiles, result, name + "_plan", name + "_run")))
       return failure();
@@ -31,7 +30,7 @@ LogicalResult emitKernels(ModuleOp module, const CpuVariant &variant, ModuleOp r
 
 namespace intarsia::target {
 
-#define GEN_PASS_DECL
+#define GEN_PASS_DECL_TARGETCPUEMITKERNELS
 #define GEN_PASS_DEF_TARGETCPUEMITKERNELS
 #include "lib/Target/Passes.h.inc"
 
@@ -45,17 +44,13 @@ struct TargetCpuEmitKernels : impl::TargetCpuEmitKernelsBase<TargetCpuEmitKernel
       getOperation().emitError() << llvm::toString(variant.takeError());
       return signalPassFailure();
     }
-    if (failed(cpu::emitKernels(getOperation(), *variant, getOperation())))
+    std::vector<target::NumberedKernel> kernels = target::numberKernels(getOperation());
+    if (failed(cpu::emitKernels(kernels, *variant, getOperation())))
       return signalPassFailure();
-    for (rt::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<rt::KernelOp>()))
+    for (auto [index, kernel] : kernels)
       kernel.erase();
   }
 };
 } // namespace
 
-#define GEN_PASS_REGISTRATION
-#include "lib/Target/Passes.h.inc"
-
 } // namespace intarsia::target
-
-void intarsia::registerTargetPasses() { target::registerTargetPasses(); }

@@ -24,7 +24,7 @@ void FunctionEmitter::refuseOverflow() {
     for (Value result : op->getResults())
       if (isa<RankedTensorType>(result.getType()))
         for (AffineExpr expression : sizes.of(result))
-          if (isa<AffineBinaryOpExpr>(expression) && sizes.isKnown(expression))
+          if (isa<AffineBinaryOpExpr>(expression) && isKnown(expression))
             size(expression);
   });
   Value overflow;
@@ -57,12 +57,7 @@ LogicalResult refuse(rt::KernelOp kernel, Operation *op, const Twine &reason) {
                          << "': " << reason.str();
 }
 
-LogicalResult FunctionEmitter::unsupported(Operation *op, const Twine &reason) {
-  if (!refused)
-    (void)refuse(kernel, op, reason);
-  refused = true;
-  return failure();
-}
+LogicalResult FunctionEmitter::unsupported(Operation *op, const Twine &reason) { return refuse(kernel, op, reason); }
 
 LogicalResult FunctionEmitter::storesOnly(Operation *root) {
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
@@ -207,10 +202,7 @@ Value FunctionEmitter::knownSize(AffineExpr expression) {
     return nullptr;
   StringRef name = sizes.names()[symbol.getPosition()];
   auto found = llvm::find(kernel.getSizes(), b.getStringAttr(name));
-  if (found == kernel.getSizes().end()) {
-    (void)unsupported(kernel, "the size '" + name + "' is not one of the kernel's sizes");
-    return constant(0);
-  }
+  assert(found != kernel.getSizes().end() && "checkSizes() refuses other sizes");
   Value position = constant(found - kernel.getSizes().begin());
   return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, position, b.getI64Type()));
 }
@@ -224,16 +216,50 @@ AffineExpr FunctionEmitter::productExpression(ArrayRef<AffineExpr> dims) {
 
 Value FunctionEmitter::product(ArrayRef<AffineExpr> dims) { return size(productExpression(dims)); }
 
-Value FunctionEmitter::indexValue(OpFoldResult value) {
+FailureOr<Value> FunctionEmitter::indexValue(OpFoldResult value) {
   if (auto attribute = dyn_cast<Attribute>(value))
     return constant(cast<IntegerAttr>(attribute).getInt());
-  if (AffineExpr expression = sizes.ofIndex(cast<Value>(value)))
+  if (AffineExpr expression = sizes.ofIndex(cast<Value>(value)); isKnown(expression))
     return size(expression);
-  if (Operation *op = cast<Value>(value).getDefiningOp())
-    (void)unsupported(op, "an index that is not a function of sizes");
-  else
-    (void)unsupported(kernel, "an index that is not a function of sizes");
-  return constant(0);
+  Operation *op = cast<Value>(value).getDefiningOp();
+  return unsupported(op ? op : kernel.getOperation(), "an index that is not a function of sizes");
+}
+
+/// Returns the first symbol of an expression that is not one of the kernel's sizes.
+static std::optional<StringRef> otherSize(AffineExpr expression, const SymbolicSizes &sizes, rt::KernelOp kernel) {
+  std::optional<StringRef> other;
+  expression.walk([&](AffineExpr part) {
+    auto symbol = dyn_cast<AffineSymbolExpr>(part);
+    if (!symbol || other)
+      return;
+    StringRef name = sizes.names()[symbol.getPosition()];
+    auto isName = [&](Attribute size) { return cast<StringAttr>(size).getValue() == name; };
+    if (llvm::none_of(kernel.getSizes(), isName))
+      other = name;
+  });
+  return other;
+}
+
+bool FunctionEmitter::isKnown(AffineExpr expression) const {
+  return expression && !otherSize(expression, sizes, kernel);
+}
+
+LogicalResult FunctionEmitter::checkSizes() {
+  SmallVector<Value> worklist(kernel.getBody().front().getTerminator()->getOperands());
+  llvm::append_range(worklist, kernel.getBody().getArguments());
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (isa<RankedTensorType>(value.getType()))
+      for (AffineExpr expression : sizes.of(value))
+        if (std::optional<StringRef> other = otherSize(expression, sizes, kernel))
+          return unsupported(kernel, "the size '" + *other + "' is not one of the kernel's sizes");
+    if (Operation *op = value.getDefiningOp())
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return success();
 }
 
 } // namespace intarsia::cpu

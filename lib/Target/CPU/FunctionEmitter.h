@@ -55,8 +55,13 @@ protected:
   mlir::Value knownSize(mlir::AffineExpr expression);
   mlir::Value product(llvm::ArrayRef<mlir::AffineExpr> sizes);
   mlir::AffineExpr productExpression(llvm::ArrayRef<mlir::AffineExpr> sizes);
-  mlir::Value indexValue(mlir::OpFoldResult value);
-  /// Says, once for each kernel, that an op cannot be compiled; returns failure.
+  /// Returns an index that is a function of sizes. Fails with a message at others.
+  mlir::FailureOr<mlir::Value> indexValue(mlir::OpFoldResult value);
+  /// True if an expression, which may be null, is made of the kernel's sizes.
+  bool isKnown(mlir::AffineExpr expression) const;
+  /// Fails with a message unless the sizes of all tensors that results are computed from are made of the kernel's.
+  mlir::LogicalResult checkSizes();
+  /// Says that an op cannot be compiled; returns failure.
   mlir::LogicalResult unsupported(mlir::Operation *op, const llvm::Twine &reason);
   /// Fails with a message unless all results of the kernel are results of the root, as it is.
   mlir::LogicalResult storesOnly(mlir::Operation *root);
@@ -67,9 +72,6 @@ protected:
 
   rt::KernelOp kernel;
   SymbolicSizes sizes;
-  /// Set by unsupported(). Elements are emitted inside the callbacks of loops, which return values: what is refused
-  /// there is found here when the function is complete.
-  bool refused = false;
 
   // The function that is being emitted.
   mlir::func::FuncOp function;

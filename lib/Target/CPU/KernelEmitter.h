@@ -23,10 +23,12 @@ public:
   mlir::LogicalResult emit(mlir::ModuleOp module, llvm::StringRef planName, llvm::StringRef runName);
 
 protected:
+  /// Finds what both functions depend on; emits nothing. Fails with a message.
+  virtual mlir::LogicalResult analyze() { return mlir::success(); }
   /// Emits the body of the run function, which computes the tiles [tileBegin, tileEnd). Fails with a message.
   virtual mlir::LogicalResult run() = 0;
-  /// Emits the body of the plan function, which cuts a launch into tiles. Called once, after run().
-  virtual mlir::LogicalResult plan() = 0;
+  /// Emits the body of the plan function, which cuts a launch into tiles.
+  virtual void plan() = 0;
 };
 
 } // namespace intarsia::cpu

@@ -98,60 +98,73 @@ LogicalResult LinearEmitter::findPanelOrder() {
   return success();
 }
 
-void LinearEmitter::inSectionOf(Value panel, function_ref<void(const LinearSection &, Value)> body) {
-  inSectionFrom(0, panel, body);
-}
+LogicalResult LinearEmitter::inSectionOf(Value panel, SectionFn body) { return inSectionFrom(0, panel, body); }
 
-void LinearEmitter::inSectionFrom(unsigned first, Value panel, function_ref<void(const LinearSection &, Value)> body) {
+LogicalResult LinearEmitter::inSectionFrom(unsigned first, Value panel, SectionFn body) {
   const LinearSection &section = sections[first];
-  auto here = [&] { body(section, mul(sub(panel, constant(section.begin / kPanelWidth)), constant(kPanelWidth))); };
+  auto here = [&] {
+    return body(section, mul(sub(panel, constant(section.begin / kPanelWidth)), constant(kPanelWidth)));
+  };
   if (first + 1 == sections.size())
     return here();
   Value isHere = less(panel, constant((section.begin + section.columns) / kPanelWidth));
-  ifThen(isHere, here, [&] { inSectionFrom(first + 1, panel, body); });
+  return ifThen(isHere, here, [&] { return inSectionFrom(first + 1, panel, body); });
 }
 
-void LinearEmitter::storeLinearRow(const LinearSection &section, const RowScope &row, Value column,
-                                   function_ref<Value(int64_t, Value, int64_t)> sum,
-                                   function_ref<void(ArrayRef<Index>, int64_t)> also) {
+LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const RowScope &row, Value column,
+                                            function_ref<Value(int64_t, Value, int64_t)> sum,
+                                            function_ref<LogicalResult(ArrayRef<Index>, int64_t)> also) {
   currentRow = &row;
   auto savedBound = bound;
   for (auto [slice, value] : llvm::enumerate(section.slices)) {
     int64_t offset = section.begin + slice * section.columns;
-    bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Value {
+    bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Element {
       Value x = sum(slice, sub(at.back().base, column), width);
-      if (root.getBias())
-        x = arith::AddFOp::create(
-            b, loc, x, evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width));
-      return x;
+      if (!root.getBias())
+        return x;
+      Element bias = evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width);
+      if (failed(bias))
+        return failure();
+      return arith::AddFOp::create(b, loc, x, *bias).getResult();
     };
   }
-  auto storeColumn = [&](Value c, int64_t width) {
+  auto storeColumn = [&](Value c, int64_t width) -> LogicalResult {
     memo.emplace_back();
     Indices at;
     for (Value prefix : row.prefix)
       at.push_back({prefix});
     at.push_back({c, true});
-    for (unsigned i : section.outputs)
-      store(evaluate(yielded(i), at, width), outputs[i], at, width);
-    if (also)
-      also(at, width);
+    for (unsigned i : section.outputs) {
+      Element element = evaluate(yielded(i), at, width);
+      if (failed(element))
+        return failure();
+      store(*element, outputs[i], at, width);
+    }
+    if (also && failed(also(at, width)))
+      return failure();
     memo.pop_back();
+    return success();
   };
-  auto wholePanel = [&] {
+  auto wholePanel = [&]() -> LogicalResult {
     for (int64_t v = 0; v < kPanelWidth; v += config.lanes)
-      storeColumn(add(column, constant(v)), config.lanes);
+      if (failed(storeColumn(add(column, constant(v)), config.lanes)))
+        return failure();
+    return success();
   };
+  auto rest = [&](Value columns) {
+    return vectorLoop(columns, [&](Value c, int64_t w) { return storeColumn(add(column, c), w); });
+  };
+  LogicalResult stored = success();
   if (section.columns % kPanelWidth == 0) {
-    wholePanel();
+    stored = wholePanel();
   } else {
     Value columns = min(sub(constant(section.columns), column), constant(kPanelWidth));
     Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
-    ifThen(isWhole, wholePanel,
-           [&] { vectorLoop(columns, [&](Value c, int64_t w) { storeColumn(add(column, c), w); }); });
+    stored = ifThen(isWhole, wholePanel, [&] { return rest(columns); });
   }
   bound = savedBound;
   currentRow = nullptr;
+  return stored;
 }
 
 } // namespace intarsia::cpu

@@ -30,6 +30,8 @@ protected:
     int64_t ofSlice, next;
   };
 
+  using SectionFn = llvm::function_ref<mlir::LogicalResult(const LinearSection &section, mlir::Value column)>;
+
   /// Fills `sections` and `panelOrder`. Fails with a message if results of the kernel are no elementwise functions of
   /// sections, or the weight is stored in other slices.
   mlir::LogicalResult findSections();
@@ -38,12 +40,13 @@ protected:
   /// Sizes of the rows of the result.
   llvm::ArrayRef<mlir::AffineExpr> leading() { return sizes.of(root.getResult()).drop_back(); }
   /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
-  void inSectionOf(mlir::Value panel, llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);
+  mlir::LogicalResult inSectionOf(mlir::Value panel, SectionFn body);
   /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the product through
   /// sum(slice, c, width), c counted from the panel's `column`. `also` stores more.
-  void storeLinearRow(const LinearSection &section, const RowScope &row, mlir::Value column,
-                      llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
-                      llvm::function_ref<void(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
+  mlir::LogicalResult
+  storeLinearRow(const LinearSection &section, const RowScope &row, mlir::Value column,
+                 llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
+                 llvm::function_ref<mlir::LogicalResult(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
 
   nn::LinearOp root;
   llvm::SmallVector<LinearSection> sections; ///< in the order of columns; one that has several slices is the only one
@@ -53,8 +56,7 @@ private:
   llvm::SmallVector<LinearSection> sectionsOfResult();
   mlir::LogicalResult findPanelOrder();
   /// Emits `body` for one of the last sections, from number `first` on.
-  void inSectionFrom(unsigned first, mlir::Value panel,
-                     llvm::function_ref<void(const LinearSection &section, mlir::Value column)> body);
+  mlir::LogicalResult inSectionFrom(unsigned first, mlir::Value panel, SectionFn body);
 };
 
 } // namespace intarsia::cpu

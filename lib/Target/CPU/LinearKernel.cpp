@@ -31,19 +31,20 @@ public:
   LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config);
 
 private:
+  LogicalResult analyze() override;
   LogicalResult run() override;
-  LogicalResult plan() override;
+  void plan() override;
 
   LogicalResult splitOutputs();
   LogicalResult placeOperands();
-  void emitNormTiles(Value tiles);
-  void multiplyPanel(Value panel);
-  void packInputRows();
+  LogicalResult emitNormTiles(Value tiles);
+  LogicalResult multiplyPanel(Value panel);
+  LogicalResult packInputRows();
   void packPanels(Value panel);
   Value panelOf(Value panel, Value slice);
   Value packedPanelOf(Value slice);
   void multiplyRows(Value panel, Value m, Value count, Value lines);
-  void storeRows(Value panel, Value m, Value count);
+  LogicalResult storeRows(Value panel, Value m, Value count);
 
   RankedTensorType weightType;
   int64_t features, depth;
@@ -91,7 +92,7 @@ int64_t LinearKernel::maximalRows() const {
   return rows / config.rows * config.rows;
 }
 
-LogicalResult LinearKernel::plan() {
+void LinearKernel::plan() {
   rows = product(leading());
   // Row blocks as equal as whole register tiles allow.
   Value blocks = max(ceilDiv(rows, constant(maximalRows())), constant(1));
@@ -111,41 +112,45 @@ LogicalResult LinearKernel::plan() {
   setPlan(kPanelGroups, groups);
   if (norm)
     setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
-  return success();
 }
 
-LogicalResult LinearKernel::run() {
+LogicalResult LinearKernel::analyze() {
   if (ShapedType::isDynamic(features) || ShapedType::isDynamic(depth))
     return unsupported(root, "its weight has dynamic sizes");
   codes = panelsOf(root.getWeight());
-  rows = product(leading());
   if (failed(splitOutputs()) || failed(findSections()))
     return failure();
   if (norm && sections.front().slices.front() != root.getResult())
     return unsupported(root, "a result of its kernel is of another shape");
   if (norm)
     sections.front().outputs = early;
+  return success();
+}
 
+LogicalResult LinearKernel::run() {
+  rows = product(leading());
   sums = scratch(sumsOfSlice() * together() * 4);
   Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
   if (failed(placeOperands()))
     return failure();
   // Norms are computed in tiles of their own, once all products are done.
   Value tiles = planValue(ITX_PLAN_TILES);
-  if (norm)
-    ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, tileBegin, tiles), [&] { emitNormTiles(tiles); });
-
-  forLoop(tileBegin, norm ? min(tileEnd, tiles) : tileEnd, constant(1), [&](Value tile) {
+  if (norm) {
+    Value isFinishing = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, tileBegin, tiles);
+    if (failed(ifThen(isFinishing, [&] { return emitNormTiles(tiles); })))
+      return failure();
+  }
+  Value end = norm ? min(tileEnd, tiles) : tileEnd;
+  return forLoop(tileBegin, end, constant(1), [&](Value tile) -> LogicalResult {
     Value block = div(tile, groups), group = rem(tile, groups);
     firstRow = mul(block, rowBlock);
     endRow = min(add(firstRow, rowBlock), rows);
     Value firstPanel = mul(group, panelsPerTile);
     Value endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount()));
-    if (packsInput)
-      packInputRows();
-    forLoop(firstPanel, endPanel, constant(1), [&](Value panel) { multiplyPanel(panel); });
+    if (packsInput && failed(packInputRows()))
+      return failure();
+    return forLoop(firstPanel, endPanel, constant(1), [&](Value panel) { return multiplyPanel(panel); });
   });
-  return success();
 }
 
 /// Finds a norm at the end: outputs that need the whole row are computed when the row's last tile is done.
@@ -200,28 +205,34 @@ LogicalResult LinearKernel::placeOperands() {
   return success();
 }
 
-void LinearKernel::emitNormTiles(Value tiles) {
+LogicalResult LinearKernel::emitNormTiles(Value tiles) {
   Value normInput = norm->getOperand(0);
   storage[normInput] = *rowStorage;
   Value begin = mul(sub(tileBegin, tiles), constant(kFinishRows));
   Value end = min(mul(sub(tileEnd, tiles), constant(kFinishRows)), rows);
-  forLoop(begin, end, constant(1), [&](Value flat) { emitRow(makeRow(flat, leading()), late); });
+  LogicalResult emitted =
+      forLoop(begin, end, constant(1), [&](Value flat) { return emitRow(makeRow(flat, leading()), late); });
   storage.erase(normInput);
+  return emitted;
 }
 
-void LinearKernel::packInputRows() {
-  forLoop(firstRow, endRow, constant(1), [&](Value flat) {
+LogicalResult LinearKernel::packInputRows() {
+  return forLoop(firstRow, endRow, constant(1), [&](Value flat) {
     RowScope row = makeRow(flat, leading());
     currentRow = &row;
     Value to = mul(sub(flat, firstRow), constant(depth));
-    vectorLoop(constant(depth), [&](Value k, int64_t width) {
+    LogicalResult packed = vectorLoop(constant(depth), [&](Value k, int64_t width) -> LogicalResult {
       Indices at;
       for (Value prefix : row.prefix)
         at.push_back({prefix});
       at.push_back({k, true});
-      storeAt(evaluate(root.getInput(), at, width), packedInput, add(to, k), b.getF32Type(), width);
+      Element x = evaluate(root.getInput(), at, width);
+      if (succeeded(x))
+        storeAt(*x, packedInput, add(to, k), b.getF32Type(), width);
+      return x;
     });
     currentRow = nullptr;
+    return packed;
   });
 }
 
@@ -250,7 +261,7 @@ void LinearKernel::packPanels(Value panel) {
 }
 
 /// Multiplies the rows of a tile by a panel of each slice, a register tile after the other.
-void LinearKernel::multiplyPanel(Value panel) {
+LogicalResult LinearKernel::multiplyPanel(Value panel) {
   if (!hasPanels)
     packPanels(panel);
   // Meanwhile the next panel comes into the second-level cache, a part with each register tile: weights of a
@@ -258,11 +269,11 @@ void LinearKernel::multiplyPanel(Value panel) {
   Value lines = max(ceilDiv(constant(kPanelWidth * weightType.getElementTypeBitWidth() / 8),
                             ceilDiv(sub(endRow, firstRow), constant(config.rows))),
                     constant(kPrefetchStep));
-  forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
+  return forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
     Value count = min(sub(endRow, m), constant(config.rows));
     multiplyRows(panel, m, count, lines);
     // The rest of the group's ops, while the tile is in the first-level cache.
-    storeRows(panel, m, count);
+    return storeRows(panel, m, count);
   });
 }
 
@@ -295,20 +306,24 @@ void LinearKernel::multiplyRows(Value panel, Value m, Value count, Value lines) 
   });
 }
 
-void LinearKernel::storeRows(Value panel, Value m, Value count) {
+LogicalResult LinearKernel::storeRows(Value panel, Value m, Value count) {
   Value normInput = norm ? norm->getOperand(0) : Value();
   bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; });
-  inSectionOf(panel, [&](const LinearSection &section, Value column) {
-    forLoop(constant(0), count, constant(1), [&](Value r) {
+  return inSectionOf(panel, [&](const LinearSection &section, Value column) {
+    return forLoop(constant(0), count, constant(1), [&](Value r) {
       Value sumRow = mul(r, constant(kPanelWidth));
-      storeLinearRow(
+      return storeLinearRow(
           section, makeRow(add(m, r), leading()), column,
           [&](int64_t slice, Value c, int64_t width) {
             return loadAt(sums, add(add(sumRow, constant(slice * sumsOfSlice())), c), b.getF32Type(), width);
           },
-          [&](ArrayRef<Index> at, int64_t width) {
-            if (storesRow)
-              store(evaluate(normInput, at, width), *rowStorage, at, width);
+          [&](ArrayRef<Index> at, int64_t width) -> LogicalResult {
+            if (!storesRow)
+              return success();
+            Element x = evaluate(normInput, at, width);
+            if (succeeded(x))
+              store(*x, *rowStorage, at, width);
+            return x;
           });
     });
   });

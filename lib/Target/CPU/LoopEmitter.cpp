@@ -118,15 +118,9 @@ Value LoopEmitter::splat(Value scalar, int64_t width) {
   return vector::BroadcastOp::create(b, loc, VectorType::get({width}, scalar.getType()), scalar);
 }
 
-void LoopEmitter::forLoop(Value begin, Value end, Value step, const Body &emitBody) {
-  forLoop(begin, end, step, ValueRange{}, [&](Value iv, ValueRange) {
-    emitBody(iv);
-    return SmallVector<Value>();
-  });
-}
-
-SmallVector<Value> LoopEmitter::forLoop(Value begin, Value end, Value step, ValueRange inits,
-                                        function_ref<SmallVector<Value>(Value, ValueRange)> emitBody) {
+FailureOr<SmallVector<Value>>
+LoopEmitter::emitLoop(Value begin, Value end, Value step, ValueRange inits,
+                      function_ref<FailureOr<SmallVector<Value>>(Value, ValueRange)> emitBody) {
   auto loop = scf::ForOp::create(b, loc, begin, end, step, inits);
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();
@@ -135,39 +129,45 @@ SmallVector<Value> LoopEmitter::forLoop(Value begin, Value end, Value step, Valu
   else
     b.setInsertionPointToEnd(block);
   memo.emplace_back();
-  SmallVector<Value> results = emitBody(loop.getInductionVar(), loop.getRegionIterArgs());
+  FailureOr<SmallVector<Value>> results = emitBody(loop.getInductionVar(), loop.getRegionIterArgs());
   memo.pop_back();
+  if (failed(results))
+    return failure();
   if (!inits.empty())
-    scf::YieldOp::create(b, loc, results);
+    scf::YieldOp::create(b, loc, *results);
   return SmallVector<Value>(loop.getResults());
 }
 
-void LoopEmitter::ifThen(Value condition, function_ref<void()> then, function_ref<void()> otherwise) {
+LogicalResult LoopEmitter::emitIf(Value condition, function_ref<LogicalResult()> then,
+                                  function_ref<LogicalResult()> otherwise) {
   auto op = scf::IfOp::create(b, loc, TypeRange{}, condition, /*withElseRegion=*/static_cast<bool>(otherwise));
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(op.thenBlock()->getTerminator());
-  memo.emplace_back();
-  then();
-  memo.pop_back();
-  if (otherwise) {
-    b.setInsertionPoint(op.elseBlock()->getTerminator());
+  auto emitBranch = [&](Block *block, function_ref<LogicalResult()> branch) {
+    b.setInsertionPoint(block->getTerminator());
     memo.emplace_back();
-    otherwise();
+    LogicalResult result = branch();
     memo.pop_back();
-  }
+    return result;
+  };
+  if (failed(emitBranch(op.thenBlock(), then)))
+    return failure();
+  return otherwise ? emitBranch(op.elseBlock(), otherwise) : success();
 }
 
-void LoopEmitter::vectorLoop(Value count, function_ref<void(Value, int64_t)> emitBody) {
+LogicalResult LoopEmitter::emitVectorLoop(Value count, function_ref<LogicalResult(Value, int64_t)> emitBody) {
   Value width = constant(config.lanes);
   Value whole = mul(div(count, width), width);
   if (auto n = constantOf(whole); !n || *n > 0)
-    forLoop(constant(0), whole, width, [&](Value i) { emitBody(i, config.lanes); });
+    if (failed(forLoop(constant(0), whole, width, [&](Value i) { return emitBody(i, config.lanes); })))
+      return failure();
   auto n = constantOf(count);
   if (!n || *n % config.lanes != 0)
-    forLoop(whole, count, constant(1), [&](Value i) { emitBody(i, 1); });
+    return forLoop(whole, count, constant(1), [&](Value i) { return emitBody(i, 1); });
+  return success();
 }
 
-Value LoopEmitter::reduce(Value count, bool maximum, Type type, function_ref<Value(Value i, int64_t width)> element) {
+FailureOr<Value> LoopEmitter::emitReduction(Value count, bool maximum, Type type,
+                                            function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
   int64_t lanes = config.lanes;
   // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
   constexpr int64_t kChains = 4;
@@ -185,26 +185,43 @@ Value LoopEmitter::reduce(Value count, bool maximum, Type type, function_ref<Val
     APInt x, y;
     return begin == end || (matchPattern(begin, m_ConstantInt(&x)) && matchPattern(end, m_ConstantInt(&y)) && x == y);
   };
-  if (!isZero(constant(0), chainEnd))
-    sums = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) {
+  using Next = FailureOr<SmallVector<Value>>;
+  if (!isZero(constant(0), chainEnd)) {
+    Next chains = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) -> Next {
       SmallVector<Value> next;
-      for (int64_t chain = 0; chain < kChains; ++chain)
-        next.push_back(combine(running[chain], element(add(i, constant(chain * lanes)), lanes)));
+      for (int64_t chain = 0; chain < kChains; ++chain) {
+        FailureOr<Value> x = element(add(i, constant(chain * lanes)), lanes);
+        if (failed(x))
+          return failure();
+        next.push_back(combine(running[chain], *x));
+      }
       return next;
     });
-  Value sum = combine(combine(sums[0], sums[1]), combine(sums[2], sums[3]));
-  if (!isZero(chainEnd, vectorEnd))
-    sum = forLoop(chainEnd, vectorEnd, constant(lanes), sum, [&](Value i, ValueRange running) {
-      return SmallVector<Value>{combine(running[0], element(i, lanes))};
-    })[0];
+    if (failed(chains))
+      return failure();
+    sums = *chains;
+  }
+  auto addRest = [&](Value begin, Value end, int64_t width, Value start) -> FailureOr<Value> {
+    if (isZero(begin, end))
+      return start;
+    Next rest = forLoop(begin, end, constant(width), start, [&](Value i, ValueRange running) -> Next {
+      FailureOr<Value> x = element(i, width);
+      if (failed(x))
+        return failure();
+      return SmallVector<Value>{combine(running[0], *x)};
+    });
+    if (failed(rest))
+      return failure();
+    return (*rest)[0];
+  };
+  FailureOr<Value> sum =
+      addRest(chainEnd, vectorEnd, lanes, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
+  if (failed(sum))
+    return failure();
   Value scalar =
-      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, sum,
+      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, *sum,
                                   maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
-  if (!isZero(vectorEnd, count))
-    scalar = forLoop(vectorEnd, count, constant(1), scalar, [&](Value i, ValueRange running) {
-      return SmallVector<Value>{combine(running[0], element(i, 1))};
-    })[0];
-  return scalar;
+  return addRest(vectorEnd, count, 1, scalar);
 }
 
 } // namespace intarsia::cpu

@@ -10,10 +10,29 @@
 #include "lib/Target/CPU/TileConfig.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallVector.h"
-#include <functional>
 #include <map>
+#include <type_traits>
 
 namespace intarsia::cpu {
+
+namespace callbacks {
+/// Calls a callback that returns nothing or whether it succeeded.
+template <typename Fn, typename... Arguments> llvm::LogicalResult call(Fn &fn, Arguments... arguments) {
+  if constexpr (std::is_void_v<std::invoke_result_t<Fn, Arguments...>>)
+    return fn(arguments...), llvm::success();
+  else
+    return fn(arguments...);
+}
+/// Returns what a callback of type `Result` makes its caller return.
+template <typename Result, typename Emitted> Result outcome(Emitted emitted) {
+  if constexpr (std::is_void_v<Result>)
+    (void)emitted;
+  else if constexpr (std::is_same_v<Result, Emitted>)
+    return emitted;
+  else
+    return *emitted; // a callback that returns values cannot fail
+}
+} // namespace callbacks
 
 /// The lowest layer of a kernel's emitter: numbers of sizes and indices (i64, folded where they are constants), vectors
 /// of constants, loops.
@@ -23,7 +42,8 @@ public:
   virtual ~LoopEmitter() = default;
 
 protected:
-  using Body = std::function<void(mlir::Value iv)>;
+  /// What a callback returns. One that may fail returns a LogicalResult or a FailureOr, and what calls it does too.
+  template <typename Fn, typename... Arguments> using Outcome = std::invoke_result_t<Fn, Arguments...>;
 
   mlir::Value constant(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
@@ -38,17 +58,22 @@ protected:
   mlir::Value floatConstant(double value, mlir::Type type, int64_t width);
   mlir::Value splat(mlir::Value scalar, int64_t width);
   mlir::Type vectorOf(mlir::Type element, int64_t width);
-  void forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, const Body &body);
-  llvm::SmallVector<mlir::Value>
-  forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, mlir::ValueRange inits,
-          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
-  void ifThen(mlir::Value condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise = nullptr);
+  /// Emits a loop around body(iv).
+  template <typename BodyFn>
+  Outcome<BodyFn, mlir::Value> forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, BodyFn body);
+  /// Emits a loop that carries values: body(iv, running) returns the next ones. Returns the last.
+  template <typename BodyFn>
+  Outcome<BodyFn, mlir::Value, mlir::ValueRange> forLoop(mlir::Value begin, mlir::Value end, mlir::Value step,
+                                                         mlir::ValueRange inits, BodyFn body);
+  template <typename Then> Outcome<Then> ifThen(mlir::Value condition, Then then);
+  template <typename Then, typename Otherwise>
+  Outcome<Then> ifThen(mlir::Value condition, Then then, Otherwise otherwise);
   /// Calls body(i, width) for [0, size) in steps of whole vectors, then element by element.
-  void vectorLoop(mlir::Value size, llvm::function_ref<void(mlir::Value i, int64_t width)> body);
+  template <typename BodyFn> Outcome<BodyFn, mlir::Value, int64_t> vectorLoop(mlir::Value size, BodyFn body);
   /// Returns the sum or maximum of element(i, width) for i in [0, size): several vector accumulators, then a scalar
   /// tail.
-  mlir::Value reduce(mlir::Value size, bool maximum, mlir::Type type,
-                     llvm::function_ref<mlir::Value(mlir::Value i, int64_t width)> element);
+  template <typename Element>
+  Outcome<Element, mlir::Value, int64_t> reduce(mlir::Value size, bool maximum, mlir::Type type, Element element);
 
   const TileConfig &config;
   mlir::OpBuilder b;
@@ -60,7 +85,64 @@ protected:
   /// Elements of tensors already emitted, by tensor, indices and width: a level for each block around this place.
   using MemoKey = std::pair<void *, std::vector<std::pair<void *, int64_t>>>;
   llvm::SmallVector<std::map<MemoKey, mlir::Value>> memo;
+
+private:
+  using Carried = llvm::SmallVector<mlir::Value>;
+  llvm::FailureOr<Carried> emitLoop(mlir::Value begin, mlir::Value end, mlir::Value step, mlir::ValueRange inits,
+                                    llvm::function_ref<llvm::FailureOr<Carried>(mlir::Value, mlir::ValueRange)> body);
+  llvm::LogicalResult emitIf(mlir::Value condition, llvm::function_ref<llvm::LogicalResult()> then,
+                             llvm::function_ref<llvm::LogicalResult()> otherwise);
+  llvm::LogicalResult emitVectorLoop(mlir::Value size,
+                                     llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body);
+  llvm::FailureOr<mlir::Value>
+  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
+                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element);
 };
+
+template <typename BodyFn>
+auto LoopEmitter::forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, BodyFn body)
+    -> Outcome<BodyFn, mlir::Value> {
+  auto emitted = emitLoop(begin, end, step, {}, [&](mlir::Value iv, mlir::ValueRange) -> llvm::FailureOr<Carried> {
+    if (failed(callbacks::call(body, iv)))
+      return llvm::failure();
+    return Carried();
+  });
+  return callbacks::outcome<Outcome<BodyFn, mlir::Value>>(llvm::LogicalResult(emitted));
+}
+
+template <typename BodyFn>
+auto LoopEmitter::forLoop(mlir::Value begin, mlir::Value end, mlir::Value step, mlir::ValueRange inits, BodyFn body)
+    -> Outcome<BodyFn, mlir::Value, mlir::ValueRange> {
+  return callbacks::outcome<Outcome<BodyFn, mlir::Value, mlir::ValueRange>>(
+      emitLoop(begin, end, step, inits, [&](mlir::Value iv, mlir::ValueRange running) -> llvm::FailureOr<Carried> {
+        return body(iv, running);
+      }));
+}
+
+template <typename Then> auto LoopEmitter::ifThen(mlir::Value condition, Then then) -> Outcome<Then> {
+  return callbacks::outcome<Outcome<Then>>(emitIf(condition, [&] { return callbacks::call(then); }, nullptr));
+}
+
+template <typename Then, typename Otherwise>
+auto LoopEmitter::ifThen(mlir::Value condition, Then then, Otherwise otherwise) -> Outcome<Then> {
+  static_assert(std::is_same_v<Outcome<Then>, Outcome<Otherwise>>, "both branches may fail, or none");
+  return callbacks::outcome<Outcome<Then>>(
+      emitIf(condition, [&] { return callbacks::call(then); }, [&] { return callbacks::call(otherwise); }));
+}
+
+template <typename BodyFn>
+auto LoopEmitter::vectorLoop(mlir::Value size, BodyFn body) -> Outcome<BodyFn, mlir::Value, int64_t> {
+  return callbacks::outcome<Outcome<BodyFn, mlir::Value, int64_t>>(
+      emitVectorLoop(size, [&](mlir::Value i, int64_t width) { return callbacks::call(body, i, width); }));
+}
+
+template <typename Element>
+auto LoopEmitter::reduce(mlir::Value size, bool maximum, mlir::Type type, Element element)
+    -> Outcome<Element, mlir::Value, int64_t> {
+  return callbacks::outcome<Outcome<Element, mlir::Value, int64_t>>(
+      emitReduction(size, maximum, type,
+                    [&](mlir::Value i, int64_t width) -> llvm::FailureOr<mlir::Value> { return element(i, width); }));
+}
 
 } // namespace intarsia::cpu
 

@@ -21,11 +21,11 @@ public:
 
 private:
   LogicalResult run() override;
-  LogicalResult plan() override;
+  void plan() override;
 
-  void multiplyPanel(Value panel, ArrayRef<Value> batchIndices);
+  LogicalResult multiplyPanel(Value panel, ArrayRef<Value> batchIndices);
   void packPanel(Value column, Value panelColumns, Value rightOffset);
-  void storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column, Value panelColumns);
+  LogicalResult storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column, Value panelColumns);
   ArrayRef<AffineExpr> extents() { return sizes.of(root.getResult()); }
   ArrayRef<AffineExpr> batch() { return extents().drop_back(2); }
   /// Returns the stride of an operand's last dimension but `fromEnd` - 1.
@@ -41,10 +41,9 @@ Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
   return std::make_unique<MatmulKernel>(kernel, cast<nn::MatmulOp>(root), config);
 }
 
-LogicalResult MatmulKernel::plan() {
+void MatmulKernel::plan() {
   Value panels = ceilDiv(size(extents().back()), constant(kPanelWidth));
   setPlan(ITX_PLAN_TILES, mul(product(batch()), panels));
-  return success();
 }
 
 LogicalResult MatmulKernel::run() {
@@ -63,14 +62,13 @@ LogicalResult MatmulKernel::run() {
   depth = size(depthSize);
   sums = scratch(config.rows * kPanelWidth * 4);
   packedPanel = scratch(depthSize * (kPanelWidth * 4));
-  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
     Value panel = rem(tile, panels);
-    multiplyPanel(panel, delinearize(div(tile, panels), batch()));
+    return multiplyPanel(panel, delinearize(div(tile, panels), batch()));
   });
-  return success();
 }
 
-void MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndices) {
+LogicalResult MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndices) {
   Value leftOffset = constant(0), rightOffset = constant(0);
   for (auto [d, index] : llvm::enumerate(batchIndices)) {
     leftOffset = add(leftOffset, mul(index, left->strides[d]));
@@ -79,7 +77,7 @@ void MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndices) {
   Value column = mul(panel, constant(kPanelWidth));
   Value panelColumns = min(sub(columns, column), constant(kPanelWidth));
   packPanel(column, panelColumns, rightOffset);
-  forLoop(constant(0), rows, constant(config.rows), [&](Value m) {
+  return forLoop(constant(0), rows, constant(config.rows), [&](Value m) {
     Value count = min(sub(rows, m), constant(config.rows));
     TileOperands operands;
     operands.aRow = strideOf(*left, root.getTransposeLhs() ? 1 : 2);
@@ -93,9 +91,9 @@ void MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndices) {
     operands.out = sums;
     operands.outRow = constant(kPanelWidth);
     emitTileRows(operands, count, kPanelWidth);
-    forLoop(constant(0), count, constant(1), [&](Value r) {
+    return forLoop(constant(0), count, constant(1), [&](Value r) {
       Value sumRow = mul(r, constant(kPanelWidth));
-      storeRow(batchIndices, add(m, r), sumRow, column, panelColumns);
+      return storeRow(batchIndices, add(m, r), sumRow, column, panelColumns);
     });
   });
 }
@@ -112,24 +110,31 @@ void MatmulKernel::packPanel(Value column, Value panelColumns, Value rightOffset
 }
 
 /// Stores a row of the panel at `column`, whose sums begin at element `sumRow`.
-void MatmulKernel::storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column, Value panelColumns) {
+LogicalResult MatmulKernel::storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column,
+                                     Value panelColumns) {
   auto savedBound = bound;
-  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Value {
+  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
     return loadAt(sums, add(sumRow, sub(at.back().base, column)), b.getF32Type(), width);
   };
   Indices prefix;
   for (Value index : batchIndices)
     prefix.push_back({index});
   prefix.push_back({row});
-  vectorLoop(panelColumns, [&](Value c, int64_t width) {
+  LogicalResult stored = vectorLoop(panelColumns, [&](Value c, int64_t width) -> LogicalResult {
     memo.emplace_back();
     Indices at(prefix);
     at.push_back({add(column, c), true});
-    for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
-      store(evaluate(yielded(i), at, width), outputs[i], at, width);
+    for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+      Element element = evaluate(yielded(i), at, width);
+      if (failed(element))
+        return failure();
+      store(*element, outputs[i], at, width);
+    }
     memo.pop_back();
+    return success();
   });
   bound = savedBound;
+  return stored;
 }
 
 } // namespace intarsia::cpu

@@ -36,9 +36,9 @@ public:
 
 private:
   LogicalResult run() override;
-  LogicalResult plan() override;
+  void plan() override;
 
-  void readLogits(Value token);
+  LogicalResult readLogits(Value token);
   void takeLargest(Value token, Value k);
   void storeWeights(Value token);
   Value sumOfPowers(Value values, int64_t count, int64_t width, Value shift);
@@ -59,12 +59,11 @@ Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const TileConfig &
   return std::make_unique<RouteKernel>(kernel, cast<nn::RouteOp>(root), config);
 }
 
-LogicalResult RouteKernel::plan() {
+void RouteKernel::plan() {
   Value tokens = size(sizes.of(root.getLogits())[0]);
   Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(kRoutedTokens));
   setPlan(kTokensPerTile, perTile);
   setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
-  return success();
 }
 
 LogicalResult RouteKernel::run() {
@@ -77,19 +76,24 @@ LogicalResult RouteKernel::run() {
   SmallVector<int32_t> numbers = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
   iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(numbers));
   Value perTile = planValue(kTokensPerTile);
-  forLoop(mul(tileBegin, perTile), min(mul(tileEnd, perTile), tokens), constant(1), [&](Value token) {
-    readLogits(token);
+  Value begin = mul(tileBegin, perTile);
+  return forLoop(begin, min(mul(tileEnd, perTile), tokens), constant(1), [&](Value token) -> LogicalResult {
+    if (failed(readLogits(token)))
+      return failure();
     forLoop(constant(0), constant(topK), constant(1), [&](Value k) { takeLargest(token, k); });
     storeWeights(token);
+    return success();
   });
-  return success();
 }
 
 /// Writes the logits of a token, and the integers that they are compared by.
-void RouteKernel::readLogits(Value token) {
+LogicalResult RouteKernel::readLogits(Value token) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  vectorLoop(constant(experts), [&](Value expert, int64_t width) {
-    Value logit = evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
+  LogicalResult read = vectorLoop(constant(experts), [&](Value expert, int64_t width) -> LogicalResult {
+    Element element = evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
+    if (failed(element))
+      return failure();
+    Value logit = *element;
     storeAt(logit, logits, expert, f32, width);
     // Adding zero makes -0 equal to 0.
     Value sum = arith::AddFOp::create(b, loc, logit, floatConstant(0.0, f32, width));
@@ -98,11 +102,13 @@ void RouteKernel::readLogits(Value token) {
     Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(kLargest, width)));
     Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, logit, logit);
     storeAt(arith::SelectOp::create(b, loc, isNaN, integers(kLargest, width), key), keys, expert, i32, width);
+    return success();
   });
   for (int64_t pad = experts; pad < padded; ++pad) {
     storeAt(integers(kLeast, 1), keys, constant(pad), i32, 1);
     storeAt(floatConstant(-kInfinity, f32, 1), logits, constant(pad), f32, 1);
   }
+  return read;
 }
 
 /// Moves the first of the largest logits to place `k` of the chosen ones.

@@ -14,94 +14,158 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-void RowEmitter::prepareNorm(Operation *op, const RowScope &row) {
-  Value input = op->getOperand(0);
-  AffineExpr featureSize = sizes.of(input).back();
-  Value features = size(featureSize);
-  Type f32 = b.getF32Type();
-  auto at = [&](Value i) {
-    Indices indices;
-    for (Value prefix : row.prefix)
-      indices.push_back({prefix});
-    indices.push_back({i, true});
-    return indices;
-  };
-  // The row is read several times: computed once into scratch, unless it lies in memory as f32 already.
-  auto inMemory = storage.find(input);
-  bool direct = inMemory != storage.end() && inMemory->second.elementType.isF32();
-  Value scratchRow;
-  if (!direct)
-    scratchRow = scratch(featureSize * 4);
-  auto element = [&](Value i, int64_t width) -> Value {
-    if (direct)
-      return evaluate(input, at(i), width);
-    return loadAt(scratchRow, i, f32, width);
-  };
-  auto first = [&](Value i, int64_t width) -> Value {
-    Value x = evaluate(input, at(i), width);
-    if (!direct)
-      storeAt(x, scratchRow, i, f32, width);
-    return x;
-  };
-  Value scalarFeatures = arith::UIToFPOp::create(b, loc, f32, features);
-
-  if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
-    if (direct)
-      scratchRow = scratch(featureSize * 4);
-    Value largest = reduce(features, true, f32, first);
-    // A row of -inf: exp(-inf - 0) gives zeros, and so does their quotient by a sum that is kept from zero.
-    Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
-    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest, lowest);
-    largest = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), largest);
-    Value sum = reduce(features, false, f32, [&](Value i, int64_t width) -> Value {
-      Value shifted = arith::SubFOp::create(b, loc, element(i, width), splat(largest, width));
-      Value e = emitExpNonPositive(b, loc, shifted);
-      storeAt(e, scratchRow, i, f32, width);
-      return e;
-    });
-    Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, floatConstant(0.0, f32, 1));
-    sum = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), sum);
-    Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), sum);
-    bound[softmax.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
-      return arith::MulFOp::create(b, loc, loadAt(scratchRow, indices.back().base, b.getF32Type(), width),
-                                   splat(inverse, width));
-    };
-    return;
-  }
-
-  auto layerNorm = dyn_cast<nn::LayerNormOp>(op);
-  Value mean;
-  if (layerNorm) {
-    Value sum = reduce(features, false, f32, first);
-    mean = arith::DivFOp::create(b, loc, sum, scalarFeatures);
-  }
-  Value squares = reduce(features, false, f32, [&](Value i, int64_t width) -> Value {
-    Value x = layerNorm ? element(i, width) : first(i, width);
-    if (mean)
-      x = arith::SubFOp::create(b, loc, x, splat(mean, width));
-    return arith::MulFOp::create(b, loc, x, x);
-  });
-  Value epsilon = floatConstant(
-      (layerNorm ? layerNorm.getEpsilon() : cast<nn::RmsNormOp>(op).getEpsilon()).convertToDouble(), f32, 1);
-  Value variance = arith::AddFOp::create(b, loc, arith::DivFOp::create(b, loc, squares, scalarFeatures), epsilon);
-  Value inverse = emitRsqrt(b, loc, variance);
-  Value scale = op->getOperand(1);
-  Value bias = layerNorm ? layerNorm.getBias() : Value();
-  SmallVector<Value> prefix(row.prefix);
-  bound[op->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Value {
-    Value x = direct ? evaluate(input, indices, width) : loadAt(scratchRow, indices.back().base, b.getF32Type(), width);
-    if (mean)
-      x = arith::SubFOp::create(b, loc, x, splat(mean, width));
-    x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
-    Indices feature{{indices.back().base, true}};
-    x = arith::MulFOp::create(b, loc, x, evaluate(scale, feature, width));
-    if (bias)
-      x = arith::AddFOp::create(b, loc, x, evaluate(bias, feature, width));
-    return x;
-  };
+RowEmitter::NormInput RowEmitter::normInput(Value tensor, const RowScope &row) {
+  NormInput input{tensor, sizes.of(tensor).back(), row.prefix, Value()};
+  auto inMemory = storage.find(tensor);
+  bool isF32 = inMemory != storage.end() && inMemory->second.elementType.isF32();
+  if (!isF32)
+    input.scratch = scratch(input.length * 4);
+  return input;
 }
 
-void RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
+Element RowEmitter::readFirst(const NormInput &input, Value i, int64_t width) {
+  Indices at;
+  for (Value prefix : input.prefix)
+    at.push_back({prefix});
+  at.push_back({i, true});
+  Element x = evaluate(input.tensor, at, width);
+  if (succeeded(x) && input.scratch)
+    storeAt(*x, input.scratch, i, b.getF32Type(), width);
+  return x;
+}
+
+Element RowEmitter::readAgain(const NormInput &input, Value i, int64_t width) {
+  if (!input.scratch)
+    return readFirst(input, i, width);
+  return loadAt(input.scratch, i, b.getF32Type(), width);
+}
+
+LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &row) {
+  Value length = size(sizes.of(softmax.getInput()).back());
+  NormInput input = normInput(softmax.getInput(), row);
+  Type f32 = b.getF32Type();
+  Value powers = input.scratch ? input.scratch : scratch(input.length * 4);
+  Element maximum = reduce(length, true, f32, [&](Value i, int64_t width) { return readFirst(input, i, width); });
+  if (failed(maximum))
+    return failure();
+  // A row of -inf: exp(-inf - 0) gives zeros, and so does their quotient by a sum that is kept from zero.
+  Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
+  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, *maximum, lowest);
+  Value largest = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), *maximum);
+  Element sum = reduce(length, false, f32, [&](Value i, int64_t width) -> Element {
+    Element x = readAgain(input, i, width);
+    if (failed(x))
+      return failure();
+    Value shifted = arith::SubFOp::create(b, loc, *x, splat(largest, width));
+    Value e = emitExpNonPositive(b, loc, shifted);
+    storeAt(e, powers, i, f32, width);
+    return e;
+  });
+  if (failed(sum))
+    return failure();
+  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, *sum, floatConstant(0.0, f32, 1));
+  Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), *sum);
+  Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), divisor);
+  bound[softmax.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    return arith::MulFOp::create(b, loc, loadAt(powers, indices.back().base, b.getF32Type(), width),
+                                 splat(inverse, width))
+        .getResult();
+  };
+  return success();
+}
+
+LogicalResult RowEmitter::prepareNorm(NormOpInterface norm, const RowScope &row) {
+  NormStatistics statistics = norm.getStatistics();
+  Value features = size(sizes.of(norm.getInput()).back());
+  NormInput input = normInput(norm.getInput(), row);
+  if (statistics.groups == 1) {
+    FailureOr<Moments> moments = momentsOf(statistics, input, constant(0), features);
+    if (failed(moments))
+      return failure();
+    bound[norm->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+      Element x = input.scratch ? readAgain(input, indices.back().base, width) : evaluate(input.tensor, indices, width);
+      if (failed(x))
+        return failure();
+      return scaled(norm, normalized(*x, *moments, width), indices.back().base, width);
+    };
+    return success();
+  }
+  // Groups are normalized into scratch one by one: the lanes of one vector may lie in several.
+  Type f32 = b.getF32Type();
+  Value normal = input.scratch ? input.scratch : scratch(input.length * 4);
+  Value groups = constant(statistics.groups), count = div(features, groups);
+  LogicalResult stored = forLoop(constant(0), groups, constant(1), [&](Value group) -> LogicalResult {
+    Value begin = mul(group, count);
+    FailureOr<Moments> moments = momentsOf(statistics, input, begin, count);
+    if (failed(moments))
+      return failure();
+    return vectorLoop(count, [&](Value i, int64_t width) -> LogicalResult {
+      Value at = add(begin, i);
+      Element x = readAgain(input, at, width);
+      if (succeeded(x))
+        storeAt(normalized(*x, *moments, width), normal, at, f32, width);
+      return x;
+    });
+  });
+  bound[norm->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) {
+    Value x = loadAt(normal, indices.back().base, b.getF32Type(), width);
+    return scaled(norm, x, indices.back().base, width);
+  };
+  return stored;
+}
+
+/// Emits the statistics of `count` features from `begin` on.
+FailureOr<RowEmitter::Moments> RowEmitter::momentsOf(const NormStatistics &statistics, const NormInput &input,
+                                                     Value begin, Value count) {
+  Type f32 = b.getF32Type();
+  Value scalarCount = arith::UIToFPOp::create(b, loc, f32, count);
+  Moments moments;
+  if (statistics.isCentred) {
+    Element sum =
+        reduce(count, false, f32, [&](Value i, int64_t width) { return readFirst(input, add(begin, i), width); });
+    if (failed(sum))
+      return failure();
+    moments.mean = arith::DivFOp::create(b, loc, *sum, scalarCount);
+  }
+  Element squares = reduce(count, false, f32, [&](Value i, int64_t width) -> Element {
+    Value at = add(begin, i);
+    Element element = moments.mean ? readAgain(input, at, width) : readFirst(input, at, width);
+    if (failed(element))
+      return failure();
+    Value x = *element;
+    if (moments.mean)
+      x = arith::SubFOp::create(b, loc, x, splat(moments.mean, width));
+    return arith::MulFOp::create(b, loc, x, x).getResult();
+  });
+  if (failed(squares))
+    return failure();
+  Value epsilon = floatConstant(statistics.epsilon, f32, 1);
+  Value variance = arith::AddFOp::create(b, loc, arith::DivFOp::create(b, loc, *squares, scalarCount), epsilon);
+  moments.inverse = emitRsqrt(b, loc, variance);
+  return moments;
+}
+
+Value RowEmitter::normalized(Value x, const Moments &moments, int64_t width) {
+  if (moments.mean)
+    x = arith::SubFOp::create(b, loc, x, splat(moments.mean, width));
+  return arith::MulFOp::create(b, loc, x, splat(moments.inverse, width));
+}
+
+Element RowEmitter::scaled(NormOpInterface norm, Value x, Value at, int64_t width) {
+  Indices feature{{at, true}};
+  Element scale = evaluate(norm.getScale(), feature, width);
+  if (failed(scale))
+    return failure();
+  x = arith::MulFOp::create(b, loc, x, *scale);
+  if (!norm.getBias())
+    return x;
+  Element bias = evaluate(norm.getBias(), feature, width);
+  if (failed(bias))
+    return failure();
+  return arith::AddFOp::create(b, loc, x, *bias).getResult();
+}
+
+LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
   // The ops that the roots need are found backwards and prepared in the order of the kernel's body.
   DenseSet<Operation *> needed;
   SmallVector<Value> worklist(roots);
@@ -117,11 +181,11 @@ void RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
       continue;
     if (isa<RowwiseOpInterface>(op)) {
       ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
-      if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes)) {
-        (void)unsupported(&op, "its rows are not the rows of the kernel's result");
-        return;
-      }
-      prepareNorm(&op, row);
+      if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes))
+        return unsupported(&op, "its rows are not the rows of the kernel's result");
+      auto softmax = dyn_cast<nn::SoftmaxOp>(op);
+      if (failed(softmax ? prepareSoftmax(softmax, row) : prepareNorm(cast<NormOpInterface>(op), row)))
+        return failure();
       continue;
     }
     // A reduction that is the same for the whole row is computed once.
@@ -134,18 +198,22 @@ void RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
     Indices at;
     for (Value prefix : ArrayRef(row.prefix).take_front(extents.size()))
       at.push_back({prefix});
-    evaluate(op.getResult(0), at, 1); // remembered for the row
+    // It is remembered for the row.
+    if (failed(evaluate(op.getResult(0), at, 1)))
+      return failure();
   }
+  return success();
 }
 
-void RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
+LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
   auto savedBound = bound;
   const RowScope *savedRow = currentRow;
   currentRow = &row;
   SmallVector<Value> roots;
   for (unsigned i : indices)
     roots.push_back(yielded(i));
-  prepareRow(row, roots);
+  if (failed(prepareRow(row, roots)))
+    return failure();
   auto at = [&](Value i) {
     Indices result;
     for (Value prefix : row.prefix)
@@ -160,16 +228,24 @@ void RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
     SmallVector<unsigned> together, others;
     for (unsigned i : rest)
       (sizes.of(yielded(i)).back() == length ? together : others).push_back(i);
-    vectorLoop(size(length), [&](Value i, int64_t width) {
+    LogicalResult stored = vectorLoop(size(length), [&](Value i, int64_t width) -> LogicalResult {
       memo.emplace_back();
-      for (unsigned output : together)
-        store(evaluate(yielded(output), at(i), width), outputs[output], at(i), width);
+      for (unsigned output : together) {
+        Element element = evaluate(yielded(output), at(i), width);
+        if (failed(element))
+          return failure();
+        store(*element, outputs[output], at(i), width);
+      }
       memo.pop_back();
+      return success();
     });
+    if (failed(stored))
+      return failure();
     rest = others;
   }
   currentRow = savedRow;
   bound = savedBound;
+  return success();
 }
 
 } // namespace intarsia::cpu

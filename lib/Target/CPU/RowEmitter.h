@@ -18,11 +18,35 @@ public:
 
 protected:
   /// Emits, at the start of a row, what its elements share: statistics of norms and softmax, reductions.
-  void prepareRow(const RowScope &row, llvm::ArrayRef<mlir::Value> roots);
-  void prepareNorm(mlir::Operation *op, const RowScope &row);
+  mlir::LogicalResult prepareRow(const RowScope &row, llvm::ArrayRef<mlir::Value> roots);
 
   /// Stores a row of outputs element by element: rows kernels, and the last step of a linear.
-  void emitRow(const RowScope &row, llvm::ArrayRef<unsigned> outputs);
+  mlir::LogicalResult emitRow(const RowScope &row, llvm::ArrayRef<unsigned> outputs);
+
+private:
+  /// A row that a norm reads several times: where it lies if that is memory in f32, else computed once into scratch.
+  struct NormInput {
+    mlir::Value tensor;
+    mlir::AffineExpr length;
+    llvm::SmallVector<mlir::Value> prefix;
+    mlir::Value scratch; ///< null where it lies in memory
+  };
+  /// What features are normalized by.
+  struct Moments {
+    mlir::Value mean; ///< null if it is not subtracted
+    mlir::Value inverse;
+  };
+  NormInput normInput(mlir::Value tensor, const RowScope &row);
+  Element readFirst(const NormInput &input, mlir::Value i, int64_t width);
+  Element readAgain(const NormInput &input, mlir::Value i, int64_t width);
+  mlir::LogicalResult prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &row);
+  mlir::LogicalResult prepareNorm(NormOpInterface norm, const RowScope &row);
+  mlir::FailureOr<Moments> momentsOf(const NormStatistics &statistics, const NormInput &input, mlir::Value begin,
+                                     mlir::Value count);
+  /// Returns an element less the mean, by the deviation.
+  mlir::Value normalized(mlir::Value x, const Moments &moments, int64_t width);
+  /// Returns a normalized element by the scale of its feature, and with the bias.
+  Element scaled(NormOpInterface norm, mlir::Value x, mlir::Value feature, int64_t width);
 };
 
 } // namespace intarsia::cpu

@@ -23,12 +23,13 @@ public:
   using KernelEmitter::KernelEmitter;
 
 private:
+  LogicalResult analyze() override { return findParts(); }
   LogicalResult run() override;
-  LogicalResult plan() override;
+  void plan() override;
 
   LogicalResult findParts();
-  void emitPart(unsigned p, Value tile);
-  void emitRowsOfPart(unsigned p, Value tile);
+  LogicalResult emitPart(unsigned p, Value tile);
+  LogicalResult emitRowsOfPart(unsigned p, Value tile);
   // Slots of the plan.
   static int64_t slotOfRows(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p; }
   static int64_t slotOfTiles(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p + 1; }
@@ -66,7 +67,7 @@ LogicalResult RowsKernel::findParts() {
   return success();
 }
 
-LogicalResult RowsKernel::plan() {
+void RowsKernel::plan() {
   Value tiles = constant(0);
   for (auto [p, part] : llvm::enumerate(parts)) {
     Value rows = product(part.leading);
@@ -81,39 +82,38 @@ LogicalResult RowsKernel::plan() {
     tiles = add(tiles, partTiles);
   }
   setPlan(ITX_PLAN_TILES, tiles);
-  return success();
 }
 
 LogicalResult RowsKernel::run() {
-  if (failed(findParts()))
-    return failure();
   for (auto [p, part] : llvm::enumerate(parts)) {
     part.rowsPerTile = planValue(slotOfRows(p));
     part.tiles = planValue(slotOfTiles(p));
   }
-  forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { emitPart(0, tile); });
-  return success();
+  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { return emitPart(0, tile); });
 }
 
 /// Emits the part that a tile, counted from the first one of part `p`, belongs to.
-void RowsKernel::emitPart(unsigned p, Value tile) {
+LogicalResult RowsKernel::emitPart(unsigned p, Value tile) {
   if (p + 1 == parts.size())
     return emitRowsOfPart(p, tile);
-  ifThen(
-      less(tile, parts[p].tiles), [&] { emitRowsOfPart(p, tile); },
-      [&] { emitPart(p + 1, sub(tile, parts[p].tiles)); });
+  return ifThen(
+      less(tile, parts[p].tiles), [&] { return emitRowsOfPart(p, tile); },
+      [&] { return emitPart(p + 1, sub(tile, parts[p].tiles)); });
 }
 
-void RowsKernel::emitRowsOfPart(unsigned p, Value tile) {
+LogicalResult RowsKernel::emitRowsOfPart(unsigned p, Value tile) {
   const Part &part = parts[p];
   unsigned first = part.outputs.front();
   if (sizes.of(yielded(first)).empty()) {
-    store(evaluate(yielded(first), {}, 1), outputs[first], {}, 1);
-    return;
+    Element element = evaluate(yielded(first), {}, 1);
+    if (succeeded(element))
+      store(*element, outputs[first], {}, 1);
+    return element;
   }
   Value begin = mul(tile, part.rowsPerTile);
   Value end = min(add(begin, part.rowsPerTile), product(part.leading));
-  forLoop(begin, end, constant(1), [&](Value flat) { emitRow(makeRow(flat, part.leading), part.outputs); });
+  return forLoop(begin, end, constant(1),
+                 [&](Value flat) { return emitRow(makeRow(flat, part.leading), part.outputs); });
 }
 
 } // namespace intarsia::cpu

@@ -8,12 +8,9 @@
 #include "lib/Target/CPU/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -23,10 +20,12 @@ static bool anyLane(ArrayRef<Index> at) {
   return llvm::any_of(at, [](const Index &index) { return index.lane; });
 }
 
-Value TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {
+Element TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {
   // The lanes are equal: one scalar for all.
-  if (width > 1 && !anyLane(indices))
-    return splat(evaluate(tensor, indices, 1), width);
+  if (width > 1 && !anyLane(indices)) {
+    Element scalar = evaluate(tensor, indices, 1);
+    return failed(scalar) ? scalar : splat(*scalar, width);
+  }
   // A scalar has no lanes; what it is made of may have lanes of its own (a sum along a dimension).
   Indices at(indices.begin(), indices.end());
   if (width == 1)
@@ -41,176 +40,159 @@ Value TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t wid
     if (auto it = level.find(key); it != level.end())
       return it->second;
 
-  Value result;
-  if (auto it = bound.find(tensor); it != bound.end()) {
-    ElementFn element = it->second;
-    result = element(at, width);
-  } else if (auto it = storage.find(tensor); it != storage.end()) {
-    Storage source = it->second;
-    if (isStoredAsCodes(tensor)) {
-      result = width == 1 ? evaluateCode(tensor, at[0].base, at[1].base) : evaluatePerLane(tensor, at, width);
-      memo.back()[key] = result;
-      return result;
-    }
-    // Neighbouring lanes must be neighbours in memory.
-    bool contiguous =
-        width == 1 || llvm::none_of(ArrayRef<Index>(at).drop_back(), [](const Index &index) { return index.lane; });
-    result = contiguous ? load(source, at, width) : evaluatePerLane(tensor, at, width);
-  } else if (Operation *op = tensor.getDefiningOp()) {
-    result = evaluateOp(op, tensor, at, width);
-  } else {
-    (void)unsupported(kernel, "a value without a source");
-  }
-  if (!result) {
-    Type type = computeType(cast<RankedTensorType>(tensor.getType()).getElementType());
-    result = arith::ConstantOp::create(b, loc, b.getZeroAttr(vectorOf(type, width)));
-  }
-  memo.back()[key] = result;
+  Element result = evaluateAnew(tensor, at, width);
+  if (succeeded(result))
+    memo.back()[key] = *result;
   return result;
 }
 
-Value TensorEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t width) {
+/// Evaluates an element that was not emitted yet.
+Element TensorEmitter::evaluateAnew(Value tensor, ArrayRef<Index> at, int64_t width) {
+  if (auto it = bound.find(tensor); it != bound.end()) {
+    ElementFn element = it->second;
+    return element(at, width);
+  }
+  if (auto it = storage.find(tensor); it != storage.end()) {
+    Storage source = it->second;
+    if (isStoredAsCodes(tensor))
+      return width == 1 ? Element(evaluateCode(tensor, at[0].base, at[1].base)) : evaluatePerLane(tensor, at, width);
+    // Neighbouring lanes must be neighbours in memory.
+    bool contiguous = width == 1 || llvm::none_of(at.drop_back(), [](const Index &index) { return index.lane; });
+    return contiguous ? Element(load(source, at, width)) : evaluatePerLane(tensor, at, width);
+  }
+  if (Operation *op = tensor.getDefiningOp())
+    return evaluateOp(op, tensor, at, width);
+  return unsupported(kernel, "a value without a source");
+}
+
+Element TensorEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t width) {
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < width; ++lane) {
     Indices scalar;
     for (const Index &index : at)
       scalar.push_back({index.lane ? add(index.base, constant(lane)) : index.base, false});
-    lanes.push_back(evaluate(tensor, scalar, 1));
+    Element element = evaluate(tensor, scalar, 1);
+    if (failed(element))
+      return failure();
+    lanes.push_back(*element);
   }
-  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes);
+  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes).getResult();
 }
 
-Value TensorEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
-                                    int64_t width) {
-  if (isComputed.none())
-    return evaluate(tensor, at, width);
-  Value isInside;
-  for (unsigned d : isComputed.set_bits()) {
-    Value here = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, at[d].base, size(sizes.of(tensor)[d]));
-    isInside = isInside ? arith::AndIOp::create(b, loc, isInside, here).getResult() : here;
+/// Emits a condition that gives one of two elements.
+Element TensorEmitter::choose(Value condition, Type type, function_ref<Element()> yes, function_ref<Element()> no) {
+  auto branch = scf::IfOp::create(b, loc, TypeRange{type}, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  for (auto [block, emit] : {std::pair(branch.thenBlock(), yes), std::pair(branch.elseBlock(), no)}) {
+    b.setInsertionPointToEnd(block);
+    memo.emplace_back();
+    Element element = emit();
+    memo.pop_back();
+    if (failed(element))
+      return failure();
+    scf::YieldOp::create(b, loc, *element);
   }
-  Indices inside(at.begin(), at.end());
-  for (unsigned d : isComputed.set_bits())
-    inside[d].base = arith::SelectOp::create(b, loc, isInside, at[d].base, constant(0));
-  Value element = evaluate(tensor, inside, width);
-  Type type = getElementTypeOrSelf(element.getType());
-  Value outside;
-  if (isa<FloatType>(type))
-    outside = floatConstant(std::numeric_limits<double>::quiet_NaN(), type, width);
-  else
-    outside = splat(arith::ConstantOp::create(
-                        b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth()))),
-                    width);
-  return arith::SelectOp::create(b, loc, isInside, element, outside);
+  return branch.getResult(0);
 }
 
-Value TensorEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {
+Element TensorEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {
   uint64_t dim = op.getDim();
   if (at[dim].lane && width > 1)
     return evaluatePerLane(op.getResult(), at, width);
   Type type = vectorOf(computeType(op.getResultType().getElementType()), width);
   // A chain of scf.if: below the end of this operand, it is it; else the rest, with the index moved down.
-  std::function<Value(unsigned, Value)> select = [&](unsigned operand, Value index) -> Value {
+  std::function<Element(unsigned, Value)> select = [&](unsigned operand, Value index) -> Element {
     Indices inner(at.begin(), at.end());
     inner[dim].base = index;
     if (operand + 1 == op.getInputs().size())
       return evaluate(op.getInputs()[operand], inner, width);
     Value extent = size(sizes.of(op.getInputs()[operand])[dim]);
-    auto branch = scf::IfOp::create(b, loc, TypeRange{type}, less(index, extent), /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(branch.thenBlock());
-    memo.emplace_back();
-    Value here = evaluate(op.getInputs()[operand], inner, width);
-    memo.pop_back();
-    scf::YieldOp::create(b, loc, here);
-    b.setInsertionPointToEnd(branch.elseBlock());
-    memo.emplace_back();
-    Value rest = select(operand + 1, sub(index, extent));
-    memo.pop_back();
-    scf::YieldOp::create(b, loc, rest);
-    return branch.getResult(0);
+    return choose(
+        less(index, extent), type, [&] { return evaluate(op.getInputs()[operand], inner, width); },
+        [&] { return select(operand + 1, sub(index, extent)); });
   };
   return select(0, at[dim].base);
 }
 
-Value TensorEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t width) {
+Element TensorEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t width) {
   int64_t half = cast<RankedTensorType>(op.getFrequencies().getType()).getDimSize(0);
   const Index &feature = at.back();
   bool lanesElsewhere = llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; });
   // A vector lies in one of three parts: first of a pair, second of a pair, not rotated. Otherwise one by one.
   if (width > 1 && (op.getInterleaved() || lanesElsewhere || half % width != 0))
     return evaluatePerLane(op.getResult(), at, width);
-  Type f32 = b.getF32Type();
-  auto elementAt = [&](Value index) {
-    Indices indices(at.begin(), at.end());
-    indices.back().base = index;
-    return evaluate(op.getInput(), indices, width);
-  };
-  // x * cos + sign * partner * sin, at the frequency of the pair.
-  auto rotated = [&](Value pair, Value partner, double sign) -> Value {
-    Value position = arith::SIToFPOp::create(b, loc, f32, evaluate(op.getPositions(), at.drop_back(2), 1));
-    Value angle = arith::MulFOp::create(b, loc, splat(position, width),
-                                        evaluate(op.getFrequencies(), {Index{pair, feature.lane}}, width));
-    Value factor = floatConstant(op.getAttentionFactor().convertToDouble(), f32, width);
-    Value signedFactor = floatConstant(sign * op.getAttentionFactor().convertToDouble(), f32, width);
-    Value cosine = arith::MulFOp::create(b, loc, emitCos(b, loc, angle), factor);
-    Value sine = arith::MulFOp::create(b, loc, emitSin(b, loc, angle), signedFactor);
-    Value kept = arith::MulFOp::create(b, loc, elementAt(feature.base), cosine);
-    return arith::AddFOp::create(b, loc, kept, arith::MulFOp::create(b, loc, elementAt(partner), sine));
-  };
-  auto choose = [&](Value condition, function_ref<Value()> yes, function_ref<Value()> no) -> Value {
-    auto branch = scf::IfOp::create(b, loc, TypeRange{vectorOf(f32, width)}, condition, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    for (auto [block, emit] : {std::pair(branch.thenBlock(), yes), std::pair(branch.elseBlock(), no)}) {
-      b.setInsertionPointToEnd(block);
-      memo.emplace_back();
-      Value value = emit();
-      memo.pop_back();
-      scf::YieldOp::create(b, loc, value);
-    }
-    return branch.getResult(0);
-  };
+  Type type = vectorOf(b.getF32Type(), width);
   Value i = feature.base, middle = constant(half), end = constant(2 * half);
+  auto same = [&] { return evaluate(op.getInput(), at, width); };
   if (op.getInterleaved()) {
     Value pair = div(i, constant(2)), even = mul(pair, constant(2));
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, i, even);
-    return choose(
-        less(i, end),
-        [&] {
-          return choose(
-              isFirst, [&] { return rotated(pair, add(i, constant(1)), -1.0); },
-              [&] { return rotated(pair, sub(i, constant(1)), 1.0); });
-        },
-        [&] { return elementAt(i); });
+    auto rotated = [&] {
+      return choose(
+          isFirst, type, [&] { return rotate(op, at, width, pair, add(i, constant(1)), -1.0); },
+          [&] { return rotate(op, at, width, pair, sub(i, constant(1)), 1.0); });
+    };
+    return choose(less(i, end), type, rotated, same);
   }
-  return choose(
-      less(i, middle), [&] { return rotated(i, add(i, middle), -1.0); },
-      [&] {
-        return choose(
-            less(i, end), [&] { return rotated(sub(i, middle), sub(i, middle), 1.0); }, [&] { return elementAt(i); });
-      });
+  auto others = [&] {
+    auto second = [&] { return rotate(op, at, width, sub(i, middle), sub(i, middle), 1.0); };
+    return choose(less(i, end), type, second, same);
+  };
+  return choose(less(i, middle), type, [&] { return rotate(op, at, width, i, add(i, middle), -1.0); }, others);
 }
 
-Value TensorEmitter::evaluateSlice(tensor::ExtractSliceOp slice, ArrayRef<Index> at, int64_t width) {
+/// Returns x * cos + sign * partner * sin, at the frequency of the pair.
+Element TensorEmitter::rotate(nn::RopeOp op, ArrayRef<Index> at, int64_t width, Value pair, Value partner,
+                              double sign) {
+  Type f32 = b.getF32Type();
+  Element number = evaluate(op.getPositions(), at.drop_back(2), 1);
+  if (failed(number))
+    return failure();
+  Value position = splat(arith::SIToFPOp::create(b, loc, f32, *number), width);
+  Element frequency = evaluate(op.getFrequencies(), {Index{pair, at.back().lane}}, width);
+  if (failed(frequency))
+    return failure();
+  Value angle = arith::MulFOp::create(b, loc, position, *frequency);
+  Value factor = floatConstant(op.getAttentionFactor().convertToDouble(), f32, width);
+  Value signedFactor = floatConstant(sign * op.getAttentionFactor().convertToDouble(), f32, width);
+  Value cosine = arith::MulFOp::create(b, loc, emitCos(b, loc, angle), factor);
+  Value sine = arith::MulFOp::create(b, loc, emitSin(b, loc, angle), signedFactor);
+  Element own = evaluate(op.getInput(), at, width);
+  if (failed(own))
+    return failure();
+  Value kept = arith::MulFOp::create(b, loc, *own, cosine);
+  Indices ofPartner(at.begin(), at.end());
+  ofPartner.back().base = partner;
+  Element other = evaluate(op.getInput(), ofPartner, width);
+  if (failed(other))
+    return failure();
+  return arith::AddFOp::create(b, loc, kept, arith::MulFOp::create(b, loc, *other, sine)).getResult();
+}
+
+Element TensorEmitter::evaluateSlice(tensor::ExtractSliceOp slice, ArrayRef<Index> at, int64_t width) {
   Indices source;
   llvm::SmallBitVector dropped = slice.getDroppedDims();
   unsigned next = 0;
   for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
-    Value offset = indexValue(slice.getMixedOffsets()[d]);
+    Element offset = indexValue(slice.getMixedOffsets()[d]);
+    if (failed(offset))
+      return failure();
     if (dropped[d]) {
-      source.push_back({offset});
+      source.push_back({*offset});
       continue;
     }
     const Index &index = at[next++];
-    Value stride = indexValue(slice.getMixedStrides()[d]);
-    if (index.lane && width > 1 && !matchPattern(stride, m_One()))
+    Element stride = indexValue(slice.getMixedStrides()[d]);
+    if (failed(stride))
+      return failure();
+    if (index.lane && width > 1 && !matchPattern(*stride, m_One()))
       return evaluatePerLane(slice.getResult(), at, width);
-    source.push_back({add(offset, mul(index.base, stride)), index.lane});
+    source.push_back({add(*offset, mul(index.base, *stride)), index.lane});
   }
   return evaluate(slice.getSource(), source, width);
 }
 
-Value TensorEmitter::evaluateExpand(tensor::ExpandShapeOp expand, ArrayRef<Index> at, int64_t width) {
+Element TensorEmitter::evaluateExpand(tensor::ExpandShapeOp expand, ArrayRef<Index> at, int64_t width) {
   Indices source;
   ArrayRef<AffineExpr> extents = sizes.of(expand.getResult());
   for (auto &group : expand.getReassociationIndices()) {
@@ -226,7 +208,7 @@ Value TensorEmitter::evaluateExpand(tensor::ExpandShapeOp expand, ArrayRef<Index
   return evaluate(expand.getSrc(), source, width);
 }
 
-Value TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayRef<Index> at, int64_t width) {
+Element TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayRef<Index> at, int64_t width) {
   Indices source;
   ArrayRef<AffineExpr> extents = sizes.of(collapse.getSrc());
   for (auto [d, group] : llvm::enumerate(collapse.getReassociationIndices())) {
@@ -245,16 +227,14 @@ Value TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayRef
   return evaluate(collapse.getSrc(), source, width);
 }
 
-Value TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
+Element TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
   auto resultType = cast<RankedTensorType>(tensor.getType());
   Type type = computeType(resultType.getElementType());
 
   if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<DenseElementsAttr>(constantOp.getValue());
-    if (!elements || !elements.isSplat()) {
-      (void)unsupported(op, "a table inside a kernel");
-      return nullptr;
-    }
+    if (!elements || !elements.isSplat())
+      return unsupported(op, "a table inside a kernel");
     if (isa<FloatType>(type))
       return floatConstant(elements.getSplatValue<APFloat>().convertToDouble(), type, width);
     int64_t value = elements.getSplatValue<APInt>().getSExtValue();
@@ -264,25 +244,18 @@ Value TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     return evaluateLinalg(linalgOp, tensor, at, width);
   if (isa<nn::GeluOp, nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp>(op)) {
-    Value x = evaluate(op->getOperand(0), at, width);
-    return TypeSwitch<Operation *, Value>(op)
-        .Case([&](nn::GeluOp gelu) { return emitGelu(b, loc, x, gelu.getForm()); })
-        .Case([&](nn::SiluOp) { return emitSilu(b, loc, x); })
-        .Case([&](nn::TanhOp) { return emitTanh(b, loc, x); })
-        .Case([&](nn::SigmoidOp) { return emitSigmoid(b, loc, x); })
-        // maximumf keeps NaN, as the op says.
-        .Case(
-            [&](nn::ReluOp) -> Value { return arith::MaximumFOp::create(b, loc, x, floatConstant(0.0, type, width)); });
+    Element x = evaluate(op->getOperand(0), at, width);
+    return failed(x) ? x : emitActivation(op, *x, type, width);
   }
   if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
     if (llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; }) && width > 1)
       return evaluatePerLane(tensor, at, width);
-    Value row = evaluate(embedding.getIndices(), at.drop_back(), 1);
-    if (row.getType() != b.getI64Type())
-      row = arith::ExtSIOp::create(b, loc, b.getI64Type(), row);
+    Element row = integerAt(embedding.getIndices(), at.drop_back());
+    if (failed(row))
+      return failure();
     llvm::SmallBitVector isComputed(2);
     isComputed.set(0);
-    return evaluateInside(embedding.getTable(), {Index{row}, at.back()}, isComputed, width);
+    return evaluateInside(embedding.getTable(), {Index{*row}, at.back()}, isComputed, width);
   }
   if (auto rope = dyn_cast<nn::RopeOp>(op))
     return evaluateRope(rope, at, width);
@@ -305,16 +278,27 @@ Value TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at,
       return splat(scalar, width);
     }
   }
+  // Whatever is read there does not matter: zero.
   if (isa<tensor::EmptyOp>(op))
-    return nullptr; // whatever is read there does not matter: zero
+    return arith::ConstantOp::create(b, loc, b.getZeroAttr(vectorOf(type, width))).getResult();
   if (OpTrait::hasElementwiseMappableTraits(op)) {
     SmallVector<Value> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(isa<RankedTensorType>(operand.getType()) ? evaluate(operand, at, width) : operand);
+    for (Value operand : op->getOperands()) {
+      Element element = isa<RankedTensorType>(operand.getType()) ? evaluate(operand, at, width) : Element(operand);
+      if (failed(element))
+        return failure();
+      operands.push_back(*element);
+    }
     return emitElementwise(op, operands, width);
   }
-  (void)unsupported(op, "no kernel shape computes it");
-  return nullptr;
+  return unsupported(op, "no kernel shape computes it");
+}
+
+Element TensorEmitter::integerAt(Value tensor, ArrayRef<Index> at) {
+  Element value = evaluate(tensor, at, 1);
+  if (failed(value) || value->getType().isInteger(64))
+    return value;
+  return arith::ExtSIOp::create(b, loc, b.getI64Type(), *value).getResult();
 }
 
 //===-- Memory ------------------------------------------------------------------------------------------------===//
@@ -352,6 +336,7 @@ std::optional<Storage> TensorEmitter::view(Value tensor) {
   if (!op)
     return std::nullopt;
   Sizes resultSizes(sizes.of(tensor).begin(), sizes.of(tensor).end());
+  auto isSize = [&](Value index) { return isKnown(sizes.ofIndex(index)); };
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return view(cast.getSource());
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -364,10 +349,12 @@ std::optional<Storage> TensorEmitter::view(Value tensor) {
     result.dense = false;
     Value offset = constant(0);
     llvm::SmallBitVector dropped = slice.getDroppedDims();
+    if (!llvm::all_of(slice.getOffsets(), isSize) || !llvm::all_of(slice.getStrides(), isSize))
+      return std::nullopt;
     for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
-      offset = add(offset, mul(indexValue(slice.getMixedOffsets()[d]), source->strides[d]));
+      offset = add(offset, mul(*indexValue(slice.getMixedOffsets()[d]), source->strides[d]));
       if (!dropped[d])
-        result.strides.push_back(mul(source->strides[d], indexValue(slice.getMixedStrides()[d])));
+        result.strides.push_back(mul(source->strides[d], *indexValue(slice.getMixedStrides()[d])));
     }
     result.pointer = offsetPointer(source->pointer, offset, source->elementType);
     return result;

@@ -7,29 +7,18 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_TENSOREMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_TENSOREMITTER_H
 
-#include "lib/Target/CPU/FunctionEmitter.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/ADT/SmallBitVector.h"
+#include "lib/Target/CPU/LinalgEmitter.h"
 
 namespace intarsia::cpu {
 
-/// One index of a tensor element while code for `width` neighbouring elements is emitted: lane l has the index
-/// base + l where `lane` is set, base otherwise. base is an i64.
-struct Index {
-  mlir::Value base;
-  bool lane = false;
-};
-using Indices = llvm::SmallVector<Index>;
-
 /// Elements are computed on demand: evaluate(value, indices, width) emits what one vector of a tensor needs, looking
 /// through elementwise ops, reshapes, slices, gathers and reductions.
-class TensorEmitter : public FunctionEmitter {
+class TensorEmitter : public LinalgEmitter {
 public:
-  using FunctionEmitter::FunctionEmitter;
+  using LinalgEmitter::LinalgEmitter;
 
 protected:
-  using ElementFn = std::function<mlir::Value(llvm::ArrayRef<Index>, int64_t width)>;
+  using ElementFn = std::function<Element(llvm::ArrayRef<Index>, int64_t width)>;
 
   /// A row of the iteration space: all dimensions but the last.
   struct RowScope {
@@ -38,30 +27,22 @@ protected:
     Sizes sizes;                           ///< sizes of the leading dimensions
   };
 
-  mlir::Value evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
-  /// Returns the element if the positions that are computed from data lie inside the tensor, else NaN or the least
-  /// integer.
-  mlir::Value evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
-                             int64_t width);
-  mlir::Value evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluateOperand(mlir::linalg::LinalgOp op, mlir::OpOperand &operand, llvm::ArrayRef<Index> loops,
-                              int64_t lanes);
-  mlir::AffineExpr sizeOfLoop(mlir::linalg::LinalgOp op, unsigned loop);
-  mlir::Value evaluateSlice(mlir::tensor::ExtractSliceOp slice, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluateExpand(mlir::tensor::ExpandShapeOp expand, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluateCollapse(mlir::tensor::CollapseShapeOp collapse, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluateRope(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width);
-  mlir::Value evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
-  /// Emits one scalar op (of a linalg body, or an elementwise op on tensors) on vectors of `width`.
-  mlir::Value emitElementwise(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
-  /// Emits the body of a linalg op for block arguments that have their values; returns the yielded values.
-  llvm::SmallVector<mlir::Value> emitBody(mlir::linalg::LinalgOp op, llvm::ArrayRef<mlir::Value> arguments,
-                                          llvm::ArrayRef<Index> iteration, int64_t width);
+  Element evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width) override;
+  Element evaluateAnew(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  Element evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  Element evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  Element evaluateSlice(mlir::tensor::ExtractSliceOp slice, llvm::ArrayRef<Index> at, int64_t width);
+  Element evaluateExpand(mlir::tensor::ExpandShapeOp expand, llvm::ArrayRef<Index> at, int64_t width);
+  Element evaluateCollapse(mlir::tensor::CollapseShapeOp collapse, llvm::ArrayRef<Index> at, int64_t width);
+  Element evaluateRope(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width);
+  Element rotate(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width, mlir::Value pair, mlir::Value partner,
+                 double sign);
+  Element choose(mlir::Value condition, mlir::Type type, llvm::function_ref<Element()> yes,
+                 llvm::function_ref<Element()> no);
+  Element evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
 
   /// Returns the integer at an index of a tensor, as i64.
-  mlir::Value integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at);
+  Element integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at);
 
   /// True if an argument is a weight whose elements are stored as codes.
   virtual bool isStoredAsCodes(mlir::Value tensor) = 0;

@@ -83,7 +83,8 @@ constexpr double inversePi[inversePiPieces] = {0xA2F9836p-29,  0xE4E4415p-57,  0
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Builds arithmetic on f32 or vectors of it; integers and f64 take the shape of the argument.
+/// Builds arithmetic on f32 or vectors of it; integers and f64 take the shape of the argument. It has as many methods
+/// as the polynomials have kinds of ops: each is one op.
 class Emitter {
 public:
   Emitter(OpBuilder &builder, Location location, Value like)

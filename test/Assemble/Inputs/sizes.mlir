@@ -13,12 +13,12 @@ func.func @negative(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribu
   %c64 = arith.constant 64 : index
   %less = arith.subi %n, %c8 : index
   %bytes = arith.muli %n, %c64 : index
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n) : memref<?xf32>
   %w = rt.workspace %bytes : memref<?xi8>
   %b = memref.view %w[%c0][%less] : memref<?xi8> to memref<?xf32>
-  %e0 = rt.dispatch @relu on %q sizes(%less) ins(%b : memref<?xf32>) outs(%b : memref<?xf32>) {label = "first"}
-  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>) {label = "second"}
+  %e0 = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%less) ins(%b : memref<?xf32>) outs(%b : memref<?xf32>) {label = "first"}
+  %e1 = rt.dispatch @relu on %q : !rt.queue<@cpu> after(%e0) sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>) {label = "second"}
   rt.wait %e1
   return
 }
@@ -32,12 +32,12 @@ func.func @quotient(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribu
   %less = arith.subi %n, %c8 : index
   %quotient = arith.floordivsi %n, %less : index
   %bytes = arith.muli %n, %c64 : index
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n) : memref<?xf32>
   %w = rt.workspace %bytes : memref<?xi8>
   %b = memref.view %w[%c0][%quotient] : memref<?xi8> to memref<?xf32>
-  %e0 = rt.dispatch @relu on %q sizes(%quotient) ins(%b : memref<?xf32>) outs(%b : memref<?xf32>) {label = "third"}
-  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e0 = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%quotient) ins(%b : memref<?xf32>) outs(%b : memref<?xf32>) {label = "third"}
+  %e1 = rt.dispatch @relu on %q : !rt.queue<@cpu> after(%e0) sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e1
   return
 }
@@ -47,12 +47,12 @@ func.func @outside(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribut
   %n = rt.symbol "n"
   %c16 = arith.constant 16 : index
   %c64 = arith.constant 64 : index
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n) : memref<?xf32>
   %w = rt.workspace %c64 : memref<?xi8>
   %b = memref.view %w[%c16][%n] : memref<?xi8> to memref<?xf32>
-  %e0 = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%b : memref<?xf32>)
-  %e1 = rt.dispatch @relu on %q after(%e0) sizes(%n) ins(%b : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e0 = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n) ins(%x : memref<?xf32>) outs(%b : memref<?xf32>)
+  %e1 = rt.dispatch @relu on %q : !rt.queue<@cpu> after(%e0) sizes(%n) ins(%b : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e1
   return
 }
@@ -68,9 +68,9 @@ func.func @dividend(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribu
   %unsigned = arith.divui %less, %c16 : index
   %size = arith.addi %down, %c1000 : index
   %same = arith.addi %unsigned, %c1000 : index
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%size) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%same) ins(%o : memref<?xf32>) outs(%o : memref<?xf32>) {label = "fourth"}
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%same) ins(%o : memref<?xf32>) outs(%o : memref<?xf32>) {label = "fourth"}
   rt.wait %e
   return
 }
@@ -82,10 +82,10 @@ func.func @workspace(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attrib
   %n4 = arith.muli %n2, %n2 : index
   %n8 = arith.muli %n4, %n4 : index
   %n16 = arith.muli %n8, %n8 : index
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n) : memref<?xf32>
   %w = rt.workspace %n16 : memref<?xi8>
-  %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }
@@ -97,9 +97,9 @@ func.func @output(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attribute
   %n4 = arith.muli %n2, %n2 : index
   %n8 = arith.muli %n4, %n4 : index
   %n16 = arith.muli %n8, %n8 : index
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n16) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%n16) ins(%o : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n16) ins(%o : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }
@@ -111,9 +111,9 @@ func.func @check(%x: memref<?xf32> {nn.name = "x", nn.sizes = ["n"]}) attributes
   %n8 = arith.muli %n4, %n4 : index
   %n16 = arith.muli %n8, %n8 : index
   rt.check %n16 at_most %n {left_text = "n^16", right_text = "n", why = "'a test' needs it"}
-  %q = rt.get_queue 0 : !rt.queue
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
   %o = rt.output 0 (%n) : memref<?xf32>
-  %e = rt.dispatch @relu on %q sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<?xf32>)
   rt.wait %e
   return
 }

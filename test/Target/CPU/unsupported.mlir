@@ -8,15 +8,6 @@ rt.kernel @power(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.si
 
 // -----
 
-rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf32>) -> (tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
-  %0 = nn.linear %x, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
-  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'two': a kernel holds one product, attention, cache, routing or layer of experts}}
-  %1 = nn.linear %0, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
-  rt.yield %1 : tensor<?x32xf32>
-}
-
-// -----
-
 // Polynomials of vector math are for f32.
 rt.kernel @wide(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = #nn.root<rows>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'math.exp' in kernel 'wide': its polynomials are for f32; cast to f32 before it and back after it}}
@@ -54,17 +45,6 @@ rt.kernel @remainder(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #n
 rt.kernel @root(%x: tensor<4xf64>) -> (tensor<4xf64>) attributes {root = #nn.root<rows>, sizes = []} {
   %0 = math.sqrt %x : tensor<4xf64>
   rt.yield %0 : tensor<4xf64>
-}
-
-// -----
-
-rt.kernel @small_pages(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x16xf16> {nn.sizes = ["s1", "", "", ""]},
-                       %v: tensor<?x2x16x64xf16> {nn.sizes = ["s1", "", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s0"]},
-                       %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
-    -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  // expected-error@+1 {{the cpu target cannot compile 'nn.cached_attention' in kernel 'small_pages': its pages do not have 32 slots}}
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 1.0 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x16xf16>, tensor<?x2x16x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
-  rt.yield %0 : tensor<?x4x64xf32>
 }
 
 // -----

@@ -52,6 +52,19 @@ func.func @biases(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>, %g: tensor<4xf32>) -
   return %1, %2 : tensor<?x4xf32>, tensor<?x4xf32>
 }
 
+// A norm of one group is a layer norm.
+// CHECK-LABEL: func.func @groups
+func.func @groups(%x: tensor<?x4xf32>, %g: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>) {
+  %z = arith.constant dense<0.0> : tensor<4xf32>
+  // CHECK: nn.layer_norm %{{.*}}, %{{.*}}, %{{.*}} {epsilon = 9.99999974E-6 : f32} :
+  %0 = nn.group_norm %x, %g, %b {epsilon = 1.0e-5 : f32, groups = 1} : (tensor<?x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  // CHECK: nn.layer_norm %{{.*}}, %{{.*}} {epsilon = 9.99999974E-6 : f32} :
+  %1 = nn.group_norm %x, %g, %z {epsilon = 1.0e-5 : f32, groups = 1} : (tensor<?x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  // CHECK: nn.group_norm %{{.*}}, %{{.*}} {epsilon = 9.99999974E-6 : f32, groups = 2 : i64} :
+  %2 = nn.group_norm %x, %g, %z {epsilon = 1.0e-5 : f32, groups = 2} : (tensor<?x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  return %0, %1, %2 : tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>
+}
+
 // CHECK-LABEL: func.func @masks
 func.func @masks(%q: tensor<1x8x12x64xf32>) -> (tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>) {
   %open = arith.constant dense<true> : tensor<1x1x1x8xi1>

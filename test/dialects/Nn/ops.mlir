@@ -52,6 +52,10 @@ func.func @rows(%x: tensor<?x?x384xf16>, %g: tensor<384xf16>) {
   %1 = nn.layer_norm %x, %g {epsilon = 1.0e-12 : f32} : (tensor<?x?x384xf16>, tensor<384xf16>) -> tensor<?x?x384xf16>
   // CHECK: nn.rms_norm %{{.*}}, %{{.*}} {epsilon = 9.99999997E-7 : f32} : (tensor<?x?x384xf16>, tensor<384xf16>) -> tensor<?x?x384xf16>
   %2 = nn.rms_norm %x, %g {epsilon = 1.0e-6 : f32} : (tensor<?x?x384xf16>, tensor<384xf16>) -> tensor<?x?x384xf16>
+  // CHECK: nn.group_norm %{{.*}}, %{{.*}}, %{{.*}} {epsilon = 9.99999974E-6 : f32, groups = 6 : i64} : (tensor<?x?x384xf16>, tensor<384xf16>, tensor<384xf16>) -> tensor<?x?x384xf16>
+  %4 = nn.group_norm %x, %g, %g {epsilon = 1.0e-5 : f32, groups = 6} : (tensor<?x?x384xf16>, tensor<384xf16>, tensor<384xf16>) -> tensor<?x?x384xf16>
+  // CHECK: nn.group_norm %{{.*}}, %{{.*}} {epsilon
+  %5 = nn.group_norm %x, %g {epsilon = 1.0e-5 : f32, groups = 384} : (tensor<?x?x384xf16>, tensor<384xf16>) -> tensor<?x?x384xf16>
   // CHECK: nn.softmax %{{.*}} : tensor<?x?x384xf16>
   %3 = nn.softmax %x : tensor<?x?x384xf16>
   return

@@ -197,25 +197,25 @@ func.func @f(%n: index) {
 
 // -----
 
-func.func @f(%q: !rt.queue, %a: memref<4xf32>, %b: memref<5xf32>) {
+func.func @f(%q: !rt.queue<@cpu>, %a: memref<4xf32>, %b: memref<5xf32>) {
   // expected-error@+1 {{'rt.copy' op source is 'memref<4xf32>', destination 'memref<5xf32>'}}
-  %0 = rt.copy %a to %b on %q : memref<4xf32> to memref<5xf32>
+  %0 = rt.copy %a to %b on %q : !rt.queue<@cpu> : memref<4xf32> to memref<5xf32>
   return
 }
 
 // -----
 
-func.func @f(%q: !rt.queue, %a: memref<?xf32>) {
+func.func @f(%q: !rt.queue<@cpu>, %a: memref<?xf32>) {
   // expected-error@+1 {{'rt.copy' op is given 0 sizes, 'memref<?xf32>' has 1 dynamic dimensions}}
-  %0 = rt.copy %a to %a on %q : memref<?xf32> to memref<?xf32>
+  %0 = rt.copy %a to %a on %q : !rt.queue<@cpu> : memref<?xf32> to memref<?xf32>
   return
 }
 
 // -----
 
-func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
+func.func @f(%q: !rt.queue<@cpu>, %a: memref<4xf32>) {
   // expected-error@+1 {{'rt.dispatch' op kernel @f is not defined by an 'rt.kernel'}}
-  %0 = rt.dispatch @f on %q outs(%a : memref<4xf32>)
+  %0 = rt.dispatch @f on %q : !rt.queue<@cpu> outs(%a : memref<4xf32>)
   return
 }
 
@@ -224,9 +224,9 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
 rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["s"]}) -> (tensor<?xf32> {nn.sizes = ["s"]}) attributes {root = #nn.root<rows>, sizes = ["s"]} {
   rt.yield %x : tensor<?xf32>
 }
-func.func @f(%q: !rt.queue, %a: memref<?xf32>) {
+func.func @f(%q: !rt.queue<@cpu>, %a: memref<?xf32>) {
   // expected-error@+1 {{'rt.dispatch' op is given 0 sizes, kernel @k has 1}}
-  %0 = rt.dispatch @k on %q ins(%a : memref<?xf32>) outs(%a : memref<?xf32>)
+  %0 = rt.dispatch @k on %q : !rt.queue<@cpu> ins(%a : memref<?xf32>) outs(%a : memref<?xf32>)
   return
 }
 
@@ -235,9 +235,9 @@ func.func @f(%q: !rt.queue, %a: memref<?xf32>) {
 rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   rt.yield %x : tensor<4xf32>
 }
-func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
+func.func @f(%q: !rt.queue<@cpu>, %a: memref<4xf32>) {
   // expected-error@+1 {{'rt.dispatch' op is given 2 inputs, kernel @k has 1}}
-  %0 = rt.dispatch @k on %q ins(%a, %a : memref<4xf32>, memref<4xf32>) outs(%a : memref<4xf32>)
+  %0 = rt.dispatch @k on %q : !rt.queue<@cpu> ins(%a, %a : memref<4xf32>, memref<4xf32>) outs(%a : memref<4xf32>)
   return
 }
 
@@ -246,9 +246,9 @@ func.func @f(%q: !rt.queue, %a: memref<4xf32>) {
 rt.kernel @k(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {root = #nn.root<rows>, sizes = []} {
   rt.yield %x : tensor<4xf32>
 }
-func.func @f(%q: !rt.queue, %a: memref<4xf32>, %b: memref<4xf16>) {
+func.func @f(%q: !rt.queue<@cpu>, %a: memref<4xf32>, %b: memref<4xf16>) {
   // expected-error@+1 {{'rt.dispatch' op output 0 is 'memref<4xf16>', kernel @k takes 'tensor<4xf32>'}}
-  %0 = rt.dispatch @k on %q ins(%a : memref<4xf32>) outs(%b : memref<4xf16>)
+  %0 = rt.dispatch @k on %q : !rt.queue<@cpu> ins(%a : memref<4xf32>) outs(%b : memref<4xf16>)
   return
 }
 

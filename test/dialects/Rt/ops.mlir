@@ -47,12 +47,12 @@ func.func @main(%x: memref<?x384xf32>) {
   %o = rt.output 0 (%n) : memref<?x768xf32>
   // CHECK: rt.workspace %[[N]] : memref<?xi8>
   %s = rt.workspace %n : memref<?xi8>
-  // CHECK: %[[Q:.*]] = rt.get_queue 0 : !rt.queue
-  %q = rt.get_queue 0 : !rt.queue
-  // CHECK: %[[E0:.*]] = rt.dispatch @linear on %[[Q]] sizes(%[[N]]) ins(%{{.*}}, %[[W]] : memref<?x384xf32>, memref<768x384xf32>) outs(%[[B]] : memref<?x768xf32>) {label = "encoder.dense"}
-  %e0 = rt.dispatch @linear on %q sizes(%n) ins(%x, %w : memref<?x384xf32>, memref<768x384xf32>) outs(%b : memref<?x768xf32>) {label = "encoder.dense"}
-  // CHECK: %[[E1:.*]] = rt.copy %[[B]] to %{{.*}} on %[[Q]] after(%[[E0]]) sizes(%[[N]]) : memref<?x768xf32> to memref<?x768xf32>
-  %e1 = rt.copy %b to %o on %q after(%e0) sizes(%n) : memref<?x768xf32> to memref<?x768xf32>
+  // CHECK: %[[Q:.*]] = rt.get_queue 0 : !rt.queue<@cpu>
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
+  // CHECK: %[[E0:.*]] = rt.dispatch @linear on %[[Q]] : !rt.queue<@cpu> sizes(%[[N]]) ins(%{{.*}}, %[[W]] : memref<?x384xf32>, memref<768x384xf32>) outs(%[[B]] : memref<?x768xf32>) {label = "encoder.dense"}
+  %e0 = rt.dispatch @linear on %q : !rt.queue<@cpu> sizes(%n) ins(%x, %w : memref<?x384xf32>, memref<768x384xf32>) outs(%b : memref<?x768xf32>) {label = "encoder.dense"}
+  // CHECK: %[[E1:.*]] = rt.copy %[[B]] to %{{.*}} on %[[Q]] : !rt.queue<@cpu> after(%[[E0]]) sizes(%[[N]]) : memref<?x768xf32> to memref<?x768xf32>
+  %e1 = rt.copy %b to %o on %q : !rt.queue<@cpu> after(%e0) sizes(%n) : memref<?x768xf32> to memref<?x768xf32>
   // CHECK: rt.wait %[[E1]]
   rt.wait %e1
   return

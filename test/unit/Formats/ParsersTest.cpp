@@ -166,6 +166,64 @@ TEST(Manifest, SizesOfOperands) {
   EXPECT_THAT(parseManifest(with("[]"), "m.itx", manifest).message(), HasSubstr("has no bytes"));
 }
 
+TEST(Manifest, BytesOfOperands) {
+  using Kind = SizeStep::Kind;
+  auto bytes = [](OperandInfo operand, std::vector<int64_t> sizes) {
+    return operand.bytesIn(sizes.data(), sizes.size());
+  };
+  auto expression = [](int64_t number, Kind operation) {
+    return OperandInfo{2, {}, false, {}, {{{Kind::Size, 0}, {Kind::Number, number}, {operation}}}};
+  };
+  EXPECT_EQ(bytes({4}, {}), 4u);
+  EXPECT_EQ(bytes({4, {1, 0, 1}}, {3, 5}), 300u);
+  EXPECT_EQ(bytes({4, {0}}, {0}), 0u);
+  EXPECT_EQ(bytes(expression(3, Kind::Add), {4}), 14u);
+  EXPECT_EQ(bytes(expression(3, Kind::Multiply), {4}), 24u);
+  EXPECT_EQ(bytes(expression(3, Kind::FloorDivide), {8}), 4u);
+  EXPECT_EQ(bytes(expression(3, Kind::CeilDivide), {7}), 6u);
+  EXPECT_EQ(bytes(expression(3, Kind::CeilDivide), {6}), 4u);
+  EXPECT_EQ(bytes(expression(3, Kind::Modulo), {8}), 4u);
+  EXPECT_EQ(bytes(expression(3, Kind::Modulo), {-1}), 4u);
+  EXPECT_EQ(bytes(expression(3, Kind::FloorDivide), {-1}), std::nullopt) << "-1, which is negative";
+  EXPECT_EQ(bytes(expression(3, Kind::CeilDivide), {-1}), 0u);
+  EXPECT_EQ(bytes(expression(0, Kind::FloorDivide), {8}), std::nullopt);
+  EXPECT_EQ(bytes(expression(-2, Kind::Modulo), {8}), std::nullopt);
+  EXPECT_EQ(bytes(expression(1, Kind::Add), {INT64_MAX}), std::nullopt);
+  EXPECT_EQ(bytes(expression(3, Kind::Multiply), {INT64_MAX}), std::nullopt);
+  EXPECT_EQ(bytes({4, {0, 0}}, {int64_t(1) << 31}), std::nullopt);
+  EXPECT_EQ(bytes({4, {0}}, {-1}), std::nullopt);
+  EXPECT_EQ(bytes({4, {1}}, {1}), std::nullopt) << "there is no such size";
+  EXPECT_EQ(bytes(expression(3, Kind::Add), {}), std::nullopt);
+}
+
+TEST(Manifest, TypesOfOperands) {
+  auto with = [](const std::string &types) {
+    std::string text = filledManifest();
+    text.replace(text.find("\"kernels\""), 0,
+                 R"("operands":[[[[4,0]],[[8]]],[[],[[4],[2]]]],"operand_types":)" + types + ",");
+    return text;
+  };
+  Manifest manifest;
+  Status status = parseManifest(with(R"([[[""],["i64"]],[[],["f32","bf16"]]])"), "m.itx", manifest);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(manifest.hasOperandTypes);
+  EXPECT_EQ(manifest.operands[0][0].dtype, std::nullopt);
+  EXPECT_EQ(manifest.operands[0][1].dtype, ITX_I64);
+  EXPECT_EQ(manifest.operands[1][0].dtype, ITX_F32);
+  EXPECT_EQ(manifest.operands[1][1].dtype, ITX_BF16);
+  for (auto [wrong, why] : {std::pair(R"([[[""],["i64"]]])", "of another number of kernels than 'operands'"),
+                            {R"([[[""],["i64"]],[[],["f32"]]])", "are not those of its operands"},
+                            {R"([[[""],["i64"]],[["f32"],["bf16"]]])", "of another number of outputs"},
+                            {R"([[[""],["i64"]],[]])", "are not those of its operands"},
+                            {R"([[[""],["i64"]],[[],["f32","f99"]]])", "has the unknown dtype 'f99'"},
+                            {R"([[[""],["i64"]],[[],["f32",16]]])", "has the unknown dtype '16'"},
+                            {"{}", "'operand_types' is not an array"}}) {
+    status = parseManifest(with(wrong), "m.itx", manifest);
+    EXPECT_EQ(status.code(), ITX_CORRUPT) << wrong;
+    EXPECT_THAT(status.message(), HasSubstr(why));
+  }
+}
+
 TEST(Manifest, RefusesContradictions) {
   std::string good = filledManifest();
   auto refused = [&](const std::string &text, const char *why) {
@@ -199,6 +257,76 @@ TEST(Manifest, RefusesContradictions) {
   refused(replaced(good, "m.safetensors", "../m.safetensors"), "another folder");
   refused(replaced(good, "\"kernels\":[", "\"kernels\":[1,"), "not a string");
   refused(replaced(good, "{\"name\":\"batch\"},", "{\"name\":\"batch\"},{\"name\":\"extra\"},"), "'extra'");
+}
+
+TEST(Manifest, ReadsDevices) {
+  Manifest manifest;
+  ASSERT_TRUE(parseManifest(filledManifest(), "m.itx", manifest).ok());
+  ASSERT_EQ(manifest.devices.size(), 1u);
+  EXPECT_EQ(manifest.devices[0].name, "cpu");
+  EXPECT_EQ(manifest.devices[0].kind, "cpu");
+  EXPECT_TRUE(manifest.devices[0].objects.empty());
+  EXPECT_EQ(manifest.kernelDevices, (std::vector<uint32_t>{0, 0}));
+  EXPECT_EQ(manifest.weights.devices, std::vector<int32_t>{-1});
+  EXPECT_EQ(manifest.functions[0].inputs[0].device, -1);
+  EXPECT_EQ(manifest.functions[0].devices, std::vector<uint32_t>{0});
+  EXPECT_FALSE(manifest.devices[0].verifies);
+
+  std::string text =
+      replaced(filledManifest(), "\"kernels\":",
+               R"("devices":[{"name":"cpu","kind":"cpu"},{"name":"gpu","kind":"cuda","verifies":true,"objects":[)"
+               R"({"variant":"sm_90","object":1},{"variant":"sm_80","object":0}]}],)"
+               R"("kernel_devices":[1,0],"kernels":)");
+  text = replaced(text, R"("tensors":["table"])", R"("tensors":["table"],"devices":[1])");
+  text = replaced(text, R"("range":[0,100]})", R"("state":true,"device":1})");
+  text = replaced(text, R"({"name":"total",)", R"({"name":"main","devices":[1,0],)");
+  text = replaced(text, R"({"name":"main","sizes")", R"({"name":"main","devices":[1],"sizes")");
+  Status status = parseManifest(text, "m.itx", manifest);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(manifest.devices.size(), 2u);
+  EXPECT_EQ(manifest.devices[1].kind, "cuda");
+  ASSERT_EQ(manifest.devices[1].objects.size(), 2u);
+  EXPECT_EQ(manifest.devices[1].objects[0].variant, "sm_90");
+  EXPECT_EQ(manifest.devices[1].objects[0].object, 1u);
+  EXPECT_EQ(manifest.kernelDevices, (std::vector<uint32_t>{1, 0}));
+  EXPECT_EQ(manifest.weights.devices, std::vector<int32_t>{1});
+  EXPECT_EQ(manifest.functions[0].inputs[0].device, 1);
+  EXPECT_TRUE(manifest.devices[1].verifies);
+  EXPECT_EQ(manifest.functions[0].devices, std::vector<uint32_t>{1});
+  EXPECT_EQ(manifest.functions[1].devices, (std::vector<uint32_t>{0, 1}));
+
+  auto refused = [&](const std::string &from, const std::string &to, const char *why) {
+    Manifest unused;
+    Status problem = parseManifest(replaced(text, from, to), "m.itx", unused);
+    EXPECT_EQ(problem.code(), ITX_CORRUPT) << why;
+    EXPECT_THAT(problem.message(), HasSubstr("m.itx: manifest: "));
+    EXPECT_THAT(problem.message(), HasSubstr(why));
+  };
+  size_t begin = text.find("\"devices\":[{"), end = text.find("\"kernel_devices\"");
+  refused(text.substr(begin, end - begin), "\"devices\":[],", "'devices' lists no device");
+  refused(text.substr(begin, end - begin), "\"devices\":{},", "'devices' is not an array");
+  refused("\"name\":\"gpu\"", "\"name\":\"cpu\"", "there are two devices named 'cpu'");
+  refused("\"name\":\"gpu\",", "", "'name' is missing");
+  refused("\"kind\":\"cuda\",", "", "'kind' is missing");
+  refused("\"variant\":\"sm_90\",", "", "'variant' is missing");
+  refused("\"sm_90\",\"object\":1", "\"sm_90\"", "'object' is missing");
+  refused("\"object\":1", "\"object\":-1", "an object of device 'gpu' has the number -1");
+  refused("\"object\":1", "\"object\":1.5", "an object is not an integer");
+  refused(R"("name":"main","devices":[1],)", R"("name":"main",)", "there are two functions named 'main'");
+  refused(R"("name":"main","devices":[1],)", R"("name":"main","devices":[0,1],)", "named 'main' for the same devices");
+  refused(R"("name":"main","devices":[1],)", R"("name":"main","devices":[2],)", "a device of function 'main' is 2");
+  refused(R"("name":"main","devices":[1],)", R"("name":"main","devices":[1,1],)", "lists a device twice");
+  refused("[1,0]", "[1,2]", "the device of kernel 'total_kernel' is 2, there are 2 devices");
+  refused("[1,0]", "[-1,0]", "the device of kernel 'rows_kernel' is -1");
+  refused("[1,0]", "[1]", "'kernel_devices' are of another number of kernels");
+  refused("[1,0]", "[1,\"cpu\"]", "the device of kernel 'total_kernel' is not an integer");
+  refused("\"],\"devices\":[1]", "\"],\"devices\":[2]", "the device of the weight 'table' is 2, there are 2 devices");
+  refused("\"],\"devices\":[1]", "\"],\"devices\":[-2]", "the device of the weight 'table' is -2");
+  refused("\"],\"devices\":[1]", "\"],\"devices\":[1,1]", "are of another number of tensors");
+  refused("\"device\":1", "\"device\":2", "the device of 'ids' is 2, there are 2 devices");
+  refused("\"device\":1", "\"device\":-1", "the device of 'ids' is -1");
+  refused("\"state\":true,\"device\":1", "\"device\":1", "'ids' lies in the memory of a device and is not updated");
+  refused("\"device\":1", "\"device\":1,\"range\":[0,9]", "'ids' has a range, which the host cannot check");
 }
 
 // ---- ELF --------------------------------------------------------------------------------------------------

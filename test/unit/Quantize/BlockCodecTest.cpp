@@ -42,6 +42,8 @@ const Format formats[] = {
     {"u4_f16_32", Element::U4, Scale::F16, 32},
     {"u4_f16_32_zero_points", Element::U4, Scale::F16, 32, true},
     {"u4_f32_row_zero_points", Element::U4, Scale::F32, 0, true},
+    {"i5_f16_32", Element::I5, Scale::F16, 32},
+    {"i5_bf16_64_zero_points", Element::I5, Scale::BF16, 64, true},
     {"i6_f16_32", Element::I6, Scale::F16, 32},
     {"i6_f32_row_zero_points", Element::I6, Scale::F32, 0, true},
     {"i8_f16_32", Element::I8, Scale::F16, 32},
@@ -146,7 +148,7 @@ Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float ten
       chosen = (high - low) / static_cast<float>(integer->highest - integer->lowest);
     else if (format.element == Element::Ternary)
       chosen = sum / static_cast<float>(values.size());
-    else if (format.element == Element::I4 || format.element == Element::I6)
+    else if (format.element == Element::I4 || format.element == Element::I5 || format.element == Element::I6)
       chosen = largest / static_cast<float>(low == -largest ? -integer->lowest : integer->lowest);
     std::vector<uint8_t> bestScale;
     float scale = 0, leastError = 0;

@@ -59,6 +59,18 @@ inline const char *decoderManifest() {
    "outputs":[{"name":"logits","dtype":"f32","shape":["outputs",16]}]}]})";
 }
 
+/// Returns the manifest of modules/decoder_device.c: kernels and state are on the second device.
+inline std::string deviceDecoderManifest() {
+  std::string manifest = replaced(
+      decoderManifest(), R"("kernels":["step"])",
+      R"("devices":[{"name":"cpu","kind":"cpu"},{"name":"reference","kind":"reference","objects":[{"variant":")" +
+          hostVariant() + R"(","object":0}]}],"kernel_devices":[1,1],"kernels":["step","tailed"])");
+  const std::string state = R"("state":true)", placed = R"("state":true,"device":1)";
+  for (size_t at = 0; (at = manifest.find(state, at)) != std::string::npos; at += placed.size())
+    manifest.replace(at, state.size(), placed);
+  return manifest;
+}
+
 inline constexpr int64_t failing = 13, vocabulary = 16, context = 22, pageTokens = 4;
 
 /// Returns the logits that modules/decoder.c computes after the last token.
@@ -75,24 +87,28 @@ inline Tokens operator+(Tokens left, const Tokens &right) {
 }
 
 /// A test with modules/decoder.c, run for its function with state only in pages and for its function that also has
-/// state for each sequence.
+/// state for each sequence; and with modules/decoder_device.c for the same functions, here named "device_…".
 class CacheTest : public ::testing::TestWithParam<const char *> {
 protected:
-  void SetUp() override { module = load(write(decoderManifest(), "m.itx")); }
+  void SetUp() override { module = load(write(manifest(), "m.itx", artifact())); }
 
-  std::string write(const std::string &manifest, const std::string &name) {
-    std::string elf = sampleElf(manifest, ITX_TEST_DECODER);
+  bool isOnDevice() const { return std::string(GetParam()).starts_with("device_"); }
+  const char *function() const { return GetParam() + (isOnDevice() ? std::strlen("device_") : 0); }
+  bool hasTail() const { return std::string(function()) == "tailed"; }
+  const char *artifact() const { return isOnDevice() ? ITX_TEST_DECODER_DEVICE : ITX_TEST_DECODER; }
+  std::string manifest() const { return isOnDevice() ? deviceDecoderManifest() : decoderManifest(); }
+
+  std::string write(const std::string &manifest, const std::string &name, const char *artifact = ITX_TEST_DECODER) {
+    std::string elf = sampleElf(manifest, artifact);
     Status status = writeArtifact(folder / name, elf.data(), elf.size());
     EXPECT_TRUE(status.ok()) << status.message();
     return folder / name;
   }
 
-  bool hasTail() const { return std::string(GetParam()) == "tailed"; }
-
   CachePointer make(int64_t sequences, int64_t pages) {
     itx_cache_options options = {sizeof(options), sequences, pages, 0};
     itx_cache *cache = nullptr;
-    EXPECT_EQ(itx_cache_create(module.get(), GetParam(), &options, &cache), ITX_OK) << itx_last_error();
+    EXPECT_EQ(itx_cache_create(module.get(), function(), &options, &cache), ITX_OK) << itx_last_error();
     return CachePointer(cache);
   }
 
@@ -139,7 +155,7 @@ protected:
   ModulePointer module;
 };
 
-inline const auto decoderFunctions = ::testing::Values("step", "tailed");
+inline const auto decoderFunctions = ::testing::Values("step", "tailed", "device_step", "device_tailed");
 inline std::string functionName(const ::testing::TestParamInfo<const char *> &info) { return info.param; }
 
 } // namespace intarsia::testing

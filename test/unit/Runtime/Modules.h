@@ -115,6 +115,15 @@ inline std::string writeEmbedded(const TemporaryFolder &folder) {
   return folder / "all.itx";
 }
 
+/// Returns what a manifest says about an archive of weights: its file, its bytes and its hashes.
+inline std::string archiveText(const std::string &file, const std::string &weights) {
+  uint64_t length;
+  std::memcpy(&length, weights.data(), 8);
+  return R"("file":")" + file + R"(","bytes":)" + std::to_string(weights.size()) + R"(,"header_hash":")" +
+         hashTextOf(weights.data(), 8 + length) + R"(","hash":")" +
+         hashTextOf(weights.data() + 8 + length, weights.size() - 8 - length) + "\"";
+}
+
 /// A test with a folder for its artifacts.
 class ModuleTest : public ::testing::Test {
 protected:

@@ -5,6 +5,8 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "test/unit/Runtime/Decoder.h"
+#include "test/unit/Runtime/Mixed.h"
+#include "test/unit/Runtime/SeveralDevices.h"
 
 #include "intarsia/Version.h"
 
@@ -14,6 +16,7 @@ using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 namespace {
 class Packaging : public ModuleTest {};
@@ -161,6 +164,85 @@ TEST_F(Packaging, RunTool) {
   EXPECT_EQ(bareCode, 0) << bare;
   EXPECT_THAT(bare, HasSubstr("100 calls"));
   EXPECT_THAT(shell(run + " --version").first, HasSubstr(INTARSIA_VERSION));
+  auto [table, tableCode] = shell(run + " --list-devices");
+  EXPECT_EQ(tableCode, 0) << table;
+  EXPECT_THAT(table, AllOf(StartsWith("name "), HasSubstr("\ncpu              cpu "), HasSubstr("\nreference ")));
+  EXPECT_THAT(shell(run + " " + path + input + " --device=cpu").second, 0);
+  fails(path + input + " --device=reference", "has no code for the kind reference: it has code for cpu");
+  fails(path + input + " --device=cpu --device=cpu", "the device 'cpu' is named twice");
+  fails(path + input + " --verify-kernels", "compile it with --target=cpu,reference");
+  fails(path + input + " --verify-kernels=0", "--verify-kernels");
+  fails(path + input + " --verify-kernels --benchmark", "excludes");
+  EXPECT_THAT(shell(run + " " + path + " --list").first,
+              AllOf(Not(HasSubstr("device ")), Not(HasSubstr("  runs on "))));
+}
+
+namespace {
+/// Runs the tool on modules for several devices.
+class ToolOnSeveralDevices : public ModuleTest {
+protected:
+  static std::string run(const std::string &arguments) {
+    auto [text, code] = shell(ITX_TEST_RUNNER " " + arguments);
+    EXPECT_EQ(code, 0) << text;
+    return text;
+  }
+
+  /// Writes an array and returns the option for it.
+  template <typename T> std::string input(const std::string &name, itx_dtype dtype, const std::vector<T> &values) {
+    TensorPointer tensor = tensorOf<T>(dtype, {int64_t(values.size())}, values);
+    EXPECT_EQ(itx_tensor_save_npy(tensor.get(), (folder / (name + ".npy")).c_str()), ITX_OK);
+    return " --input=" + name + "=@" + (folder / (name + ".npy"));
+  }
+};
+} // namespace
+
+TEST_F(ToolOnSeveralDevices, ListsThem) {
+  EXPECT_THAT(run(writeMixed(folder) + " --list"),
+              AllOf(HasSubstr("\ndevice cpu of kind cpu: 1 kernels, host code\n"),
+                    HasSubstr("\ndevice r1 of kind reference: 1 kernels, code for pdp11-unknown-none, "),
+                    HasSubstr("\nfunction main\n  runs on cpu, r1\n  input "), Not(HasSubstr("also"))));
+  std::string path = writeAlternatives(folder);
+  EXPECT_THAT(run(path + " --list"),
+              AllOf(HasSubstr("function main\n  runs on cpu, reference\n  also compiled for: cpu; reference\n"),
+                    HasSubstr("function other\n  runs on reference\n  also compiled for: cpu\n"),
+                    Not(HasSubstr("not used here"))));
+  EXPECT_THAT(run(path + " --list --device=cpu"),
+              AllOf(HasSubstr(hostVariant() + " (not used here)\n"),
+                    HasSubstr("function main\n  runs on cpu\n  also compiled for: cpu, reference; reference\n")));
+  EXPECT_THAT(run(writeVerified(folder) + " --list"), HasSubstr(hostVariant() + ", verifies all kernels\n"));
+}
+
+TEST_F(ToolOnSeveralDevices, VerifiesKernels) {
+  std::string path = writeVerified(folder), good = input<float>("x", ITX_F32, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(run(path + " --function=scale --verify-kernels" + good),
+              HasSubstr("\nverified 1 launches of 1 kernels on reference, largest relative difference 0\n"));
+  EXPECT_THAT(run(path + " --function=faulty --verify-kernels=0.5" + good),
+              HasSubstr("on reference, largest relative difference 0.021 (scale_wrongly, layer.faulty)\n"));
+  EXPECT_THAT(run(path + " --function=faulty" + good), Not(HasSubstr("verified")));
+  auto [message, code] =
+      shell(ITX_TEST_RUNNER " " + path + " --function=faulty --verify-kernels=0.001" + good + " 2>&1");
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(message, HasSubstr("error: kernel 'scale_wrongly' (layer.faulty) on cpu: output 0 is 12.25 at element 5, "
+                                 "reference computes 12 (tolerance 0.001;"));
+}
+
+TEST_F(ToolOnSeveralDevices, CallsUseManyQueues) {
+  // A call that uses more queues than it notes waits for some of them on the way.
+  std::vector<int64_t> values(1000);
+  for (int64_t i = 0; i < 1000; ++i)
+    values[i] = i;
+  std::string arguments = writeMixed(folder) + " --function=hasty" + input("values", ITX_I64, values) + " --output=@" +
+                          (folder / "out.npy");
+  auto [text, code] =
+      shell("ITX_REFERENCE_QUEUES=24 ITX_REFERENCE_DELAY_MICROSECONDS=400 " ITX_TEST_RUNNER " " + arguments);
+  ASSERT_EQ(code, 0) << text;
+  itx_tensor *loaded = nullptr;
+  ASSERT_EQ(itx_tensor_load_npy((folder / "out.npy").c_str(), &loaded), ITX_OK) << itx_last_error();
+  TensorPointer out(loaded);
+  ASSERT_EQ(itx_tensor_bytes(out.get()), 18 * 8000u);
+  for (int copy = 0; copy < 18; ++copy)
+    EXPECT_EQ(std::memcmp(static_cast<const char *>(itx_tensor_data(out.get())) + copy * 8000, values.data(), 8000), 0)
+        << copy;
 }
 
 namespace {
@@ -168,7 +250,7 @@ class Continuing : public CacheTest {
 protected:
   /// Runs the tool; returns its output and its exit code.
   std::pair<std::string, int> run(const std::string &arguments, const std::string &artifact = "m.itx") {
-    return shell(ITX_TEST_RUNNER " " + (folder / artifact) + " --function=" + GetParam() + " " + arguments);
+    return shell(ITX_TEST_RUNNER " " + (folder / artifact) + " --function=" + function() + " " + arguments);
   }
 
   static int64_t next(const Tokens &text) {
@@ -190,7 +272,7 @@ protected:
 };
 } // namespace
 
-INSTANTIATE_TEST_SUITE_P(Models, Continuing, ::testing::Values("step", "tailed"));
+INSTANTIATE_TEST_SUITE_P(Models, Continuing, decoderFunctions, functionName);
 
 TEST_P(Continuing, TokenIds) {
   Tokens prompt = {0, 0, 0, 2, 0};

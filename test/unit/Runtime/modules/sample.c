@@ -74,11 +74,12 @@ static void total(const itx_kernel_arguments *arguments, int64_t begin, int64_t 
 static int32_t rows_host(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                          void *const *weights) {
   const int64_t output_sizes[3] = {symbols[0], symbols[1], width};
-  void *outputs[1];
-  if (!api->prepare(call, 0, output_sizes, outputs))
+  const int64_t workspace_bytes[2] = {0, 0};
+  void *outputs[1], *workspaces[2];
+  if (api->prepare(call, workspace_bytes, output_sizes, outputs, workspaces))
     return 1;
   void *const buffers[5] = {inputs[0], inputs[1], weights[0], inputs[2], outputs[0]};
-  api->wait(call, api->dispatch(call, 0, 0, 0, buffers, symbols, 0, 0));
+  api->wait(call, api->dispatch(call, 0, 0, 0, buffers, 5, symbols, 2, 0, 0));
   return 0;
 }
 
@@ -88,15 +89,16 @@ static int32_t total_host(const itx_host_api *api, itx_call *call, const int64_t
   if (api->check(call, 0, symbols[0] * symbols[1], 4096) || api->check(call, 1, 2, symbols[0] * symbols[1]) ||
       api->check(call, 2, symbols[0] + symbols[1] - symbols[0], symbols[1]))
     return 1;
-  void *outputs[1];
-  char *workspace = api->prepare(call, 2 * bytes, symbols, outputs);
-  if (!workspace)
+  const int64_t workspace_bytes[2] = {2 * bytes, 0};
+  void *outputs[1], *workspaces[2];
+  if (api->prepare(call, workspace_bytes, symbols, outputs, workspaces))
     return 1;
+  char *workspace = workspaces[0];
   void *const first[5] = {inputs[0], inputs[1], weights[0], inputs[2], workspace};
-  itx_event event = api->dispatch(call, 0, 0, 0, first, symbols, 0, 0);
-  event = api->copy(call, 0, workspace + bytes, workspace, bytes, &event, 1);
+  itx_event event = api->dispatch(call, 0, 0, 0, first, 5, symbols, 2, 0, 0);
+  event = api->copy(call, 0, 0, workspace + bytes, workspace, bytes, 0, &event, 1);
   void *const second[2] = {workspace + bytes, outputs[0]};
-  api->wait(call, api->dispatch(call, 0, 1, 1, second, symbols, &event, 1));
+  api->wait(call, api->dispatch(call, 0, 1, 1, second, 2, symbols, 2, &event, 1));
   return 0;
 }
 
@@ -122,6 +124,7 @@ __attribute__((visibility("default"))) const itx_module_descriptor itx_module = 
     .function_count = 2,
     .weight_count = 1,
     .label_count = 2,
+    .device_count = 1,
     .kernels = &kernels[0][0],
     .functions = functions,
 };

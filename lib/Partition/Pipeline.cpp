@@ -1,0 +1,42 @@
+//===- Pipeline.cpp - The partition phase, pass by pass ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/Rt.h"
+#include "intarsia/Partition/Partition.h"
+#include "mlir/Pass/PassRegistry.h"
+
+namespace intarsia::partition {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Partition/Passes.h.inc"
+} // namespace intarsia::partition
+
+using namespace mlir;
+using namespace intarsia;
+
+void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOptions &options) {
+  if (!options.places.empty()) {
+    partition::PartitionPlaceOptions place;
+    place.places.assign(options.places.begin(), options.places.end());
+    pipeline.addPass(partition::createPartitionPlace(place));
+  }
+  pipeline.addPass(partition::createPartitionAlternatives());
+}
+
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  ListOption<std::string> places{*this, "places", llvm::cl::desc("Which ops run where: GLOB=@device")};
+};
+} // namespace
+
+void intarsia::registerPartitionPasses() {
+  partition::registerPartitionPasses();
+  PassPipelineRegistration<PipelineOptions>("intarsia-partition", "The partition phase: ops get their devices",
+                                            [](OpPassManager &pipeline, const PipelineOptions &given) {
+                                              buildPartitionPipeline(pipeline,
+                                                                     {{given.places.begin(), given.places.end()}});
+                                            });
+}

@@ -1,0 +1,355 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Block formats, exactly: scales and codes as nn.quantize describes them, numbers as nn.dequantize does.
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Reference/OpReferences.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+
+namespace {
+/// The blocks of one tensor: which block an element is in, and the elements of a block.
+struct Blocks {
+  Blocks(reference::ReferenceBuilder &builder, BlockFormatAttr format, ArrayRef<OpFoldResult> sizes)
+      : format(format), sizes(sizes), axis(format.getAxis()), rank(sizes.size()) {
+    scaleSizes = this->sizes;
+    if (format.getBlock() == 0) {
+      block = sizes[axis];
+      scaleSizes[axis] = builder.getIndexAttr(1);
+      return;
+    }
+    block = builder.getIndexAttr(format.getBlock());
+    if (std::optional<int64_t> size = getConstantIntValue(sizes[axis])) {
+      scaleSizes[axis] = builder.getIndexAttr(llvm::divideCeil(*size, format.getBlock()));
+    } else {
+      Value blockSize = arith::ConstantIndexOp::create(builder, format.getBlock());
+      scaleSizes[axis] = arith::CeilDivUIOp::create(builder, cast<Value>(sizes[axis]), blockSize).getResult();
+    }
+  }
+
+  /// In a loop over elements: the indices of the scale.
+  SmallVector<Value> scaleIndices(reference::ScalarBuilder &b) const {
+    SmallVector<Value> indices = loopIndices(b);
+    indices[axis] =
+        format.getBlock() == 0 ? b.index(0) : arith::DivUIOp::create(b, indices[axis], b.index(block)).getResult();
+    return indices;
+  }
+
+  /// Folds the elements of each block, from `initial`. `body` gets the element as f32, whether the block has it (the
+  /// last block may be short), and the value so far.
+  Value reduce(reference::ReferenceBuilder &builder, Value input, float initial,
+               llvm::function_ref<Value(reference::ScalarBuilder &, Value, Value, Value)> body) const {
+    // A tensor that is never read gives the loop inside a block its length.
+    Value window = builder.empty(block, builder.getI1Type());
+    return builder.reduceF32(scaleSizes, 1, initial, {{window, builder.map(rank + 1, {rank})}},
+                             [&](reference::ScalarBuilder &b, ValueRange v) {
+                               SmallVector<Value> indices = loopIndices(b);
+                               Value inBlock = linalg::IndexOp::create(b, rank);
+                               Value start = arith::MulIOp::create(b, indices[axis], b.index(block));
+                               Value position = arith::AddIOp::create(b, start, inBlock);
+                               Value size = b.index(sizes[axis]);
+                               Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, position, size);
+                               Value last = arith::SubIOp::create(b, size, b.index(1));
+                               indices[axis] = b.select(isThere, position, last);
+                               Value element = b.widen(tensor::ExtractOp::create(b, input, indices));
+                               return body(b, element, isThere, v[1]);
+                             });
+  }
+
+  SmallVector<Value> loopIndices(reference::ScalarBuilder &b) const {
+    SmallVector<Value> indices;
+    for (unsigned dimension = 0; dimension != rank; ++dimension)
+      indices.push_back(linalg::IndexOp::create(b, dimension));
+    return indices;
+  }
+
+  BlockFormatAttr format;
+  reference::MixedSizes sizes, scaleSizes;
+  OpFoldResult block;
+  unsigned axis, rank;
+};
+} // namespace
+
+//===-- Numbers and codes --------------------------------------------------------------------------------------===//
+
+/// Every number that the elements of a format can be, by code; null for integers.
+static Value buildElementTable(reference::ReferenceBuilder &builder, BlockElement element) {
+  unsigned bits = codeBits(element);
+  if (const FloatFormat *format = getFloatElement(element))
+    bits = format->bits;
+  else if (element != BlockElement::NF4)
+    return {};
+  SmallVector<float> values;
+  for (unsigned code = 0; code != 1u << bits; ++code)
+    values.push_back(decodeElement(element, code));
+  return builder.table(values);
+}
+
+static Value buildScaleTable(reference::ReferenceBuilder &builder, BlockScale scale) {
+  if (scale != BlockScale::E4M3)
+    return {};
+  SmallVector<float> values;
+  for (unsigned code = 0; code != 256; ++code)
+    values.push_back(decodeScale(scale, code));
+  return builder.table(values);
+}
+
+/// An i4 or i8 code, taken without sign, as i32.
+static Value buildUnsigned(reference::ScalarBuilder &b, Value code) {
+  return arith::ExtUIOp::create(b, b.getI32Type(), code);
+}
+
+static Value buildDecode(reference::ScalarBuilder &b, BlockElement element, Value table, Value code) {
+  if (table)
+    return b.lookUp(table, b.toIndexUnsigned(code));
+  if (getIntegerElement(element)->isSigned)
+    return arith::SIToFPOp::create(b, b.getF32Type(), code);
+  return arith::UIToFPOp::create(b, b.getF32Type(), code);
+}
+
+static Value buildDecodeScale(reference::ScalarBuilder &b, BlockScale scale, Value table, Value stored) {
+  if (scale == BlockScale::E4M3)
+    return b.lookUp(table, b.toIndexUnsigned(stored));
+  if (scale != BlockScale::E8M0)
+    return b.widen(stored);
+  // The exponent field of an f32, but for 2^-127, which is a subnormal there, and NaN.
+  Value code = buildUnsigned(b, stored);
+  auto isCode = [&](int32_t value) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, code, b.i32(value));
+  };
+  Value bits = arith::ShLIOp::create(b, code, b.i32(23));
+  bits = b.select(isCode(0), b.i32(0x00400000), bits);
+  return b.fromBits(b.select(isCode(255), b.i32(0x7FC00000), bits));
+}
+
+Value reference::buildEncodeFloat(reference::ScalarBuilder &b, const FloatFormat &format, Value value) {
+  int32_t mantissa = format.mantissaBits, smallest = format.smallestExponent + 127;
+  Value isNan = b.isNan(value);
+  Value clamped = b.select(isNan, b.f32(0), b.min(b.abs(value), b.f32(format.largest)));
+  // Below 2^smallest the step between numbers stops shrinking.
+  Value exponent = arith::ShRUIOp::create(b, b.bits(clamped), b.i32(23));
+  exponent = arith::MaxSIOp::create(b, exponent, b.i32(smallest));
+  // Multiplying by 1 / step is exact; the count of steps then carries into the exponent by itself when rounding does.
+  Value inverseStep = arith::SubIOp::create(b, b.i32(254 + mantissa), exponent);
+  inverseStep = b.fromBits(arith::ShLIOp::create(b, inverseStep, b.i32(23)));
+  Value steps = math::RoundEvenOp::create(b, b.mul(clamped, inverseStep));
+  Value offset = arith::ShLIOp::create(b, arith::SubIOp::create(b, exponent, b.i32(smallest)), b.i32(mantissa));
+  Value magnitude = arith::AddIOp::create(b, arith::FPToSIOp::create(b, b.getI32Type(), steps), offset);
+  Value sign = arith::ShRUIOp::create(b, b.bits(value), b.i32(31));
+  sign = arith::ShLIOp::create(b, sign, b.i32(format.bits - 1));
+  // A format without NaN has zero in its place. The sign of a NaN depends on the machine, so it is not kept.
+  Value code = arith::OrIOp::create(b, magnitude, sign);
+  return b.select(isNan, b.i32(std::max(format.nan, 0)), code);
+}
+
+/// The nearest of the 16 values; half way between two the even code.
+static Value buildEncodeNf4(reference::ScalarBuilder &b, Value value) {
+  ArrayRef<float> values = getNf4Values();
+  Value code = b.i32(0);
+  for (unsigned lower = 0; lower != 15; ++lower) {
+    auto predicate = lower % 2 == 0 ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OGE;
+    // Midpoints are rounded to f32 as bitsandbytes has them.
+    float middle = static_cast<float>((double(values[lower]) + double(values[lower + 1])) / 2);
+    Value isAbove = arith::CmpFOp::create(b, predicate, value, b.f32(middle));
+    code = arith::AddIOp::create(b, code, arith::ExtUIOp::create(b, b.getI32Type(), isAbove));
+  }
+  return b.select(b.isNan(value), b.i32(7), code);
+}
+
+static Value buildEncodeInteger(reference::ScalarBuilder &b, const IntegerElement &format, Value value) {
+  Value number = b.select(b.isNan(value), b.f32(0), value);
+  number = b.min(b.max(number, b.f32(format.lowest)), b.f32(format.highest));
+  return arith::FPToSIOp::create(b, b.getI32Type(), number);
+}
+
+static Value buildStore(reference::ScalarBuilder &b, Value code, Type type) {
+  return arith::TruncIOp::create(b, type, code);
+}
+
+/// `value / scale`, zero where the scale is.
+static Value buildRatio(reference::ScalarBuilder &b, Value value, Value scale) {
+  return b.select(b.isEqual(scale, b.f32(0)), b.f32(0), b.div(value, scale));
+}
+
+//===-- Dequantize ---------------------------------------------------------------------------------------------===//
+
+Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
+  BlockFormatAttr format = op.getFormat();
+  MixedSizes sizes = builder.sizesOf(op.getCodes());
+  Blocks blocks(builder, format, sizes);
+  Value elementTable = buildElementTable(builder, format.getElement());
+  Value scaleTable = buildScaleTable(builder, format.getScale());
+  Type element = cast<RankedTensorType>(op.getType()).getElementType();
+  return builder.parallel(sizes, element, {{op.getCodes(), builder.identity(sizes.size())}},
+                          [&](ScalarBuilder &b, ValueRange v) {
+                            SmallVector<Value> indices = blocks.scaleIndices(b);
+                            Value scale = tensor::ExtractOp::create(b, op.getScales(), indices);
+                            scale = buildDecodeScale(b, format.getScale(), scaleTable, scale);
+                            if (op.getTensorScale())
+                              scale = b.mul(scale, tensor::ExtractOp::create(b, op.getTensorScale(), ValueRange()));
+                            Value number = buildDecode(b, format.getElement(), elementTable, v[0]);
+                            if (op.getZeroPoints()) {
+                              Value zeroPoint = tensor::ExtractOp::create(b, op.getZeroPoints(), indices);
+                              number = b.sub(number, buildDecode(b, format.getElement(), elementTable, zeroPoint));
+                            }
+                            return b.narrow(b.mul(scale, number), element);
+                          });
+}
+
+//===-- Quantize -----------------------------------------------------------------------------------------------===//
+
+/// Largest magnitude of each block, as f32; NaN if the block has one.
+static Value buildLargest(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input) {
+  return blocks.reduce(builder, input, 0.0f,
+                       [](reference::ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(b.abs(x), soFar); });
+}
+
+/// Largest magnitude of the whole tensor divided by the largest product of an E4M3 scale and an E2M1 element.
+static Value buildTensorScale(reference::ReferenceBuilder &builder, Value input) {
+  unsigned rank = cast<RankedTensorType>(input.getType()).getRank();
+  Value largest =
+      builder.reduceF32({}, rank, 0.0f, {{input, builder.identity(rank)}},
+                        [](reference::ScalarBuilder &b, ValueRange v) { return b.max(b.abs(b.widen(v[0])), v[1]); });
+  return builder.parallel({}, builder.getF32Type(), {{largest, builder.identity(0)}},
+                          [](reference::ScalarBuilder &b, ValueRange v) { return b.div(v[0], b.f32(448.0f * 6.0f)); });
+}
+
+/// The scale of a block in the way that it is stored, from its f32 value (for E8M0 from the largest magnitude).
+static Value buildStoreScale(reference::ScalarBuilder &b, BlockFormatAttr format, Value value) {
+  if (format.getScale() == BlockScale::E4M3)
+    return buildStore(b, buildEncodeFloat(b, *getFloatElement(BlockElement::E4M3), value), b.getI8Type());
+  if (format.getScale() != BlockScale::E8M0)
+    return b.narrow(value, format.getScaleType());
+  int32_t largestExponent = std::ilogb(getFloatElement(format.getElement())->largest);
+  Value exponent = arith::ShRUIOp::create(b, b.bits(value), b.i32(23));
+  Value isFinite = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, exponent, b.i32(255));
+  Value code = arith::SubIOp::create(b, exponent, b.i32(largestExponent));
+  code = arith::MaxSIOp::create(b, code, b.i32(0));
+  return buildStore(b, b.select(isFinite, code, b.i32(255)), b.getI8Type());
+}
+
+SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, QuantizeOp op) {
+  BlockFormatAttr format = op.getFormat();
+  BlockElement element = format.getElement();
+  Value input = op.getInput();
+  MixedSizes sizes = builder.sizesOf(input);
+  unsigned rank = sizes.size();
+  Blocks blocks(builder, format, sizes);
+  AffineMap identity = builder.identity(rank);
+  Type codeType = format.getCodeType();
+  std::optional<IntegerElement> integer = getIntegerElement(element);
+  const FloatFormat *small = getFloatElement(element);
+
+  // The contents of the blocks of each scale, then the scales.
+  Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, input) : Value();
+  Value scales, zeroPoints;
+  Value scaleTable = buildScaleTable(builder, format.getScale());
+  auto decodeScale = [&](ScalarBuilder &b, Value stored) {
+    Value scale = buildDecodeScale(b, format.getScale(), scaleTable, stored);
+    return tensorScale ? b.mul(scale, tensor::ExtractOp::create(b, tensorScale, ValueRange())) : scale;
+  };
+  if (op.getZeroPoints()) {
+    Value low = blocks.reduce(builder, input, 0.0f,
+                              [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.min(x, soFar); });
+    Value high = blocks.reduce(builder, input, 0.0f,
+                               [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(x, soFar); });
+    scales = builder.parallel(blocks.scaleSizes, format.getScaleType(), {{low, identity}, {high, identity}},
+                              [&](ScalarBuilder &b, ValueRange v) {
+                                Value range = b.f32(integer->highest - integer->lowest);
+                                return buildStoreScale(b, format, b.div(b.sub(v[1], v[0]), range));
+                              });
+    zeroPoints = builder.parallel(
+        blocks.scaleSizes, codeType, {{low, identity}, {scales, identity}}, [&](ScalarBuilder &b, ValueRange v) {
+          Value scale = b.widen(v[1]);
+          Value point = b.sub(b.f32(integer->lowest), b.div(v[0], scale));
+          point = b.select(b.isEqual(scale, b.f32(0)), b.f32(0), math::RoundEvenOp::create(b, point));
+          return buildStore(b, buildEncodeInteger(b, *integer, point), codeType);
+        });
+  } else if (element == BlockElement::Ternary) {
+    auto sumOf = [&](bool count) {
+      return blocks.reduce(builder, input, 0.0f, [&](ScalarBuilder &b, Value x, Value isThere, Value soFar) {
+        return b.add(soFar, b.select(isThere, count ? b.f32(1) : b.abs(x), b.f32(0)));
+      });
+    };
+    scales =
+        builder.parallel(blocks.scaleSizes, format.getScaleType(), {{sumOf(false), identity}, {sumOf(true), identity}},
+                         [&](ScalarBuilder &b, ValueRange v) { return buildStoreScale(b, format, b.div(v[0], v[1])); });
+  } else {
+    Value largest = buildLargest(builder, blocks, input);
+    Value low = !hasSignedScales(element)
+                    ? largest
+                    : blocks.reduce(builder, input, 0.0f,
+                                    [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.min(x, soFar); });
+    auto scalesTimes = [&](float factor) {
+      return builder.parallel(blocks.scaleSizes, format.getScaleType(), {{largest, identity}, {low, identity}},
+                              [&](ScalarBuilder &b, ValueRange v) {
+                                if (format.getScale() == BlockScale::E8M0)
+                                  return buildStoreScale(b, format, v[0]);
+                                Value scale = b.div(v[0], b.f32(numberOfLargest(element)));
+                                if (hasSignedScales(element))
+                                  scale =
+                                      b.select(b.isEqual(v[1], b.sub(b.f32(0), v[0])), b.sub(b.f32(0), scale), scale);
+                                scale = b.mul(scale, b.f32(factor));
+                                if (tensorScale)
+                                  scale = buildRatio(b, scale, tensor::ExtractOp::create(b, tensorScale, ValueRange()));
+                                return buildStoreScale(b, format, scale);
+                              });
+    };
+    ArrayRef<float> factors = scaleFactors(element, format.getScale());
+    scales = scalesTimes(factors.front());
+    Value elementTable = buildElementTable(builder, element);
+    auto errorsOf = [&](Value candidates) {
+      return blocks.reduce(builder, input, 0.0f, [&](ScalarBuilder &b, Value x, Value isThere, Value soFar) {
+        Value stored = tensor::ExtractOp::create(b, candidates, blocks.loopIndices(b));
+        Value scale = decodeScale(b, stored), ratio = buildRatio(b, x, scale);
+        Value code = small ? buildEncodeFloat(b, *small, ratio)
+                           : buildEncodeInteger(b, *integer, math::RoundEvenOp::create(b, ratio));
+        Value number = buildDecode(b, element, elementTable, buildStore(b, code, codeType));
+        Value difference = b.sub(x, b.mul(scale, number));
+        return b.add(soFar, b.select(isThere, b.mul(difference, difference), b.f32(0)));
+      });
+    };
+    Value errors = factors.size() > 1 ? errorsOf(scales) : Value();
+    for (float factor : factors.drop_front()) {
+      Value others = scalesTimes(factor), otherErrors = errorsOf(others);
+      auto pick = [&](Value values, Value otherValues, Type type) {
+        return builder.parallel(
+            blocks.scaleSizes, type,
+            {{values, identity}, {otherValues, identity}, {errors, identity}, {otherErrors, identity}},
+            [&](ScalarBuilder &b, ValueRange v) {
+              return b.select(arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, v[3], v[2]), v[1], v[0]);
+            });
+      };
+      scales = pick(scales, others, format.getScaleType());
+      errors = pick(errors, otherErrors, builder.getF32Type());
+    }
+  }
+
+  Value codes = builder.parallel(sizes, codeType, {{input, identity}}, [&](ScalarBuilder &b, ValueRange v) {
+    SmallVector<Value> indices = blocks.scaleIndices(b);
+    Value scale = decodeScale(b, tensor::ExtractOp::create(b, scales, indices));
+    Value ratio = buildRatio(b, b.widen(v[0]), scale);
+    if (small)
+      return buildStore(b, buildEncodeFloat(b, *small, ratio), codeType);
+    if (element == BlockElement::NF4)
+      return buildStore(b, buildEncodeNf4(b, ratio), codeType);
+    Value number = math::RoundEvenOp::create(b, ratio);
+    if (zeroPoints)
+      number = b.add(number, buildDecode(b, element, {}, tensor::ExtractOp::create(b, zeroPoints, indices)));
+    return buildStore(b, buildEncodeInteger(b, *integer, number), codeType);
+  });
+
+  SmallVector<Value> results = {codes, scales};
+  if (zeroPoints)
+    results.push_back(zeroPoints);
+  if (tensorScale)
+    results.push_back(tensorScale);
+  return results;
+}

@@ -1,0 +1,71 @@
+//===- LowerNnToReference.cpp - Every nn op as plain loops -----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+#include "intarsia/Reference/Reference.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace intarsia::reference {
+#define GEN_PASS_DEF_LOWERNNTOREFERENCE
+#include "lib/Reference/Passes.h.inc"
+
+namespace {
+/// Replaces the op; results whose static sizes are declared differently from what was built are cast.
+void replace(IRRewriter &rewriter, Operation *op, ValueRange values) {
+  SmallVector<Value> results;
+  for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
+    results.push_back(value.getType() == result.getType()
+                          ? value
+                          : tensor::CastOp::create(rewriter, op->getLoc(), result.getType(), value).getResult());
+  rewriter.replaceOp(op, results);
+}
+
+void inlineGroup(IRRewriter &rewriter, nn::GroupOp group) {
+  auto yield = cast<nn::YieldOp>(group.getBodyBlock().getTerminator());
+  rewriter.inlineBlockBefore(&group.getBodyBlock(), group, group.getInputs());
+  SmallVector<Value> values(yield.getValues());
+  rewriter.eraseOp(yield);
+  rewriter.replaceOp(group, values);
+}
+
+struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    LowerNnToReferenceBase::getDependentDialects(registry);
+    registerReferenceModels(registry);
+  }
+
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    SmallVector<nn::GroupOp> groups;
+    getOperation()->walk([&](nn::GroupOp group) { groups.push_back(group); });
+    for (nn::GroupOp group : groups)
+      inlineGroup(rewriter, group);
+
+    SmallVector<Operation *> ops;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<nn::NnDialect>(op->getDialect()) && !isa<nn::ArchiveOp, nn::WeightOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      auto reference = dyn_cast<ReferenceOpInterface>(op);
+      if (!reference) {
+        op->emitOpError("has no reference lowering; give it one in lib/Reference");
+        signalPassFailure();
+        continue;
+      }
+      rewriter.setInsertionPoint(op);
+      replace(rewriter, op, reference.lowerToReference(rewriter));
+    }
+  }
+};
+} // namespace
+} // namespace intarsia::reference

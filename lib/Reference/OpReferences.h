@@ -1,0 +1,48 @@
+//===- OpReferences.h - The reference of each nn op ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_REFERENCE_OPREFERENCES_H
+#define INTARSIA_LIB_REFERENCE_OPREFERENCES_H
+
+#include "intarsia/Reference/ReferenceBuilder.h"
+
+namespace intarsia::reference {
+
+mlir::Value buildReference(ReferenceBuilder &builder, nn::LinearOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::MatmulOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::AttentionOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, NormOpInterface op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::SoftmaxOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::GeluOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::SiluOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::ReluOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::TanhOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::SigmoidOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::EmbeddingOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::RopeOp op);
+/// codes, scales and, where the op has them, zero points and the tensor scale.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::QuantizeOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
+/// indices and weights.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeBlocksOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
+/// codes and parameters.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendQuantizedOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::TailAppendOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
+
+/// Rounds a tensor to another element type.
+mlir::Value buildNarrow(ReferenceBuilder &builder, mlir::Value value, mlir::Type element);
+/// Builds softmax over the last dimension, computed in f64; a row of -inf gives zeros.
+mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Type element);
+/// The code of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
+mlir::Value buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, mlir::Value value);
+
+} // namespace intarsia::reference
+
+#endif

@@ -1,0 +1,120 @@
+//===- ArithmeticEmitter.cpp - Elementwise ops on vectors -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/ArithmeticEmitter.h"
+#include "lib/Target/CPU/VectorMath.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+/// Returns why the CPU target cannot compile an elementwise op, or nothing if it can.
+static StringRef whyNotElementwise(Operation *op, const TileConfig &config) {
+  bool isF64 = getElementTypeOrSelf(op->getResult(0).getType()).isF64();
+  // Upstream would send these to libm.
+  if (isa<math::ExpOp, math::ErfOp, math::TanhOp, math::LogOp, math::SinOp, math::CosOp, math::RsqrtOp>(op))
+    return isF64 ? "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)"
+                 : "";
+  if (isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op))
+    return config.rounds ? ""
+                         : "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the "
+                           "target or compile for cpu:x86-64-v2 or newer";
+  if (isa<arith::RemFOp>(op))
+    return "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)";
+  if (isa<arith::TruncFOp>(op)) {
+    bool fromF64 = getElementTypeOrSelf(op->getOperand(0).getType()).isF64();
+    return fromF64 && getElementTypeOrSelf(op->getResult(0).getType()).getIntOrFloatBitWidth() < 32
+               ? "processors have no instruction from f64 to floats narrower than f32; cast to f32 first, which rounds "
+                 "a second time"
+               : "";
+  }
+  bool isInstruction = isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp, math::CopySignOp>(op);
+  return isa<math::MathDialect>(op->getDialect()) && !isInstruction ? "the cpu target has no polynomial for it" : "";
+}
+
+Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
+  Type type = vectorOf(computeType(element), width);
+
+  if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
+    if (auto value = dyn_cast<FloatAttr>(constantOp.getValue()))
+      return floatConstant(value.getValueAsDouble(), computeType(element), width);
+    Value scalar = arith::ConstantOp::create(
+        b, loc, b.getIntegerAttr(computeType(element), cast<IntegerAttr>(constantOp.getValue()).getInt()));
+    return splat(scalar, width);
+  }
+  if (StringRef reason = whyNotElementwise(op, config); !reason.empty())
+    return unsupported(op, reason);
+  if (Value function = emitFunction(op, operands))
+    return function;
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
+    return emitCast(op, operands[0], width);
+
+  SmallVector<Value> arguments(operands);
+  OperationState state(loc, op->getName());
+  if (isa<arith::SelectOp>(op) && width > 1)
+    for (Value &argument : arguments)
+      if (!isa<VectorType>(argument.getType()))
+        argument = splat(argument, width);
+  state.addOperands(arguments);
+  state.addTypes(type);
+  state.attributes = op->getDiscardableAttrDictionary();
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *created = b.create(state);
+  return created->getResult(0);
+}
+
+/// Emits an elementary function that there is a polynomial for; null for other ops.
+Value ArithmeticEmitter::emitFunction(Operation *op, ArrayRef<Value> operands) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](math::ExpOp) { return emitExp(b, loc, operands[0]); })
+      .Case([&](math::ErfOp) { return emitErf(b, loc, operands[0]); })
+      .Case([&](math::TanhOp) { return emitTanh(b, loc, operands[0]); })
+      .Case([&](math::LogOp) { return emitLog(b, loc, operands[0]); })
+      .Case([&](math::SinOp) { return emitSin(b, loc, operands[0]); })
+      .Case([&](math::CosOp) { return emitCos(b, loc, operands[0]); })
+      .Case([&](math::RsqrtOp) { return emitRsqrt(b, loc, operands[0]); })
+      .Default(Value());
+}
+
+/// Emits a cast, whose types differ from the op's once everything narrow is computed in f32.
+Value ArithmeticEmitter::emitCast(Operation *op, Value x, int64_t width) {
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
+  Type type = vectorOf(computeType(element), width);
+  if (isa<arith::ExtFOp>(op))
+    return x.getType() == type ? x : arith::ExtFOp::create(b, loc, type, x).getResult();
+  if (isa<arith::TruncFOp>(op)) {
+    if (element != computeType(element))
+      return widen(narrow(x, element, width), computeType(element), width);
+    return x.getType() == type ? x : arith::TruncFOp::create(b, loc, type, x).getResult();
+  }
+  unsigned from = getElementTypeOrSelf(x.getType()).getIntOrFloatBitWidth();
+  unsigned to = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  if (from == to)
+    return x;
+  if (from > to)
+    return arith::TruncIOp::create(b, loc, type, x);
+  if (isa<arith::IndexCastOp>(op))
+    return arith::ExtSIOp::create(b, loc, type, x);
+  return arith::ExtUIOp::create(b, loc, type, x);
+}
+
+/// Applies an activation to `width` elements of a type.
+Value ArithmeticEmitter::emitActivation(Operation *op, Value x, Type type, int64_t width) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](nn::GeluOp gelu) { return emitGelu(b, loc, x, gelu.getForm()); })
+      .Case([&](nn::SiluOp) { return emitSilu(b, loc, x); })
+      .Case([&](nn::TanhOp) { return emitTanh(b, loc, x); })
+      .Case([&](nn::SigmoidOp) { return emitSigmoid(b, loc, x); })
+      // maximumf keeps NaN, as the op says.
+      .Case([&](nn::ReluOp) -> Value { return arith::MaximumFOp::create(b, loc, x, floatConstant(0.0, type, width)); });
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,180 @@
+//===- CachedScoreEmitter.cpp - Scores of queries over paged caches ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/CachedScoreEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+/// Pages whose scores are kept before they are summed up: 64 rows by 128 scores are 32 KB.
+constexpr int64_t kPagesPerBlock = 4;
+/// Rows (tokens times the query heads of one key head) of a tile: eight register tiles read a page that is in the
+/// first-level cache.
+constexpr int64_t kMaximalRows = 64;
+constexpr int64_t kLineBytes = 64;
+} // namespace
+
+CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config)
+    : CacheEmitter(kernel, config), root(root), quantized(static_cast<bool>(root.getTail())), lanes(config.lanes) {
+  auto queryType = cast<RankedTensorType>(root.getQuery().getType());
+  keyHeads = cast<RankedTensorType>(root.getKeys().getType()).getDimSize(1);
+  group = queryType.getDimSize(1) / keyHeads;
+  headDim = queryType.getDimSize(2);
+  valueDim = cast<RankedTensorType>(root.getResult().getType()).getDimSize(2);
+  nn::CodeLayout layout = nn::codeLayoutOf(root);
+  page = layout.page;
+  bits = layout.bits;
+  maximalTokens = std::max<int64_t>(kMaximalRows / group, 1);
+  maximalRows = maximalTokens * group;
+  blockKeys = kPagesPerBlock * page;
+  paddedDim = llvm::divideCeil(valueDim, lanes) * lanes;
+  copyValues = paddedDim != valueDim;
+}
+
+LogicalResult CachedScoreEmitter::findOperands() {
+  keys = view(root.getKeys());
+  values = view(root.getValues());
+  if (quantized) {
+    keyParameters = view(root.getKeyParameters());
+    valueParameters = view(root.getValueParameters());
+    tail = view(root.getTail());
+  }
+  if (!keys || !values || (quantized && (!keyParameters || !valueParameters || !tail)))
+    return unsupported(root, "keys or values that are computed in the same kernel");
+  if (!quantized)
+    keys->elementType = values->elementType =
+        cacheElement(cast<RankedTensorType>(root.getKeys().getType()).getElementType());
+  return success();
+}
+
+void CachedScoreEmitter::makeRoomForScores() {
+  queries = scratch(maximalRows * headDim * 4);
+  scores = scratch(maximalRows * blockKeys * 4);
+}
+
+void CachedScoreEmitter::makeRoomForCodes() {
+  panel = scratch(headDim * page * 4);
+  scaledQueries = scratch(maximalRows * headDim * 4);
+  keyScales = scratch(headDim * 4);
+  keyZeros = scratch(headDim * 4);
+}
+
+LogicalResult CachedScoreEmitter::prefetchPage(const Storage &cache, Value place) {
+  Element from = pageAt(cache, place);
+  if (failed(from))
+    return failure();
+  int64_t bytes = cache.elementType.getIntOrFloatBitWidth() / 8;
+  for (AffineExpr extent : ArrayRef(cache.sizes).drop_front(2))
+    bytes *= cast<AffineConstantExpr>(extent).getValue();
+  forLoop(constant(0), constant(bytes), constant(kLineBytes), [&](Value byte) {
+    LLVM::Prefetch::create(b, loc, offsetPointer(*from, byte, b.getI8Type()), /*rw=*/0, /*hint=*/2, /*cache=*/1);
+  });
+  return success();
+}
+
+/// Prefetches the values of a page and the keys of the next one. Pages lie anywhere in memory: without prefetching,
+/// decoding over 8,000 tokens in 8 heads of 128 features took 1.8 times as long with a 4-bit cache, 1.3 times with f16.
+LogicalResult CachedScoreEmitter::prefetchPages(Value place, Value endKey) {
+  if (failed(prefetchPage(*values, place)))
+    return failure();
+  if (quantized && failed(prefetchPage(*valueParameters, place)))
+    return failure();
+  Value nextPlace = min(add(place, constant(1)), div(sub(endKey, constant(1)), constant(page)));
+  if (failed(prefetchPage(*keys, nextPlace)))
+    return failure();
+  return quantized ? prefetchPage(*keyParameters, nextPlace) : success();
+}
+
+LogicalResult CachedScoreEmitter::scorePage(Value p, Value place, Value endKey) {
+  if (failed(prefetchPages(place, endKey)))
+    return failure();
+  if (quantized)
+    return scoreCodes(p, place);
+  Element from = pageAt(*keys, place);
+  if (failed(from))
+    return failure();
+  score(constant(0), rows, queries, {*from, keys->elementType, 0}, p);
+  return success();
+}
+
+/// Multiplies the queries by a page of a quantized cache: tokens of this page see its keys as they are, those of later
+/// pages as codes.
+LogicalResult CachedScoreEmitter::scoreCodes(Value p, Value place) {
+  Value base = mul(place, constant(page));
+  auto tokenAt = [&](Value position) { return min(max(sub(position, firstPosition), constant(0)), count); };
+  Value own = tokenAt(base), later = tokenAt(add(base, constant(page)));
+  if (failed(ifThen(less(own, later), [&] { return scoreOwnPage(p, base, own, later); })))
+    return failure();
+  return ifThen(less(later, count), [&] { return scoreLaterPage(p, place, later); });
+}
+
+/// Multiplies the queries of tokens [own, later) by the keys of their page, whose first one has the position `base`.
+LogicalResult CachedScoreEmitter::scoreOwnPage(Value p, Value base, Value own, Value later) {
+  Value firstRow = sub(add(first, base), firstPosition);
+  Value slots = sub(add(first, later), firstRow);
+  if (failed(gatherPage(panel, *tail, root.getRows(), places, sequence, head, base, firstRow, slots)))
+    return failure();
+  Value begin = mul(own, constant(group));
+  score(begin, mul(later, constant(group)), queries, {panel, b.getF32Type(), 0}, p);
+  return success();
+}
+
+/// Multiplies the queries of the tokens from `later` on by the codes of a page.
+LogicalResult CachedScoreEmitter::scoreLaterPage(Value p, Value place, Value later) {
+  Element parameters = pageAt(*keyParameters, place);
+  if (failed(parameters))
+    return failure();
+  loadParameters(*parameters, headDim, bits, Value(), keyScales, keyZeros);
+  Value begin = mul(later, constant(group));
+  forLoop(begin, rows, constant(1), [&](Value row) { scaleQueries(row, p); });
+  Element codes = pageAt(*keys, place);
+  if (failed(codes))
+    return failure();
+  score(begin, rows, scaledQueries, {*codes, b.getI8Type(), bits}, p);
+  return success();
+}
+
+/// Multiplies a row of queries by the scales of a page's keys; its scores begin with what the zero points contribute.
+void CachedScoreEmitter::scaleQueries(Value row, Value p) {
+  Type f32 = b.getF32Type();
+  Value at = mul(row, constant(headDim));
+  Value shift = reduce(constant(headDim), /*maximum=*/false, f32, [&](Value d, int64_t width) -> Value {
+    Value x = loadAt(queries, add(at, d), f32, width);
+    x = arith::MulFOp::create(b, loc, x, loadAt(keyScales, d, f32, width));
+    storeAt(x, scaledQueries, add(at, d), f32, width);
+    return arith::MulFOp::create(b, loc, x, loadAt(keyZeros, d, f32, width));
+  });
+  shift = splat(arith::NegFOp::create(b, loc, shift), lanes);
+  for (int64_t slot = 0; slot < page; slot += lanes)
+    storeAt(shift, scores, add(add(mul(row, constant(blockKeys)), mul(p, constant(page))), constant(slot)), f32, lanes);
+}
+
+/// Multiplies rows [begin, end) of queries `from` by a page of keys; scores of codes are added to what is there.
+void CachedScoreEmitter::score(Value begin, Value end, Value from, const PageOfKeys &pageOfKeys, Value p) {
+  Type f32 = b.getF32Type();
+  forLoop(begin, end, constant(config.rows), [&](Value row) {
+    TileOperands operands;
+    operands.a = offsetPointer(from, mul(row, constant(headDim)), f32);
+    operands.aRow = constant(headDim);
+    operands.aColumn = constant(1);
+    operands.aType = f32;
+    operands.b = pageOfKeys.pointer;
+    operands.bRow = constant(pageOfKeys.bits ? page * pageOfKeys.bits / 8 : page);
+    operands.bType = pageOfKeys.type;
+    operands.codeBits = pageOfKeys.bits;
+    operands.depth = constant(headDim);
+    operands.out = offsetPointer(scores, add(mul(row, constant(blockKeys)), mul(p, constant(page))), f32);
+    operands.outRow = constant(blockKeys);
+    operands.accumulate = pageOfKeys.bits != 0;
+    emitTileRows(operands, min(sub(end, row), constant(config.rows)), kPanelWidth);
+  });
+}
+
+} // namespace intarsia::cpu

@@ -1,0 +1,65 @@
+//===- CachedScoreEmitter.h - Scores of queries over paged caches -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_CACHEDSCOREEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_CACHEDSCOREEMITTER_H
+
+#include "lib/Target/CPU/CacheEmitter.h"
+
+namespace intarsia::cpu {
+
+/// The base of the kernel around nn.cached_attention: its operands, and how the rows of a run are multiplied by pages
+/// of keys.
+class CachedScoreEmitter : public CacheEmitter {
+public:
+  CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config);
+
+protected:
+  mlir::LogicalResult findOperands();
+  void makeRoomForScores();
+  void makeRoomForCodes();
+  /// Returns where a page of the run lies in a cache.
+  Element pageAt(const Storage &cache, mlir::Value place) {
+    return pageOf(cache, root.getPageTable(), sequence, place, head);
+  }
+  /// Multiplies the queries by page `p` of a block, the sequence's number `place`; keys of the run end at `endKey`.
+  mlir::LogicalResult scorePage(mlir::Value p, mlir::Value place, mlir::Value endKey);
+
+  nn::CachedAttentionOp root;
+  bool quantized;
+  int64_t keyHeads, group, headDim, valueDim, page, bits;
+  int64_t maximalTokens, maximalRows, blockKeys, lanes, paddedDim;
+  /// A page of values is read where it lies if its rows are whole vectors, else from a padded copy.
+  bool copyValues;
+  std::optional<Storage> keys, values, keyParameters, valueParameters, tail;
+  TokenPlaces places;
+  mlir::Value queries, scores;
+  // The run that is being emitted.
+  mlir::Value head, first, count, sequence, rows, firstPosition;
+
+private:
+  /// Numbers of a page of keys, or codes of `bits` each.
+  struct PageOfKeys {
+    mlir::Value pointer;
+    mlir::Type type;
+    int64_t bits;
+  };
+  mlir::LogicalResult prefetchPage(const Storage &cache, mlir::Value place);
+  mlir::LogicalResult prefetchPages(mlir::Value place, mlir::Value endKey);
+  mlir::LogicalResult scoreCodes(mlir::Value p, mlir::Value place);
+  mlir::LogicalResult scoreOwnPage(mlir::Value p, mlir::Value base, mlir::Value own, mlir::Value later);
+  mlir::LogicalResult scoreLaterPage(mlir::Value p, mlir::Value place, mlir::Value later);
+  void scaleQueries(mlir::Value row, mlir::Value p);
+  void score(mlir::Value begin, mlir::Value end, mlir::Value from, const PageOfKeys &pageOfKeys, mlir::Value p);
+
+  /// Scratch for quantized caches: a page of keys that are not quantized yet, queries times the scales of a page, and
+  /// scales and zero points of the keys.
+  mlir::Value panel, scaledQueries, keyScales, keyZeros;
+};
+
+} // namespace intarsia::cpu
+
+#endif

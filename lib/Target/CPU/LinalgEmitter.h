@@ -1,0 +1,64 @@
+//===- LinalgEmitter.h - Elements of linalg ops -----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_LINALGEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_LINALGEMITTER_H
+
+#include "lib/Target/CPU/ArithmeticEmitter.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+namespace intarsia::cpu {
+
+/// One index of a tensor element while code for `width` neighbouring elements is emitted: lane l has the index
+/// base + l where `lane` is set, base otherwise. base is an i64.
+struct Index {
+  mlir::Value base;
+  bool lane = false;
+};
+using Indices = llvm::SmallVector<Index>;
+
+/// Bodies and loops of linalg ops, around elements of their operands.
+class LinalgEmitter : public ArithmeticEmitter {
+public:
+  using ArithmeticEmitter::ArithmeticEmitter;
+
+protected:
+  /// Returns an element of any tensor, or `width` neighbouring ones.
+  virtual Element evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width) = 0;
+  /// Returns the element if the positions that are computed from data lie inside the tensor, else NaN or the least
+  /// integer.
+  Element evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
+                         int64_t width);
+  Element evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+
+private:
+  /// Values of a body, or from outside of it, and what they were emitted as.
+  using BodyValues = llvm::DenseMap<mlir::Value, mlir::Value>;
+
+  Element evaluateOperand(mlir::linalg::LinalgOp op, mlir::OpOperand &operand, llvm::ArrayRef<Index> loops,
+                          int64_t lanes);
+  mlir::FailureOr<mlir::AffineExpr> sizeOfLoop(mlir::linalg::LinalgOp op, unsigned loop);
+  Element evaluateBody(mlir::linalg::LinalgOp op, unsigned result, llvm::ArrayRef<Index> loops,
+                       mlir::ValueRange running, int64_t lanes);
+  Element reduceAlongLanes(mlir::linalg::LinalgOp op, mlir::Value start, llvm::ArrayRef<Index> iteration, unsigned loop,
+                           bool maximum);
+  Element reduceInLoops(mlir::linalg::LinalgOp op, mlir::Value running, llvm::ArrayRef<Index> loops,
+                        llvm::ArrayRef<unsigned> reductions, int64_t width);
+
+  /// Emits the body of a linalg op for block arguments that have their values; returns the yielded values.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitBody(mlir::linalg::LinalgOp op,
+                                                           llvm::ArrayRef<mlir::Value> arguments,
+                                                           llvm::ArrayRef<Index> iteration, int64_t width);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> valuesOf(mlir::ValueRange range, BodyValues &values, int64_t width);
+  mlir::Value emitIndex(const Index &at, int64_t width);
+  Element emitExtract(mlir::tensor::ExtractOp extract, BodyValues &values, int64_t width);
+};
+
+} // namespace intarsia::cpu
+
+#endif

@@ -1,0 +1,53 @@
+//===- Pipeline.cpp - From kernels to LLVM, pass by pass --------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/Pipeline.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace intarsia {
+namespace target {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Target/Passes.h.inc"
+} // namespace target
+
+void cpu::buildLowerToLlvm(OpPassManager &manager) {
+  manager.addPass(createCSEPass());
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(createConvertVectorToLLVMPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertFuncToLLVMPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void cpu::buildKernelPipeline(OpPassManager &manager, const CpuVariant &variant) {
+  manager.addPass(target::createTargetCpuEmitKernels({variant.spec}));
+  manager.addPass(target::createTargetCpuExpandDivisions());
+  if (!variant.fusedMultiplyAdd)
+    manager.addPass(target::createTargetCpuSplitFusedMultiplyAdd());
+  buildLowerToLlvm(manager);
+}
+
+void registerTargetPasses() {
+  target::registerTargetPasses();
+  PassPipelineRegistration<>("target-cpu-lower-to-llvm", "Loops over vectors become the LLVM dialect",
+                             cpu::buildLowerToLlvm);
+}
+
+} // namespace intarsia

@@ -1,0 +1,216 @@
+//===- RecordEmitter.cpp - Rows of activations as 8-bit codes ---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Activations beside quantized weights are rounded by blocks of 32 or 256 features and written as records.
+//
+//   record  of a row's step, 32 features: for each block of the weight in the step minus the sum of the codes times the
+//           weight's offset (i32), where a sum of products begins, or the sum of the codes (f32) where the weight has
+//           minima; the scale (f32), with what codes are multiplied by; 32 codes (i8)
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/RecordEmitter.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "lib/Target/CPU/CodeNumbers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+static constexpr int64_t kStep = BlockPanels::stepDepth;
+
+nn::QuantizeOp RecordEmitter::quantizedInput(Value input) {
+  auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
+  auto quantize = dequantize ? dequantize.getCodes().getDefiningOp<nn::QuantizeOp>() : nullptr;
+  if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
+    return nullptr;
+  nn::BlockFormatAttr format = quantize.getFormat();
+  bool known = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+               (format.getBlock() == kStep || format.getBlock() == kGroup * kStep) && !quantize.getZeroPoints() &&
+               format.getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
+  return known ? quantize : nullptr;
+}
+
+int64_t RecordEmitter::stepsOfScale(nn::QuantizeOp activations) { return activations.getFormat().getBlock() / kStep; }
+
+//===-- Activations -------------------------------------------------------------------------------------------===//
+
+/// Magnitudes as integers. NaN is larger than infinity, and that than all numbers: the scale gets it.
+Value RecordEmitter::magnitudes(Value value) {
+  auto integers = VectorType::get({config.lanes}, b.getI32Type());
+  Value mask = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0x7FFFFFFF)), config.lanes);
+  return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, integers, value), mask);
+}
+
+/// The scale of a block from its largest magnitudes.
+RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest) {
+  Type f32 = b.getF32Type();
+  CodeNumbers numbers = numbersOf(panels, config.byteDot);
+  Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
+  Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
+  // Below 1e-35 the quotient would overflow: such a block is zero.
+  Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, 1));
+  Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
+  Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
+  Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
+  scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
+  return {inverse, scale};
+}
+
+/// The record of a step's numbers, vectors of f32.
+void RecordEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> values, RecordScale scale, Value record) {
+  int64_t lanes = config.lanes, vectors = kStep / lanes;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  auto sumType = VectorType::get({lanes}, i32);
+  CodeNumbers numbers = numbersOf(panels, config.byteDot);
+  auto integers = [&](int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
+  };
+  // 1.5 * 2^23 has units in its last place: what is added is rounded to an integer, ties to even, in the low bits.
+  constexpr int64_t rounderBits = 0x4B400000;
+  SmallVector<Value> codes;
+  for (Value value : values) {
+    Value rounded =
+        vector::FMAOp::create(b, loc, value, splat(scale.inverse, lanes), floatConstant(12582912.0, f32, lanes));
+    codes.push_back(
+        arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
+  }
+  int64_t blocks = blocksOfStep(panels);
+  for (int64_t block = 0; block < blocks; ++block) {
+    Value sum;
+    for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
+      sum = sum ? arith::AddIOp::create(b, loc, sum, codes[v]).getResult() : codes[v];
+    Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
+    if (panels.hasMinima)
+      start = arith::SIToFPOp::create(b, loc, f32, start);
+    else
+      start =
+          arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
+    LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
+  }
+  LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), codes[v]);
+    storeAt(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
+  }
+}
+
+LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
+                                         Value records) {
+  currentRow = &row;
+  auto savedBound = bound;
+  if (failed(prepareRow(row, {activations.getInput()})))
+    return failure();
+  int64_t group = stepsOfScale(activations);
+  QuantizedRow quantized{activations.getInput(), row.prefix, &panels, records, group};
+  if (group == 1 && failed(writeWholeSteps(quantized)))
+    return failure();
+  // Steps that share a scale, or the last one if it is not whole, lie in a buffer first. What is beyond the last
+  // feature is zero.
+  int64_t firstBuffered = group == 1 ? panels.depth / kStep : 0;
+  if (firstBuffered < panels.steps()) {
+    Value buffer = scratch(group * kStep * 4);
+    LogicalResult written = forLoop(constant(firstBuffered), constant(panels.steps()), constant(group),
+                                    [&](Value begin) { return writeBufferedSteps(quantized, buffer, begin); });
+    if (failed(written))
+      return failure();
+  }
+  bound = savedBound;
+  currentRow = nullptr;
+  return success();
+}
+
+Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) {
+  Indices at;
+  for (Value prefix : row.prefix)
+    at.push_back({prefix});
+  at.push_back({k, true});
+  return evaluate(row.input, at, width);
+}
+
+void RecordEmitter::writeStep(const QuantizedRow &row, Value step, ArrayRef<Value> values, RecordScale scale) {
+  Value place = mul(step, constant(recordBytes(*row.panels)));
+  writeRecord(*row.panels, values, scale, offsetPointer(row.records, place, b.getI8Type()));
+}
+
+/// Writes the steps that are whole, each with a scale of its own.
+LogicalResult RecordEmitter::writeWholeSteps(const QuantizedRow &row) {
+  int64_t lanes = config.lanes;
+  Value steps = constant(row.panels->depth / kStep);
+  return forLoop(constant(0), steps, constant(1), [&](Value step) -> LogicalResult {
+    SmallVector<Value> values;
+    for (int64_t v = 0; v < kStep / lanes; ++v) {
+      Element value = inputOf(row, add(mul(step, constant(kStep)), constant(v * lanes)), lanes);
+      if (failed(value))
+        return failure();
+      values.push_back(*value);
+    }
+    Value largest = magnitudes(values.front());
+    for (Value value : ArrayRef(values).drop_front())
+      largest = arith::MaxSIOp::create(b, loc, largest, magnitudes(value));
+    writeStep(row, step, values, scaleOfRecord(*row.panels, largest));
+    return success();
+  });
+}
+
+/// Writes the steps of a group that share a scale, from step `begin` on, by way of a buffer.
+LogicalResult RecordEmitter::writeBufferedSteps(const QuantizedRow &row, Value buffer, Value begin) {
+  int64_t lanes = config.lanes, bufferDepth = row.group * kStep;
+  Type f32 = b.getF32Type();
+  const BlockPanels &panels = *row.panels;
+  Value k = mul(begin, constant(kStep));
+  Value count = max(min(sub(constant(panels.depth), k), constant(bufferDepth)), constant(0));
+  FailureOr<Value> largest = fillBuffer(row, buffer, k, count);
+  if (failed(largest))
+    return failure();
+  RecordScale scale = scaleOfRecord(panels, *largest);
+  Value steps = min(constant(row.group), sub(constant(panels.steps()), begin));
+  forLoop(constant(0), steps, constant(1), [&](Value step) {
+    SmallVector<Value> values;
+    for (int64_t v = 0; v < kStep / lanes; ++v)
+      values.push_back(loadAt(buffer, add(mul(step, constant(kStep)), constant(v * lanes)), f32, lanes));
+    writeStep(row, add(begin, step), values, scale);
+  });
+  return success();
+}
+
+/// Writes `count` numbers from feature `k` on to a buffer, and zeros behind them; returns their largest magnitudes.
+FailureOr<Value> RecordEmitter::fillBuffer(const QuantizedRow &row, Value buffer, Value k, Value count) {
+  int64_t lanes = config.lanes, bufferDepth = row.group * kStep;
+  Type f32 = b.getF32Type();
+  Value width = constant(lanes), vectorCount = mul(div(count, width), width);
+  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, b.getI32Type())));
+  using Next = FailureOr<SmallVector<Value>>;
+  auto larger = [&](Value a, Value other) -> Value { return arith::MaxSIOp::create(b, loc, a, other); };
+  Next largest = forLoop(constant(0), vectorCount, width, zeros, [&](Value at, ValueRange running) -> Next {
+    Element value = inputOf(row, add(k, at), lanes);
+    if (failed(value))
+      return failure();
+    storeAt(*value, buffer, at, f32, lanes);
+    return SmallVector<Value>{larger(running[0], magnitudes(*value))};
+  });
+  if (failed(largest))
+    return failure();
+  if (row.panels->depth % bufferDepth == 0)
+    return (*largest)[0];
+  // The last vector of numbers may be a part of one.
+  forLoop(vectorCount, constant(bufferDepth), width,
+          [&](Value at) { storeAt(floatConstant(0.0, f32, lanes), buffer, at, f32, lanes); });
+  LogicalResult stored = forLoop(vectorCount, count, constant(1), [&](Value at) -> LogicalResult {
+    Element value = inputOf(row, add(k, at), 1);
+    if (succeeded(value))
+      storeAt(*value, buffer, at, f32, 1);
+    return value;
+  });
+  if (failed(stored))
+    return failure();
+  return forLoop(vectorCount, constant(bufferDepth), width, *largest, [&](Value at, ValueRange running) {
+    return SmallVector<Value>{larger(running[0], magnitudes(loadAt(buffer, at, f32, lanes)))};
+  })[0];
+}
+
+} // namespace intarsia::cpu

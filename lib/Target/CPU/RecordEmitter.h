@@ -1,0 +1,56 @@
+//===- RecordEmitter.h - Rows of activations as 8-bit codes -----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_CPU_RECORDEMITTER_H
+#define INTARSIA_LIB_TARGET_CPU_RECORDEMITTER_H
+
+#include "lib/Target/CPU/CodeEmitter.h"
+
+namespace intarsia::cpu {
+
+/// Rounds rows to 8 bits, by blocks of 32 or 256 features, and writes them as records (RecordEmitter.cpp).
+class RecordEmitter : public CodeEmitter {
+public:
+  using CodeEmitter::CodeEmitter;
+
+  /// Returns the nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
+  static nn::QuantizeOp quantizedInput(mlir::Value input);
+
+protected:
+  struct RecordScale {
+    mlir::Value inverse, scale;
+  };
+  /// Returns magnitudes as integers, and the scale of a block from its largest ones.
+  mlir::Value magnitudes(mlir::Value value);
+  RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest);
+  void writeRecord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> values, RecordScale scale,
+                   mlir::Value record);
+  /// Writes the records of a row of activations.
+  mlir::LogicalResult quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
+                                  mlir::Value records);
+  /// Steps of 32 k's that share a scale of activations.
+  static int64_t stepsOfScale(nn::QuantizeOp activations);
+
+private:
+  /// A row that is written as records.
+  struct QuantizedRow {
+    mlir::Value input;
+    llvm::SmallVector<mlir::Value> prefix;
+    const BlockPanels *panels;
+    mlir::Value records;
+    int64_t group; ///< steps that share a scale
+  };
+  Element inputOf(const QuantizedRow &row, mlir::Value k, int64_t width);
+  void writeStep(const QuantizedRow &row, mlir::Value step, llvm::ArrayRef<mlir::Value> values, RecordScale scale);
+  mlir::LogicalResult writeWholeSteps(const QuantizedRow &row);
+  mlir::LogicalResult writeBufferedSteps(const QuantizedRow &row, mlir::Value buffer, mlir::Value begin);
+  mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,
+                                          mlir::Value count);
+};
+
+} // namespace intarsia::cpu
+
+#endif

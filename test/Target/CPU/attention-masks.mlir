@@ -1,0 +1,58 @@
+// RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
+
+// Keys end where the last query of a tile sees them; scores of keys behind a query's own become -inf. The last query
+// sees the last key: the first one is `keys - queries` ahead.
+// CHECK-LABEL: func.func @causal_run
+// CHECK:         %[[AHEAD:.*]] = arith.subi %[[KEYS:.*]], %[[QUERIES:.*]] : i64
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c1_i64
+// CHECK:           %[[FIRST:.*]] = arith.muli %{{.*}}, %c32_i64
+// CHECK:           %[[COUNT:.*]] = arith.minsi %{{.*}}, %c32_i64
+// CHECK:           %[[LAST:.*]] = arith.addi %[[FIRST]], %[[COUNT]]
+// CHECK:           %[[SEEN:.*]] = arith.addi %[[LAST]], %[[AHEAD]]
+// CHECK:           %[[WITHIN:.*]] = arith.minsi %[[KEYS]], %[[SEEN]]
+// CHECK:           %[[END:.*]] = arith.maxsi %[[WITHIN]], %c0_i64
+// CHECK:           scf.for %{{.*}} = %c0_i64 to %[[END]] step %c128_i64
+// CHECK:             vector.fma
+// CHECK:             %[[QUERY:.*]] = arith.addi %{{.*}}, %{{.*}} : vector<16xi64>
+// CHECK:             %[[KEY:.*]] = vector.broadcast %{{.*}} : i64 to vector<16xi64>
+// CHECK:             %[[IS_SEEN:.*]] = arith.cmpi sle, %[[KEY]], %[[QUERY]]
+// CHECK:             %[[SCORE:.*]] = arith.select %[[IS_SEEN]], %{{.*}} : vector<16xi1>, vector<16xf32>
+// CHECK:             llvm.store %[[SCORE]]
+// CHECK:             arith.maximumf %{{.*}}, %[[SCORE]]
+rt.kernel @causal(%q: tensor<1x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %k: tensor<1x?x4x64xf32> {nn.sizes = ["", "s1", "", ""]}, %v: tensor<1x?x4x64xf32> {nn.sizes = ["", "s1", "", ""]})
+    -> (tensor<1x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}) attributes {root = #nn.root<attention>, sizes = ["s0", "s1"]} {
+  %0 = nn.attention %q, %k, %v {causal, scale = 0.5 : f32} : (tensor<1x?x4x64xf32>, tensor<1x?x4x64xf32>, tensor<1x?x4x64xf32>) -> tensor<1x?x4x64xf32>
+  rt.yield %0 : tensor<1x?x4x64xf32>
+}
+
+// -----
+
+// A mask of keys alone is read once for all queries.
+// CHECK-LABEL: func.func @keys_run
+// CHECK:         %[[BYTE:.*]] = llvm.load %{{.*}} -> i8
+// CHECK:         %[[IS_SEEN:.*]] = arith.cmpi ne, %[[BYTE]], %{{.*}} : i8
+// CHECK:         %[[ALL:.*]] = vector.broadcast %[[IS_SEEN]] : i1 to vector<16xi1>
+// CHECK:         %[[SCORE:.*]] = arith.select %[[ALL]], %{{.*}} : vector<16xi1>, vector<16xf32>
+// CHECK:         llvm.store %[[SCORE]]
+// CHECK-LABEL: func.func @keys_plan
+rt.kernel @keys(%q: tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %m: tensor<2x1x1x?xi1> {nn.sizes = ["", "", "", "s0"]})
+    -> (tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}) attributes {root = #nn.root<attention>, sizes = ["s0"]} {
+  %0 = nn.attention %q, %q, %q mask %m {scale = 0.5 : f32} : (tensor<2x?x4x64xf32>, tensor<2x?x4x64xf32>, tensor<2x?x4x64xf32>, tensor<2x1x1x?xi1>) -> tensor<2x?x4x64xf32>
+  rt.yield %0 : tensor<2x?x4x64xf32>
+}
+
+// -----
+
+// One of queries by keys is read lane by lane, for the last query beyond it, and numbers are added.
+// CHECK-LABEL: func.func @added_run
+// CHECK:         %[[LAST:.*]] = arith.subi %{{.*}}, %c1_i64
+// CHECK:         arith.minsi %{{.*}}, %[[LAST]]
+// CHECK:         %[[MASK:.*]] = vector.from_elements
+// CHECK:         %[[SCORE:.*]] = arith.addf %{{.*}}, %[[MASK]] : vector<16xf32>
+// CHECK:         llvm.store %[[SCORE]]
+// CHECK-LABEL: func.func @added_plan
+rt.kernel @added(%q: tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %m: tensor<1x4x?x?xf32> {nn.sizes = ["", "", "s0", "s0"]})
+    -> (tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}) attributes {root = #nn.root<attention>, sizes = ["s0"]} {
+  %0 = nn.attention %q, %q, %q mask %m {scale = 0.5 : f32} : (tensor<2x?x4x64xf32>, tensor<2x?x4x64xf32>, tensor<2x?x4x64xf32>, tensor<1x4x?x?xf32>) -> tensor<2x?x4x64xf32>
+  rt.yield %0 : tensor<2x?x4x64xf32>
+}
