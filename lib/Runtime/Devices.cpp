@@ -5,11 +5,12 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuDevice.h"
+#include "lib/Runtime/Reference/ReferenceDevice.h"
 
 namespace intarsia::runtime {
 
 const std::vector<Device *> &devices() {
-  static const std::vector<Device *> all = {&cpuDevice()};
+  static const std::vector<Device *> all = {&cpuDevice(), &referenceDevice()};
   return all;
 }
 

@@ -8,6 +8,7 @@
 
 #include "lib/Target/CPU/CpuTarget.h"
 #include "lib/Target/Host.h"
+#include "lib/Target/Reference/ReferenceTarget.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -20,6 +21,7 @@ namespace intarsia::target {
 static ArrayRef<const Target *> allTargets() {
   static const Target *const targets[] = {
       &cpu::cpuTarget(),
+      &reference::referenceTarget(),
   };
   return targets;
 }

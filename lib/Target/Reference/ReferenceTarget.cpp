@@ -1,0 +1,156 @@
+//===- ReferenceTarget.cpp - The slow, exact device of every machine ------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/Reference/ReferenceTarget.h"
+
+#include "intarsia/Reference/Reference.h"
+#include "lib/Target/Host.h"
+#include "lib/Target/Linker.h"
+#include "lib/Target/Reference/ReferenceCodegen.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace llvm;
+
+namespace intarsia::reference {
+namespace {
+
+/// Rows of a panel. It differs from that of processors, so that nothing can take a weight of theirs for one of ours.
+constexpr int64_t panelWidth = 16;
+
+class ReferenceCompiler : public target::KernelCompiler {
+public:
+  std::string triple() const override { return ""; }
+  /// The one variant runs on every host; the artifact names it by the triple of its own.
+  std::vector<target::Variant> variants() const override { return {{"", "", {}}}; }
+
+  Error compileKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, StringRef hostTriple,
+                       std::vector<target::CompiledObject> &objects) override {
+    mlir::OwningOpRef<mlir::ModuleOp> functions = buildFunctions(module, kernels);
+    if (!functions || failed(run(*functions, [](mlir::OpPassManager &manager) {
+          buildReferenceLoops(manager);
+          buildReferenceLowering(manager);
+        })))
+      return createStringError("kernels could not be lowered for the reference device");
+    Expected<std::vector<char>> code = compileFunctions(*functions, hostTriple);
+    if (!code)
+      return code.takeError();
+    auto linked = target::link({{"reference", std::move(*code)}}, target::elfEmulation(hostTriple),
+                               /*relocatable=*/false);
+    if (!linked)
+      return linked.takeError();
+    objects.push_back({hostTriple.str(), std::move(*linked)});
+    return Error::success();
+  }
+
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
+                                                ArrayRef<target::NumberedKernel> kernels) override {
+    mlir::OwningOpRef<mlir::ModuleOp> functions = buildFunctions(module, kernels);
+    if (!functions || failed(run(*functions, buildReferenceLoops)))
+      return nullptr;
+    return functions;
+  }
+
+private:
+  static mlir::OwningOpRef<mlir::ModuleOp> buildFunctions(mlir::ModuleOp module,
+                                                          ArrayRef<target::NumberedKernel> kernels) {
+    mlir::DialectRegistry registry;
+    registerReferenceModels(registry);
+    module.getContext()->appendDialectRegistry(registry);
+    module.getContext()
+        ->loadDialect<mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect, mlir::func::FuncDialect,
+                      mlir::LLVM::LLVMDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                      mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
+    mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
+    for (auto [index, kernel] : kernels)
+      if (failed(buildReferenceFunction(kernel, index, *functions)))
+        return nullptr;
+    return functions;
+  }
+
+  static mlir::LogicalResult run(mlir::ModuleOp functions, function_ref<void(mlir::OpPassManager &)> build) {
+    mlir::PassManager manager(functions.getContext());
+    build(manager);
+    return manager.run(functions);
+  }
+};
+
+/// Orders of magnitude of scalar code on one core, not measured: nothing but the choice of what is fused depends on
+/// them, and fusing saves temporaries there as everywhere.
+DeviceModel makeModel() {
+  DeviceModel model;
+  model.name = "reference";
+  model.machine = "not measured: scalar code on one core";
+  model.peakGflops = 1;
+  model.memoryGBps = model.cacheGBps = 4;
+  model.launchUs = 10;
+  model.transcendentalNs = 10;
+  model.finishNs = 1;
+  for (unsigned root = 0; root <= getMaxEnumValForKernelRoot(); ++root)
+    model.roots[static_cast<KernelRoot>(root)] = {1, 1};
+  return model;
+}
+
+class ReferenceTarget : public target::Target {
+public:
+  StringRef kind() const override { return "reference"; }
+  std::vector<target::NamedVariant> listVariants() const override {
+    return {{"", "every machine's own reference device: slow, exact, with a memory of its own"}};
+  }
+  bool usesHostMemory() const override { return false; }
+  bool runsHostCode() const override { return false; }
+  bool verifiesKernels() const override { return true; }
+
+  Expected<std::vector<std::unique_ptr<target::KernelCompiler>>>
+  compilers(ArrayRef<StringRef> variants) const override {
+    for (StringRef variant : variants)
+      if (Error error = checkVariant(variant))
+        return std::move(error);
+    std::vector<std::unique_ptr<target::KernelCompiler>> result;
+    result.push_back(std::make_unique<ReferenceCompiler>());
+    return result;
+  }
+  Expected<target::FittedModel> model(StringRef variant) const override {
+    if (Error error = checkVariant(variant))
+      return std::move(error);
+    static const DeviceModel model = makeModel();
+    return target::FittedModel{&model, ""};
+  }
+
+  bool holdsNorm(const target::KernelCandidate &, std::string &) const override { return true; }
+  unsigned largestResultCount() const override { return std::numeric_limits<uint16_t>::max(); }
+  bool splitsAt(int64_t) const override { return true; }
+  rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format, int64_t) const override {
+    // Slices need no order of their own: a kernel decodes the whole weight before it reads any.
+    if (use == StoredOperand::Matrix || (use == StoredOperand::Table && format))
+      return rt::LayoutAttr::get(context, rt::LayoutKind::Panels, panelWidth, format, 1);
+    return rt::LayoutAttr::get(context, rt::LayoutKind::RowMajor, 0, mlir::Attribute(), 1);
+  }
+
+private:
+  static Error checkVariant(StringRef variant) {
+    if (variant.empty())
+      return Error::success();
+    return createStringError("target 'reference' has no variant '" + variant +
+                             "': it is the same on every machine; leave out what is behind the colon");
+  }
+};
+} // namespace
+
+const target::Target &referenceTarget() {
+  static const ReferenceTarget target;
+  return target;
+}
+
+} // namespace intarsia::reference
