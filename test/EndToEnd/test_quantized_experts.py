@@ -14,7 +14,7 @@ from programs import build, close, normal
 from test_decoders import HERE, Server
 from test_experts import make, program
 
-FORMATS = ["int4", "int8", "mxfp4", "nvfp4", "int4-g64", "int4-g128", "int4-channel", "int8-channel"]
+FORMATS = ["int4", "int5", "int8", "mxfp4", "nvfp4", "int4-g64", "int4-g128", "int4-channel", "int8-channel"]
 LIMITS = ", alpha = 1.5 : f32, limit = 1.0 : f32"
 
 
