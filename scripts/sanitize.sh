@@ -37,7 +37,11 @@ tsan*)
   [ -x "$compiler" ] || compiler=build/dev/bin/intarsia-compile
   "$compiler" test/EndToEnd/models/bert -o "$models/encoder.itx" || status=1
   "$compiler" examples/glossary -o "$models/decoder.itx" --quantize=int4 || status=1
-  export INTARSIA_TEST_ARTIFACTS=$models/encoder.itx:$models/decoder.itx
+  # Layers that alternate between two devices, whose work starts after random delays.
+  "$compiler" test/EndToEnd/models/bert -o "$models/mixed.itx" --target=cpu,reference '--place=*layer.[02]*=@reference' ||
+    status=1
+  export INTARSIA_TEST_ARTIFACTS=$models/encoder.itx:$models/decoder.itx:$models/mixed.itx
+  export ITX_REFERENCE_DELAY_MICROSECONDS=100
   ;;
 esac
 [ "$preset" != tsan-compiler ] || exit "$status"
