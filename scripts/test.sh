@@ -31,6 +31,12 @@ if [ -d "$build/python/intarsia" ]; then
   INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \
     .venv/bin/python -m pytest -q -rs -p no:cacheprovider -n "$jobs" --dist worksteal --junit-xml "$reports/pytest.xml" \
     test </dev/null || status=1
+  echo "==> The same models on the reference device (pytest)"
+  expected+=(reference)
+  INTARSIA_TEST_TARGET=reference INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \
+    .venv/bin/python -m pytest -q -p no:cacheprovider -n "$jobs" --dist worksteal \
+    --junit-xml "$reports/reference.xml" test/EndToEnd/test_{architectures,decoders,experts,quantized_caches,gguf}.py \
+    </dev/null || status=1
 fi
 
 .venv/bin/python scripts/summary.py "${expected[@]/#/$reports/}" || status=1
