@@ -28,14 +28,14 @@ int main(int count, char **arguments) {
   p.links = {{"cache", {{0, 1}}, 400, 10}, {"chunks", {{2, 0}}, 12, 20}};
   auto add = [&](const char *name, int pool, double ms, double alone, int slots, double first, Shape shape) {
     Piece piece{name};
-    piece.menu = {{.label = "only",
-                   .pool = pool,
-                   .devicesPerReplica = 1,
-                   .milliseconds = ms,
-                   .millisecondsAlone = alone,
-                   .slots = slots,
-                   .firstOutputMs = first,
-                   .tokenMs = ms / 300}};
+    piece.candidates = {{.label = "only",
+                         .pool = pool,
+                         .devicesPerReplica = 1,
+                         .milliseconds = ms,
+                         .millisecondsAlone = alone,
+                         .slots = slots,
+                         .firstOutputMs = first,
+                         .tokenMs = ms / 300}};
     piece.shape = shape;
     p.pieces.push_back(piece);
   };
@@ -45,7 +45,7 @@ int main(int count, char **arguments) {
   add("decode", 1, 6000, 4000, 32, 20, Shape::lognormal(2.2));
   p.edges = {{"chunks", 1, 2, 1e5, {}}, {"cache", 2, 3, 3.9e8, {}}};
   Agent agent{.name = "rag", .requestsPerSecond = 200};
-  agent.regions = {Region::leaf(0), Region::leaf(1), Region::leaf(2), Region::leaf(3),
+  agent.regions = {Region::execution(0), Region::execution(1), Region::execution(2), Region::execution(3),
                    Region::dag({0, 1, 2, 3}, {{0, 1, {}}, {1, 2, {0}}, {2, 3, {1}}})};
   agent.root = 4;
   agent.level.percentile = 0.95;

@@ -77,7 +77,7 @@ public:
       int devices = pick({1, 1, 2, 4, 8});
       for (int k = 0; k < settings.pools; ++k)
         for (const char *precision : {"bf16", "fp8"}) {
-          if (unit() < 0.35 && !(k == 0 && piece.menu.empty()))
+          if (unit() < 0.35 && !(k == 0 && piece.candidates.empty()))
             continue;
           Choice choice;
           choice.label = precision;
@@ -88,7 +88,7 @@ public:
           choice.millisecondsAlone = choice.milliseconds * real(0.5, 0.9);
           choice.tokenMs = choice.milliseconds / 20;
           fastest[i] = std::min(fastest[i], choice.milliseconds);
-          piece.menu.push_back(choice);
+          piece.candidates.push_back(choice);
         }
       p.pieces.push_back(piece);
     }
@@ -102,7 +102,7 @@ public:
       std::vector<double> end(count, 0.0);
       double least = 0;
       for (int i = 0; i < count; ++i) {
-        agent.regions.push_back(Region::leaf(first + i));
+        agent.regions.push_back(Region::execution(first + i));
         children.push_back(i);
         auto connect = [&](int from) {
           p.edges.push_back({"edge" + std::to_string(p.edges.size()),

@@ -82,7 +82,7 @@ static void printRegion(llvm::raw_ostream &out, const Graph &graph, int index, u
   const Region &region = graph.regions[index];
   out.indent(indent);
   switch (region.kind) {
-  case Region::Kind::Leaf:
+  case Region::Kind::Task:
     out << graph.tasks[region.task].name;
     break;
   case Region::Kind::Dag:

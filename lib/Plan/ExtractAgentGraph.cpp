@@ -126,9 +126,9 @@ public:
     addEdges();
     for (const wf::Region &dag : result.regions)
       for (auto [position, child] : llvm::enumerate(dag.children)) {
-        const wf::Region &leaf = result.regions[child];
-        if (leaf.task >= 0 && result.tasks[leaf.task].kind == wf::Kind::Write)
-          result.tasks[leaf.task].background = llvm::none_of(
+        const wf::Region &inner = result.regions[child];
+        if (inner.task >= 0 && result.tasks[inner.task].kind == wf::Kind::Write)
+          result.tasks[inner.task].background = llvm::none_of(
               dag.arcs, [&](const wf::Region::Arc &arc) { return arc.from == static_cast<int>(position); });
       }
     return std::move(result);
@@ -140,7 +140,7 @@ private:
   const ExpectedSizes &sizes;
   wf::Graph result;
   llvm::MapVector<Operation *, int> taskOf;
-  llvm::DenseMap<Operation *, int> regionOf; ///< of tasks (leaves) and of branches, loops, maps
+  llvm::DenseMap<Operation *, int> regionOf; ///< of tasks and of branches, loops, maps
   llvm::DenseMap<Operation *, int> symbols;
   llvm::StringMap<int> names;
 
@@ -371,9 +371,9 @@ private:
 
   int addItem(Operation *op, int parent) {
     if (isa<TaskOpInterface>(op)) {
-      int leaf = addRegion(wf::Region::Kind::Leaf, parent, op->getLoc());
-      result.regions[leaf].task = taskOf[op];
-      return regionOf[op] = leaf;
+      int region = addRegion(wf::Region::Kind::Task, parent, op->getLoc());
+      result.regions[region].task = taskOf[op];
+      return regionOf[op] = region;
     }
     if (auto branch = dyn_cast<BranchOp>(op)) {
       int region = addRegion(wf::Region::Kind::Branch, parent, op->getLoc());
@@ -528,16 +528,16 @@ private:
     result.edges.push_back(edge);
     if (to < 0)
       return;
-    int toRegion = leafOf(to);
+    int toRegion = regionOfTask(to);
     if (edge.loop >= 0)
       result.regions[edge.loop].backEdges.push_back(number);
     else if (edge.from < 0)
       result.regions[toRegion].entryEdges.push_back(number);
     else
-      attach(number, leafOf(edge.from), toRegion);
+      attach(number, regionOfTask(edge.from), toRegion);
   }
 
-  int leafOf(int task) { return regionOf[(taskOf.begin() + task)->first]; }
+  int regionOfTask(int task) { return regionOf[(taskOf.begin() + task)->first]; }
 
   /// Adds an edge to the arc between the children of the smallest common region that contain its ends.
   void attach(int edge, int from, int to) {

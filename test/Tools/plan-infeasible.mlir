@@ -19,7 +19,7 @@
 // LOST: pool 'fast' has 1 devices; 2 devices would do
 
 // HOLDS-NOT: nothing holds
-// HOLDS: no plan of these menus is better
+// HOLDS: no plan of these candidates is better
 
 agent.model @llama8b {shape = "llama-3.1-8b", precisions = ["bf16"]}
 agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<400 tokens, p95 = 900>}) -> !agent.text

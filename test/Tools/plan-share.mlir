@@ -7,7 +7,7 @@
 // CHECK: first {{ *}}@small {{ *}}bf16 {{ *}}share 1/2 {{ *}}[[FIRST:[0-9]+]] {{ *}}1 {{ *}}0.5 {{.*}} 0.40 {{ *}}50%
 // CHECK: second {{ *}}@small {{ *}}bf16 {{ *}}share 1/2 {{ *}}[[SECOND:[0-9]+]] {{ *}}1 {{ *}}0.5 {{.*}} 0.40 {{ *}}50%
 // CHECK: a request, $0.80 an hour
-// CHECK: no plan of these menus is better
+// CHECK: no plan of these candidates is better
 // CHECK: nvidia/l4: a share of a device taken to have that share of its bandwidth and of its speed
 
 // IR: agent.infer {{.*}}place = #fleet.placement<@dc::@small, parts = 2,{{.*}} precision = "bf16">

@@ -12,7 +12,7 @@
 // CHECK: @ask: p95 {{[0-9]+}} of 6000 ms (mean {{[0-9]+}}), first token {{[0-9]+}} of 400 ms, next {{[0-9.]+}} of 30 ms, at 2 requests/s
 // CHECK: critical path: answer.prefill > answer.decode
 // CHECK: tightest: @ask: end to end, {{[0-9.]+}} of 6000.0 ms
-// CHECK: no plan of these menus is better
+// CHECK: no plan of these candidates is better
 // CHECK: why not the next best:
 // CHECK: answer.prefill: @fast {{.*}}more dollars per request
 // CHECK: rests on figures that are unsure:

@@ -87,5 +87,5 @@ def test_the_table_can_fail(table):
 def test_picture(table):
     """docs/architecture.svg shows the folders and uses of today; scripts/layers.py draws it."""
     svg = PICTURE.read_text()
-    assert edges_of_picture(svg) == drawn_edges(table)
+    assert edges_of_picture(svg) == drawn_edges(table), "scripts/layers.py draws the picture anew"
     assert all(f"<title>{folder.replace('-', '&#45;')}</title>" in svg for folder in table)

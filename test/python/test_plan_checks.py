@@ -102,7 +102,7 @@ def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
 def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path) -> None:
     """A plan for slower times is not the cheapest of all, and the page does not call it so."""
     report = tmp_path / "plan.html"
-    made = "no plan of these menus is better in dollars per request"
+    made = "no plan of these candidates is better in dollars per request"
     for flags, expected in (
         ((), f"{made}."),
         (("--confidence=0.9",), f"{made} for the stricter bounds or slower times"),

@@ -95,7 +95,7 @@ def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
     assert devices > 1
     # DeepSeek-V3 (arXiv 2412.19437): 58 layers of experts, 8 for a token, vectors of 7168 numbers. A token goes once to
     # each device that has some of its experts, as bytes, and comes back in 16 bits. No more than what the largest
-    # replica of experts on the menu has.
+    # replica of experts among the candidates has.
     copies = devices * (1 - (1 - 1 / devices) ** 8)
     dispatched = 60 * 999 * 58 * 7168 * copies / 1e9
     cache = 60 * (8000 * 61 * (512 + 64) * 2) / 1e9

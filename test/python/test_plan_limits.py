@@ -95,7 +95,7 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<50 tokens>}) -> !agen
     assert "'one' is pinned to pool 'fast'" in refused.stdout
 
 
-# Time outside the solver: reading, menus, and one step of each kind that is in progress when the time ends.
+# Time outside the solver: reading, candidates, and one step of each kind that is in progress when the time ends.
 GRACE_SECONDS = 8
 
 
@@ -175,7 +175,7 @@ def test_a_front_agrees_with_the_plan(tmp_path: pathlib.Path) -> None:
     for name in ("speech_assistant", "rag_chat"):
         done = run(AGENTS / f"{name}.mlir", FLEET, "--pareto=3", "--time-limit=20", f"--json={file}")
         assert done.returncode == 0
-        assert "no plan of these menus is better" in done.stdout
+        assert "no plan of these candidates is better" in done.stdout
         result = json.loads(file.read_text())
         first = result["pareto"][0]
         assert first["proven"]

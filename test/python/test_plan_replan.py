@@ -188,7 +188,7 @@ def test_what_is_not_known(old: tuple[pathlib.Path, Result], tmp_path: pathlib.P
     unknown = " | ".join(replan["unknown"])
     for text in (
         "find.embed was @gone bf16 batch 4, and the fleet has no such pool now",
-        "answer.decode was @cheap bf16 tensor 4 batch 77, which is not on its menu now",
+        "answer.decode was @cheap bf16 tensor 4 batch 77, which is not among its candidates now",
         "find.search is not in it",
         "find.before is in no agent any more",
     ):

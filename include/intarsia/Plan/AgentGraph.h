@@ -119,7 +119,7 @@ struct Task {
   Amount contextTokens;            ///< Decode: tokens in the cache when it begins
   /// Prefill: its decode, and back; Search: its embed, and back; Experts: the decode that calls them.
   int pair = -1;
-  /// Decode: its Experts, or -1 if the decode is the whole. The Experts are then a task without a leaf among the
+  /// Decode: its Experts, or -1 if the decode is the whole. The Experts are then a task without a region among the
   /// regions, without edges, inputs and output: they run when the decode runs, and their time is part of the decode's.
   int experts = -1;
   bool answers = false; ///< Decode: its text leaves the graph; promises of first and next tokens apply to these decodes
@@ -157,23 +157,23 @@ struct Edge {
 //===-- Structure ---------------------------------------------------------------------------------------------===//
 
 struct Region {
-  enum class Kind { Leaf, Dag, Branch, Loop, Map };
+  enum class Kind { Task, Dag, Branch, Loop, Map };
   /// Child `to` starts when child `from` has ended (both are positions in `children`, from < to) and the data of the
-  /// edges has arrived. Streaming: when the first part of it has arrived; `from` is then a leaf.
+  /// edges has arrived. Streaming: when the first part of it has arrived; `from` is then a task.
   struct Arc {
     int from = 0, to = 0;
     std::vector<int> edges;
     bool streaming = false;
   };
-  Kind kind = Kind::Leaf;
+  Kind kind = Kind::Task;
   std::string name;     ///< name of a case or of the user's deciding function, or empty
   std::string location; ///< in the user's file
   /// Dag: any number, also none. Branch: a Dag for each case. Loop, Map: one Dag.
   std::vector<int> children;
   int parent = -1;
 
-  int task = -1;                     ///< Leaf
-  std::vector<int> entryEdges;       ///< Leaf: edges from the request
+  int task = -1;                     ///< Task
+  std::vector<int> entryEdges;       ///< Task: edges from the request
   std::vector<Arc> arcs;             ///< Dag
   std::vector<double> probabilities; ///< Branch: probability of each child; the sum is 1
   /// Loop: (runs, probability). Map: (items, probability). The list is complete; a width that varies continuously is

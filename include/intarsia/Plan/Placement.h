@@ -86,7 +86,7 @@ struct Choice {
 struct Piece {
   std::string name;
   std::string location; ///< position in the user's file, for messages
-  std::vector<Choice> menu;
+  std::vector<Choice> candidates;
   /// Distribution of the time after the first output (of the whole time if there is only one).
   Shape shape;
   /// Cached tokens: an execution of scale s, with a time of x times the mean, holds heldTokens + x s writtenTokens.
@@ -96,8 +96,8 @@ struct Piece {
   std::optional<std::string> pinnedLabel;
   /// Number of replicas set by hand, whatever they sustain.
   std::optional<int64_t> pinnedReplicas;
-  /// The piece whose executions each include one of this piece; -1: none. This piece then has no leaf in an agent, no
-  /// wait of its own, and no bound on time.
+  /// The piece whose executions each include one of this piece; -1: none. This piece then has no execution in an agent,
+  /// no wait of its own, and no bound on time.
   int calledBy = -1;
   /// Number of replicas to consider above the smallest number that sustains the load: they may shorten queues.
   int extraReplicas = 6;
@@ -126,31 +126,31 @@ struct Edge {
   bool duringExecution = false;
 };
 
-/// Part of an agent: a tree whose leaves are executions of pieces.
+/// Part of an agent: a tree whose smallest parts are executions of pieces.
 struct Region {
-  enum class Kind { Leaf, Dag, Branch, Loop, Map };
+  enum class Kind { Piece, Dag, Branch, Loop, Map };
   /// Child `to` (a position in `children`, after `from`) may start when `from` has ended and the edges have arrived.
-  /// Streaming: it may start at the first output of `from`, a leaf; it ends no sooner than its own first output after
-  /// the end of `from`.
+  /// Streaming: it may start at the first output of `from`, an execution; it ends no sooner than its own first output
+  /// after the end of `from`.
   struct Arc {
     int from = 0, to = 0;
     std::vector<int> edges;
     bool streaming = false;
   };
-  Kind kind = Kind::Leaf;
+  Kind kind = Kind::Piece;
   std::vector<int> children; ///< indices of regions of the agent
 
-  int piece = -1;              ///< Leaf
-  double timeScale = 1;        ///< Leaf: time of an execution here over that of the choice
-  double laterTurnScale = 1;   ///< Leaf: further factor in all turns but the first of the innermost loop (kept prefix)
-  std::vector<int> entryEdges; ///< Leaf: edges that must arrive before each execution
+  int piece = -1;              ///< Piece
+  double timeScale = 1;        ///< Piece: time of an execution here over that of the choice
+  double laterTurnScale = 1;   ///< Piece: further factor in all turns but the first of the innermost loop (kept prefix)
+  std::vector<int> entryEdges; ///< Piece: edges that must arrive before each execution
   std::vector<Arc> arcs;       ///< Dag
   std::vector<double> probabilities; ///< Branch: probability of each child; sum 1
   /// Loop: (turns, probability); Map: (copies at once, probability).
   std::vector<std::pair<int, double>> counts;
   std::vector<int> backEdges; ///< Loop: edges between two turns
 
-  static Region leaf(int piece, double timeScale = 1, std::vector<int> entryEdges = {});
+  static Region execution(int piece, double timeScale = 1, std::vector<int> entryEdges = {});
   static Region dag(std::vector<int> children, std::vector<Arc> arcs);
   static Region branch(std::vector<int> children, std::vector<double> probabilities);
   static Region loop(int child, std::vector<std::pair<int, double>> counts, std::vector<int> backEdges = {});
@@ -217,7 +217,7 @@ struct Evaluation {
     double meanMs = 0;
     /// True if the percentile is exact up to the grid; otherwise it is an upper bound (see Evaluate.cpp).
     bool exact = true;
-    std::vector<int> criticalRegions; ///< leaves on the nominal critical path, in order
+    std::vector<int> criticalRegions; ///< executions on the nominal critical path, in order
   };
   std::vector<OfAgent> agents;
   double dollarsPerHour = 0, watts = 0, gramsPerHour = 0;
@@ -252,7 +252,7 @@ struct SolveOptions {
   /// A plan counts as optimal if no other is better by more than this share of its objective.
   double relativeGap = 1e-6;
   int percentileRounds = 400; ///< number of plans to try that satisfy all but percentiles
-  bool prune = true;          ///< dominance pruning of menus
+  bool prune = true;          ///< dominance pruning of candidates
   bool bound = true;          ///< bounds, branch and price; else the MILP alone
   std::string exportLp;       ///< file for the model as the MILP solver first sees it
   unsigned seed = 1;

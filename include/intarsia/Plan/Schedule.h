@@ -13,9 +13,9 @@
 
 namespace intarsia::plan {
 
-/// An execution of a leaf. Times are milliseconds after the request came.
+/// An execution of a piece. Times are milliseconds after the request came.
 struct Execution {
-  int region = -1;      ///< a leaf of the agent
+  int region = -1;      ///< its region in the agent
   int turn = 0;         ///< turn of the innermost loop around it
   int copies = 1;       ///< simultaneous copies, by the maps around it
   double sentMs = 0;    ///< start of the transfer that it waits for longest

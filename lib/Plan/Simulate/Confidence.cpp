@@ -53,7 +53,7 @@ public:
       : errors(errors), placed(problem) {
     for (size_t index = 0; index < placed.pieces.size(); ++index) {
       Piece &piece = placed.pieces[index];
-      piece.menu = {Choice(piece.menu[placements[index].choice])};
+      piece.candidates = {Choice(piece.candidates[placements[index].choice])};
       piece.pinnedLabel.reset();
       plan.push_back({0, placements[index].replicas});
     }
@@ -109,7 +109,7 @@ public:
   }
 
 private:
-  int poolOf(size_t piece) const { return placed.pieces[piece].menu.front().pool; }
+  int poolOf(size_t piece) const { return placed.pieces[piece].candidates.front().pool; }
 
   /// Returns true if the piece, or the piece that it calls, is saturated.
   bool isSaturated(int piece, const std::vector<bool> &saturated) const {
@@ -122,7 +122,7 @@ private:
     const Agent &agent = placed.agents[index];
     Broken broken;
     for (const Region &region : agent.regions)
-      if (region.kind == Region::Kind::Leaf) {
+      if (region.kind == Region::Kind::Piece) {
         broken.saturated |= isSaturated(region.piece, saturated);
         broken.token |= exceeds(stages[region.piece].tokenMs, agent.level.tokenMs);
       }
@@ -135,7 +135,7 @@ private:
       return figures->latencies[index].linear(
           measure, {},
           [&](int region, bool later) {
-            return leafTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
+            return executionTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
           },
           [&](int edge) { return figures->transfer(edge, 0, 0).ms; });
     };

@@ -36,7 +36,7 @@ int Simulator::compile(Program &program, const Agent &agent, int index, int pare
       children.push_back(compile(program, agent, child, node, int(children.size())));
   for (auto &arc : region.arcs) {
     int from = children[arc.from], to = children[arc.to];
-    bool streams = arc.streaming && program.nodes[from].kind == Region::Kind::Leaf;
+    bool streams = arc.streaming && program.nodes[from].kind == Region::Kind::Piece;
     program.nodes[from].outs.push_back({to, listOf(arc.edges), streams});
     program.nodes[from].streamsOut |= streams;
     ++program.nodes[to].needs;
@@ -128,7 +128,7 @@ void Simulator::start(int request, int index) {
   const Node &node = nodeOf(request, index);
   NodeState &own = state(request, index);
   switch (node.kind) {
-  case Region::Kind::Leaf: {
+  case Region::Kind::Piece: {
     own.gaveFirst = 0; // resets the state of the previous request in this slot
     double at = after(node.entry);
     if (at > now)
@@ -228,7 +228,7 @@ void Simulator::finish(int request, int index) {
       }
       // The last chunk goes through the consumer's own first step before it is finished.
       const Node &to = nodeOf(request, out.to);
-      double chunk = to.kind == Region::Kind::Leaf
+      double chunk = to.kind == Region::Kind::Piece
                          ? stations[to.piece].first * to.scale * (state(request, out.to).later ? to.laterScale : 1)
                          : 0;
       double transfer = 0;
@@ -257,7 +257,7 @@ void Simulator::finish(int request, int index) {
     if (--parent.pending == 0)
       finishToken(request, node.parent);
     return;
-  case Region::Kind::Leaf:
+  case Region::Kind::Piece:
     return;
   }
 }

@@ -34,7 +34,7 @@ static Error checkFailures(const Figures &figures, const Placements &placements,
   double expected = 0;
   for (auto [index, piece] : enumerate(figures.problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
-    const Choice &choice = piece.menu[choiceIndex];
+    const Choice &choice = piece.candidates[choiceIndex];
     const Load &load = figures.loads[index];
     if (choice.devicesPerReplica == 0)
       continue;
@@ -93,12 +93,12 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
   Figures figures(problem);
   for (auto [index, piece] : enumerate(problem.pieces)) {
     auto [choice, replicas] = placements[index];
-    if (choice < 0 || choice >= int(piece.menu.size()))
-      return createStringError(
-          formatv("the plan places '{0}' by choice {1}, its menu has {2}", piece.name, choice, piece.menu.size()));
-    if (options.arrivals.empty() && replicas < smallestReplicas(piece.menu[choice], figures.loads[index]))
+    if (choice < 0 || choice >= int(piece.candidates.size()))
+      return createStringError(formatv("the plan places '{0}' by choice {1}, the number of its candidates is {2}",
+                                       piece.name, choice, piece.candidates.size()));
+    if (options.arrivals.empty() && replicas < smallestReplicas(piece.candidates[choice], figures.loads[index]))
       return createStringError(formatv("piece '{0}': {1} replicas do not sustain its load; {2} do", piece.name,
-                                       replicas, smallestReplicas(piece.menu[choice], figures.loads[index])));
+                                       replicas, smallestReplicas(piece.candidates[choice], figures.loads[index])));
   }
   for (auto [index, edge] : enumerate(problem.edges))
     if (figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice).forbidden)
@@ -132,7 +132,7 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
                   "above zero, and the second an end",
                   pool.name, failures.hoursBetween, failures.hoursToRepair));
   for (auto [index, piece] : enumerate(problem.pieces))
-    if (const Choice &choice = piece.menu[placements[index].choice];
+    if (const Choice &choice = piece.candidates[placements[index].choice];
         piece.calledBy >= 0 && choice.devicesPerReplica > 0 && !options.deviceFailures.empty() &&
         std::isfinite(options.deviceFailures[choice.pool].hoursBetween))
       return createStringError(

@@ -63,7 +63,7 @@ struct Replica {
   bool down = false;
   size_t next = 0; ///< index of the job of this event
   double touched = 0;
-  double served = 0; ///< milliseconds at the menu's pace, for each job present the whole time
+  double served = 0; ///< milliseconds at the chosen candidate's pace, for each job present the whole time
   double heldTokens = 0;
   std::vector<Job> jobs;
 };
@@ -74,7 +74,7 @@ struct Station {
   const Piece *piece;
   Sampler sampler;
   double first, rest;
-  /// Milliseconds that a millisecond of the menu takes, by the number of executions in a replica.
+  /// Milliseconds that a millisecond of the candidate takes, by the number of executions in a replica.
   std::vector<double> pace;
   bool outside;    ///< a service of unlimited capacity
   bool byReplica;  ///< replicas are simulated one by one: their pace, their cache or their failures matter

@@ -18,7 +18,7 @@ constexpr int mostStarts = 1000;
 
 void Simulator::addStation(size_t index) {
   const Piece &piece = problem.pieces[index];
-  const Choice &choice = piece.menu[placements[index].choice];
+  const Choice &choice = piece.candidates[placements[index].choice];
   double first = choice.firstOutputMs.value_or(choice.milliseconds);
   Station station{&choice, &piece, Sampler(piece.shape), first, choice.milliseconds - first};
   station.outside = choice.devicesPerReplica == 0 && !choice.executionsPerSecond;

@@ -330,7 +330,7 @@ std::vector<BranchAndPrice::Branching> BranchAndPrice::branchings(const Node &no
     if (!found.empty())
       break;
     auto classOf = [&](int piece, int option) {
-      return byPool ? program.problem.pieces[piece].menu[program.options[piece][option].choice].pool : option;
+      return byPool ? program.problem.pieces[piece].candidates[program.options[piece][option].choice].pool : option;
     };
     std::vector<std::vector<double>> shares(program.options.size());
     for (auto [piece, all] : enumerate(program.options))

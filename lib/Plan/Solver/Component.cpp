@@ -33,7 +33,7 @@ std::vector<std::vector<int>> componentsOf(const Program &program) {
   for (auto &check : program.checks) {
     int first = -1;
     for (auto &region : program.problem.agents[check.agent].regions)
-      if (region.kind == Region::Kind::Leaf)
+      if (region.kind == Region::Kind::Piece)
         joined.join(region.piece, first = first < 0 ? region.piece : first);
   }
   return classesOf(joined, program.options.size());
@@ -45,7 +45,7 @@ Component::Component(const Program &program, std::vector<int> pieces, Judge judg
   orderPieces(std::move(pieces));
   for (auto [index, check] : enumerate(program.checks))
     for (auto &region : program.problem.agents[check.agent].regions)
-      if (region.kind == Region::Kind::Leaf) {
+      if (region.kind == Region::Kind::Piece) {
         if (positionOf[region.piece] >= 0) {
           checks.push_back(int(index));
           if (!is_contained(agents, check.agent))

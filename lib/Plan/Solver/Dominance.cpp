@@ -56,7 +56,8 @@ void dropDominated(std::vector<Option> &all, const Piece &piece, bool timed, siz
   std::vector<bool> dropped(all.size());
   for (size_t index : order) {
     const Option &option = all[index];
-    auto &better = kept[{option.group, piece.menu[option.choice].pool, timed && spreads && option.stage.restMs > 0}];
+    auto &better =
+        kept[{option.group, piece.candidates[option.choice].pool, timed && spreads && option.stage.restMs > 0}];
     dropped[index] = llvm::any_of(better, [&](size_t other) {
       return llvm::all_of(llvm::zip(figuresOf(other), figuresOf(index)),
                           [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });

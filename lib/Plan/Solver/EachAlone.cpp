@@ -24,7 +24,7 @@ std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem) {
   for (const Agent &agent : problem.agents) {
     int first = -1;
     for (const Region &region : agent.regions)
-      if (region.kind == Region::Kind::Leaf)
+      if (region.kind == Region::Kind::Piece)
         joined.join(region.piece, first = first < 0 ? region.piece : first);
   }
   for (auto *groups : {&problem.together, &problem.apart})
@@ -70,7 +70,7 @@ PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces
   for (const Agent &agent : whole.agents) {
     rate += agent.requestsPerSecond;
     auto isHere = [&](const Region &region) {
-      return region.kind == Region::Kind::Leaf && position[region.piece] >= 0;
+      return region.kind == Region::Kind::Piece && position[region.piece] >= 0;
     };
     if (none_of(agent.regions, isHere))
       continue;
@@ -81,7 +81,7 @@ PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces
         edge = edgePosition[edge];
     };
     for (Region &region : problem.agents.back().regions) {
-      if (region.kind == Region::Kind::Leaf)
+      if (region.kind == Region::Kind::Piece)
         region.piece = position[region.piece];
       renumber(region.entryEdges);
       renumber(region.backEdges);

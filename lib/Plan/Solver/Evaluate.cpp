@@ -29,7 +29,7 @@ Distribution latencyDistribution(const Figures &figures, int agentIndex, const P
   const Agent &agent = problem.agents[agentIndex];
   return figures.latencies[agentIndex].distribution(
       measure,
-      [&](int index, bool later, LeafPart part) {
+      [&](int index, bool later, ExecutionPart part) {
         const Region &region = agent.regions[index];
         double scale = region.timeScale * (later ? region.laterTurnScale : 1);
         return durationOf(stages[region.piece], problem.pieces[region.piece].shape, scale, part);
@@ -42,7 +42,7 @@ Distribution latencyDistribution(const Figures &figures, int agentIndex, const P
       exact);
 }
 
-LeafTime leafTimeOf(const Region &region, const Stage &stage, bool later) {
+ExecutionTime executionTimeOf(const Region &region, const Stage &stage, bool later) {
   double scale = region.timeScale * (later ? region.laterTurnScale : 1);
   return {stage.waitMs(), stage.firstMs * scale, stage.restMs * scale};
 }
@@ -72,7 +72,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
   std::vector<double> whole(problem.pools.size()), shared(problem.pools.size());
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
-    const Choice &choice = piece.menu[choiceIndex];
+    const Choice &choice = piece.candidates[choiceIndex];
     Stage stage = figures.stage(int(index), choice, replicas);
     if (replicas < smallestReplicas(choice, figures.loads[index]))
       violated(formatv("piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for", piece.name,
@@ -113,8 +113,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     Transfer transfer = figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice);
     if (transfer.forbidden)
       violated(formatv("{0}: no way between {1} and {2}", edge.name,
-                       problem.pieces[edge.from].menu[placements[edge.from].choice].label,
-                       problem.pieces[edge.to].menu[placements[edge.to].choice].label));
+                       problem.pieces[edge.from].candidates[placements[edge.from].choice].label,
+                       problem.pieces[edge.to].candidates[placements[edge.to].choice].label));
     total += figures.bill(int(index), transfer);
     if (transfer.link >= 0)
       result.linkGBps[transfer.link] += figures.gigabytesPerSecond(int(index));
@@ -123,7 +123,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     if (exceeds(result.linkGBps[index], link.gigabytesPerSecond))
       violated(formatv("link '{0}': {1:f3} GB/s are needed, it has {2:f3}", link.name, result.linkGBps[index],
                        link.gigabytesPerSecond));
-  auto poolOf = [&](int piece) { return problem.pieces[piece].menu[placements[piece].choice].pool; };
+  auto poolOf = [&](int piece) { return problem.pieces[piece].candidates[placements[piece].choice].pool; };
   for (auto &group : problem.together)
     for (int piece : group)
       if (poolOf(piece) != poolOf(group[0]))
@@ -139,8 +139,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
   for (auto [index, agent] : llvm::enumerate(problem.agents)) {
     Evaluation::OfAgent of;
     const AgentLatency &latency = figures.latencies[index];
-    auto leafTimes = [&](int region, bool later) {
-      return leafTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
+    auto executionTimes = [&](int region, bool later) {
+      return executionTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
     };
     auto edgeTime = [&](int edge) {
       return figures
@@ -148,18 +148,18 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
           .ms;
     };
     for (auto &region : agent.regions)
-      if (region.kind == Region::Kind::Leaf)
+      if (region.kind == Region::Kind::Piece)
         of.tokenMs = std::max(of.tokenMs, stages[region.piece].tokenMs);
     bool endless = waitsForever(problem, agent, stages);
     if (endless) {
       of.meanMs = of.endToEndMs = of.firstOutputMs = unlimited;
     } else {
       PathTerms terms;
-      of.meanMs = of.endToEndMs = latency.linear(Measure::EndToEnd, {}, leafTimes, edgeTime, &terms);
-      of.firstOutputMs = latency.linear(Measure::FirstOutput, {}, leafTimes, edgeTime);
+      of.meanMs = of.endToEndMs = latency.linear(Measure::EndToEnd, {}, executionTimes, edgeTime, &terms);
+      of.firstOutputMs = latency.linear(Measure::FirstOutput, {}, executionTimes, edgeTime);
       std::set<int> critical;
-      for (auto &leaf : terms.leaves)
-        critical.insert(leaf.region);
+      for (auto &execution : terms.executions)
+        critical.insert(execution.region);
       of.criticalRegions.assign(critical.begin(), critical.end());
       if (agent.level.percentile) {
         Distribution end = latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);

@@ -15,7 +15,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements);
 /// Returns the distribution of an agent's latency for the given stages (by piece).
 Distribution latencyDistribution(const Figures &figures, int agent, const Placements &placements,
                                  const std::vector<Stage> &stages, Measure measure, bool &exact);
-LeafTime leafTimeOf(const Region &region, const Stage &stage, bool later);
+ExecutionTime executionTimeOf(const Region &region, const Stage &stage, bool later);
 /// Returns true if the value is above the bound by more than rounding explains.
 bool exceeds(double value, double bound);
 

@@ -26,11 +26,11 @@ static std::vector<Placements> movesOf(const Figures &figures, const Placements 
                                        std::optional<int> pool, ArrayRef<std::pair<int, int>> forbidden) {
   const PlacementProblem &problem = figures.problem;
   auto placed = [&](int of, int choice) -> Placed {
-    return {choice, smallestReplicas(problem.pieces[of].menu[choice], figures.loads[of])};
+    return {choice, smallestReplicas(problem.pieces[of].candidates[choice], figures.loads[of])};
   };
   auto byDollars = [&](int of, auto wanted) {
     std::vector<std::pair<double, int>> found;
-    for (auto [index, choice] : enumerate(problem.pieces[of].menu))
+    for (auto [index, choice] : enumerate(problem.pieces[of].candidates))
       if (wanted(int(index)))
         found.push_back({figures.footprint(choice) * double(placed(of, int(index)).replicas) *
                              problem.pools[choice.pool].dollarsPerDeviceHour,
@@ -39,7 +39,7 @@ static std::vector<Placements> movesOf(const Figures &figures, const Placements 
     return found;
   };
   auto moves = byDollars(piece, [&](int choice) {
-    return pool ? problem.pieces[piece].menu[choice].pool == *pool
+    return pool ? problem.pieces[piece].candidates[choice].pool == *pool
                 : !is_contained(forbidden, std::make_pair(piece, choice));
   });
   std::vector<Placements> plans;
@@ -73,7 +73,7 @@ static std::string whatBreaks(const Figures &figures, ArrayRef<Placements> plans
   for (const Placements &plan : plans)
     if (Evaluation evaluation = evaluate(figures, plan); !evaluation.feasible())
       return evaluation.violations.front();
-  return plans.empty() ? "its menu has nothing there" : "what else the plan has does not go with it";
+  return plans.empty() ? "it has no candidate there" : "what else the plan has does not go with it";
 }
 
 /// Returns the choices to exclude from the question: the plan's own; for a piece that may run in the replicas of
@@ -81,16 +81,16 @@ static std::string whatBreaks(const Figures &figures, ArrayRef<Placements> plans
 static std::vector<std::pair<int, int>> alikeTo(const PlacementProblem &problem, const Placements &placements,
                                                 int piece) {
   std::vector<std::pair<int, int>> alike;
-  const std::vector<Choice> &menu = problem.pieces[piece].menu;
-  bool mayBeGuest = llvm::any_of(menu, [](const Choice &choice) { return choice.devicesPerReplica == 0; });
+  const std::vector<Choice> &candidates = problem.pieces[piece].candidates;
+  bool mayBeGuest = llvm::any_of(candidates, [](const Choice &choice) { return choice.devicesPerReplica == 0; });
   for (const Edge &edge : problem.edges) {
     if (!mayBeGuest || edge.from != piece || edge.sameReplicas.empty())
       continue;
     auto isGuest = [&](int choice) { return is_contained(edge.sameReplicas, edge.fromKinds[choice]); };
-    for (int choice = 0; choice < int(menu.size()); ++choice)
+    for (int choice = 0; choice < int(candidates.size()); ++choice)
       if (isGuest(choice) == isGuest(placements[piece].choice))
         alike.push_back({piece, choice});
-    if (alike.size() < menu.size())
+    if (alike.size() < candidates.size())
       return alike;
   }
   return {{piece, placements[piece].choice}};
@@ -112,7 +112,7 @@ static Alternative ask(const Figures &figures, const Placements &placements, Que
     if (!asked.pieces[piece].pinnedPool)
       asked.pieces[piece].pinnedPool = *pool;
     else if (asked.pieces[piece].pinnedPool != pool)
-      for (auto [choice, figures] : enumerate(asked.pieces[piece].menu))
+      for (auto [choice, figures] : enumerate(asked.pieces[piece].candidates))
         forbidden.push_back({piece, int(choice)});
   } else {
     forbidden = alikeTo(problem, placements, piece);
@@ -138,7 +138,7 @@ static Alternative ask(const Figures &figures, const Placements &placements, Que
 static bool roundsUp(const PlacementProblem &problem) {
   return llvm::any_of(problem.pools, [](const Pool &pool) { return pool.wholeNodes; }) ||
          llvm::any_of(problem.pieces, [](const Piece &piece) {
-           return llvm::any_of(piece.menu, [](const Choice &choice) { return choice.deviceShare < 1; });
+           return llvm::any_of(piece.candidates, [](const Choice &choice) { return choice.deviceShare < 1; });
          });
 }
 
@@ -216,7 +216,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
     questions.push_back({piece, std::nullopt});
     if (everyPool)
       for (int pool = 0; pool < int(problem.pools.size()); ++pool)
-        if (pool != problem.pieces[piece].menu[result.placements[piece].choice].pool)
+        if (pool != problem.pieces[piece].candidates[result.placements[piece].choice].pool)
           questions.push_back({piece, pool});
   }
   Clock::time_point begin = Clock::now();

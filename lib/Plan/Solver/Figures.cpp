@@ -125,7 +125,8 @@ Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
     if (llvm::is_contained(edge.sameReplicas, kind))
       return {};
   }
-  int from = problem.pieces[edge.from].menu[fromChoice].pool, to = problem.pieces[edge.to].menu[toChoice].pool;
+  int from = problem.pieces[edge.from].candidates[fromChoice].pool,
+      to = problem.pieces[edge.to].candidates[toChoice].pool;
   int link = linkOf[from * problem.pools.size() + to];
   if (!known.empty()) {
     std::pair<int, int> choices{fromChoice, toChoice};

@@ -20,10 +20,10 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
   Network network;
   int count = int(region.children.size());
   std::vector<bool> splits(count), hasPredecessor(count), hasSuccessor(count);
-  auto isLeaf = [&](int child) { return agent.regions[region.children[child]].kind == Kind::Leaf; };
+  auto isExecution = [&](int child) { return agent.regions[region.children[child]].kind == Kind::Piece; };
   for (auto &arc : region.arcs) {
     hasPredecessor[arc.to] = hasSuccessor[arc.from] = true;
-    if (arc.streaming && isLeaf(arc.from))
+    if (arc.streaming && isExecution(arc.from))
       splits[arc.from] = true;
   }
   // Vertices: source, sink, then begin, first output and end of each child.
@@ -57,7 +57,7 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
       network.arcs.push_back({end(child), 1, Takes::Nothing});
   }
   for (auto [index, arc] : llvm::enumerate(region.arcs)) {
-    bool streams = arc.streaming && isLeaf(arc.from);
+    bool streams = arc.streaming && isExecution(arc.from);
     network.arcs.push_back({streams ? first(arc.from) : end(arc.from), begin(arc.to), Takes::Transfer, -1, int(index)});
     if (streams && !(toFirst && arc.to == last))
       network.arcs.push_back({end(arc.from), end(arc.to), Takes::TransferAndFirst, arc.to, int(index)});
@@ -101,7 +101,7 @@ AgentLatency::AgentLatency(const Agent &agent) : agent(agent), networks(agent.re
 struct AgentLatency::Walk {
   const AgentLatency &latency;
   const Scenario &scenario;
-  LeafTimes leafTimes;
+  ExecutionTimes executionTimes;
   EdgeTime edgeTime;
   /// Known values by region, later turn, and whether to the first output.
   std::vector<double> values = std::vector<double>(latency.agent.regions.size() * 4, -1.0);
@@ -136,9 +136,9 @@ struct AgentLatency::Walk {
     case Takes::Rest:
       return value(child, later, false) - value(child, later, true);
     case Takes::TransferAndFirst:
-      // A composite child ends no sooner than the output that streams into it: only leaves have a first output of their
-      // own here.
-      return time + (latency.agent.regions[child].kind == Kind::Leaf ? leafTimes(child, later).firstMs : 0);
+      // A composite child ends no sooner than the output that streams into it: only executions of pieces have a first
+      // output of their own here.
+      return time + (latency.agent.regions[child].kind == Kind::Piece ? executionTimes(child, later).firstMs : 0);
     default:
       return time;
     }
@@ -164,8 +164,8 @@ struct AgentLatency::Walk {
   double compute(int index, bool later, bool toFirst) {
     const Region &region = latency.agent.regions[index];
     switch (region.kind) {
-    case Kind::Leaf: {
-      LeafTime time = leafTimes(index, later);
+    case Kind::Piece: {
+      ExecutionTime time = executionTimes(index, later);
       return largestEdge(region.entryEdges) + time.waitMs + time.firstMs + (toFirst ? 0 : time.restMs);
     }
     case Kind::Dag: {
@@ -200,7 +200,7 @@ struct AgentLatency::Walk {
   }
 
   // The linear function along the longest path.
-  std::map<std::pair<int, bool>, LeafTime> leafFactors;
+  std::map<std::pair<int, bool>, ExecutionTime> executionFactors;
   std::map<int, double> edgeFactors;
 
   void addEdges(const std::vector<int> &edges, double factor) {
@@ -214,9 +214,9 @@ struct AgentLatency::Walk {
       return;
     const Region &region = latency.agent.regions[index];
     switch (region.kind) {
-    case Kind::Leaf: {
+    case Kind::Piece: {
       addEdges(region.entryEdges, factor);
-      LeafTime &factors = leafFactors[{index, later}];
+      ExecutionTime &factors = executionFactors[{index, later}];
       factors.waitMs += factor;
       factors.firstMs += factor;
       factors.restMs += toFirst ? 0 : factor;
@@ -237,9 +237,9 @@ struct AgentLatency::Walk {
         if (critical->takes == Takes::Whole || critical->takes == Takes::First) {
           trace(child, later, critical->takes == Takes::First, factor);
         } else if (critical->takes == Takes::Rest) {
-          leafFactors[{child, later}].restMs += factor;
-        } else if (critical->takes == Takes::TransferAndFirst && latency.agent.regions[child].kind == Kind::Leaf) {
-          leafFactors[{child, later}].firstMs += factor;
+          executionFactors[{child, later}].restMs += factor;
+        } else if (critical->takes == Takes::TransferAndFirst && latency.agent.regions[child].kind == Kind::Piece) {
+          executionFactors[{child, later}].firstMs += factor;
         }
         vertex = critical->from;
       }
@@ -277,16 +277,16 @@ struct AgentLatency::Walk {
   }
 };
 
-double AgentLatency::linear(Measure measure, const Scenario &scenario, LeafTimes leafTimes, EdgeTime edgeTime,
+double AgentLatency::linear(Measure measure, const Scenario &scenario, ExecutionTimes executionTimes, EdgeTime edgeTime,
                             PathTerms *terms) const {
-  Walk walk{*this, scenario, leafTimes, edgeTime};
+  Walk walk{*this, scenario, executionTimes, edgeTime};
   bool toFirst = measure == Measure::FirstOutput;
   double result = walk.value(agent.root, false, toFirst);
   if (terms) {
     walk.trace(agent.root, false, toFirst, 1);
-    terms->leaves.clear();
-    for (auto &[leaf, factors] : walk.leafFactors)
-      terms->leaves.push_back({leaf.first, leaf.second, factors});
+    terms->executions.clear();
+    for (auto &[execution, factors] : walk.executionFactors)
+      terms->executions.push_back({execution.first, execution.second, factors});
     terms->edges.assign(walk.edgeFactors.begin(), walk.edgeFactors.end());
   }
   return result;
@@ -342,7 +342,8 @@ Distribution reduceNetwork(const Network &network, std::vector<TimedArc> arcs, b
 }
 } // namespace
 
-Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, EdgeTime edgeTime, bool &exact) const {
+Distribution AgentLatency::distribution(Measure measure, ExecutionDistribution execution, EdgeTime edgeTime,
+                                        bool &exact) const {
   std::map<std::tuple<int, bool, bool>, Distribution> known;
   auto largestEdge = [&](const std::vector<int> &edges) {
     double largest = 0;
@@ -356,8 +357,8 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
     const Region &region = agent.regions[index];
     Distribution result;
     switch (region.kind) {
-    case Kind::Leaf:
-      result = leaf(index, later, toFirst ? LeafPart::WaitAndFirst : LeafPart::Whole)
+    case Kind::Piece:
+      result = execution(index, later, toFirst ? ExecutionPart::WaitAndFirst : ExecutionPart::Whole)
                    .shifted(largestEdge(region.entryEdges));
       break;
     case Kind::Dag: {
@@ -370,9 +371,9 @@ Distribution AgentLatency::distribution(Measure measure, LeafDistribution leaf, 
         if (arc.takes == Takes::Whole || arc.takes == Takes::First) {
           time = self(self, child, later, arc.takes == Takes::First);
         } else if (arc.takes == Takes::Rest) {
-          time = leaf(child, later, LeafPart::Rest);
-        } else if (arc.takes == Takes::TransferAndFirst && agent.regions[child].kind == Kind::Leaf) {
-          time = leaf(child, later, LeafPart::First).shifted(transfer);
+          time = execution(child, later, ExecutionPart::Rest);
+        } else if (arc.takes == Takes::TransferAndFirst && agent.regions[child].kind == Kind::Piece) {
+          time = execution(child, later, ExecutionPart::First).shifted(transfer);
         }
         arcs.push_back({arc.from, arc.to, std::move(time)});
       }
@@ -438,7 +439,7 @@ Work expectedWork(const PlacementProblem &problem, const Agent &agent) {
   auto walk = [&](auto &self, int index, double times, double firstShare) -> void {
     const Region &region = agent.regions[index];
     switch (region.kind) {
-    case Kind::Leaf: {
+    case Kind::Piece: {
       auto &piece = work.pieces[region.piece];
       double laterScale = region.timeScale * region.laterTurnScale;
       piece.executions += times;

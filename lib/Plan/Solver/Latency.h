@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Latency of an agent from the times of its leaves, as a linear function along the critical path and as a distribution.
+// Latency of an agent from the times of its executions, as a linear function along the critical path and as a
+// distribution.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_LATENCY_H
 #define INTARSIA_PLAN_LATENCY_H
@@ -38,20 +39,20 @@ struct Scenario {
 /// Kind of time.
 enum class Measure { EndToEnd, FirstOutput };
 
-/// Time of a leaf's execution: in the queue, from there to the first output, after it.
-struct LeafTime {
+/// Time of an execution: in the queue, from there to the first output, after it.
+struct ExecutionTime {
   double waitMs = 0, firstMs = 0, restMs = 0;
 };
-enum class LeafPart { Whole, WaitAndFirst, First, Rest };
+enum class ExecutionPart { Whole, WaitAndFirst, First, Rest };
 
-/// A linear function of times: how often the times of leaves and edges are on the critical path.
+/// A linear function of times: how often the times of executions and edges are on the critical path.
 struct PathTerms {
-  struct Leaf {
+  struct Execution {
     int region;
     bool later; ///< true for all turns but the first
-    LeafTime factors;
+    ExecutionTime factors;
   };
-  std::vector<Leaf> leaves;
+  std::vector<Execution> executions;
   std::vector<std::pair<int, double>> edges;
 };
 
@@ -59,17 +60,18 @@ class AgentLatency {
 public:
   explicit AgentLatency(const Agent &agent);
 
-  using LeafTimes = llvm::function_ref<LeafTime(int region, bool later)>;
+  using ExecutionTimes = llvm::function_ref<ExecutionTime(int region, bool later)>;
   using EdgeTime = llvm::function_ref<double(int edge)>;
   /// Returns the longest path. `terms` (optional) receives the linear function that gives this value, which is a lower
   /// bound of the longest path for any other times.
-  double linear(Measure measure, const Scenario &scenario, LeafTimes leafTimes, EdgeTime edgeTime,
+  double linear(Measure measure, const Scenario &scenario, ExecutionTimes executionTimes, EdgeTime edgeTime,
                 PathTerms *terms = nullptr) const;
 
-  using LeafDistribution = llvm::function_ref<Distribution(int region, bool later, LeafPart part)>;
-  /// Returns the distribution of the time, for independent leaves. Clears `exact` where a dag is not series-parallel:
-  /// paths that meet are then taken as independent, which is an upper bound for maxima of sums with common parts.
-  Distribution distribution(Measure measure, LeafDistribution leaf, EdgeTime edgeTime, bool &exact) const;
+  using ExecutionDistribution = llvm::function_ref<Distribution(int region, bool later, ExecutionPart part)>;
+  /// Returns the distribution of the time, for independent executions. Clears `exact` where a dag is not
+  /// series-parallel: paths that meet are then taken as independent, which is an upper bound for maxima of sums with
+  /// common parts.
+  Distribution distribution(Measure measure, ExecutionDistribution execution, EdgeTime edgeTime, bool &exact) const;
 
   const Agent &agent;
 

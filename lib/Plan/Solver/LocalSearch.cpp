@@ -29,7 +29,7 @@ LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
       continue;
     std::set<int> pieces;
     for (auto &region : agent.regions)
-      if (region.kind == Region::Kind::Leaf)
+      if (region.kind == Region::Kind::Piece)
         pieces.insert(region.piece);
     for (int piece : pieces)
       agentsOf[piece].push_back(int(index));
@@ -217,8 +217,8 @@ void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) 
             size_t at = pair.from == int(piece) ? size_t(own.group) * pair.toGroups + theirs.group
                                                 : size_t(theirs.group) * pair.toGroups + own.group;
             if (program.active[piece][option] && program.active[other][otherOption] && pair.cost[at] < unlimited &&
-                program.problem.pieces[piece].menu[own.choice].pool ==
-                    program.problem.pieces[other].menu[theirs.choice].pool &&
+                program.problem.pieces[piece].candidates[own.choice].pool ==
+                    program.problem.pieces[other].candidates[theirs.choice].pool &&
                 (current[piece] != option || current[other] != otherOption))
               here |= attempt({{int(piece), option}, {other, otherOption}});
           };

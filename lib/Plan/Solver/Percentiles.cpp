@@ -26,7 +26,7 @@ double Solver::percentileOf(int agentIndex, Measure measure, ArrayRef<Stage> sta
   return figures.latencies[agentIndex]
       .distribution(
           measure,
-          [&](int index, bool later, LeafPart part) {
+          [&](int index, bool later, ExecutionPart part) {
             const Region &region = agent.regions[index];
             return durationOf(stages[region.piece], problem.pieces[region.piece].shape,
                               region.timeScale * (later ? region.laterTurnScale : 1), part);
@@ -128,7 +128,7 @@ Row Solver::speedCut(int agentIndex, Measure measure, ArrayRef<int> assignment, 
         list.push_back(value);
   };
   for (auto &region : agent.regions) {
-    if (region.kind == Region::Kind::Leaf)
+    if (region.kind == Region::Kind::Piece)
       note(pieces, region.piece);
     note(edges, region.entryEdges);
     note(edges, region.backEdges);

@@ -33,7 +33,7 @@ Program::Program(const Figures &figures, bool prune, ArrayRef<std::pair<int, int
   for (auto [index, pool] : enumerate(problem.pools)) {
     auto shares = [pool = int(index)](const Choice &choice) { return choice.pool == pool && choice.deviceShare < 1; };
     if (pool.wholeNodes ||
-        llvm::none_of(problem.pieces, [&](const Piece &piece) { return any_of(piece.menu, shares); }))
+        llvm::none_of(problem.pieces, [&](const Piece &piece) { return any_of(piece.candidates, shares); }))
       continue;
     resources.push_back({.kind = Conflict::Kind::PoolDevices,
                          .index = int(index),
@@ -82,7 +82,7 @@ static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &prob
   using Trait = std::tuple<int, bool, int, double, double, double, bool>;
   std::vector<std::vector<std::vector<Trait>>> traits(problem.pieces.size());
   for (auto [piece, of] : zip(problem.pieces, traits))
-    of.resize(piece.menu.size());
+    of.resize(piece.candidates.size());
   for (auto [index, edge] : enumerate(problem.edges)) {
     for (auto [choice, kind] : enumerate(edge.fromKinds))
       traits[edge.from][choice].push_back({int(index), true, -1 - kind, 0, 0, 0, false});
@@ -98,7 +98,7 @@ static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &prob
   std::vector<std::vector<int>> kinds(problem.pieces.size());
   for (auto [index, piece] : enumerate(problem.pieces)) {
     std::map<std::pair<int, std::vector<Trait>>, int> known;
-    for (auto [choice, of] : zip(piece.menu, traits[index])) {
+    for (auto [choice, of] : zip(piece.candidates, traits[index])) {
       llvm::sort(of);
       kinds[index].push_back(known.try_emplace({choice.pool, std::move(of)}, int(known.size())).first->second);
     }
@@ -116,12 +116,12 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
     if (agent.level.endToEndMs != unlimited || agent.level.firstOutputMs != unlimited ||
         problem.objective == Objective::Latency)
       for (auto &region : agent.regions)
-        if (region.kind == Region::Kind::Leaf)
+        if (region.kind == Region::Kind::Piece)
           timed[region.piece] = true;
   for (auto [index, piece] : enumerate(problem.pieces)) {
     auto &all = options[index];
     std::map<int, int> groupOf;
-    for (auto [choiceIndex, choice] : enumerate(piece.menu)) {
+    for (auto [choiceIndex, choice] : enumerate(piece.candidates)) {
       const Load &load = figures.loads[index];
       if ((piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
           (piece.pinnedLabel && choice.label != *piece.pinnedLabel) ||
@@ -265,8 +265,8 @@ void Program::buildPairs() {
     Pair &pair = pairs[pairOf(std::min(one, other), std::max(one, other))];
     for (int a = 0; a < pair.fromGroups; ++a)
       for (int b = 0; b < pair.toGroups; ++b) {
-        int firstPool = problem.pieces[pair.from].menu[representative[pair.from][a]].pool;
-        int secondPool = problem.pieces[pair.to].menu[representative[pair.to][b]].pool;
+        int firstPool = problem.pieces[pair.from].candidates[representative[pair.from][a]].pool;
+        int secondPool = problem.pieces[pair.to].candidates[representative[pair.to][b]].pool;
         if ((firstPool == secondPool) == samePool)
           pair.cost[size_t(a) * pair.toGroups + b] = unlimited;
       }
@@ -280,8 +280,8 @@ void Program::buildPairs() {
         exclude(group[i], group[j], true);
 }
 
-/// Each leaf adds a row and a pass over the agent; in agents with more leaves few of these rows bind.
-constexpr size_t mostQuantileLeaves = 64;
+/// Each execution adds a row and a pass over the agent; in agents with more of them few of these rows bind.
+constexpr size_t mostQuantileRegions = 64;
 
 /// Adds scenarios whose probability is above 1 - percentile: the agent's percentile is at least its time in each.
 static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &base, const PlacementProblem &problem) {
@@ -292,7 +292,7 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
   nothing.branchTaken.assign(count, -2);
   nothing.count.assign(count, 0);
   // Regions that run exactly once or never: only their outcomes have independent probabilities.
-  std::vector<int> single, leaves;
+  std::vector<int> single, executions;
   auto walk = [&](auto &self, int index, bool once) -> void {
     const Region &region = agent.regions[index];
     if (region.kind == Region::Kind::Loop || region.kind == Region::Kind::Map) {
@@ -303,7 +303,7 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
       nothing.count[index] = smallest;
     }
     if (once)
-      (region.kind == Region::Kind::Leaf ? leaves : single).push_back(index);
+      (region.kind == Region::Kind::Piece ? executions : single).push_back(index);
     bool childOnce = once && (region.kind == Region::Kind::Dag || region.kind == Region::Kind::Branch);
     for (int child : region.children)
       self(self, child, childOnce && region.kind == Region::Kind::Dag);
@@ -339,13 +339,13 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
     }
     return scenario;
   };
-  auto add = [&](Scenario scenario, int quantileLeaf) {
+  auto add = [&](Scenario scenario, int quantileRegion) {
     for (auto &check : checks)
-      if (check.agent == base.agent && check.measure == base.measure && check.quantileLeaf == quantileLeaf &&
+      if (check.agent == base.agent && check.measure == base.measure && check.quantileRegion == quantileRegion &&
           check.scenario.branchTaken == scenario.branchTaken && check.scenario.count == scenario.count)
         return;
     LatencyCheck check = base;
-    check.scenario = std::move(scenario), check.quantileLeaf = quantileLeaf;
+    check.scenario = std::move(scenario), check.quantileRegion = quantileRegion;
     checks.push_back(std::move(check));
   };
   add(fill(nothing, 1, -1), -1);
@@ -372,11 +372,11 @@ static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &
     }
   }
   // A deterministic duration has no quantile of its own.
-  llvm::erase_if(leaves, [&](int leaf) {
-    return problem.pieces[agent.regions[leaf].piece].shape.kind == Shape::Kind::Deterministic;
+  llvm::erase_if(executions, [&](int execution) {
+    return problem.pieces[agent.regions[execution].piece].shape.kind == Shape::Kind::Deterministic;
   });
-  for (int leaf : ArrayRef(leaves).take_front(mostQuantileLeaves))
-    add(nothing, leaf);
+  for (int execution : ArrayRef(executions).take_front(mostQuantileRegions))
+    add(nothing, execution);
 }
 
 void Program::buildChecks() {
@@ -402,13 +402,14 @@ void Program::buildChecks() {
     }
 }
 
-LeafTime Program::leafTime(const LatencyCheck &check, int regionIndex, bool later, const Option &option) const {
+ExecutionTime Program::executionTime(const LatencyCheck &check, int regionIndex, bool later,
+                                     const Option &option) const {
   const Region &region = problem.agents[check.agent].regions[regionIndex];
-  LeafTime time = leafTimeOf(region, option.stage, later);
+  ExecutionTime time = executionTimeOf(region, option.stage, later);
   if (check.nominal)
     return time;
   auto &shape = leastShape[region.piece];
-  double factor = regionIndex == check.quantileLeaf && !later ? shape[1 + check.agent] : shape[0];
+  double factor = regionIndex == check.quantileRegion && !later ? shape[1 + check.agent] : shape[0];
   time.waitMs = 0;
   (time.restMs > 0 ? time.restMs : time.firstMs) *= factor;
   return time;
@@ -427,7 +428,9 @@ double Program::latency(const LatencyCheck &check, ArrayRef<int> assignment, Pat
   auto optionOf = [&](int piece) -> const Option & { return options[piece][assignment[piece]]; };
   return figures.latencies[check.agent].linear(
       check.measure, check.scenario,
-      [&](int region, bool later) { return leafTime(check, region, later, optionOf(agent.regions[region].piece)); },
+      [&](int region, bool later) {
+        return executionTime(check, region, later, optionOf(agent.regions[region].piece));
+      },
       [&](int edge) {
         return edgeMs(edge, optionOf(problem.edges[edge].from).group, optionOf(problem.edges[edge].to).group);
       },
@@ -440,14 +443,14 @@ Row Program::rowOf(const LatencyCheck &check, const PathTerms &terms) const {
   row.name = formatv("{0}_{1}", check.measure == Measure::EndToEnd ? "end_to_end" : "first_output", agent.name);
   row.upper = check.limit;
   std::map<int, std::vector<double>> byPiece, byPair;
-  for (auto &leaf : terms.leaves) {
-    int piece = agent.regions[leaf.region].piece;
+  for (auto &execution : terms.executions) {
+    int piece = agent.regions[execution.region].piece;
     auto &factors = byPiece[piece];
     factors.resize(options[piece].size());
     for (auto [factor, option] : zip(factors, options[piece])) {
-      LeafTime time = leafTime(check, leaf.region, leaf.later, option);
-      factor +=
-          leaf.factors.waitMs * time.waitMs + leaf.factors.firstMs * time.firstMs + leaf.factors.restMs * time.restMs;
+      ExecutionTime time = executionTime(check, execution.region, execution.later, option);
+      factor += execution.factors.waitMs * time.waitMs + execution.factors.firstMs * time.firstMs +
+                execution.factors.restMs * time.restMs;
     }
   }
   for (auto [edge, factor] : terms.edges) {

@@ -66,14 +66,14 @@ struct Row {
   double upper = 0;
 };
 
-/// A time of an agent that the linear form bounds, in a scenario where each leaf takes at least `leafTimes`.
+/// A time of an agent that the linear form bounds, in a scenario where each execution takes at least `executionTimes`.
 struct LatencyCheck {
   int agent;
   Measure measure;
   Scenario scenario;
-  double limit;          ///< infinity if the time is only part of the objective
-  bool nominal;          ///< leaves take their mean times; else their least times
-  int quantileLeaf = -1; ///< region of the leaf that takes its quantile at the agent's percentile
+  double limit;            ///< infinity if the time is only part of the objective
+  bool nominal;            ///< executions take their mean times; else their least times
+  int quantileRegion = -1; ///< region of the execution that takes its quantile at the agent's percentile
   bool inObjective = false;
 };
 
@@ -97,7 +97,7 @@ public:
   /// A piece without an option, or -1.
   int impossiblePiece = -1;
 
-  LeafTime leafTime(const LatencyCheck &check, int region, bool later, const Option &option) const;
+  ExecutionTime executionTime(const LatencyCheck &check, int region, bool later, const Option &option) const;
   double edgeMs(int edge, int fromGroup, int toGroup) const;
   /// Returns the time of a check in an assignment (option by piece).
   double latency(const LatencyCheck &check, llvm::ArrayRef<int> assignment, PathTerms *terms = nullptr) const;

@@ -94,15 +94,15 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
   return stage;
 }
 
-Distribution durationOf(const Stage &stage, const Shape &shape, double scale, LeafPart part) {
+Distribution durationOf(const Stage &stage, const Shape &shape, double scale, ExecutionPart part) {
   // The shape describes the time after the first output, or the whole time if nothing follows it.
   bool follows = stage.restMs > 0;
   Distribution result;
-  if (part != LeafPart::Rest)
+  if (part != ExecutionPart::Rest)
     result = follows ? Distribution::point(stage.firstMs * scale) : shape.discretized().scaled(stage.firstMs * scale);
-  if (follows && (part == LeafPart::Rest || part == LeafPart::Whole))
+  if (follows && (part == ExecutionPart::Rest || part == ExecutionPart::Whole))
     result = result.plus(shape.discretized().scaled(stage.restMs * scale));
-  if (part == LeafPart::Whole || part == LeafPart::WaitAndFirst)
+  if (part == ExecutionPart::Whole || part == ExecutionPart::WaitAndFirst)
     result = result.plus(Distribution::exponentialTail(stage.waitProbability, stage.waitIfPositiveMs));
   return result;
 }

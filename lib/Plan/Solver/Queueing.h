@@ -47,7 +47,7 @@ int64_t smallestReplicas(const Choice &choice, const Load &load);
 Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas, const Load &load, bool queueing);
 
 /// Returns the distribution of part of an execution of the given scale.
-Distribution durationOf(const Stage &stage, const Shape &shape, double scale, LeafPart part);
+Distribution durationOf(const Stage &stage, const Shape &shape, double scale, ExecutionPart part);
 
 } // namespace intarsia::plan
 

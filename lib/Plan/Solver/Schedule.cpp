@@ -22,8 +22,8 @@ constexpr size_t mostListed = 2000;
 /// A region's run from `begin` to `end`.
 struct Span {
   double begin = 0, end = 0;
-  double first = 0;   ///< Leaf: first output
-  int execution = -1; ///< Leaf: index in the schedule; -1: not listed
+  double first = 0;   ///< Piece: first output
+  int execution = -1; ///< Piece: index in the schedule; -1: not listed
   std::vector<Span> parts;
 
   /// Dag: the child whose end is the dag's end. Child of a dag: the sibling it waits for longest (`previous`), whether
@@ -37,7 +37,8 @@ public:
   Scheduler(const Figures &figures, const Placements &placements, const Agent &agent)
       : figures(figures), placements(placements), agent(agent), taken(agent.regions.size()) {
     for (auto [index, piece] : llvm::enumerate(figures.problem.pieces))
-      stages.push_back(figures.stage(int(index), piece.menu[placements[index].choice], placements[index].replicas));
+      stages.push_back(
+          figures.stage(int(index), piece.candidates[placements[index].choice], placements[index].replicas));
   }
 
   Schedule run() {
@@ -75,8 +76,8 @@ private:
   Span place(int index, const At &at) {
     const Region &region = agent.regions[index];
     switch (region.kind) {
-    case Kind::Leaf:
-      return placeLeaf(index, at);
+    case Kind::Piece:
+      return placeExecution(index, at);
     case Kind::Dag:
       return placeDag(region, at);
     case Kind::Branch:
@@ -121,9 +122,9 @@ private:
     return next;
   }
 
-  Span placeLeaf(int index, const At &at) {
+  Span placeExecution(int index, const At &at) {
     const Region &region = agent.regions[index];
-    LeafTime time = leafTimeOf(region, stages[region.piece], at.later);
+    ExecutionTime time = executionTimeOf(region, stages[region.piece], at.later);
     Execution execution{index, at.turn, at.copies, at.sent};
     execution.arrivedMs = at.begin + largestEdge(region.entryEdges);
     execution.servedMs = execution.arrivedMs + time.waitMs;
@@ -146,7 +147,7 @@ private:
       At start = at;
       Span own;
       auto streams = [&](const Region::Arc &arc) {
-        return arc.streaming && agent.regions[region.children[arc.from]].kind == Kind::Leaf;
+        return arc.streaming && agent.regions[region.children[arc.from]].kind == Kind::Piece;
       };
       for (const Region::Arc &arc : region.arcs) {
         if (arc.to != int(position))
@@ -163,7 +164,7 @@ private:
       own.previous = previous, own.previousStreams = previousStreams;
       // As in the network of Latency.cpp, the reader of a stream ends its own first output after the stream's end.
       const Region &inside = agent.regions[child];
-      double firstMs = inside.kind == Kind::Leaf ? leafTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
+      double firstMs = inside.kind == Kind::Piece ? executionTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
       for (const Region::Arc &arc : region.arcs)
         if (arc.to == int(position) && streams(arc))
           if (double end = dag.parts[arc.from].end + largestEdge(arc.edges) + firstMs; end > own.end) {

@@ -161,11 +161,11 @@ private:
       perHour *= figures.requestsPerSecond * 3600;
     for (auto [index, piece] : enumerate(changed.pieces)) {
       double perSecond = figures.loads[index].perSecond * figures.loads[index].meanScale;
-      if (problem.previous[index].choice < 0 || piece.menu.size() == 1)
+      if (problem.previous[index].choice < 0 || piece.candidates.size() == 1)
         continue;
       if (perSecond <= 0)
         return std::nullopt;
-      for (auto [position, choice] : enumerate(piece.menu))
+      for (auto [position, choice] : enumerate(piece.candidates))
         if (int(position) != problem.previous[index].choice)
           choice.dollarsPerExecution += perHour / 3600 / perSecond;
     }
@@ -224,7 +224,7 @@ private:
     std::vector<Stage> stages;
     for (auto [index, piece] : enumerate(changed.pieces)) {
       auto [choiceIndex, replicas] = result.placements[index];
-      const Choice &choice = piece.menu[choiceIndex];
+      const Choice &choice = piece.candidates[choiceIndex];
       // An unstable queue has no times to evaluate.
       if (replicas < smallestReplicas(choice, figures.loads[index]))
         return {formatv("the replicas of '{0}' do not sustain the load", piece.name)};
@@ -289,11 +289,11 @@ private:
     findBreak(of, [&](double factor) {
       std::vector<double> factors;
       for (auto [piece, placed] : zip(problem.pieces, result.placements))
-        factors.push_back(piece.menu[placed.choice].pool == pool ? factor : 1);
+        factors.push_back(piece.candidates[placed.choice].pool == pool ? factor : 1);
       PlacementProblem slower = problem;
       for (auto [piece, placed, choice] :
            zip(slower.pieces, result.placements, slowed(problem, result.placements, factors)))
-        piece.menu[placed.choice] = choice;
+        piece.candidates[placed.choice] = choice;
       return slower;
     });
     return of;

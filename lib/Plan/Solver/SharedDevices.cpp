@@ -21,7 +21,8 @@ void Solver::fillSharedDevices() {
     Evaluation chosenEvaluation;
     auto consider = [&](size_t piece, size_t index) {
       const Option &taken = program.options[piece][best[piece]], &option = program.options[piece][index];
-      const Choice &now = problem.pieces[piece].menu[taken.choice], &choice = problem.pieces[piece].menu[option.choice];
+      const Choice &now = problem.pieces[piece].candidates[taken.choice],
+                   &choice = problem.pieces[piece].candidates[option.choice];
       if (choice.pool != now.pool || choice.deviceShare != 2 * now.deviceShare || choice.slots != now.slots ||
           option.replicas != taken.replicas || choice.milliseconds > now.milliseconds)
         return;
@@ -37,7 +38,7 @@ void Solver::fillSharedDevices() {
         chosen = std::move(changed), chosenEvaluation = std::move(evaluation);
     };
     for (auto [piece, all] : enumerate(program.options))
-      if (problem.pieces[piece].menu[all[best[piece]].choice].deviceShare < 1)
+      if (problem.pieces[piece].candidates[all[best[piece]].choice].deviceShare < 1)
         for (size_t index = 0; index < all.size(); ++index)
           consider(piece, index);
     if (chosen.empty())

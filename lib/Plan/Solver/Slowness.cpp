@@ -36,9 +36,10 @@ std::vector<Choice> slowed(const PlacementProblem &problem, const Placements &pl
                            llvm::ArrayRef<double> factors) {
   std::vector<Choice> choices;
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
-    choices.push_back(piece.menu[placements[index].choice]);
+    choices.push_back(piece.candidates[placements[index].choice]);
     int called = calledFrom(problem, int(index));
-    slow(choices.back(), factors[index], called < 0 ? nullptr : &problem.pieces[called].menu[placements[called].choice],
+    slow(choices.back(), factors[index],
+         called < 0 ? nullptr : &problem.pieces[called].candidates[placements[called].choice],
          called < 0 ? 1 : factors[called]);
   }
   return choices;
@@ -61,10 +62,10 @@ PlacementProblem slowed(const PlacementProblem &problem, llvm::ArrayRef<double> 
   PlacementProblem result = problem;
   for (auto [index, piece] : llvm::enumerate(result.pieces)) {
     int called = calledFrom(problem, int(index));
-    for (auto [position, choice] : llvm::enumerate(piece.menu)) {
+    for (auto [position, choice] : llvm::enumerate(piece.candidates)) {
       const Choice *longest = nullptr;
       if (called >= 0 && factors[called] != factors[index])
-        for (auto [other, inside] : llvm::enumerate(problem.pieces[called].menu))
+        for (auto [other, inside] : llvm::enumerate(problem.pieces[called].candidates))
           if ((!longest || inside.milliseconds > longest->milliseconds) &&
               goTogether(problem, int(index), int(position), called, int(other)))
             longest = &inside;

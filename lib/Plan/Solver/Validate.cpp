@@ -34,7 +34,7 @@ StringRef nameOf(Objective objective) {
   return "";
 }
 
-Region Region::leaf(int piece, double timeScale, std::vector<int> entryEdges) {
+Region Region::execution(int piece, double timeScale, std::vector<int> entryEdges) {
   Region region;
   region.piece = piece, region.timeScale = timeScale, region.entryEdges = std::move(entryEdges);
   return region;
@@ -167,7 +167,7 @@ private:
     }
     if (llvm::all_of(problem.pools, [](const Pool &pool) { return pool.devices == 0; }) &&
         llvm::any_of(problem.pieces, [](const Piece &piece) {
-          return llvm::all_of(piece.menu, [](const Choice &choice) { return choice.devicesPerReplica > 0; });
+          return llvm::all_of(piece.candidates, [](const Choice &choice) { return choice.devicesPerReplica > 0; });
         }))
       fail("the fleet is empty: no pool has a device");
   }
@@ -228,9 +228,9 @@ private:
   void pieces() {
     for (auto &piece : problem.pieces) {
       std::string owner = "piece '" + piece.name + "'" + (piece.location.empty() ? "" : " (" + piece.location + ")");
-      if (piece.menu.empty())
+      if (piece.candidates.empty())
         fail(owner +
-             " fits nowhere: its menu is empty; allow another precision, more devices in a replica, or add a pool "
+             " fits nowhere: it has no candidates; allow another precision, more devices in a replica, or add a pool "
              "with more memory");
       shape(owner, piece.shape);
       if (piece.extraReplicas < 0)
@@ -243,9 +243,9 @@ private:
       if (piece.pinnedReplicas && *piece.pinnedReplicas < 1)
         fail(formatv("{0}: is pinned to {1} replicas, it needs at least one", owner, *piece.pinnedReplicas));
       if (piece.pinnedLabel &&
-          llvm::none_of(piece.menu, [&](const Choice &choice) { return choice.label == *piece.pinnedLabel; }))
-        fail(formatv("{0}: is pinned to '{1}', which its menu does not have", owner, *piece.pinnedLabel));
-      for (auto &choice : piece.menu) {
+          llvm::none_of(piece.candidates, [&](const Choice &choice) { return choice.label == *piece.pinnedLabel; }))
+        fail(formatv("{0}: is pinned to '{1}', which is not among its candidates", owner, *piece.pinnedLabel));
+      for (auto &choice : piece.candidates) {
         std::string what = owner + ", choice '" + choice.label + "'";
         index(what, "pool", choice.pool, problem.pools.size());
         figure(what, "devices in a replica", choice.devicesPerReplica, 0, 1e6, "");
@@ -286,7 +286,7 @@ private:
           !index(owner, "piece", edge.to, problem.pieces.size()))
         continue;
       figure(owner, "bytes", edge.bytes, 0, 1e16, "");
-      size_t from = problem.pieces[edge.from].menu.size(), to = problem.pieces[edge.to].menu.size();
+      size_t from = problem.pieces[edge.from].candidates.size(), to = problem.pieces[edge.to].candidates.size();
       bool hasKinds = !edge.fromKinds.empty() || !edge.toKinds.empty();
       if (hasKinds && (edge.fromKinds.size() != from || edge.toKinds.size() != to))
         fail(formatv("{0}: has kinds of {1} and {2} choices, its ends have {3} and {4}", owner, edge.fromKinds.size(),
@@ -354,13 +354,13 @@ private:
         edgeList(here, region.entryEdges);
         edgeList(here, region.backEdges);
         switch (region.kind) {
-        case Region::Kind::Leaf:
+        case Region::Kind::Piece:
           if (index(here, "piece", region.piece, problem.pieces.size()) && problem.pieces[region.piece].calledBy >= 0)
             fail(formatv("{0}: runs piece '{1}', which runs within another", here, problem.pieces[region.piece].name));
           figure(here, "the scale of its time", region.timeScale, 0, 1e6, "");
           figure(here, "the scale in later turns", region.laterTurnScale, 0, 1e6, "");
           if (!region.children.empty())
-            fail(here + ": a leaf has no children");
+            fail(here + ": an execution has no children");
           break;
         case Region::Kind::Dag:
           if (region.children.empty())
@@ -427,9 +427,9 @@ private:
       return fail(formatv("the previous plan places {0} pieces, the problem has {1}", problem.previous.size(),
                           problem.pieces.size()));
     for (auto [placed, piece] : llvm::zip(problem.previous, problem.pieces))
-      if (placed.choice >= int(piece.menu.size()))
-        fail(formatv("the previous plan places '{0}' by choice {1}, its menu has {2}", piece.name, placed.choice,
-                     piece.menu.size()));
+      if (placed.choice >= int(piece.candidates.size()))
+        fail(formatv("the previous plan places '{0}' by choice {1}, the number of its candidates is {2}", piece.name,
+                     placed.choice, piece.candidates.size()));
   }
 };
 } // namespace

@@ -42,7 +42,7 @@ MixedIntegerProgram Solver::build(std::vector<std::vector<int>> &optionColumns,
     for (auto [index, option] : enumerate(all)) {
       int column = -1;
       if (program.active[piece][index]) {
-        const Choice &choice = problem.pieces[piece].menu[option.choice];
+        const Choice &choice = problem.pieces[piece].candidates[option.choice];
         // Names serve readers of the exported model; writing tens of thousands of them takes a third of a second.
         std::string name;
         if (!options.exportLp.empty())

@@ -10,7 +10,7 @@
 #include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Registration/Registration.h"
 #include "lib/Import/Mlir/MlirFile.h"
-#include "lib/Plan/Driver/Driver.h"
+#include "lib/Plan/Planner/Driver.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLExtras.h"
 #include <sys/mman.h>
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (replan->before.size() != pieces.size())
     __builtin_trap();
   for (auto [placed, piece] : llvm::zip_equal(replan->before, pieces))
-    if (placed.choice < -1 || placed.choice >= int(piece.menu.size()) || placed.replicas < 0)
+    if (placed.choice < -1 || placed.choice >= int(piece.candidates.size()) || placed.replicas < 0)
       __builtin_trap();
   return 0;
 }

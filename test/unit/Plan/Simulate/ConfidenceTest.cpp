@@ -36,9 +36,9 @@ PlacementProblem row(int pieces) {
   for (int i = 0; i < pieces; ++i) {
     p.pools.push_back({.name = "pool" + std::to_string(i), .devices = 100, .dollarsPerDeviceHour = 1});
     Piece piece{"piece" + std::to_string(i)};
-    piece.menu = {{.label = "only", .pool = i, .devicesPerReplica = 1, .milliseconds = 100, .tokenMs = 10}};
+    piece.candidates = {{.label = "only", .pool = i, .devicesPerReplica = 1, .milliseconds = 100, .tokenMs = 10}};
     p.pieces.push_back(piece);
-    agent.regions.push_back(Region::leaf(i));
+    agent.regions.push_back(Region::execution(i));
     children.push_back(i);
     if (i)
       arcs.push_back({i - 1, i, {}});
@@ -54,11 +54,11 @@ PlacementProblem burst(int64_t devices) {
   PlacementProblem p;
   p.pools = {{.name = "pool", .devices = devices, .dollarsPerDeviceHour = 1}};
   Piece piece{"piece"};
-  piece.menu = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
-                {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
+  piece.candidates = {{.label = "slow", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100},
+                      {.label = "fast", .pool = 0, .devicesPerReplica = 3, .milliseconds = 40}};
   p.pieces = {piece};
   Agent agent{.name = "agent", .requestsPerSecond = 0.1};
-  agent.regions = {Region::leaf(0), Region::map(0, {{8, 1.0}})};
+  agent.regions = {Region::execution(0), Region::map(0, {{8, 1.0}})};
   agent.root = 1;
   agent.level.percentile = 0.95;
   agent.level.endToEndMs = 350;
@@ -117,7 +117,7 @@ TEST(PlanConfidence, onlyOneDeploymentSharesItsError) {
   ConfidenceOptions options{.trials = 10000};
   expectProbability(checked(confidenceOf(p, plan, errorsOf(2, false), options)).holds, 0.64);
   expectProbability(checked(confidenceOf(p, plan, errorsOf(2, true), options)).holds, 0.64); // pools differ
-  p.pieces[1].menu[0].pool = 0;
+  p.pieces[1].candidates[0].pool = 0;
   Confidence shared = checked(confidenceOf(p, plan, errorsOf(2, true), options));
   expectProbability(shared.holds, 0.8);
   EXPECT_NEAR(shared.agents[0].token, 1 - shared.holds.probability, 1e-12);
@@ -132,9 +132,9 @@ TEST(PlanConfidence, whatIsSlowerMayNotSustainItsLoad) {
   EXPECT_NEAR(confidence.agents[0].saturated, 1 - confidence.holds.probability, 1e-12);
   // Another agent is not affected.
   p.pools.push_back(p.pools[0]), p.pieces.push_back(p.pieces[0]);
-  p.pools[1].name = "other", p.pieces[1].name = "other", p.pieces[1].menu[0].pool = 1;
+  p.pools[1].name = "other", p.pieces[1].name = "other", p.pieces[1].candidates[0].pool = 1;
   p.agents.push_back(p.agents[0]);
-  p.agents[1].regions = {Region::leaf(1)}, p.agents[1].root = 0, p.agents[1].requestsPerSecond = 0.01;
+  p.agents[1].regions = {Region::execution(1)}, p.agents[1].root = 0, p.agents[1].requestsPerSecond = 0.01;
   Confidence two = checked(confidenceOf(p, {{0, 1}, {0, 1}}, errorsOf(2, false), options));
   EXPECT_EQ(two.agents[1].holds.probability, 1);
   EXPECT_EQ(two.holds.probability, two.agents[0].holds.probability);
@@ -143,10 +143,10 @@ TEST(PlanConfidence, whatIsSlowerMayNotSustainItsLoad) {
 /// Experts apart have 40 of the 100 ms of the decode that calls them, and an end of what they sustain.
 TEST(PlanConfidence, whatIsCalledSlowsItsCaller) {
   PlacementProblem p = row(2);
-  p.pieces[0].menu[0].slots = 8;
-  p.pieces[1].menu[0].milliseconds = 40, p.pieces[1].menu[0].tokenMs = 0;
+  p.pieces[0].candidates[0].slots = 8;
+  p.pieces[1].candidates[0].milliseconds = 40, p.pieces[1].candidates[0].tokenMs = 0;
   p.pieces[1].calledBy = 0;
-  p.agents[0].regions = {Region::leaf(0)}, p.agents[0].root = 0;
+  p.agents[0].regions = {Region::execution(0)}, p.agents[0].root = 0;
   Placements plan = {{0, 1}, {0, 1}};
   ConfidenceOptions options{.trials = 10000};
   ErrorModel ofExperts = errorsOf(2, false), ofDecode = errorsOf(2, false), both = errorsOf(2, false);
@@ -166,9 +166,9 @@ TEST(PlanConfidence, whatIsCalledSlowsItsCaller) {
   expectProbability(checked(confidenceOf(p, plan, ofExperts, options)).holds, levelOf(1.1));
   // The times that plans are made for are the same; where both have one factor it is that of all.
   PlacementProblem slower = slowedTo(p, ofExperts, levelOf(1.1));
-  EXPECT_NEAR(slower.pieces[0].menu[0].milliseconds, 104, 1e-9);
-  EXPECT_NEAR(slower.pieces[1].menu[0].milliseconds, 44, 1e-9);
-  EXPECT_NEAR(slowedTo(p, both, levelOf(1.1)).pieces[0].menu[0].milliseconds, 110, 1e-9);
+  EXPECT_NEAR(slower.pieces[0].candidates[0].milliseconds, 104, 1e-9);
+  EXPECT_NEAR(slower.pieces[1].candidates[0].milliseconds, 44, 1e-9);
+  EXPECT_NEAR(slowedTo(p, both, levelOf(1.1)).pieces[0].candidates[0].milliseconds, 110, 1e-9);
   // 22 executions of 40 ms a second are more than one replica of the experts sustains if they take 45.5.
   p.agents[0].level = {};
   p.agents[0].requestsPerSecond = 22;
@@ -192,11 +192,11 @@ TEST(PlanConfidence, plansAreAsSureAsAsked) {
   PlacementProblem p = row(1);
   p.queueing = false;
   p.agents[0].level.endToEndMs = 100;
-  p.pieces[0].menu.clear();
+  p.pieces[0].candidates.clear();
   for (int i = 0; i < 20; ++i) {
     Choice choice{.label = "choice" + std::to_string(i), .pool = 0, .devicesPerReplica = 1 + i};
     choice.milliseconds = 99 - i;
-    p.pieces[0].menu.push_back(choice);
+    p.pieces[0].candidates.push_back(choice);
   }
   ErrorModel errors = errorsOf(1, false);
   SolveResult first = checked(solve(p));
@@ -214,7 +214,7 @@ TEST(PlanConfidence, plansAreAsSureAsAsked) {
     EXPECT_LE(plan.result.placements[0].choice, cheapest + 1) << asked;
   }
   // The fastest holds with levelOf(100 / 80) > 1 only without the tail; take it away.
-  p.pieces[0].menu.resize(5);
+  p.pieces[0].candidates.resize(5);
   first = checked(solve(p));
   ConfidentPlan plan = checked(planWithConfidence(p, first, errors, 0.9, {}, options));
   EXPECT_FALSE(plan.holds);
@@ -230,7 +230,7 @@ TEST(PlanConfidence, roundsShareTheTime) {
   p.agents[0].level.endToEndMs = 100;
   for (double ms : {99.0, 70.0}) {
     Choice choice{.label = std::to_string(ms), .pool = 0, .devicesPerReplica = ms < 80 ? 2 : 1, .milliseconds = ms};
-    p.pieces[0].menu.push_back(choice);
+    p.pieces[0].candidates.push_back(choice);
   }
   SolveResult first = checked(solve(p));
   SolveOptions none, some;
@@ -280,11 +280,11 @@ TEST(PlanConfidence, theCheapestOfSurePlansIsTaken) {
   p.queueing = false;
   p.agents[0].level.endToEndMs = 200;
   for (int piece : {0, 1}) {
-    p.pieces[piece].menu.clear();
+    p.pieces[piece].candidates.clear();
     for (int i = 0; i < 12; ++i) {
       Choice choice{.label = "choice" + std::to_string(i), .pool = piece, .devicesPerReplica = 20 + i};
       choice.milliseconds = 99 - 1.7 * i;
-      p.pieces[piece].menu.push_back(choice);
+      p.pieces[piece].candidates.push_back(choice);
     }
   }
   ErrorModel errors = errorsOf(2, false);

@@ -19,11 +19,11 @@ PlacementProblem station(double ms, int slots, Shape shape, double rate) {
   PlacementProblem p;
   p.pools = {{.name = "pool", .devices = 100}};
   Piece piece{"piece"};
-  piece.menu = {{.label = "only", .pool = 0, .devicesPerReplica = 1, .milliseconds = ms, .slots = slots}};
+  piece.candidates = {{.label = "only", .pool = 0, .devicesPerReplica = 1, .milliseconds = ms, .slots = slots}};
   piece.shape = shape;
   p.pieces = {piece};
   Agent agent{.name = "agent", .requestsPerSecond = rate};
-  agent.regions = {Region::leaf(0)};
+  agent.regions = {Region::execution(0)};
   agent.level.percentile = 0.95;
   p.agents = {agent};
   return p;
@@ -84,18 +84,18 @@ PlacementProblem aggregated(double rate) {
   PlacementProblem p = station(50, 64, {}, rate);
   double utilization = rate * 0.006, waitMs = utilization * 6 / (2 * (1 - utilization));
   Piece prefill{"prefill"};
-  prefill.menu = {{.label = "with decode",
-                   .pool = 0,
-                   .milliseconds = 20,
-                   .turnMs = 6,
-                   .turnProbability = utilization,
-                   .turnWaitMs = waitMs}};
+  prefill.candidates = {{.label = "with decode",
+                         .pool = 0,
+                         .milliseconds = 20,
+                         .turnMs = 6,
+                         .turnProbability = utilization,
+                         .turnWaitMs = waitMs}};
   p.pieces.insert(p.pieces.begin(), prefill);
   p.edges = {
       {.name = "cache", .from = 0, .to = 1, .bytes = 1e9, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
   // Two tasks share both pieces.
   p.edges.push_back(p.edges[0]);
-  p.agents[0].regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  p.agents[0].regions = {Region::execution(0), Region::execution(1), Region::dag({0, 1}, {{0, 1, {0}}})};
   p.agents[0].root = 2;
   return p;
 }
@@ -129,7 +129,7 @@ TEST(PlanSimulation, whatIsCalledIsBusyWithinItsCaller) {
   p.pools.push_back({.name = "experts", .devices = 4, .dollarsPerDeviceHour = 3});
   p.links = {{.name = "link", .pairs = {{0, 1}, {1, 0}}, .gigabytesPerSecond = 1}};
   Piece experts{"experts"};
-  experts.menu = {{.label = "apart", .pool = 1, .devicesPerReplica = 2, .milliseconds = 40, .slots = 4}};
+  experts.candidates = {{.label = "apart", .pool = 1, .devicesPerReplica = 2, .milliseconds = 40, .slots = 4}};
   experts.calledBy = 0;
   p.pieces.push_back(experts);
   p.edges = {{.name = "tokens", .from = 0, .to = 1, .bytes = 1e7, .duringExecution = true},
@@ -158,7 +158,7 @@ TEST(PlanSimulation, whatIsCalledIsBusyWithinItsCaller) {
 TEST(PlanSimulation, batchesSlowDownAsTheyFill) {
   for (double rate : {50, 250, 600}) {
     PlacementProblem p = station(20, 16, Shape::exponential(), rate);
-    p.pieces[0].menu[0].millisecondsAlone = 5;
+    p.pieces[0].candidates[0].millisecondsAlone = 5;
     // Stationary probabilities by their recurrence; 16 slots and a queue.
     auto ms = [](int busy) { return 5 + 15.0 * (busy - 1) / 15; };
     double weight = 1, sum = 1, inService = 0, waiting = 0;
@@ -179,7 +179,7 @@ TEST(PlanSimulation, batchesSlowDownAsTheyFill) {
 TEST(PlanSimulation, limitsOfRatesAreLongerTimes) {
   for (double rate : {40, 70, 90}) {
     PlacementProblem p = station(20, 4, Shape::exponential(), rate);
-    p.pieces[0].menu[0].executionsPerSecond = 100;
+    p.pieces[0].candidates[0].executionsPerSecond = 100;
     double weight = 1, sum = 1, inService = 0, waiting = 0;
     for (int k = 1; k < 3000; ++k) {
       weight *= rate / std::min(std::min(k, 4) * 50.0, 100.0);
@@ -201,27 +201,27 @@ TEST(PlanSimulation, lonelyRequestsTakeWhatThePlannerSays) {
   p.links = {{"ab", {{0, 1}}, 1, 500}, {"ba", {{1, 0}}, 1, 500}};
   for (int i = 0; i < 6; ++i) {
     Piece piece{"piece" + std::to_string(i)};
-    piece.menu = {{.label = "only",
-                   .pool = i % 2,
-                   .devicesPerReplica = 1,
-                   .milliseconds = 10.0 + 3 * i,
-                   .slots = 4,
-                   .firstOutputMs = i % 3 ? std::optional<double>(4.0) : std::nullopt}};
+    piece.candidates = {{.label = "only",
+                         .pool = i % 2,
+                         .devicesPerReplica = 1,
+                         .milliseconds = 10.0 + 3 * i,
+                         .slots = 4,
+                         .firstOutputMs = i % 3 ? std::optional<double>(4.0) : std::nullopt}};
     p.pieces.push_back(piece);
   }
   for (int i = 0; i + 1 < 6; ++i)
     p.edges.push_back({"edge" + std::to_string(i), i, i + 1, 1e6 * (i + 1), {}});
   p.edges.push_back({"back", 3, 2, 2e6, {}});
   Agent agent{.name = "agent", .requestsPerSecond = 0.01};
-  agent.regions = {Region::leaf(0),
-                   Region::leaf(1, 1.5),
-                   Region::leaf(2),
-                   Region::leaf(3),
+  agent.regions = {Region::execution(0),
+                   Region::execution(1, 1.5),
+                   Region::execution(2),
+                   Region::execution(3),
                    Region::dag({2, 3}, {{0, 1, {2}}}),
                    Region::loop(4, {{3, 1.0}}, {5}),
-                   Region::leaf(4),
+                   Region::execution(4),
                    Region::map(6, {{4, 1.0}}),
-                   Region::leaf(5, 1, {4}),
+                   Region::execution(5, 1, {4}),
                    Region::dag({0, 1, 5, 7, 8}, {{0, 1, {0}}, {1, 2, {1}, true}, {0, 3, {}}, {2, 4, {}}, {3, 4, {}}})};
   agent.regions[2].laterTurnScale = 0.5;
   agent.root = 9;
@@ -238,9 +238,9 @@ TEST(PlanSimulation, linksTakeTurns) {
   p.pools.push_back({.name = "far", .devices = 100});
   p.links = {{"wire", {{0, 1}}, 1, 0}};
   p.pieces.push_back(p.pieces[0]);
-  p.pieces[1].name = "other", p.pieces[1].menu[0].pool = 1;
+  p.pieces[1].name = "other", p.pieces[1].candidates[0].pool = 1;
   p.edges = {{"data", 0, 1, 1e7, {}}}; // 10 ms on the wire, 90 times a second: M/D/1 at 0.9
-  p.agents[0].regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  p.agents[0].regions = {Region::execution(0), Region::execution(1), Region::dag({0, 1}, {{0, 1, {0}}})};
   p.agents[0].root = 2;
   SimulationReport report = checked(simulate(p, {{0, 1}, {0, 1}}, {.requests = 500000}));
   EXPECT_NEAR(report.linkUtilization[0], 0.9, 0.01);
@@ -262,7 +262,7 @@ TEST(PlanSimulation, interruptedWorkStartsAgain) {
   constexpr double hours = 3600;
   for (int devices : {1, 3}) {
     PlacementProblem p = station(1000, 1, {}, 1e-3); // hardly ever two at once
-    p.pieces[0].menu[0].devicesPerReplica = devices;
+    p.pieces[0].candidates[0].devicesPerReplica = devices;
     double rate = 0.5, repair = 2; // a second, seconds
     SimulationReport report = checked(
         simulate(p, {{0, 1}}, {.requests = 20000, .deviceFailures = {{devices / rate / hours, repair / hours}}}));
@@ -294,7 +294,7 @@ TEST(PlanSimulation, queuesGrowWhileDevicesAreDown) {
 /// Failures of replicas of two devices come every half of the hours and then wait for the repair.
 TEST(PlanSimulation, saysHowManyFailuresAreExpected) {
   PlacementProblem p = station(10, 1, {}, 1);
-  p.pieces[0].menu[0].devicesPerReplica = 2;
+  p.pieces[0].candidates[0].devicesPerReplica = 2;
   EXPECT_FALSE(checked(simulate(p, {{0, 3}}, {.requests = 100})).expectedFailures);
   SimulationOptions options{.requests = 36000, .deviceFailures = {{0.1, 0.05}}};
   SimulationReport report = checked(simulate(p, {{0, 3}}, options));
@@ -337,7 +337,7 @@ TEST(PlanSimulation, failuresTakeCapacity) {
 /// Slots alone would serve all at once; the cache has room for three.
 TEST(PlanSimulation, cachesLimitHowManyAreServed) {
   PlacementProblem p = station(10, 16, Shape::exponential(), 250);
-  p.pieces[0].menu[0].cacheTokens = 1000;
+  p.pieces[0].candidates[0].cacheTokens = 1000;
   p.pieces[0].heldTokens = 300;
   double wait = erlangC(2.5, 3) * 10 / 0.5;
   SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
@@ -351,8 +351,8 @@ TEST(PlanSimulation, cachesLimitHowManyAreServed) {
   p.pieces[0].shape = {};
   p.pieces[0].heldTokens = 0, p.pieces[0].writtenTokens = 1000;
   p.agents.push_back(p.agents[0]);
-  p.agents[0].regions = {Region::leaf(0, 0.5)};
-  p.agents[1].regions = {Region::leaf(0, 1.5)};
+  p.agents[0].regions = {Region::execution(0, 0.5)};
+  p.agents[1].regions = {Region::execution(0, 1.5)};
   report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 1}, {0, 0}, {0, 0}, {0, 1}, {0, 0}}}));
   EXPECT_NEAR(report.agents[1].endToEndMs.mean, (15 + 35) / 2.0, 1e-4);
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, (20 + 20 + 40) / 3.0, 1e-4);
@@ -365,7 +365,7 @@ TEST(PlanSimulation, longPromptsDoNotBlockShortOnes) {
   constexpr int slots = 400; // of which never all are taken
   for (Shape shape : {Shape{}, Shape::exponential(), Shape::discrete({{0.5, 0.95}, {10.5, 0.05}})}) {
     PlacementProblem p = station(10.0 * slots, slots, shape, 70);
-    p.pieces[0].menu[0].millisecondsAlone = 10;
+    p.pieces[0].candidates[0].millisecondsAlone = 10;
     SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
     EXPECT_NEAR(report.agents[0].endToEndMs.mean, 10 / 0.3, 0.04 * 10 / 0.3);
     EXPECT_LT(report.pieces[0].meanWaitMs, 0.01);
@@ -376,11 +376,11 @@ TEST(PlanSimulation, longPromptsDoNotBlockShortOnes) {
 /// end.
 TEST(PlanSimulation, firstOutputsComeWhenTheirWorkIsDone) {
   PlacementProblem p = station(100, 2, {}, 0);
-  p.pieces[0].menu[0].millisecondsAlone = 50;
-  p.pieces[0].menu[0].firstOutputMs = 80;
+  p.pieces[0].candidates[0].millisecondsAlone = 50;
+  p.pieces[0].candidates[0].firstOutputMs = 80;
   p.agents[0].level.percentile.reset();
   p.agents.push_back(p.agents[0]);
-  p.agents[1].regions = {Region::leaf(0, 0.1)};
+  p.agents[1].regions = {Region::execution(0, 0.1)};
   // Both at once: after 10 ms the short one is through, of the long one 70 ms and then 20 are left at twice the pace.
   SimulationReport report = checked(simulate(p, {{0, 1}}, {.arrivals = {{0, 1}, {0, 0}}}));
   EXPECT_NEAR(report.agents[1].firstOutputMs.mean, 8, 1e-4);
@@ -392,7 +392,7 @@ TEST(PlanSimulation, firstOutputsComeWhenTheirWorkIsDone) {
   EXPECT_NEAR(report.agents[0].firstOutputMs.mean, 20 + 10 + 30 / 2.0, 1e-4);
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, 20 + 10 + 50 / 2.0, 1e-4);
   // Without anything after the first output it is the end, for each request that comes.
-  p.pieces[0].menu[0].firstOutputMs.reset();
+  p.pieces[0].candidates[0].firstOutputMs.reset();
   std::vector<std::pair<double, int>> arrivals;
   for (int i = 0; i < 9; ++i)
     arrivals.push_back({70.0 * i, i % 2});
@@ -408,8 +408,8 @@ TEST(PlanSimulation, firstOutputsComeWhenTheirWorkIsDone) {
 TEST(PlanSimulation, firstOutputsShareTheirReplica) {
   constexpr int slots = 400;
   PlacementProblem p = station(10.0 * slots, slots, Shape::exponential(), 70);
-  p.pieces[0].menu[0].millisecondsAlone = 10;
-  p.pieces[0].menu[0].firstOutputMs = 9.5 * slots;
+  p.pieces[0].candidates[0].millisecondsAlone = 10;
+  p.pieces[0].candidates[0].firstOutputMs = 9.5 * slots;
   SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 1000000}));
   const SimulationReport::OfAgent &of = report.agents[0];
   EXPECT_NEAR(of.firstOutputMs.mean, 9.5 / 0.3, 0.04 * 9.5 / 0.3);
@@ -430,7 +430,7 @@ TEST(PlanSimulation, recordedArrivalsAreReplayed) {
 TEST(PlanSimulation, costsGoOnUntilTheLastAnswer) {
   PlacementProblem p = station(10, 1, {}, 50);
   p.pools[0].dollarsPerDeviceHour = 3.6;
-  p.pieces[0].menu[0].dollarsPerExecution = 2e-4;
+  p.pieces[0].candidates[0].dollarsPerExecution = 2e-4;
   std::vector<std::pair<double, int>> arrivals;
   for (int i = 0; i < 1000; ++i)
     arrivals.push_back({0.01 * i, 0});
@@ -510,14 +510,14 @@ TEST(PlanSimulation, plannedPercentilesAreSimulated) {
     p.links = {{"pcie", {{0, 1}, {1, 0}}, 12, 20}};
     auto add = [&](const char *name, int pool, double ms, double alone, int slots, double first, Shape shape) {
       Piece piece{name};
-      piece.menu = {{.label = "only",
-                     .pool = pool,
-                     .devicesPerReplica = 1,
-                     .milliseconds = ms,
-                     .millisecondsAlone = alone,
-                     .slots = slots,
-                     .firstOutputMs = first,
-                     .tokenMs = ms / 200}};
+      piece.candidates = {{.label = "only",
+                           .pool = pool,
+                           .devicesPerReplica = 1,
+                           .milliseconds = ms,
+                           .millisecondsAlone = alone,
+                           .slots = slots,
+                           .firstOutputMs = first,
+                           .tokenMs = ms / 200}};
       piece.shape = shape;
       p.pieces.push_back(piece);
     };
@@ -528,13 +528,13 @@ TEST(PlanSimulation, plannedPercentilesAreSimulated) {
     add("decode", 0, 4000, 2500, 64, 20, Shape::lognormal(2.2));
     p.edges = {{"kv", 3, 4, 2e8, {}}, {"chunks", 1, 3, 1e5, {}}};
     Agent agent{.name = "rag", .requestsPerSecond = busy * 16};
-    agent.regions = {Region::leaf(0),
-                     Region::leaf(1),
+    agent.regions = {Region::execution(0),
+                     Region::execution(1),
                      Region::dag({0, 1}, {{0, 1, {}}}),
-                     Region::leaf(2),
+                     Region::execution(2),
                      Region::branch({2, 3}, {0.8, 0.2}),
-                     Region::leaf(3),
-                     Region::leaf(4),
+                     Region::execution(3),
+                     Region::execution(4),
                      Region::dag({4, 5, 6}, {{0, 1, {1}}, {1, 2, {0}}})};
     agent.root = 7;
     agent.level.percentile = 0.95;
@@ -564,7 +564,7 @@ TEST(PlanSimulation, refusesWhatCannotBe) {
   } cases[] = {
       {station(10, 1, {}, 100), {{0, 1}}, {}, "piece 'piece': 1 replicas do not sustain its load; 2 do"},
       {station(10, 1, {}, 0), {{0, 1}}, {}, "no agent has requests per second"},
-      {station(10, 1, {}, 10), {{3, 1}}, {}, "by choice 3, its menu has 1"},
+      {station(10, 1, {}, 10), {{3, 1}}, {}, "by choice 3, the number of its candidates is 1"},
       {station(10, 1, {}, 10), {}, {}, "the plan places 0 pieces, the problem has 1"},
       {station(10, 1, {}, 10), {{0, 1}}, {.requests = 0}, "a simulation of no request"},
       {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 0}, {4, 0}}}, "are not in order"},

@@ -22,7 +22,7 @@ double amountOf(const Option &option, int resource) {
 }
 
 bool dominates(const Option &a, const Option &b, const Piece &piece, bool timed, int resources) {
-  if (a.group != b.group || piece.menu[a.choice].pool != piece.menu[b.choice].pool || a.cost > b.cost)
+  if (a.group != b.group || piece.candidates[a.choice].pool != piece.candidates[b.choice].pool || a.cost > b.cost)
     return false;
   for (int resource = 0; resource < resources; ++resource)
     if (amountOf(a, resource) > amountOf(b, resource))
@@ -41,8 +41,8 @@ TEST(PlanDominance, dropsWhatPairsSay) {
       piece.shape = Shape::exponential();
     bool timed = draw(3) > 0;
     for (int i = 0; i < 4; ++i) {
-      piece.menu.emplace_back();
-      piece.menu.back().pool = i / 2;
+      piece.candidates.emplace_back();
+      piece.candidates.back().pool = i / 2;
     }
     // Few values, so that many are equal; the number of replicas says which is which.
     std::vector<Option> options;

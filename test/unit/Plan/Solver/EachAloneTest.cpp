@@ -38,7 +38,7 @@ PlacementProblem twice(PlacementProblem problem) {
     agent.name += "'";
     agent.requestsPerSecond *= 1.7;
     for (Region &region : agent.regions) {
-      if (region.kind == Region::Kind::Leaf)
+      if (region.kind == Region::Kind::Piece)
         region.piece += pieces;
       region.entryEdges = moved(region.entryEdges, edges);
       region.backEdges = moved(region.backEdges, edges);
@@ -125,7 +125,7 @@ TEST(PlanEachAlone, explainsOneAgentBesideTheOthers) {
       continue;
     bool rounds = llvm::any_of(problem.pools, [](const Pool &pool) { return pool.wholeNodes; });
     for (const Piece &piece : problem.pieces)
-      for (const Choice &choice : piece.menu)
+      for (const Choice &choice : piece.candidates)
         rounds |= choice.deviceShare < 1;
     oracle::Oracle oracle(problem);
     for (const Alternative &alternative : checked(explainChoices(problem, result, false))) {

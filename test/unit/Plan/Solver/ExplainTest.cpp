@@ -179,7 +179,7 @@ TEST(PlanWhyNot, equalsEnumerationWithoutTheChoice) {
     for (auto &alternative : checked(explainChoices(problem, result, true))) {
       double expected = enumerated(problem, [&](const Placements &plan) {
         int choice = plan[alternative.piece].choice;
-        return alternative.pool ? problem.pieces[alternative.piece].menu[choice].pool == *alternative.pool
+        return alternative.pool ? problem.pieces[alternative.piece].candidates[choice].pool == *alternative.pool
                                 : choice != result.placements[alternative.piece].choice;
       });
       EXPECT_TRUE(alternative.exact);
@@ -296,12 +296,12 @@ TEST(PlanSensitivity, breaksWhereItSays) {
           changed.agents[of.index].requestsPerSecond *= factor;
         else
           for (size_t index = 0; index < changed.pieces.size(); ++index) {
-            Choice &choice = changed.pieces[index].menu[result.placements[index].choice];
+            Choice &choice = changed.pieces[index].candidates[result.placements[index].choice];
             // The time of the called piece is part of its caller's.
             const Choice *called = nullptr;
             for (size_t other = 0; other < problem.pieces.size(); ++other)
               if (problem.pieces[other].calledBy == int(index))
-                called = &problem.pieces[other].menu[result.placements[other].choice];
+                called = &problem.pieces[other].candidates[result.placements[other].choice];
             auto longer = [&](double whole, double part) {
               part = std::min(part, whole);
               return (whole - part) * (choice.pool == of.index ? factor : 1) +
@@ -321,7 +321,7 @@ TEST(PlanSensitivity, breaksWhereItSays) {
           }
         oracle::Oracle oracle(changed);
         for (size_t piece = 0; piece < changed.pieces.size(); ++piece)
-          if (oracle.leastReplicas(int(piece), changed.pieces[piece].menu[result.placements[piece].choice]) >
+          if (oracle.leastReplicas(int(piece), changed.pieces[piece].candidates[result.placements[piece].choice]) >
               result.placements[piece].replicas)
             return false;
         return oracle.holds(oracle.judge(result.placements));
@@ -370,17 +370,17 @@ TEST(PlanSaturated, hasNoTimesAndSaysWhy) {
       choice.label = name;
       choice.devicesPerReplica = 1;
       choice.milliseconds = milliseconds;
-      piece.menu = {choice};
+      piece.candidates = {choice};
       p.pieces.push_back(piece);
     }
     p.edges.push_back({"edge", 0, 1, 0});
     Agent agent{"agent", 20};
-    agent.regions = {Region::dag({1, 2}, {{0, 1, {0}}}), Region::leaf(0), Region::leaf(1)};
+    agent.regions = {Region::dag({1, 2}, {{0, 1, {0}}}), Region::execution(0), Region::execution(1)};
     agent.level.endToEndMs = 1000;
     if (percentile)
       agent.level.percentile = 0.95;
     Agent other{"other", 1};
-    other.regions = {Region::leaf(0)};
+    other.regions = {Region::execution(0)};
     p.agents = {agent, other};
     ASSERT_FALSE(bool(p.validate()));
     // One replica is far beyond what it sustains, two are exactly at it.
@@ -448,10 +448,10 @@ TEST(PlanBadInput, isNamed) {
     p.pools = {{.name = "fast", .devices = 8, .dollarsPerDeviceHour = 3}, {.name = "cheap", .devices = 8}};
     p.links = {{"wire", {{0, 1}}, 10, 5}};
     Piece piece{"decode", "chat.py:7"};
-    piece.menu = {{.label = "bf16", .pool = 0, .devicesPerReplica = 1, .milliseconds = 10}};
+    piece.candidates = {{.label = "bf16", .pool = 0, .devicesPerReplica = 1, .milliseconds = 10}};
     p.pieces = {piece};
     Agent agent{.name = "chat", .requestsPerSecond = 1};
-    agent.regions = {Region::leaf(0)};
+    agent.regions = {Region::execution(0)};
     p.agents = {agent};
     return p;
   };
@@ -463,7 +463,7 @@ TEST(PlanBadInput, isNamed) {
       {[](auto &p) { p.pools.clear(); }, "the fleet is empty: list at least one pool"},
       {[](auto &p) { p.pools[0].devices = p.pools[1].devices = 0; }, "the fleet is empty: no pool has a device"},
       {[](auto &p) { p.agents.clear(); }, "there is no agent to place"},
-      {[](auto &p) { p.pieces[0].menu.clear(); }, "piece 'decode' (chat.py:7) fits nowhere"},
+      {[](auto &p) { p.pieces[0].candidates.clear(); }, "piece 'decode' (chat.py:7) fits nowhere"},
       {[](auto &p) { p.pools[0].dollarsPerDeviceHour = -1; }, "pool 'fast': dollars per device-hour is -1"},
       {[](auto &p) { p.pools[0].dollarsPerDeviceHour = NAN; }, "pool 'fast': dollars per device-hour is not a number"},
       {[](auto &p) { p.pools[0].busyWatts = 1e6; }, "is it in milliwatts?"},
@@ -472,48 +472,51 @@ TEST(PlanBadInput, isNamed) {
       {[](auto &p) { p.links[0].gigabytesPerSecond = 0; }, "link 'wire': GB/s must be above zero"},
       {[](auto &p) { p.links.push_back(p.links[0]); }, "both lead from 'fast' to 'cheap'"},
       {[](auto &p) { p.links[0].pairs[0].second = 7; }, "link 'wire': pool 7 does not exist (there are 2)"},
-      {[](auto &p) { p.pieces[0].menu[0].milliseconds = NAN; }, "choice 'bf16': milliseconds is not a number"},
-      {[](auto &p) { p.pieces[0].menu[0].milliseconds = 1e12; }, "is it in microseconds?"},
-      {[](auto &p) { p.pieces[0].menu[0].firstOutputMs = 11; }, "first output after 11.00 ms, the end after 10.00 ms"},
-      {[](auto &p) { p.pieces[0].menu[0].executionsPerSecond = 200; }, "need more than its 1 slots"},
-      {[](auto &p) { p.pieces[0].menu[0].deviceShare = 0.3; }, "takes 0.30 of a device; a share is 1, 1/2, 1/4 or 1/8"},
-      {[](auto &p) { p.pieces[0].menu[0].deviceShare = NAN; }, "takes nan of a device; a share is 1, 1/2, 1/4 or 1/8"},
-      {[](auto &p) { p.pieces[0].menu[0].devicesPerReplica = 2, p.pieces[0].menu[0].deviceShare = 0.5; },
+      {[](auto &p) { p.pieces[0].candidates[0].milliseconds = NAN; }, "choice 'bf16': milliseconds is not a number"},
+      {[](auto &p) { p.pieces[0].candidates[0].milliseconds = 1e12; }, "is it in microseconds?"},
+      {[](auto &p) { p.pieces[0].candidates[0].firstOutputMs = 11; },
+       "first output after 11.00 ms, the end after 10.00 ms"},
+      {[](auto &p) { p.pieces[0].candidates[0].executionsPerSecond = 200; }, "need more than its 1 slots"},
+      {[](auto &p) { p.pieces[0].candidates[0].deviceShare = 0.3; },
+       "takes 0.30 of a device; a share is 1, 1/2, 1/4 or 1/8"},
+      {[](auto &p) { p.pieces[0].candidates[0].deviceShare = NAN; },
+       "takes nan of a device; a share is 1, 1/2, 1/4 or 1/8"},
+      {[](auto &p) { p.pieces[0].candidates[0].devicesPerReplica = 2, p.pieces[0].candidates[0].deviceShare = 0.5; },
        "takes 0.50 of each of 2 devices; what shares is on one device"},
-      {[](auto &p) { p.pieces[0].pinnedLabel = "fp4"; }, "is pinned to 'fp4', which its menu does not have"},
+      {[](auto &p) { p.pieces[0].pinnedLabel = "fp4"; }, "is pinned to 'fp4', which is not among its candidates"},
       {[](auto &p) { p.pieces[0].shape = Shape::lognormal(5); }, "between 1 and 3.86"},
       {[](auto &p) { p.pieces[0].shape = Shape::discrete({{1, 0.5}}); }, "sum to 0.50, not to 1"},
       {[](auto &p) { p.agents[0].level.percentile = 95; }, "did you mean 0.95?"},
       {[](auto &p) { p.agents[0].level.endToEndMs = NAN; }, "the end-to-end bound is not a number"},
       {[](auto &p) { p.agents[0].requestsPerSecond = -2; }, "requests per second is -2"},
       {[](auto &p) {
-         p.agents[0].regions = {Region::leaf(0), Region::leaf(0), Region::branch({0, 1}, {0.5, 0.6})};
+         p.agents[0].regions = {Region::execution(0), Region::execution(0), Region::branch({0, 1}, {0.5, 0.6})};
          p.agents[0].root = 2;
        },
        "the probabilities of a branch sum to 1.10, not to 1"},
       {[](auto &p) {
-         p.agents[0].regions = {Region::leaf(0), Region::loop(0, {})};
+         p.agents[0].regions = {Region::execution(0), Region::loop(0, {})};
          p.agents[0].root = 1;
        },
        "a loop without a bound"},
       {[](auto &p) {
-         p.agents[0].regions = {Region::leaf(0), Region::loop(0, {{2000000000, 1.0}})};
+         p.agents[0].regions = {Region::execution(0), Region::loop(0, {{2000000000, 1.0}})};
          p.agents[0].root = 1;
        },
        "which no bound allows"},
       {[](auto &p) {
-         p.agents[0].regions = {Region::leaf(0), Region::leaf(0), Region::dag({0, 1}, {{1, 0, {}}})};
+         p.agents[0].regions = {Region::execution(0), Region::execution(0), Region::dag({0, 1}, {{1, 0, {}}})};
          p.agents[0].root = 2;
        },
        "cycles belong into a loop"},
       {[](auto &p) {
-         p.agents[0].regions = {Region::leaf(0), Region::dag({0, 0}, {})};
+         p.agents[0].regions = {Region::execution(0), Region::dag({0, 0}, {})};
          p.agents[0].root = 1;
        },
        "is part of 2 regions"},
       {[](auto &p) { p.agents[0].regions[0].piece = 3; }, "piece 3 does not exist"},
       {[](auto &p) { p.dollarsPerHourCap = -1; }, "the budget in dollars per hour is -1"},
-      {[](auto &p) { p.previous = {{5, 1}}; }, "places 'decode' by choice 5, its menu has 1"},
+      {[](auto &p) { p.previous = {{5, 1}}; }, "places 'decode' by choice 5, the number of its candidates is 1"},
   };
   for (auto &bad : cases) {
     PlacementProblem problem = valid();

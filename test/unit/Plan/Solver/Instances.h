@@ -71,7 +71,7 @@ public:
       }
       for (int k = 0; k < poolCount; ++k)
         for (int variant = 0; variant < (chance(0.25) ? 2 : 1); ++variant) {
-          if (!piece.menu.empty() && chance(0.25))
+          if (!piece.candidates.empty() && chance(0.25))
             continue;
           Choice choice;
           choice.label = variant ? "int8" : "bf16";
@@ -88,7 +88,7 @@ public:
           choice.dollarsPerExecution = chance(0.6) ? real(0, 0.001) : 0;
           choice.joulesPerExecution = chance(0.4) ? real(0, 50) : 0;
           choice.tokenMs = real(5, 40);
-          piece.menu.push_back(choice);
+          piece.candidates.push_back(choice);
         }
       p.pieces.push_back(piece);
     }
@@ -116,8 +116,8 @@ public:
     for (auto &edge : p.edges)
       if (chance(0.1))
         for (int n = 0; n < 2; ++n) {
-          EdgeException exception{between(0, int(p.pieces[edge.from].menu.size()) - 1),
-                                  between(0, int(p.pieces[edge.to].menu.size()) - 1),
+          EdgeException exception{between(0, int(p.pieces[edge.from].candidates.size()) - 1),
+                                  between(0, int(p.pieces[edge.to].candidates.size()) - 1),
                                   real(0, 20),
                                   real(0, 1e-4),
                                   0,
@@ -162,9 +162,9 @@ private:
     return int(p.edges.size()) - 1;
   }
 
-  /// A leaf of the tree below a region: its first or last piece, for edges.
+  /// An execution of the tree below a region: its first or last piece, for edges.
   int pieceOf(const Agent &agent, int index, bool last) {
-    while (agent.regions[index].kind != Region::Kind::Leaf)
+    while (agent.regions[index].kind != Region::Kind::Piece)
       index = last ? agent.regions[index].children.back() : agent.regions[index].children.front();
     return agent.regions[index].piece;
   }
@@ -176,18 +176,18 @@ private:
 
   int region(PlacementProblem &p, Agent &agent, std::vector<int> pieces, int depth) {
     if (pieces.size() == 1) {
-      int leaf = add(agent, Region::leaf(pieces[0], chance(0.2) ? real(0.5, 2) : 1));
+      int execution = add(agent, Region::execution(pieces[0], chance(0.2) ? real(0.5, 2) : 1));
       if (depth > 0 && depth < 4 && chance(0.15)) {
         if (chance(0.5)) {
-          agent.regions[leaf].laterTurnScale = chance(0.5) ? real(0.3, 1) : 1;
+          agent.regions[execution].laterTurnScale = chance(0.5) ? real(0.3, 1) : 1;
           std::vector<int> back;
           if (chance(0.3))
             back.push_back(edgeBetween(p, pieces[0], pieces[0]));
-          return add(agent, Region::loop(leaf, {{1, 0.5}, {2, 0.3}, {3, 0.2}}, back));
+          return add(agent, Region::loop(execution, {{1, 0.5}, {2, 0.3}, {3, 0.2}}, back));
         }
-        return add(agent, Region::map(leaf, {{1, 0.4}, {3, 0.6}}));
+        return add(agent, Region::map(execution, {{1, 0.4}, {3, 0.6}}));
       }
-      return leaf;
+      return execution;
     }
     double kind = unit();
     if (kind < 0.15 && depth < 3) {
@@ -219,11 +219,11 @@ private:
         if (a != b)
           arc.edges.push_back(edgeBetween(p, a, b));
       }
-      bool fromLeaf = agent.regions[parts[from]].kind == Region::Kind::Leaf;
-      if (mayStream && fromLeaf && chance(0.3)) {
+      bool fromExecution = agent.regions[parts[from]].kind == Region::Kind::Piece;
+      if (mayStream && fromExecution && chance(0.3)) {
         // With percentiles this is possible only if the first output of the consumer is not random.
-        bool splits = agent.regions[parts[to]].kind == Region::Kind::Leaf &&
-                      p.pieces[agent.regions[parts[to]].piece].menu[0].firstOutputMs;
+        bool splits = agent.regions[parts[to]].kind == Region::Kind::Piece &&
+                      p.pieces[agent.regions[parts[to]].piece].candidates[0].firstOutputMs;
         arc.streaming = !percentile || splits;
       }
       arcs.push_back(arc);
@@ -252,7 +252,7 @@ private:
     double plans = 1;
     for (size_t i = 0; i < p.pieces.size(); ++i) {
       double own = 0;
-      for (auto &choice : p.pieces[i].menu)
+      for (auto &choice : p.pieces[i].candidates)
         own += p.queueing && oracle.rate[i] > 0 && (choice.devicesPerReplica || choice.executionsPerSecond)
                    ? p.pieces[i].extraReplicas + 1
                    : 1;
@@ -264,19 +264,19 @@ private:
   void shrink(PlacementProblem &p, double assignments) {
     while (countPlans(p) > assignments) {
       auto longest = std::max_element(p.pieces.begin(), p.pieces.end(), [](const Piece &a, const Piece &b) {
-        return a.menu.size() * (a.extraReplicas + 1) < b.menu.size() * (b.extraReplicas + 1);
+        return a.candidates.size() * (a.extraReplicas + 1) < b.candidates.size() * (b.extraReplicas + 1);
       });
       if (p.queueing && longest->extraReplicas > 0 && chance(0.5))
         --longest->extraReplicas;
-      else if (longest->menu.size() > 1)
-        longest->menu.pop_back();
+      else if (longest->candidates.size() > 1)
+        longest->candidates.pop_back();
       else
         longest->extraReplicas = 0;
       int piece = int(longest - p.pieces.begin());
       for (auto &edge : p.edges)
         std::erase_if(edge.exceptions, [&](const EdgeException &exception) {
-          return (edge.from == piece && exception.fromChoice >= int(longest->menu.size())) ||
-                 (edge.to == piece && exception.toChoice >= int(longest->menu.size()));
+          return (edge.from == piece && exception.fromChoice >= int(longest->candidates.size())) ||
+                 (edge.to == piece && exception.toChoice >= int(longest->candidates.size()));
         });
     }
   }
@@ -289,7 +289,7 @@ private:
       if (!hasKinds(own))
         continue;
       for (auto [kinds, piece] : {std::pair(&edge.fromKinds, edge.from), {&edge.toKinds, edge.to}})
-        for (const Choice &choice : p.pieces[piece].menu)
+        for (const Choice &choice : p.pieces[piece].candidates)
           kinds->push_back(choice.pool == 0 && second(own));
       if (same(own))
         edge.sameReplicas = {1};
@@ -313,14 +313,14 @@ private:
       choice.devicesPerReplica = draw(4);
       choice.milliseconds = 1 + draw(50), choice.slots = 1 + draw(7);
       choice.dollarsPerExecution = draw(1) * 1e-4;
-      piece.menu.push_back(choice);
+      piece.candidates.push_back(choice);
     }
     int index = int(p.pieces.size());
     for (auto [from, to] : {std::pair(piece.calledBy, index), {index, piece.calledBy}}) {
       Edge edge{.name = "call", .from = from, .to = to, .bytes = draw(100) * 1e4, .duringExecution = true};
       for (Agent &agent : p.agents)
         for (Region &region : agent.regions)
-          if (region.kind == Region::Kind::Leaf && region.piece == piece.calledBy)
+          if (region.kind == Region::Kind::Piece && region.piece == piece.calledBy)
             region.entryEdges.push_back(int(p.edges.size()));
       p.edges.push_back(edge);
     }
@@ -337,14 +337,14 @@ private:
     for (size_t i = 0; i < p.pieces.size(); ++i)
       if (pinned(own))
         p.pieces[i].pinnedReplicas =
-            std::max<int64_t>(1, oracle.leastReplicas(int(i), p.pieces[i].menu.front()) + extra(own) - 1);
+            std::max<int64_t>(1, oracle.leastReplicas(int(i), p.pieces[i].candidates.front()) + extra(own) - 1);
   }
 
   void bounds(PlacementProblem &p) {
     // Structure first: what is possible at all then sets the bounds.
     if (chance(0.15)) {
       int piece = between(0, int(p.pieces.size()) - 1);
-      auto &choice = p.pieces[piece].menu[between(0, int(p.pieces[piece].menu.size()) - 1)];
+      auto &choice = p.pieces[piece].candidates[between(0, int(p.pieces[piece].candidates.size()) - 1)];
       if (chance(0.5))
         p.pieces[piece].pinnedPool = choice.pool;
       else
@@ -365,7 +365,7 @@ private:
       p.apart.push_back(some());
     if (chance(0.15)) {
       for (auto &piece : p.pieces)
-        p.previous.push_back({between(0, int(piece.menu.size()) - 1), 1});
+        p.previous.push_back({between(0, int(piece.candidates.size()) - 1), 1});
     }
     oracle::Oracle oracle(p);
     std::vector<double> least(p.agents.size(), 1e300), leastFirst(p.agents.size(), 1e300), dollars, watts, grams,

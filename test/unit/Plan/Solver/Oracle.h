@@ -100,7 +100,7 @@ public:
         edgeRate[edge] += perSecond * factor, edgePerRequest[edge] += perMean * factor;
     };
     switch (region.kind) {
-    case Region::Kind::Leaf: {
+    case Region::Kind::Piece: {
       double scale = region.timeScale * (first + later * region.laterTurnScale);
       double both = first + later;
       rate[region.piece] += perSecond;
@@ -226,7 +226,7 @@ public:
   };
   Way way(const Edge &edge, const Placements &plan) const {
     int from = plan[edge.from].choice, to = plan[edge.to].choice;
-    int fromPool = p.pieces[edge.from].menu[from].pool, toPool = p.pieces[edge.to].menu[to].pool;
+    int fromPool = p.pieces[edge.from].candidates[from].pool, toPool = p.pieces[edge.to].candidates[to].pool;
     Way result;
     for (size_t l = 0; l < p.links.size(); ++l)
       for (auto pair : p.links[l].pairs)
@@ -286,7 +286,7 @@ public:
     std::vector<std::vector<double>> parts(p.pools.size());
     int moves = 0;
     for (size_t i = 0; i < p.pieces.size(); ++i) {
-      const Choice &choice = p.pieces[i].menu[plan[i].choice];
+      const Choice &choice = p.pieces[i].candidates[plan[i].choice];
       const Pool &pool = p.pools[choice.pool];
       Replica replica = serve(int(i), choice, plan[i].replicas);
       replicas.push_back(replica);
@@ -345,7 +345,7 @@ public:
     for (size_t l = 0; l < p.links.size(); ++l)
       if (verdict.linkUse[l] > p.links[l].gigabytesPerSecond * (1 + 1e-9))
         verdict.structureHolds = false;
-    auto pool = [&](int piece) { return p.pieces[piece].menu[plan[piece].choice].pool; };
+    auto pool = [&](int piece) { return p.pieces[piece].candidates[plan[piece].choice].pool; };
     for (auto &group : p.together) {
       std::set<int> pools;
       for (int piece : group)
@@ -398,7 +398,7 @@ public:
       if (verdict.endToEnd[a] > level.endToEndMs || verdict.firstOutput[a] > level.firstOutputMs)
         return false;
       for (auto &region : p.agents[a].regions)
-        if (region.kind == Region::Kind::Leaf && verdict.tokens[region.piece] > level.tokenMs)
+        if (region.kind == Region::Kind::Piece && verdict.tokens[region.piece] > level.tokenMs)
           return false;
     }
     return true;
@@ -406,27 +406,27 @@ public:
 
   /// All placements that are worth looking at: replicas from the smallest number on.
   void forAll(const std::function<void(const Placements &)> &visit) const {
-    std::vector<Placements> menus;
+    std::vector<Placements> candidateSets;
     for (size_t i = 0; i < p.pieces.size(); ++i) {
-      menus.emplace_back();
-      for (size_t c = 0; c < p.pieces[i].menu.size(); ++c) {
-        const Choice &choice = p.pieces[i].menu[c];
+      candidateSets.emplace_back();
+      for (size_t c = 0; c < p.pieces[i].candidates.size(); ++c) {
+        const Choice &choice = p.pieces[i].candidates[c];
         int64_t least = leastReplicas(int(i), choice);
         bool queues = p.queueing && rate[i] > 0 && (choice.devicesPerReplica || choice.executionsPerSecond);
         if (auto asked = p.pieces[i].pinnedReplicas) {
           if (*asked >= least)
-            menus.back().push_back({int(c), *asked});
+            candidateSets.back().push_back({int(c), *asked});
           continue;
         }
         for (int64_t n = least; n <= least + (queues ? p.pieces[i].extraReplicas : 0); ++n)
-          menus.back().push_back({int(c), n});
+          candidateSets.back().push_back({int(c), n});
       }
     }
     Placements plan(p.pieces.size());
     std::function<void(size_t)> recurse = [&](size_t i) {
-      if (i == menus.size())
+      if (i == candidateSets.size())
         return visit(plan);
-      for (auto &placed : menus[i]) {
+      for (auto &placed : candidateSets[i]) {
         plan[i] = placed;
         recurse(i + 1);
       }
@@ -469,7 +469,7 @@ private:
     return last;
   }
 
-  /// Returns the time to the first output of a leaf, without the wait.
+  /// Returns the time to the first output of an execution, without the wait.
   double ownFirst(const Agent &agent, int index, bool later, const std::vector<Replica> &replicas) const {
     const Region &region = agent.regions[index];
     return replicas[region.piece].first * region.timeScale * (later ? region.laterTurnScale : 1);
@@ -479,7 +479,7 @@ private:
             const std::vector<Way> &ways, Outcomes *outcomes) const {
     const Region &region = agent.regions[index];
     switch (region.kind) {
-    case Region::Kind::Leaf: {
+    case Region::Kind::Piece: {
       const Replica &replica = replicas[region.piece];
       double scale = region.timeScale * (later ? region.laterTurnScale : 1), drawn = 1;
       const Shape &shape = p.pieces[region.piece].shape;
@@ -502,12 +502,12 @@ private:
         for (auto &arc : region.arcs) {
           if (arc.to != int(child))
             continue;
-          bool streams = arc.streaming && agent.regions[region.children[arc.from]].kind == Region::Kind::Leaf;
+          bool streams = arc.streaming && agent.regions[region.children[arc.from]].kind == Region::Kind::Piece;
           double sent = arrival(arc.edges, ways);
           begin = std::max(begin, (streams ? done[arc.from].first : done[arc.from].end) + sent);
           if (streams)
             floor = std::max(floor, done[arc.from].end + sent +
-                                        (agent.regions[region.children[child]].kind == Region::Kind::Leaf
+                                        (agent.regions[region.children[child]].kind == Region::Kind::Piece
                                              ? ownFirst(agent, region.children[child], later, replicas)
                                              : 0));
         }

@@ -28,12 +28,12 @@ PlacementProblem settled(PlacementProblem problem) {
   return problem;
 }
 
-/// A part of several leaves that reads a stream ends when the stream has come, in none of its executions.
+/// A part of several executions that reads a stream ends when the stream has come, in none of its executions.
 bool streamsIntoSeveral(const PlacementProblem &problem) {
   for (const Agent &agent : problem.agents)
     for (const Region &region : agent.regions)
       for (auto &arc : region.arcs)
-        if (arc.streaming && agent.regions[region.children[arc.to]].kind != Region::Kind::Leaf)
+        if (arc.streaming && agent.regions[region.children[arc.to]].kind != Region::Kind::Piece)
           return true;
   return false;
 }
@@ -107,9 +107,9 @@ Placements oneOfEach(const PlacementProblem &problem) { return Placements(proble
 
 TEST(PlanSchedule, marksTheLongerOfTwoWays) {
   // a → b and a → c, both → d; c takes longer than b.
-  PlacementProblem problem =
-      problemOf({10, 20, 30, 5}, {Region::dag({1, 2, 3, 4}, {{0, 1, {}}, {0, 2, {}}, {1, 3, {}}, {2, 3, {}}}),
-                                  Region::leaf(0), Region::leaf(1), Region::leaf(2), Region::leaf(3)});
+  PlacementProblem problem = problemOf(
+      {10, 20, 30, 5}, {Region::dag({1, 2, 3, 4}, {{0, 1, {}}, {0, 2, {}}, {1, 3, {}}, {2, 3, {}}}),
+                        Region::execution(0), Region::execution(1), Region::execution(2), Region::execution(3)});
   Schedule schedule = scheduleOf(problem, oneOfEach(problem), 0);
   ASSERT_EQ(schedule.executions.size(), 4u);
   EXPECT_EQ(schedule.endMs, 45);
@@ -121,9 +121,10 @@ TEST(PlanSchedule, marksTheLongerOfTwoWays) {
 
 TEST(PlanSchedule, followsAStreamToItsEnd) {
   // a → c streams, b → c does not: c begins after b, and ends its own time after a.
-  PlacementProblem problem = problemOf({100, 50, 5}, {Region::dag({1, 2, 3}, {{0, 2, {}, true}, {1, 2, {}}}),
-                                                      Region::leaf(0), Region::leaf(1), Region::leaf(2)});
-  problem.pieces[0].menu[0].firstOutputMs = 10;
+  PlacementProblem problem =
+      problemOf({100, 50, 5}, {Region::dag({1, 2, 3}, {{0, 2, {}, true}, {1, 2, {}}}), Region::execution(0),
+                               Region::execution(1), Region::execution(2)});
+  problem.pieces[0].candidates[0].firstOutputMs = 10;
   Schedule schedule = scheduleOf(problem, oneOfEach(problem), 0);
   ASSERT_EQ(schedule.executions.size(), 3u);
   EXPECT_EQ(schedule.executions[2].servedMs, 50);
@@ -133,8 +134,8 @@ TEST(PlanSchedule, followsAStreamToItsEnd) {
 }
 
 TEST(PlanSchedule, takesCasesAsOftenAsTheirProbabilities) {
-  PlacementProblem problem = problemOf(
-      {10, 100}, {Region::loop(1, {{8, 1.0}}), Region::branch({2, 3}, {0.75, 0.25}), Region::leaf(0), Region::leaf(1)});
+  PlacementProblem problem = problemOf({10, 100}, {Region::loop(1, {{8, 1.0}}), Region::branch({2, 3}, {0.75, 0.25}),
+                                                   Region::execution(0), Region::execution(1)});
   Schedule schedule = scheduleOf(problem, oneOfEach(problem), 0);
   int second = 0;
   for (const Execution &execution : schedule.executions)
@@ -145,7 +146,7 @@ TEST(PlanSchedule, takesCasesAsOftenAsTheirProbabilities) {
 }
 
 TEST(PlanSchedule, countsWhatItDoesNotList) {
-  PlacementProblem problem = problemOf({3}, {Region::loop(1, {{70000, 1.0}}), Region::leaf(0)});
+  PlacementProblem problem = problemOf({3}, {Region::loop(1, {{70000, 1.0}}), Region::execution(0)});
   Schedule schedule = scheduleOf(problem, oneOfEach(problem), 0);
   EXPECT_EQ(schedule.executions.size(), 2000u);
   EXPECT_EQ(schedule.notListed, 68000);
@@ -154,7 +155,7 @@ TEST(PlanSchedule, countsWhatItDoesNotList) {
 
 TEST(PlanSchedule, countsCopiesOfMaps) {
   PlacementProblem problem =
-      problemOf({3}, {Region::map(1, {{4, 0.5}, {7, 0.5}}), Region::map(2, {{3, 1.0}}), Region::leaf(0)});
+      problemOf({3}, {Region::map(1, {{4, 0.5}, {7, 0.5}}), Region::map(2, {{3, 1.0}}), Region::execution(0)});
   Schedule schedule = scheduleOf(problem, oneOfEach(problem), 0);
   ASSERT_EQ(schedule.executions.size(), 1u);
   EXPECT_EQ(schedule.executions[0].copies, 18); // 5.5 is rounded to 6

@@ -19,16 +19,16 @@ TEST(PlanSensitivity, slownessIsOfAllTimes) {
   p.pools = {{.name = "gpu", .devices = 10}, {.name = "experts", .devices = 10}};
   p.links = {{.name = "link", .pairs = {{0, 1}, {1, 0}}, .gigabytesPerSecond = 100}};
   Piece prefill{"prefill"}, decode{"decode"}, experts{"experts"};
-  prefill.menu = {
+  prefill.candidates = {
       {.label = "with decode", .pool = 0, .milliseconds = 20, .turnMs = 6, .turnProbability = 0.5, .turnWaitMs = 30}};
-  decode.menu = {{.label = "attention", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100, .slots = 64}};
-  experts.menu = {{.label = "apart", .pool = 1, .devicesPerReplica = 1, .milliseconds = 40, .slots = 64}};
+  decode.candidates = {{.label = "attention", .pool = 0, .devicesPerReplica = 1, .milliseconds = 100, .slots = 64}};
+  experts.candidates = {{.label = "apart", .pool = 1, .devicesPerReplica = 1, .milliseconds = 40, .slots = 64}};
   experts.calledBy = 1;
   p.pieces = {prefill, decode, experts};
   p.edges = {
       {.name = "cache", .from = 0, .to = 1, .bytes = 1e3, .fromKinds = {0}, .toKinds = {0}, .sameReplicas = {0}}};
   Agent agent{.name = "agent", .requestsPerSecond = 84}; // turns are taken half of the time
-  agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  agent.regions = {Region::execution(0), Region::execution(1), Region::dag({0, 1}, {{0, 1, {0}}})};
   agent.root = 2;
   agent.level.endToEndMs = 200; // of 30 + 20 + 60 and 40
   p.agents = {agent};
@@ -54,12 +54,13 @@ PlacementProblem threePrices() {
   PlacementProblem p;
   Piece piece{"piece"};
   for (auto [name, ms, dollars] : {std::tuple("a", 100.0, 1.0), {"b", 150.0, 0.9}, {"c", 130.0, 1.02}}) {
-    piece.menu.push_back({.label = name, .pool = int(p.pools.size()), .devicesPerReplica = 1, .milliseconds = ms});
+    piece.candidates.push_back(
+        {.label = name, .pool = int(p.pools.size()), .devicesPerReplica = 1, .milliseconds = ms});
     p.pools.push_back({.name = name, .devices = 10, .dollarsPerDeviceHour = dollars});
   }
   p.pieces = {piece};
   Agent agent{.name = "agent", .requestsPerSecond = 0.001};
-  agent.regions = {Region::leaf(0)};
+  agent.regions = {Region::execution(0)};
   agent.level.endToEndMs = 120;
   p.agents = {agent};
   p.queueing = false;
@@ -95,7 +96,7 @@ TEST(PlanSensitivity, looserBoundsPayForTheirMoves) {
 /// Without rates the prices of hours do not count: prices and looser bounds have no sensitivities.
 TEST(PlanSensitivity, pricesCountAtRatesAlone) {
   PlacementProblem p = threePrices();
-  for (Choice &choice : p.pieces[0].menu)
+  for (Choice &choice : p.pieces[0].candidates)
     choice.dollarsPerExecution = 1e-6 * choice.milliseconds;
   auto countOf = [&](double rate, Objective objective) {
     p.agents[0].requestsPerSecond = rate;

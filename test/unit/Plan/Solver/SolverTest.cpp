@@ -20,17 +20,17 @@ PlacementProblem workedExample(double boundMs) {
   PlacementProblem p;
   p.pools = {{"HP", 8}, {"CO", 8}};
   Piece prefill{"prefill"}, decode{"decode"};
-  prefill.menu = {
+  prefill.candidates = {
       {.label = "HP", .pool = 0, .devicesPerReplica = 1, .milliseconds = 80, .dollarsPerExecution = 1000 * 8e-5},
       {.label = "CO", .pool = 1, .devicesPerReplica = 1, .milliseconds = 130, .dollarsPerExecution = 1000 * 5e-5}};
-  decode.menu = {
+  decode.candidates = {
       {.label = "HP", .pool = 0, .devicesPerReplica = 1, .milliseconds = 25, .dollarsPerExecution = 500 * 6e-5},
       {.label = "CO", .pool = 1, .devicesPerReplica = 1, .milliseconds = 30, .dollarsPerExecution = 500 * 2e-5}};
   p.pieces = {prefill, decode};
   p.edges = {{"kv", 0, 1, 1000.0, {{.fromChoice = 0, .toChoice = 1, .milliseconds = 10, .dollars = 1000 * 5e-6}}}};
   Agent agent;
   agent.name = "chat";
-  agent.regions = {Region::leaf(0), Region::leaf(1), Region::dag({0, 1}, {{0, 1, {0}}})};
+  agent.regions = {Region::execution(0), Region::execution(1), Region::dag({0, 1}, {{0, 1, {0}}})};
   agent.root = 2;
   agent.level.endToEndMs = boundMs;
   p.agents = {agent};
@@ -75,12 +75,12 @@ TEST(PlanShares, areRoundedUpToWholeDevices) {
     std::vector<int> children;
     for (int i = 0; i < count; ++i) {
       Piece piece{"piece" + std::to_string(i)};
-      piece.menu = {
+      piece.candidates = {
           {.label = "half", .pool = 0, .devicesPerReplica = 1, .deviceShare = 0.5, .milliseconds = 40},
           {.label = "whole", .pool = 1, .devicesPerReplica = 1, .milliseconds = 80},
       };
       problem.pieces.push_back(piece);
-      agent.regions.push_back(Region::leaf(i));
+      agent.regions.push_back(Region::execution(i));
       children.push_back(i);
     }
     std::vector<Region::Arc> arcs;
@@ -147,7 +147,7 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     shared += verdict.shares;
     bool onNodes = false;
     for (size_t i = 0; i < problem.pieces.size(); ++i) {
-      const Choice &choice = problem.pieces[i].menu[result.placements[i].choice];
+      const Choice &choice = problem.pieces[i].candidates[result.placements[i].choice];
       onNodes |= choice.deviceShare < 1 && problem.pools[choice.pool].wholeNodes;
     }
     sharedNodes += onNodes;
@@ -221,12 +221,12 @@ PlacementProblem separateAgents(uint64_t seed) {
           choice.slots = slots;
           choice.milliseconds = base / (1 + k) * std::sqrt(slots) * real(0.8, 1.2);
           fastest = std::min(fastest, choice.milliseconds);
-          piece.menu.push_back(choice);
+          piece.candidates.push_back(choice);
         }
       least += fastest;
       int index = int(problem.pieces.size());
       problem.pieces.push_back(piece);
-      agent.regions.push_back(Region::leaf(index));
+      agent.regions.push_back(Region::execution(index));
       children.push_back(i);
       if (i) {
         int from = i == 3 ? 1 : i - 1;

@@ -4,13 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Construction of a placement problem: Problem.cpp has pools and groups, Pieces.cpp menus, Agents.cpp flows and their
-// order.
+// Construction of a placement problem: Problem.cpp has pools and groups, Pieces.cpp candidates, Agents.cpp flows and
+// their order.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_PROBLEMBUILDER_H
 #define INTARSIA_LIB_PLAN_PROBLEMBUILDER_H
 
-#include "Menus.h"
+#include "Candidates.h"
 #include <map>
 #include <set>
 
@@ -20,7 +20,7 @@ using wf::Kind;
 
 class ProblemBuilder {
 public:
-  ProblemBuilder(const std::vector<wf::Graph> &graphs, const Fleet &fleet, const MenuOptions &options)
+  ProblemBuilder(const std::vector<wf::Graph> &graphs, const Fleet &fleet, const CandidateOptions &options)
       : graphs(graphs), fleet(fleet), options(options) {}
 
   llvm::Expected<BuiltProblem> run();
@@ -40,7 +40,7 @@ private:
 
   const std::vector<wf::Graph> &graphs;
   const Fleet &fleet;
-  const MenuOptions &options;
+  const CandidateOptions &options;
   BuiltProblem result;
   std::vector<Group> groups;
   std::map<std::pair<int, int>, std::pair<int, int>> memberOf; ///< (graph, task) to (group, member)
@@ -84,13 +84,13 @@ private:
 
   llvm::Error addPiece(Group &group);
   /// Keeps the choices that a placement by hand allows.
-  llvm::Error pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph);
+  llvm::Error pin(Piece &piece, Candidates &candidates, const wf::Task &task, const wf::Graph &graph);
   /// Refuses placements by hand, and with others, of work outside the fleet.
   static llvm::Error refusePlace(const wf::Task &task, const wf::Graph &graph);
-  llvm::Expected<Menu> outsideMenu(Group &group);
-  llvm::Expected<Menu> deviceMenu(Group &group);
-  llvm::Expected<Menu> languageModelMenu(Group &group);
-  llvm::Expected<Menu> expertsMenu(const Group &group);
+  llvm::Expected<Candidates> outsideCandidates(Group &group);
+  llvm::Expected<Candidates> deviceCandidates(Group &group);
+  llvm::Expected<Candidates> languageModelCandidates(Group &group);
+  llvm::Expected<Candidates> expertsCandidates(const Group &group);
   llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
   /// Returns the decode that each execution of a prefill goes to, one to one, or the prefill of a decode. Null if there
   /// is none.
@@ -101,12 +101,12 @@ private:
     const Member &first = group.members.front();
     return taskOf(first).experts < 0 ? nullptr : groupOf(first.graph, taskOf(first).experts);
   }
-  /// Scales each member by its time over that of the mean, on the first choice of the menu.
-  llvm::Expected<Menu> scaleMembers(Group &group, const DecoderWork &work, Menu menu);
+  /// Scales each member by its time over that of the mean, on the first candidate.
+  llvm::Expected<Candidates> scaleMembers(Group &group, const DecoderWork &work, Candidates candidates);
   const wf::Region *loopAround(const Member &member) const;
-  llvm::Expected<Menu> otherMenu(Group &group);
-  /// Makes a menu by the roofline, and notes the assumption behind shares of devices.
-  llvm::Expected<Menu> sharedMenu(const RooflineWork &work);
+  llvm::Expected<Candidates> otherCandidates(Group &group);
+  /// Makes a candidate set by the roofline, and notes the assumption behind shares of devices.
+  llvm::Expected<Candidates> sharedCandidates(const RooflineWork &work);
   /// Drops each precision for which another is no worse on each pool for all pieces of the model: mostly the one with
   /// more bits. The pieces of a model must agree on a precision, which is expensive to solve.
   void dropPrecisions();

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Output files of the planner: checks that no input is overwritten, and atomic writing.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "lib/Plan/Solver/WriteFile.h"
 #include "lib/Support/File.h"
 #include "llvm/ADT/STLExtras.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Describes conflicts in words: the constraint, the value that would be enough, and the devices' rates for it.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -30,11 +30,11 @@ std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict) {
   const PlacementProblem &problem = *report.problem;
   std::optional<Need> slowest;
   for (const Region &region : problem.agents[conflict.index].regions) {
-    if (region.kind != Region::Kind::Leaf)
+    if (region.kind != Region::Kind::Piece)
       continue;
     const Piece &piece = problem.pieces[region.piece];
     std::optional<Need> fastest;
-    for (auto [choice, meaning] : zip(piece.menu, report.built->meanings[region.piece])) {
+    for (auto [choice, meaning] : zip(piece.candidates, report.built->meanings[region.piece])) {
       if (!meaning.demand || meaning.demand->isMemory != ofTokens ||
           (piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
           (piece.pinnedLabel && choice.label != *piece.pinnedLabel))

@@ -4,9 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The previous plan: reads the output of --json, matches it with the present menus, and compares it with the new plan.
+// The previous plan: reads the output of --json, matches it with the present candidates, and compares it with the new
+// plan.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "Text.h"
 #include "lib/Support/Nesting.h"
 #include "llvm/ADT/STLExtras.h"
@@ -202,7 +203,7 @@ private:
     return piece;
   }
 
-  /// Returns the same choice in the present menu.
+  /// Returns the same choice in the present candidates.
   Placed placedOf(size_t index, const PreviousPiece &before, std::vector<std::string> &unknown) const {
     const Piece &piece = built.problem.pieces[index];
     auto same = [&](const Choice &choice, const ChoiceMeaning &meaning) {
@@ -213,15 +214,16 @@ private:
              meaning.batch == was.batch && (meaning.aggregate > 0) == (was.aggregate > 0) &&
              meaning.experts == was.experts;
     };
-    for (auto [position, choice] : enumerate(piece.menu))
+    for (auto [position, choice] : enumerate(piece.candidates))
       if (same(choice, built.meanings[index][position]))
         return {int(position), before.replicas};
-    Menu one; // for its label
+    Candidates one; // for its label
     one.add({}, before.meaning, before.meaning.outside ? "outside" : before.pool);
     bool poolExists = before.meaning.outside ||
                       any_of(built.problem.pools, [&](const Pool &pool) { return pool.name == before.pool; });
-    unknown.push_back(piece.name + " was " + one.choices.front().label +
-                      (poolExists ? ", which is not on its menu now" : ", and the fleet has no such pool now"));
+    unknown.push_back(
+        piece.name + " was " + one.choices.front().label +
+        (poolExists ? ", which is not among its candidates now" : ", and the fleet has no such pool now"));
     return {};
   }
 };
@@ -239,7 +241,7 @@ std::vector<PieceChange> changesOf(const PlanReport &report) {
     Placed before = report.replan->before[index], now = report.result.placements[index];
     if (before.choice < 0 || before == now)
       continue;
-    PieceChange change{piece.name, piece.menu[before.choice].label, piece.menu[now.choice].label};
+    PieceChange change{piece.name, piece.candidates[before.choice].label, piece.candidates[now.choice].label};
     change.replicasBefore = before.replicas, change.replicasNow = now.replicas;
     change.moves = before.choice != now.choice;
     changes.push_back(std::move(change));

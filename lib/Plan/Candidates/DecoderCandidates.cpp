@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Menus of language models: pools, precisions, degrees and batches, timed by ServingCost.
+// Candidates of language models: pools, precisions, degrees and batches, timed by ServingCost.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Menus.h"
+#include "Candidates.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr double tokensPerChunk = 8192;
 /// prefill that only some batches of the decode go with.
 constexpr double busyByPrompts[] = {0.25, 0.5, 0.75, 0.95};
 
-void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
+void Candidates::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   std::string label = "@" + pool.str();
   auto say = [&](StringRef what, int value) {
     if (value > 1)
@@ -47,8 +47,8 @@ void Menu::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   meanings.push_back(std::move(meaning));
 }
 
-void Menu::keep(llvm::function_ref<bool(size_t)> wanted) {
-  Menu kept;
+void Candidates::keep(llvm::function_ref<bool(size_t)> wanted) {
+  Candidates kept;
   for (size_t index = 0; index < choices.size(); ++index)
     if (wanted(index)) {
       kept.choices.push_back(choices[index]);
@@ -96,19 +96,20 @@ bool noWorse(const Choice &one, const Choice &other) {
 }
 
 /// Removes the choices that another one in the same pool and precision dominates.
-static void prune(Menu &menu) {
+static void prune(Candidates &candidates) {
   auto beats = [&](size_t a, size_t b) {
-    return menu.meanings[a].precision == menu.meanings[b].precision && noWorse(menu.choices[a], menu.choices[b]);
+    return candidates.meanings[a].precision == candidates.meanings[b].precision &&
+           noWorse(candidates.choices[a], candidates.choices[b]);
   };
-  menu.keep([&](size_t b) {
-    for (size_t a = 0; a < menu.choices.size(); ++a)
+  candidates.keep([&](size_t b) {
+    for (size_t a = 0; a < candidates.choices.size(); ++a)
       if (a != b && beats(a, b) && (!beats(b, a) || a < b))
         return false;
     return true;
   });
 }
 
-bool Menu::noWorseAggregate(int one, int other) const {
+bool Candidates::noWorseAggregate(int one, int other) const {
   for (auto [choice, meaning] : llvm::zip(choices, meanings)) {
     bool found = meaning.aggregate != other;
     for (size_t a = 0; a < choices.size() && !found; ++a)
@@ -120,19 +121,19 @@ bool Menu::noWorseAggregate(int one, int other) const {
 }
 
 /// Removes the aggregates that another one in the same pool and precision dominates in all their choices.
-static void prune(AggregatedMenu &menus) {
+static void prune(AggregatedCandidates &candidateSets) {
   std::set<int> dropped;
-  for (const ChoiceMeaning &worse : menus.prefill.meanings)
-    for (const ChoiceMeaning &better : menus.prefill.meanings) {
+  for (const ChoiceMeaning &worse : candidateSets.prefill.meanings)
+    for (const ChoiceMeaning &better : candidateSets.prefill.meanings) {
       int a = better.aggregate, b = worse.aggregate;
       auto beats = [&](int one, int other) {
-        return menus.prefill.noWorseAggregate(one, other) && menus.decode.noWorseAggregate(one, other);
+        return candidateSets.prefill.noWorseAggregate(one, other) && candidateSets.decode.noWorseAggregate(one, other);
       };
       if (a != b && better.precision == worse.precision && !dropped.count(a) && beats(a, b) && (!beats(b, a) || a < b))
         dropped.insert(b);
     }
-  for (Menu *menu : {&menus.prefill, &menus.decode})
-    menu->keep([&](size_t choice) { return !dropped.count(menu->meanings[choice].aggregate); });
+  for (Candidates *candidates : {&candidateSets.prefill, &candidateSets.decode})
+    candidates->keep([&](size_t choice) { return !dropped.count(candidates->meanings[choice].aggregate); });
 }
 
 static Expected<NumberFormat> formatOf(const std::string &precision) {
@@ -147,7 +148,7 @@ static Error computesIn(const CatalogueDevice &device, const std::string &precis
   return device.peak(precision == "f16" ? "bf16" : precision).takeError();
 }
 
-static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
                                NumberFormat format, const ParallelDegrees &degrees, bool aggregated) {
   Deployment deployment;
   deployment.shape = work.shape;
@@ -159,12 +160,12 @@ static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, c
   return deployment;
 }
 
-static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+static Expected<ServingCost> costOf(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
                                     NumberFormat format, const ParallelDegrees &degrees, bool aggregated) {
   return ServingCost::create(deploymentOf(work, pool, options, format, degrees, aggregated), options.efficiency);
 }
 
-Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
+Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const CandidateOptions &options,
                                   const Choice &choice, const ChoiceMeaning &meaning) {
   Expected<NumberFormat> format = formatOf(meaning.precision);
   if (!format)
@@ -173,7 +174,7 @@ Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, c
                 {meaning.tensor, meaning.data, meaning.expert, meaning.pipeline}, meaning.aggregate > 0);
 }
 
-Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
                                const std::string &precision, ModelPart part, const ParallelDegrees &degrees) {
   Expected<NumberFormat> format = formatOf(precision);
   if (!format)
@@ -202,10 +203,11 @@ Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double al
 }
 
 namespace {
-class DecoderMenu {
+class DecoderCandidates {
 public:
-  /// With `prompts`, makes the menu of a decode that has its prefill in the same replicas.
-  DecoderMenu(const DecoderWork &work, const DecoderWork *prompts, const Fleet &fleet, const MenuOptions &options)
+  /// With `prompts`, makes the candidates of a decode that has its prefill in the same replicas.
+  DecoderCandidates(const DecoderWork &work, const DecoderWork *prompts, const Fleet &fleet,
+                    const CandidateOptions &options)
       : work(work), prompts(prompts), fleet(fleet), options(options) {}
 
   Error addAll() {
@@ -219,24 +221,24 @@ public:
     return Error::success();
   }
 
-  Expected<Menu> run() {
+  Expected<Candidates> run() {
     if (Error error = addAll())
       return error;
-    if (menu.choices.empty())
+    if (candidates.choices.empty())
       return nowhere();
     if (work.prunes)
-      prune(menu);
-    return std::move(menu);
+      prune(candidates);
+    return std::move(candidates);
   }
 
-  AggregatedMenu runAggregated() {
-    AggregatedMenu result;
-    // The separate menus report the error.
+  AggregatedCandidates runAggregated() {
+    AggregatedCandidates result;
+    // The separate candidate sets report the error.
     if (Error error = addAll()) {
       consumeError(std::move(error));
       return result;
     }
-    result.decode = std::move(menu);
+    result.decode = std::move(candidates);
     result.prefill = std::move(prefills);
     if (work.prunes)
       prune(result);
@@ -247,8 +249,8 @@ private:
   const DecoderWork &work;
   const DecoderWork *prompts;
   const Fleet &fleet;
-  const MenuOptions &options;
-  Menu menu, prefills;
+  const CandidateOptions &options;
+  Candidates candidates, prefills;
   int aggregates = 0;
   double smallestWeights = unlimited; ///< smallest total over all devices of a replica, among the degrees tried
   std::string smallestPrecision;
@@ -258,7 +260,7 @@ private:
   }
 
   void refuse(const FleetPool &pool, const Twine &why) {
-    menu.refusals.push_back(("'" + work.model + "' on @" + pool.name + ": " + why).str());
+    candidates.refusals.push_back(("'" + work.model + "' on @" + pool.name + ": " + why).str());
   }
 
   void addPool(int index, const std::string &name, NumberFormat format) {
@@ -320,7 +322,7 @@ private:
     choice.cacheTokens = where.cacheTokens;
     meaning.batch = batch;
     meaning.demand = {true, cost.stepBytesPerDevice(batch, contextOfStep()), cost.memoryBytesPerSecond()};
-    menu.add(choice, meaning, fleet.pools[choice.pool].name);
+    candidates.add(choice, meaning, fleet.pools[choice.pool].name);
   }
   double contextOfStep() const { return work.contextTokens + work.writtenTokens / 2; }
 
@@ -401,7 +403,7 @@ private:
       meaning.batch = choice.slots;
       meaning.demand = {false, cost->promptFlopsPerDevice(std::max(work.newTokens, 1.0), work.cachedTokens),
                         cost->productFlopsPerSecond()};
-      menu.add(choice, meaning, pool.name);
+      candidates.add(choice, meaning, pool.name);
       return "";
     }
     if (prompts)
@@ -435,20 +437,20 @@ private:
                       "allow fewer bits in 'precisions'",
                       smallestWeights * 1e-9, smallestPrecision, best->name, best->count, best->device.memoryGB->value,
                       bestBytes);
-    for (const std::string &refusal : menu.refusals)
+    for (const std::string &refusal : candidates.refusals)
       text += "\n  " + refusal;
     return createStringError(text);
   }
 };
 } // namespace
 
-Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options) {
-  return DecoderMenu(work, nullptr, fleet, options).run();
+Expected<Candidates> decoderCandidates(const DecoderWork &work, const Fleet &fleet, const CandidateOptions &options) {
+  return DecoderCandidates(work, nullptr, fleet, options).run();
 }
 
-AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
-                              const MenuOptions &options) {
-  return DecoderMenu(decode, &prefill, fleet, options).runAggregated();
+AggregatedCandidates aggregatedCandidates(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
+                                          const CandidateOptions &options) {
+  return DecoderCandidates(decode, &prefill, fleet, options).runAggregated();
 }
 
 } // namespace intarsia::plan

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Writes the planner's decisions in the form of fuse-record-decisions.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -29,7 +29,7 @@ static void writeDecision(json::OStream &out, const PlanReport &report, int inde
                           const workflow::Graph &graph, const workflow::Task &task) {
   const PlacementProblem &problem = *report.problem;
   const Piece &piece = problem.pieces[index];
-  const Choice &chosen = piece.menu[report.result.placements[index].choice];
+  const Choice &chosen = piece.candidates[report.result.placements[index].choice];
   double own = report.result.evaluation.objective, least = unlimited;
   int impossible = 0;
   out.object([&] {
@@ -49,7 +49,7 @@ static void writeDecision(json::OStream &out, const PlanReport &report, int inde
           least = std::min(least, other.objective - own);
         impossible += !other.possible;
         out.object([&] {
-          out.attribute("chosen", other.possible ? asJson(piece.menu[other.placements[index].choice].label)
+          out.attribute("chosen", other.possible ? asJson(piece.candidates[other.placements[index].choice].label)
                                   : other.pool   ? asJson("@" + problem.pools[*other.pool].name)
                                                  : json::Value(nullptr));
           out.attribute("cost", other.possible ? json::Value(other.objective) : json::Value(nullptr));

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Prints a plan as a table for a terminal.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "Text.h"
 #include "lib/Plan/Solver/Figures.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,7 +28,7 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
   auto splits = [&](const Choice &choice) { return problem.pools[choice.pool].wholeNodes || choice.deviceShare < 1; };
   std::vector<double> taken(problem.pools.size()), paid(problem.pools.size());
   for (auto [piece, placed] : llvm::zip(problem.pieces, placements))
-    if (const Choice &choice = piece.menu[placed.choice]; splits(choice))
+    if (const Choice &choice = piece.candidates[placed.choice]; splits(choice))
       taken[choice.pool] += figures.footprint(choice) * double(placed.replicas);
   for (auto [pool, used, all] : llvm::zip(problem.pools, taken, paid)) {
     double together = pool.wholeNodes ? double(pool.devicesPerNode) : 1;
@@ -37,7 +37,7 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
   std::vector<PieceRow> rows;
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
-    const Choice &choice = piece.menu[choiceIndex];
+    const Choice &choice = piece.candidates[choiceIndex];
     const ChoiceMeaning &meaning = report.built->meanings[index][choiceIndex];
     Stage stage = figures.stage(int(index), choice, replicas);
     PieceRow row;
@@ -89,7 +89,7 @@ std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &e
         double(problem.pools[pool].devices), "");
   // A limited service outside has one replica with as many slots as simultaneous calls.
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
-    const Choice &choice = piece.menu[report.result.placements[index].choice];
+    const Choice &choice = piece.candidates[report.result.placements[index].choice];
     if (choice.pool >= int(report.built->fleetPools) && choice.devicesPerReplica > 0)
       add("calls of " + StringRef(problem.pools[choice.pool].name).split(':').second,
           evaluation.utilization[index] * choice.slots, choice.slots, "under way");
@@ -186,8 +186,8 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
                    tightness.front().share());
   if (report.result.status == SolveResult::Status::Optimal)
     out << (report.hardened
-                ? "no plan of these menus is better for the stricter bounds or slower times it was made for\n"
-                : "no plan of these menus is better\n");
+                ? "no plan of these candidates is better for the stricter bounds or slower times it was made for\n"
+                : "no plan of these candidates is better\n");
   else
     out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
   if (report.replan)
@@ -221,7 +221,7 @@ static void printAll(raw_ostream &out, const PlanReport &report) {
       const Piece &piece = report.problem->pieces[alternative.piece];
       out << "  " << printable(piece.name);
       if (alternative.possible)
-        out << ": " << piece.menu[alternative.placements[alternative.piece].choice].label;
+        out << ": " << piece.candidates[alternative.placements[alternative.piece].choice].label;
       else if (alternative.pool)
         out << ": @" << report.problem->pools[*alternative.pool].name;
       out << ": " << alternative.reason << '\n';

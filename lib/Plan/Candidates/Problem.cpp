@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Builds the placement problem: pools with prices, pieces with menus, edges with bytes and regions with scales.
+// Builds the placement problem: pools with prices, pieces with their candidates, edges with bytes and regions with
+// scales.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -263,7 +264,7 @@ void ProblemBuilder::addGroups() {
 }
 
 Expected<BuiltProblem> buildProblem(const std::vector<wf::Graph> &graphs, const Fleet &fleet,
-                                    const MenuOptions &options) {
+                                    const CandidateOptions &options) {
   return ProblemBuilder(graphs, fleet, options).run();
 }
 

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Menus of models other than language models: by the larger of arithmetic and memory.
+// Candidates of models other than language models: by the larger of arithmetic and memory.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Menus.h"
+#include "Candidates.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 
@@ -39,13 +39,13 @@ static std::string usualPrecision(const CatalogueDevice &device) {
 }
 
 namespace {
-class RooflineMenu {
+class RooflineCandidates {
 public:
-  RooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options)
+  RooflineCandidates(const RooflineWork &work, const Fleet &fleet, const CandidateOptions &options)
       : work(work), fleet(fleet),
         figures((options.efficiency ? *options.efficiency : ServingEfficiency::of(ServingEngine::VLLM)).figures) {}
 
-  Expected<Menu> run() {
+  Expected<Candidates> run() {
     for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
       if (!work.hasPrecision()) {
         add(pool, "", 0, 1);
@@ -66,23 +66,23 @@ public:
         add(pool, precision, *bytes, *peak);
       }
     }
-    if (menu.choices.empty()) {
+    if (candidates.choices.empty()) {
       std::string text = work.what + " fits nowhere";
-      for (const std::string &refusal : menu.refusals)
+      for (const std::string &refusal : candidates.refusals)
         text += "\n  " + refusal;
       return createStringError(text);
     }
-    return std::move(menu);
+    return std::move(candidates);
   }
 
 private:
   const RooflineWork &work;
   const Fleet &fleet;
   const ServingFigures &figures;
-  Menu menu;
+  Candidates candidates;
 
   void refuse(int pool, const Twine &why) {
-    menu.refusals.push_back((work.what + " on @" + fleet.pools[pool].name + ": " + why).str());
+    candidates.refusals.push_back((work.what + " on @" + fleet.pools[pool].name + ": " + why).str());
   }
 
   void add(int index, const std::string &precision, double bytesOfNumber, double peakTflops) {
@@ -121,7 +121,7 @@ private:
         meaning.data = shards;
         meaning.parts = parts;
         meaning.batch = batch;
-        menu.add(choice, meaning, pool.name);
+        candidates.add(choice, meaning, pool.name);
         added = true;
       }
     };
@@ -138,8 +138,8 @@ private:
 };
 } // namespace
 
-Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options) {
-  return RooflineMenu(work, fleet, options).run();
+Expected<Candidates> rooflineCandidates(const RooflineWork &work, const Fleet &fleet, const CandidateOptions &options) {
+  return RooflineCandidates(work, fleet, options).run();
 }
 
 } // namespace intarsia::plan

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Common parts of the HTML report: escaping, numbers for people, text that fits, and SVG.
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_PLAN_DRIVER_HTML_H
-#define INTARSIA_LIB_PLAN_DRIVER_HTML_H
+#ifndef INTARSIA_LIB_PLAN_PARTS_HTML_H
+#define INTARSIA_LIB_PLAN_PARTS_HTML_H
 
-#include "Driver.h"
+#include "Parts.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace intarsia::plan::html {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Simulates a plan, samples the cost model's errors, plans again on request, and reports the results.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Pieces of a placement problem: the work of each execution, and the menu of ways to run it.
+// Pieces of a placement problem: the work of each execution, and the candidates: the ways to run it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "ProblemBuilder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -33,15 +33,15 @@ Error ProblemBuilder::addPiece(Group &group) {
   while (llvm::any_of(result.problem.pieces, [&](const Piece &other) { return other.name == piece.name; }))
     piece.name += "'";
   piece.location = first.location;
-  Expected<Menu> menu = isOutside(first) ? outsideMenu(group) : deviceMenu(group);
-  if (!menu)
+  Expected<Candidates> candidates = isOutside(first) ? outsideCandidates(group) : deviceCandidates(group);
+  if (!candidates)
     return createStringError((first.location.empty() ? "" : first.location + ": ") + "task '" + first.name +
-                             "': " + toString(menu.takeError()));
-  for (const std::string &refusal : menu->refusals)
+                             "': " + toString(candidates.takeError()));
+  for (const std::string &refusal : candidates->refusals)
     notes.insert(refusal);
-  piece.menu = std::move(menu->choices);
+  piece.candidates = std::move(candidates->choices);
   if (!anyRate)
-    for (auto [choice, meaning] : llvm::zip(piece.menu, menu->meanings)) {
+    for (auto [choice, meaning] : llvm::zip(piece.candidates, candidates->meanings)) {
       int devices = meaning.aggregate ? meaning.devices() : choice.devicesPerReplica;
       double deviceSeconds =
           choice.millisecondsAlone.value_or(choice.milliseconds) / 1000 * devices * choice.deviceShare;
@@ -68,13 +68,13 @@ Error ProblemBuilder::addPiece(Group &group) {
     piece.heldTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
     piece.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
   }
-  if (Error error = pin(piece, *menu, first, graph))
+  if (Error error = pin(piece, *candidates, first, graph))
     return error;
   group.piece = int(result.problem.pieces.size());
   for (const Member &member : group.members)
     result.pieceOfTask[member.graph][member.task] = group.piece;
   result.problem.pieces.push_back(std::move(piece));
-  result.meanings.push_back(std::move(menu->meanings));
+  result.meanings.push_back(std::move(candidates->meanings));
   return Error::success();
 }
 
@@ -94,7 +94,7 @@ Error ProblemBuilder::refusePlace(const wf::Task &task, const wf::Graph &graph) 
           .str());
 }
 
-Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const wf::Graph &graph) {
+Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &task, const wf::Graph &graph) {
   if (isOutside(task))
     return refusePlace(task, graph);
   if (!task.place)
@@ -129,7 +129,7 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
   bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
-  for (auto [choice, meaning] : llvm::zip(piece.menu, menu.meanings))
+  for (auto [choice, meaning] : llvm::zip(piece.candidates, candidates.meanings))
     if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor &&
         meaning.pipeline == place.pipeline && meaning.expert == place.expert && meaning.data == place.data &&
         meaning.parts == place.parts && (anyBatch || meaning.batch == place.batch) &&
@@ -146,12 +146,12 @@ Error ProblemBuilder::pin(Piece &piece, Menu &menu, const wf::Task &task, const 
                         place.tensor, place.pipeline, place.expert, place.data, place.parts, place.batch,
                         place.precision.empty() ? "" : ", " + place.precision, place.aggregated ? ", aggregated" : "")
                     .str());
-  piece.menu = std::move(choices);
-  menu.meanings = std::move(meanings);
+  piece.candidates = std::move(choices);
+  candidates.meanings = std::move(meanings);
   return Error::success();
 }
 
-Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
+Expected<Candidates> ProblemBuilder::outsideCandidates(Group &group) {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Graph &graph = graphs[group.members.front().graph];
   // A failed call is repeated: 1 / (1 - p) calls on average.
@@ -175,7 +175,7 @@ Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
   double ms = first.background ? 0 : mean(group, [&](const Member &m) { return taskOf(m).latencyMs->mean(); }) * calls;
   for (Member &member : group.members)
     member.scale = ms > 0 ? taskOf(member).latencyMs->mean() * calls / ms : 1;
-  Menu menu;
+  Candidates candidates;
   Choice choice;
   choice.milliseconds = std::max(ms, 1e-6);
   choice.dollarsPerExecution = dollars;
@@ -188,15 +188,15 @@ Expected<Menu> ProblemBuilder::outsideMenu(Group &group) {
   } else {
     choice.pool = outside();
   }
-  menu.add(choice, meaning, result.problem.pools[choice.pool].name);
-  return menu;
+  candidates.add(choice, meaning, result.problem.pools[choice.pool].name);
+  return candidates;
 }
 
-Expected<Menu> ProblemBuilder::deviceMenu(Group &group) {
+Expected<Candidates> ProblemBuilder::deviceCandidates(Group &group) {
   const wf::Task &first = taskOf(group.members.front());
   if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
-    return languageModelMenu(group);
-  return first.kind == Kind::Experts ? expertsMenu(group) : otherMenu(group);
+    return languageModelCandidates(group);
+  return first.kind == Kind::Experts ? expertsCandidates(group) : otherCandidates(group);
 }
 
 /// Number of quantiles for the second moment of a prompt's length.
@@ -259,15 +259,15 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   return work;
 }
 
-Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
+Expected<Candidates> ProblemBuilder::languageModelCandidates(Group &group) {
   Expected<DecoderWork> work = decoderWorkOf(group);
   if (!work)
     return work.takeError();
-  Expected<Menu> menu = decoderMenu(*work, fleet, options);
-  if (!menu)
-    return menu;
+  Expected<Candidates> candidates = decoderCandidates(*work, fleet, options);
+  if (!candidates)
+    return candidates;
   std::set<int> pools;
-  for (auto [choice, meaning] : llvm::zip(menu->choices, menu->meanings)) {
+  for (auto [choice, meaning] : llvm::zip(candidates->choices, candidates->meanings)) {
     if (!pools.insert(choice.pool).second)
       continue;
     Expected<ServingCost> cost = decoderCost(*work, fleet, options, choice, meaning);
@@ -276,34 +276,34 @@ Expected<Menu> ProblemBuilder::languageModelMenu(Group &group) {
     if (!cost->carriedOver().empty())
       unsure.insert(fleet.pools[choice.pool].device.name + ": " + cost->carriedOver());
   }
-  menu = scaleMembers(group, *work, std::move(*menu));
-  if (!menu)
-    return menu;
+  candidates = scaleMembers(group, *work, std::move(*candidates));
+  if (!candidates)
+    return candidates;
   if (const Group *partner = partnerOf(group)) {
     Expected<DecoderWork> other = decoderWorkOf(*partner);
     if (!other)
       return other.takeError();
-    AggregatedMenu both =
-        aggregatedMenu(work->decodes ? *other : *work, work->decodes ? *work : *other, fleet, options);
-    Menu &own = work->decodes ? both.decode : both.prefill;
-    llvm::append_range(menu->choices, own.choices);
-    llvm::append_range(menu->meanings, own.meanings);
+    AggregatedCandidates both =
+        aggregatedCandidates(work->decodes ? *other : *work, work->decodes ? *work : *other, fleet, options);
+    Candidates &own = work->decodes ? both.decode : both.prefill;
+    llvm::append_range(candidates->choices, own.choices);
+    llvm::append_range(candidates->meanings, own.meanings);
   }
   if (expertsOf(group)) {
-    SplitMenu split = splitMenu(*work, fleet, options);
-    llvm::append_range(menu->choices, split.decode.choices);
-    llvm::append_range(menu->meanings, split.decode.meanings);
+    SplitCandidates split = splitCandidates(*work, fleet, options);
+    llvm::append_range(candidates->choices, split.decode.choices);
+    llvm::append_range(candidates->meanings, split.decode.meanings);
   }
-  return menu;
+  return candidates;
 }
 
-Expected<Menu> ProblemBuilder::expertsMenu(const Group &group) {
+Expected<Candidates> ProblemBuilder::expertsCandidates(const Group &group) {
   const Member &member = group.members.front();
   Expected<DecoderWork> work = decoderWorkOf(*groupOf(member.graph, taskOf(member).pair));
   if (!work)
     return work.takeError();
-  Menu menu = splitMenu(*work, fleet, options).experts;
-  if (!menu.choices.empty())
+  Candidates candidates = splitCandidates(*work, fleet, options).experts;
+  if (!candidates.choices.empty())
     unsure.insert("'" + work->model +
                   "': experts apart from attention were not measured; times are by the figures of whole models");
   // Adds experts inside the replicas of the decode, on any pool.
@@ -312,18 +312,19 @@ Expected<Menu> ProblemBuilder::expertsMenu(const Group &group) {
     choice.pool = pool;
     ChoiceMeaning meaning;
     meaning.aggregate = 1;
-    menu.add(choice, meaning, fleet.pools[pool].name);
+    candidates.add(choice, meaning, fleet.pools[pool].name);
   }
-  return menu;
+  return candidates;
 }
 
-Expected<Menu> ProblemBuilder::scaleMembers(Group &group, const DecoderWork &work, Menu menu) {
+Expected<Candidates> ProblemBuilder::scaleMembers(Group &group, const DecoderWork &work, Candidates candidates) {
   if (work.decodes) {
     for (Member &member : group.members)
       member.scale = std::max(taskOf(member).output.amount.mean() - 1, 1.0) / std::max(work.writtenTokens - 1, 1.0);
-    return std::move(menu);
+    return std::move(candidates);
   }
-  Expected<ServingCost> cost = decoderCost(work, fleet, options, menu.choices.front(), menu.meanings.front());
+  Expected<ServingCost> cost =
+      decoderCost(work, fleet, options, candidates.choices.front(), candidates.meanings.front());
   if (!cost)
     return cost.takeError();
   double whole = prefillMs(*cost, work.newTokens, work.cachedTokens);
@@ -355,20 +356,20 @@ Expected<Menu> ProblemBuilder::scaleMembers(Group &group, const DecoderWork &wor
     member.scale = firstScale;
     member.laterScale = later / firstScale;
   }
-  return std::move(menu);
+  return std::move(candidates);
 }
 
 const wf::Region *ProblemBuilder::loopAround(const Member &member) const {
   const wf::Graph &graph = graphs[member.graph];
-  for (const wf::Region &leaf : graph.regions)
-    if (leaf.kind == wf::Region::Kind::Leaf && leaf.task == member.task)
-      for (int up = leaf.parent; up >= 0; up = graph.regions[up].parent)
+  for (const wf::Region &region : graph.regions)
+    if (region.kind == wf::Region::Kind::Task && region.task == member.task)
+      for (int up = region.parent; up >= 0; up = graph.regions[up].parent)
         if (graph.regions[up].kind == wf::Region::Kind::Loop)
           return &graph.regions[up];
   return nullptr;
 }
 
-Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
+Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Graph &graph = graphs[group.members.front().graph];
   RooflineWork work;
@@ -377,7 +378,7 @@ Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
     work.what = "index '" + index.name + "'";
     work.heldBytes = double(index.vectors) * index.bytesPerVector;
     work.readBytes = work.heldBytes * index.visited;
-    return sharedMenu(work);
+    return sharedCandidates(work);
   }
   const wf::Model &model = graph.models[first.model];
   work.what = "model '" + model.name + "'";
@@ -412,17 +413,17 @@ Expected<Menu> ProblemBuilder::otherMenu(Group &group) {
   for (const FleetPool &pool : fleet.pools)
     if (pool.device.generation != "hopper" && pool.device.generation != "blackwell")
       unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
-  return sharedMenu(work);
+  return sharedCandidates(work);
 }
 
-Expected<Menu> ProblemBuilder::sharedMenu(const RooflineWork &work) {
-  Expected<Menu> menu = rooflineMenu(work, fleet, options);
-  if (menu)
-    for (const Choice &choice : menu->choices)
+Expected<Candidates> ProblemBuilder::sharedCandidates(const RooflineWork &work) {
+  Expected<Candidates> candidates = rooflineCandidates(work, fleet, options);
+  if (candidates)
+    for (const Choice &choice : candidates->choices)
       if (choice.deviceShare < 1)
         unsure.insert(fleet.pools[choice.pool].device.name +
                       ": a share of a device taken to have that share of its bandwidth and of its speed");
-  return menu;
+  return candidates;
 }
 
 void ProblemBuilder::dropPrecisions() {
@@ -452,14 +453,16 @@ void ProblemBuilder::dropPrecisions() {
 
 bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string &better,
                               const std::string &worse) const {
-  auto menuOf = [&](int piece) { return Menu{result.problem.pieces[piece].menu, result.meanings[piece], {}}; };
+  auto candidatesOf = [&](int piece) {
+    return Candidates{result.problem.pieces[piece].candidates, result.meanings[piece], {}};
+  };
   for (const Group &group : groups) {
     // Experts are replaced together with their decodes.
     if (!llvm::is_contained(pieces, group.piece) || taskOf(group.members.front()).kind == Kind::Experts)
       continue;
-    Menu menu = menuOf(group.piece);
+    Candidates candidates = candidatesOf(group.piece);
     const Group *called = expertsOf(group);
-    Menu experts = called ? menuOf(called->piece) : Menu();
+    Candidates experts = called ? candidatesOf(called->piece) : Candidates();
     auto expertsNoWorse = [&](const std::string &one, const std::string &other) {
       // A placement by hand may have removed the choice.
       auto find = [&](const std::string &label) {
@@ -471,20 +474,20 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
       return found != experts.choices.end() && replaced != experts.choices.end() && noWorse(*found, *replaced);
     };
     const Group *partner = partnerOf(group);
-    Menu other = partner ? menuOf(partner->piece) : Menu();
-    for (auto [choice, meaning] : llvm::zip(menu.choices, menu.meanings)) {
+    Candidates other = partner ? candidatesOf(partner->piece) : Candidates();
+    for (auto [choice, meaning] : llvm::zip(candidates.choices, candidates.meanings)) {
       if (meaning.precision != worse)
         continue;
       bool found = false;
-      for (size_t a = 0; a < menu.choices.size() && !found; ++a) {
-        int aggregate = menu.meanings[a].aggregate;
-        if (menu.meanings[a].precision != better || (aggregate > 0) != (meaning.aggregate > 0))
+      for (size_t a = 0; a < candidates.choices.size() && !found; ++a) {
+        int aggregate = candidates.meanings[a].aggregate;
+        if (candidates.meanings[a].precision != better || (aggregate > 0) != (meaning.aggregate > 0))
           continue;
         // An aggregate is replaced with everything that belongs to it.
-        found = aggregate
-                    ? menu.noWorseAggregate(aggregate, meaning.aggregate) &&
-                          other.noWorseAggregate(aggregate, meaning.aggregate)
-                    : noWorse(menu.choices[a], choice) && expertsNoWorse(menu.meanings[a].experts, meaning.experts);
+        found = aggregate ? candidates.noWorseAggregate(aggregate, meaning.aggregate) &&
+                                other.noWorseAggregate(aggregate, meaning.aggregate)
+                          : noWorse(candidates.choices[a], choice) &&
+                                expertsNoWorse(candidates.meanings[a].experts, meaning.experts);
       }
       if (!found)
         return false;
@@ -494,14 +497,14 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
 }
 
 void ProblemBuilder::dropPrecision(int piece, const std::string &precision) {
-  std::vector<Choice> menu;
+  std::vector<Choice> candidates;
   std::vector<ChoiceMeaning> meanings;
-  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[piece].menu, result.meanings[piece]))
+  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[piece].candidates, result.meanings[piece]))
     if (meaning.precision != precision) {
-      menu.push_back(choice);
+      candidates.push_back(choice);
       meanings.push_back(meaning);
     }
-  result.problem.pieces[piece].menu = std::move(menu);
+  result.problem.pieces[piece].candidates = std::move(candidates);
   result.meanings[piece] = std::move(meanings);
 }
 

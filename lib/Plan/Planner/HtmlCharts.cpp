@@ -77,7 +77,7 @@ private:
   }
   int poolOf(int region) const {
     int piece = agent.regions[region].piece;
-    return report.problem->pieces[piece].menu[report.result.placements[piece].choice].pool;
+    return report.problem->pieces[piece].candidates[report.result.placements[piece].choice].pool;
   }
 
   void drawRow(Svg &svg, int region, const std::vector<Execution> &executions, double y) {
@@ -151,7 +151,7 @@ static std::string differencesOf(const PlanReport &report, const Placements &oth
   std::vector<std::string> texts;
   for (auto [piece, own, placed] : zip(report.problem->pieces, report.result.placements, other))
     if (own != placed) {
-      std::string text = piece.name + ": " + piece.menu[placed.choice].label;
+      std::string text = piece.name + ": " + piece.candidates[placed.choice].label;
       if (own.replicas != placed.replicas)
         text += formatv(" × {0}", placed.replicas);
       texts.push_back(std::move(text));
@@ -241,7 +241,7 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
   for (int pool = 0; pool < int(report.built->fleetPools); ++pool) {
     double busy = 0;
     for (auto [row, piece, placed] : zip(rows, problem.pieces, report.result.placements))
-      if (piece.menu[placed.choice].pool == pool)
+      if (piece.candidates[placed.choice].pool == pool)
         busy += row.utilization * double(row.devices);
     int64_t used = evaluation.devices[pool], all = problem.pools[pool].devices;
     std::string color = poolClass(report, pool);
@@ -257,7 +257,7 @@ void writeUtilization(raw_ostream &page, const PlanReport &report, const std::ve
        << "class=\"n\">busy</th><th></th>" << (report.checks.simulation ? "<th class=\"n\">slots in use</th>" : "")
        << "</tr></thead><tbody>\n";
   for (auto [index, row] : enumerate(rows)) {
-    int pool = problem.pieces[index].menu[report.result.placements[index].choice].pool;
+    int pool = problem.pieces[index].candidates[report.result.placements[index].choice].pool;
     if (row.outside && row.utilization == 0)
       continue;
     std::optional<double> simulated;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Converts between the planner's plain data and the IR: fleets in, placements out.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Driver.h"
+#include "Parts.h"
 #include "dialects/Agent/Agent.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -146,7 +146,7 @@ void writePlacements(ModuleOp module, StringRef system, const BuiltProblem &buil
       const ChoiceMeaning &meaning = built.meanings[piece][placed.choice];
       if (meaning.outside)
         return;
-      const std::string &pool = built.problem.pools[built.problem.pieces[piece].menu[placed.choice].pool].name;
+      const std::string &pool = built.problem.pools[built.problem.pieces[piece].candidates[placed.choice].pool].name;
       auto reference = SymbolRefAttr::get(context, system, FlatSymbolRefAttr::get(context, pool));
       auto precision = meaning.precision.empty() ? StringAttr() : StringAttr::get(context, meaning.precision);
       op.setPlaceAttr(fleet::PlacementAttr::get(context, reference, meaning.tensor, meaning.pipeline, meaning.expert,

@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Menus of decodes whose attention is on one pool and whose experts are on another, or on other devices of the same
-// pool.
+// Candidates of decodes whose attention is on one pool and whose experts are on another, or on other devices of the
+// same pool.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Menus.h"
+#include "Candidates.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <cmath>
@@ -46,13 +46,13 @@ struct Split {
   double stepMs, attentionMsPerToken;
 };
 
-class ExpertsMenu {
+class ExpertsCandidates {
 public:
-  ExpertsMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options)
+  ExpertsCandidates(const DecoderWork &work, const Fleet &fleet, const CandidateOptions &options)
       : work(work), fleet(fleet), options(options) {}
 
-  SplitMenu run() {
-    SplitMenu result;
+  SplitCandidates run() {
+    SplitCandidates result;
     for (int q = 0; q < int(fleet.pools.size()); ++q)
       for (const std::string &precision : precisionsOf(work, fleet.pools[q].device)) {
         std::vector<Experts> all = expertsOn(q, precision);
@@ -70,7 +70,7 @@ public:
 private:
   const DecoderWork &work;
   const Fleet &fleet;
-  const MenuOptions &options;
+  const CandidateOptions &options;
 
   double steps() const { return std::max(work.writtenTokens - 1, 1.0); }
 
@@ -94,12 +94,12 @@ private:
     return choice;
   }
 
-  void addExperts(Menu &menu, const Experts &experts, const std::string &precision) const {
-    menu.add(choiceOf(experts), meaningOf(experts, precision), fleet.pools[experts.pool].name);
+  void addExperts(Candidates &candidates, const Experts &experts, const std::string &precision) const {
+    candidates.add(choiceOf(experts), meaningOf(experts, precision), fleet.pools[experts.pool].name);
   }
 
-  /// Returns nothing if the device cannot compute in this format, or lacks a figure: the menu of whole decodes reports
-  /// it.
+  /// Returns nothing if the device cannot compute in this format, or lacks a figure: the candidate set of whole decodes
+  /// reports it.
   std::optional<ServingCost> costOf(int pool, const std::string &precision, ModelPart part,
                                     const ParallelDegrees &degrees) const {
     Expected<ServingCost> cost = partCost(work, fleet.pools[pool], options, precision, part, degrees);
@@ -124,7 +124,7 @@ private:
       for (int batch : batchesOfExperts) {
         Experts experts{index, devices, batch, cost->decodeStep(batch, 1).totalMs, cost->decodeStep(1, 1).totalMs,
                         *cost, ""};
-        Menu one;
+        Candidates one;
         addExperts(one, experts, precision);
         experts.label = one.choices.front().label;
         all.push_back(std::move(experts));
@@ -258,8 +258,8 @@ private:
 };
 } // namespace
 
-SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options) {
-  return ExpertsMenu(decode, fleet, options).run();
+SplitCandidates splitCandidates(const DecoderWork &decode, const Fleet &fleet, const CandidateOptions &options) {
+  return ExpertsCandidates(decode, fleet, options).run();
 }
 
 } // namespace intarsia::plan

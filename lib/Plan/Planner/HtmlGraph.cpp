@@ -30,7 +30,7 @@ struct Box {
   std::vector<std::string> arrows;              ///< paths of a dag's arrows
   std::vector<bool> streams;                    ///< for each arrow, whether it streams
   std::vector<std::pair<double, double>> cases; ///< x and width of each case of a branch
-  std::vector<std::string> name, where;         ///< lines of text of a leaf
+  std::vector<std::string> name, where;         ///< lines of text of a task
 };
 
 /// An element of a layer: a child, or a point that a longer arrow passes (`child` is -1 then).
@@ -63,8 +63,8 @@ private:
     const wf::Region &region = graph.regions[index];
     Box box;
     switch (region.kind) {
-    case wf::Region::Kind::Leaf:
-      box = measureLeaf(region);
+    case wf::Region::Kind::Task:
+      box = measureTask(region);
       break;
     case wf::Region::Kind::Dag:
       box = measureDag(region);
@@ -79,9 +79,9 @@ private:
     return box;
   }
 
-  //===-- Leaves ----------------------------------------------------------------------------------------------===//
+  //===-- Tasks -----------------------------------------------------------------------------------------------===//
 
-  Box measureLeaf(const wf::Region &region) {
+  Box measureTask(const wf::Region &region) {
     const wf::Task &task = graph.tasks[region.task];
     const PieceRow &row = rows[pieceOf(region)];
     Box box;
@@ -112,9 +112,9 @@ private:
   }
 
   const Choice &choiceOf(int piece) const {
-    return report.problem->pieces[piece].menu[report.result.placements[piece].choice];
+    return report.problem->pieces[piece].candidates[report.result.placements[piece].choice];
   }
-  int pieceOf(const wf::Region &leaf) const { return report.built->pieceOfTask[agent][leaf.task]; }
+  int pieceOf(const wf::Region &region) const { return report.built->pieceOfTask[agent][region.task]; }
 
   //===-- Dags ------------------------------------------------------------------------------------------------===//
 
@@ -369,8 +369,8 @@ private:
   void draw(const Box &box, double x, double y) {
     const wf::Region &region = graph.regions[box.region];
     switch (region.kind) {
-    case wf::Region::Kind::Leaf:
-      return drawLeaf(box, x, y);
+    case wf::Region::Kind::Task:
+      return drawTask(box, x, y);
     case wf::Region::Kind::Dag:
       if (box.children.empty())
         svg.text(x + box.width / 2, y + 16, "nothing", "small", "middle");
@@ -405,7 +405,7 @@ private:
     svg.text(x, y, wrapped(label, textSize, width + 1e-6, 1).front(), "small");
   }
 
-  void drawLeaf(const Box &box, double x, double y) {
+  void drawTask(const Box &box, double x, double y) {
     const wf::Region &region = graph.regions[box.region];
     const wf::Task &task = graph.tasks[region.task];
     const Choice &choice = choiceOf(pieceOf(region));

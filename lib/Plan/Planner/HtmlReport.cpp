@@ -80,7 +80,7 @@ private:
     out << "<p class=\"status\">";
     switch (report.result.status) {
     case SolveResult::Status::Optimal:
-      out << "<span class=\"good\">Optimal:</span> no plan of these menus is better in " << escaped(made)
+      out << "<span class=\"good\">Optimal:</span> no plan of these candidates is better in " << escaped(made)
           << (report.hardened ? " for the stricter bounds or slower times it was made for." : ".");
       break;
     case SolveResult::Status::TimeLimit:
@@ -218,7 +218,7 @@ private:
     head({"task", "pool", "precision", "split", "#batch", "#replicas", "#devices", "#in service", "#in the queue",
           "#$/hour"});
     for (auto [index, row] : enumerate(rows)) {
-      int pool = report.problem->pieces[index].menu[report.result.placements[index].choice].pool;
+      int pool = report.problem->pieces[index].candidates[report.result.placements[index].choice].pool;
       out << "<tr>";
       cell(row.name);
       out << "<td class=\"nowrap\"><span class=\"dot " << poolClass(report, pool) << "\"></span>"
@@ -341,9 +341,9 @@ private:
       bool isFirst = std::exchange(before, alternative.piece) != alternative.piece;
       out << "<tr>";
       cell(isFirst ? piece.name : "");
-      cell(isFirst ? piece.menu[report.result.placements[alternative.piece].choice].label : "");
+      cell(isFirst ? piece.candidates[report.result.placements[alternative.piece].choice].label : "");
       if (alternative.possible)
-        cell(piece.menu[alternative.placements[alternative.piece].choice].label);
+        cell(piece.candidates[alternative.placements[alternative.piece].choice].label);
       else
         cell(alternative.pool ? poolName(report, *alternative.pool) : "any other");
       figure(alternative.possible && own != 0 ? "+" + percent((alternative.objective - own) / std::abs(own)) : "");

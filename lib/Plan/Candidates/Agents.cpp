@@ -74,8 +74,8 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
   const wf::Task &reader = graph.tasks[edge.to];
   int model = reader.model >= 0 ? reader.model : graph.tasks[edge.from].model;
   if (model >= 0 && !graph.models[model].shape.empty()) {
-    // The menus exist, so the shape is known. Caches are in 16 bits, as the menus assume; features are vectors of the
-    // reader's width.
+    // The candidates exist, so the shape is known. Caches are in 16 bits, as their figures assume; features are vectors
+    // of the reader's width.
     const ModelShape &shape = *llvm::cantFail(findShape(graph.models[model].shape));
     if (edge.flow == wf::Flow::Cache)
       return shape.cachedNumbers(amount) * bytesOf16 + shape.stateBytes();
@@ -87,17 +87,17 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
 }
 
 double ProblemBuilder::valuesTogether(const wf::Graph &graph, const wf::Edge &edge) {
-  auto leafOf = [&](int task) {
-    auto isLeaf = [&](const wf::Region &region) {
-      return region.kind == wf::Region::Kind::Leaf && region.task == task;
+  auto regionOfTask = [&](int task) {
+    auto isExecution = [&](const wf::Region &region) {
+      return region.kind == wf::Region::Kind::Task && region.task == task;
     };
-    return int(llvm::find_if(graph.regions, isLeaf) - graph.regions.begin());
+    return int(llvm::find_if(graph.regions, isExecution) - graph.regions.begin());
   };
   std::set<int> aroundReader;
-  for (int region = leafOf(edge.to); region >= 0; region = graph.regions[region].parent)
+  for (int region = regionOfTask(edge.to); region >= 0; region = graph.regions[region].parent)
     aroundReader.insert(region);
   double values = 1;
-  for (int inner = leafOf(edge.from); !aroundReader.count(graph.regions[inner].parent);) {
+  for (int inner = regionOfTask(edge.from); !aroundReader.count(graph.regions[inner].parent);) {
     int outer = graph.regions[inner].parent;
     const wf::Region &region = graph.regions[outer];
     if (region.kind == wf::Region::Kind::Branch) {
@@ -144,10 +144,10 @@ std::vector<int> ProblemBuilder::addCalls(int decode, int experts, double steps)
       inside.push_back(kind);
     return kind;
   };
-  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[decode].menu, result.meanings[decode]))
+  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[decode].candidates, result.meanings[decode]))
     decodeKinds.push_back(meaning.experts.empty() ? insideOf(choice) : kindOf(meaning.experts));
   double dispatch = 0, combine = 0; // bytes of a token; the most, as copies grow with the devices
-  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[experts].menu, result.meanings[experts])) {
+  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[experts].candidates, result.meanings[experts])) {
     expertKinds.push_back(meaning.aggregate ? insideOf(choice) : kindOf(choice.label));
     dispatch = std::max(dispatch, meaning.dispatchBytes);
     combine = std::max(combine, meaning.combineBytes);
@@ -179,17 +179,17 @@ int ProblemBuilder::nothing() {
   if (nothingPiece < 0) {
     Piece piece;
     piece.name = "nothing";
-    Menu menu;
+    Candidates candidates;
     Choice choice;
     choice.pool = outside();
     choice.milliseconds = 1e-6;
     ChoiceMeaning meaning;
     meaning.outside = true;
-    menu.add(choice, meaning, "outside");
-    piece.menu = menu.choices;
+    candidates.add(choice, meaning, "outside");
+    piece.candidates = candidates.choices;
     nothingPiece = int(result.problem.pieces.size());
     result.problem.pieces.push_back(piece);
-    result.meanings.push_back(menu.meanings);
+    result.meanings.push_back(candidates.meanings);
   }
   return nothingPiece;
 }
@@ -235,7 +235,7 @@ void ProblemBuilder::addAgent(size_t index) {
       region.arcs.push_back({arc.from, arc.to, mapped(arc.edges), arc.streaming});
     for (auto [count, probability] : from.counts)
       region.counts.push_back({int(std::min<int64_t>(count, 100000)), probability});
-    if (from.kind == wf::Region::Kind::Leaf) {
+    if (from.kind == wf::Region::Kind::Task) {
       auto [group, member] = memberOf[{int(index), from.task}];
       region.piece = groups[group].piece;
       region.timeScale = groups[group].members[member].scale;
@@ -250,7 +250,7 @@ void ProblemBuilder::addAgent(size_t index) {
     const wf::Region &from = graph.regions[position];
     if (from.kind == wf::Region::Kind::Dag && from.children.empty()) {
       agent.regions[position].children = {int(agent.regions.size())};
-      agent.regions.push_back(Region::leaf(nothing()));
+      agent.regions.push_back(Region::execution(nothing()));
     }
     if (from.kind == wf::Region::Kind::Map && from.concurrency)
       inRounds(agent, int(position), *from.concurrency);

@@ -4,16 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Parts of the planner's driver.
+// Parts of the planner: from a file of IR to a plan and its outputs.
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_PLAN_DRIVER_H
-#define INTARSIA_LIB_PLAN_DRIVER_H
+#ifndef INTARSIA_LIB_PLAN_PARTS_H
+#define INTARSIA_LIB_PLAN_PARTS_H
 
 #include "dialects/Fleet/Fleet.h"
 #include "intarsia/Plan/Confidence.h"
 #include "intarsia/Plan/Planner.h"
 #include "intarsia/Plan/Simulation.h"
-#include "lib/Plan/Menus/Menus.h"
+#include "lib/Plan/Candidates/Candidates.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 

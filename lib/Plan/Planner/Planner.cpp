@@ -7,7 +7,7 @@
 // Reads, decomposes, builds the problem, solves, explains, writes.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Planner.h"
-#include "Driver.h"
+#include "Parts.h"
 #include "Text.h"
 #include "dialects/Agent/Agent.h"
 #include "intarsia/Plan/Plan.h"
@@ -299,7 +299,8 @@ private:
     if (!alternative.possible)
       return built.fleetPools == 1;
     double more = alternative.objective - report.result.evaluation.objective;
-    bool samePool = piece.menu[alternative.placements[alternative.piece].choice].pool == piece.menu[placed].pool;
+    bool samePool =
+        piece.candidates[alternative.placements[alternative.piece].choice].pool == piece.candidates[placed].pool;
     return samePool && more > 1e-6 * std::abs(report.result.evaluation.objective);
   }
 

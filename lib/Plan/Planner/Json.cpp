@@ -7,7 +7,7 @@
 // Prints a plan as JSON; docs/plan.md and docs/plan.schema.json describe it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "llvm/Support/JSON.h"
-#include "Driver.h"
+#include "Parts.h"
 #include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -163,8 +163,9 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       alternatives.push_back(json::Object{
           {"piece", asJson(piece.name)},
           {"pool", alternative.pool ? asJson(report.problem->pools[*alternative.pool].name) : json::Value(nullptr)},
-          {"choice", alternative.possible ? asJson(piece.menu[alternative.placements[alternative.piece].choice].label)
-                                          : json::Value(nullptr)},
+          {"choice", alternative.possible
+                         ? asJson(piece.candidates[alternative.placements[alternative.piece].choice].label)
+                         : json::Value(nullptr)},
           {"objective", alternative.possible ? number(alternative.objective) : json::Value(nullptr)},
           {"reason", asJson(alternative.reason)}});
     }
@@ -200,7 +201,7 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       json::Array labels;
       for (auto [piece, placed] : llvm::zip(report.problem->pieces, point.placements))
         labels.push_back(json::Object{{"piece", asJson(piece.name)},
-                                      {"choice", asJson(piece.menu[placed.choice].label)},
+                                      {"choice", asJson(piece.candidates[placed.choice].label)},
                                       {"replicas", placed.replicas}});
       entry["pieces"] = std::move(labels);
       front.push_back(std::move(entry));

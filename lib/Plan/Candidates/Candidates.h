@@ -7,8 +7,8 @@
 // From agent graphs, a fleet and the catalogue to a placement problem: for each piece the candidates, with their costs.
 // Free of MLIR.
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_PLAN_MENUS_H
-#define INTARSIA_LIB_PLAN_MENUS_H
+#ifndef INTARSIA_LIB_PLAN_CANDIDATES_H
+#define INTARSIA_LIB_PLAN_CANDIDATES_H
 
 #include "intarsia/Cost/ServingCost.h"
 #include "intarsia/Plan/AgentGraph.h"
@@ -44,12 +44,13 @@ struct Fleet {
   std::optional<double> gramsPerKilowattHour;
 };
 
-//===-- Menus -------------------------------------------------------------------------------------------------===//
+//===-- Candidates
+//-------------------------------------------------------------------------------------------------===//
 
-struct MenuOptions {
+struct CandidateOptions {
   ServingEngine engine = ServingEngine::VLLM;
   Objective objective = Objective::DollarsPerRequest;
-  const ServingEfficiency *efficiency = nullptr; ///< replaces the measured figures if set; outlives the menus
+  const ServingEfficiency *efficiency = nullptr; ///< replaces the measured figures if set; outlives the candidate sets
 };
 
 /// Meaning of a choice's label.
@@ -74,7 +75,7 @@ struct ChoiceMeaning {
   int devices() const { return tensor * pipeline * data; }
 };
 
-struct Menu {
+struct Candidates {
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
   std::vector<std::string> refusals; ///< reasons why a pool and precision has no candidate
@@ -107,10 +108,11 @@ struct DecoderWork {
 /// a node; mixture-of-experts models also get data-parallel attention with experts over all devices; where no tensor
 /// degree holds the weights, nodes are chained as a pipeline. Fails if nothing fits, naming the model, its bytes and
 /// the largest pool.
-llvm::Expected<Menu> decoderMenu(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options);
+llvm::Expected<Candidates> decoderCandidates(const DecoderWork &work, const Fleet &fleet,
+                                             const CandidateOptions &options);
 /// Candidates with prefill and decode in the same replicas; empty if nothing fits.
-struct AggregatedMenu {
-  Menu prefill, decode;
+struct AggregatedCandidates {
+  Candidates prefill, decode;
 };
 /// Returns the candidates with prefill and decode in the same replicas, for the same pools, precisions and degrees and
 /// with as many sequences in decode at once as the batch says. A step takes
@@ -120,11 +122,11 @@ struct AggregatedMenu {
 /// prompts: M/G/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
 /// Devices and slots are the decode's. The prefill finds the tokens that the model wrote in an earlier turn in the
 /// cache. Memory also holds the prompts in progress.
-AggregatedMenu aggregatedMenu(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
-                              const MenuOptions &options);
+AggregatedCandidates aggregatedCandidates(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
+                                          const CandidateOptions &options);
 /// Candidates of a decode whose experts are on other devices than its attention, and of the experts.
-struct SplitMenu {
-  Menu decode, experts;
+struct SplitCandidates {
+  Candidates decode, experts;
 };
 /// Returns candidates with attention and experts of a mixture of experts apart (attention-FFN disaggregation:
 /// MegaScale-Infer, arXiv 2504.02263; Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several
@@ -134,14 +136,14 @@ struct SplitMenu {
 /// with the exchange of the experts' whole batch over the link between both pools, in two messages for each layer of
 /// experts. Keeps Pareto-optimal splits only: between the same pools, by devices for a token and for one replica in
 /// each pool, the time of a step, and the time alone. Empty for a model without experts.
-SplitMenu splitMenu(const DecoderWork &decode, const Fleet &fleet, const MenuOptions &options);
+SplitCandidates splitCandidates(const DecoderWork &decode, const Fleet &fleet, const CandidateOptions &options);
 
-// Helpers of the menus.
+// Helpers of the candidate sets.
 /// Returns the precisions to offer if a model does not name any: 16 bits, and 8 in the format that the device computes
 /// in. Formats of 4 bits change answers more than may be assumed.
 std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device);
 /// Returns the cost of a part of the model. Fails if the device does not compute in this precision, or lacks a figure.
-llvm::Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const MenuOptions &options,
+llvm::Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
                                      const std::string &precision, ModelPart part, const ParallelDegrees &degrees);
 bool headsDivide(const ModelShape &shape, int tensor);
 /// Returns times and slots of a decode of `batch` sequences at once, without its pool.
@@ -151,8 +153,8 @@ bool noWorse(const Choice &one, const Choice &other);
 /// Returns the milliseconds of a prefill after `cachedTokens` in the cache: the scores of the new tokens against the
 /// cached ones are those of the whole prompt less those of its two parts.
 double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens);
-/// Returns the cost of one choice of such a menu.
-llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const MenuOptions &options,
+/// Returns the cost of one choice of such a candidate set.
+llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, const CandidateOptions &options,
                                         const Choice &choice, const ChoiceMeaning &meaning);
 
 /// Work of one execution of an encoder, embedder, other model or search. Time on a device is
@@ -171,7 +173,8 @@ struct RooflineWork {
   bool hasPrecision() const { return parameters > 0; }
   std::optional<double> firstShare; ///< share of the time until the first output
 };
-llvm::Expected<Menu> rooflineMenu(const RooflineWork &work, const Fleet &fleet, const MenuOptions &options);
+llvm::Expected<Candidates> rooflineCandidates(const RooflineWork &work, const Fleet &fleet,
+                                              const CandidateOptions &options);
 
 //===-- Spread ------------------------------------------------------------------------------------------------===//
 
@@ -196,7 +199,7 @@ struct BuiltProblem {
 /// differ in scale: one deployment serves them. Tasks on no device (tools, memories, plain functions, indexes outside
 /// the fleet) are on a pool "outside" of unlimited size, or on one of their own if simultaneous calls are limited.
 llvm::Expected<BuiltProblem> buildProblem(const std::vector<workflow::Graph> &graphs, const Fleet &fleet,
-                                          const MenuOptions &options);
+                                          const CandidateOptions &options);
 
 } // namespace intarsia::plan
 

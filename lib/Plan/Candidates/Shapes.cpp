@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Spread of durations: from the sizes and times of a file, and from calls that fail.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Menus.h"
+#include "Candidates.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <map>
