@@ -50,6 +50,16 @@ class Tools:
         return self.run("intarsia-compile", *arguments)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what is about the CPU alone if INTARSIA_TEST_TARGET names another device."""
+    target = os.environ.get("INTARSIA_TEST_TARGET") or "cpu"
+    if target.split(":")[0] == "cpu":
+        return
+    for item in items:
+        if item.get_closest_marker("cpu_only"):
+            item.add_marker(pytest.mark.skip(reason="about variants of the CPU"))
+
+
 @pytest.fixture(scope="session")
 def build_dir() -> Path:
     return Path(os.environ.get("INTARSIA_BUILD_DIR", SOURCE / "build" / "dev"))

@@ -106,6 +106,7 @@ def test_same_bits_again_and_with_any_number_of_threads(minilm):
         intarsia.set_threads(0)
 
 
+@pytest.mark.cpu_only
 def test_every_variant_that_this_cpu_runs(tools, minilm_dir, minilm_golden, scratch):
     """One artifact, one archive of weights, several variants; the best for this machine is chosen."""
     artifact = scratch / "variants" / "minilm.itx"
