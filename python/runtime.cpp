@@ -132,10 +132,27 @@ nb::dict describe(const itx_value_info &info) {
   return result;
 }
 
+class Device {
+public:
+  Device(const std::string &kind, int32_t threads, const std::vector<int32_t> &processors) {
+    itx_device_options options = {sizeof(options), threads, processors.data(), processors.size()};
+    check(itx_device_create(kind.c_str(), &options, &device));
+  }
+  Device(const Device &) = delete;
+  ~Device() { itx_device_free(device); }
+
+  itx_device *handle() const { return device; }
+  std::string name() const { return itx_device_get_name(device); }
+  std::string info() const { return itx_device_get_info(device); }
+
+private:
+  itx_device *device = nullptr;
+};
+
 class Module {
 public:
   Module(const std::string &path, bool verify, const std::optional<std::string> &variant,
-         const std::vector<std::string> &devices) {
+         const std::vector<std::string> &devices, const std::vector<const Device *> &made) {
     itx_load_options options = {};
     options.struct_bytes = sizeof(options);
     options.verify = verify;
@@ -145,6 +162,11 @@ public:
       names.push_back(device.c_str());
     options.devices = names.data();
     options.device_count = names.size();
+    std::vector<itx_device *> handles;
+    for (const Device *device : made)
+      handles.push_back(device->handle());
+    options.device_handles = handles.data();
+    options.device_handle_count = handles.size();
     itx_status status;
     {
       nb::gil_scoped_release unlocked;
@@ -379,9 +401,15 @@ NB_MODULE(_runtime, m) {
       PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(exception.ptr())), exception.ptr());
     }
   });
+  nb::class_<Device>(m, "Device")
+      .def(nb::init<const std::string &, int32_t, const std::vector<int32_t> &>(), nb::arg("kind"), nb::arg("threads"),
+           nb::arg("processors"))
+      .def_prop_ro("name", &Device::name)
+      .def_prop_ro("info", &Device::info);
   nb::class_<Module>(m, "Module")
-      .def(nb::init<const std::string &, bool, const std::optional<std::string> &, const std::vector<std::string> &>(),
-           nb::arg("path"), nb::arg("verify"), nb::arg("variant").none(), nb::arg("devices"))
+      .def(nb::init<const std::string &, bool, const std::optional<std::string> &, const std::vector<std::string> &,
+                    const std::vector<const Device *> &>(),
+           nb::arg("path"), nb::arg("verify"), nb::arg("variant").none(), nb::arg("devices"), nb::arg("made"))
       .def_prop_ro("manifest", &Module::manifest)
       .def_prop_ro("variant", &Module::variant)
       .def_prop_ro("functions", &Module::functions)

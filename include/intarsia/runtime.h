@@ -72,9 +72,9 @@ ITX_API const char *itx_version(void);
 
 /* ---- Threads ---------------------------------------------------------------------------------------------- */
 
-/* Sets the number of threads that a call uses, its caller included, 1 to 1024. 0 restores the default: the environment
- * variable ITX_THREADS, or else the number that the affinity mask and the cgroup's CPU quota allow. Takes effect for
- * the next call. An invalid ITX_THREADS is an error here and when a module is loaded. */
+/* Sets the number of threads that a call uses on the device "cpu", its caller included, 1 to 1024. 0 restores the
+ * default: the environment variable ITX_THREADS, or else the number that the affinity mask and the cgroup's CPU quota
+ * allow. Takes effect for the next call. An invalid ITX_THREADS is an error here and when a module is loaded. */
 ITX_API itx_status itx_set_threads(int32_t threads);
 ITX_API int32_t itx_threads(void);
 
@@ -87,6 +87,28 @@ ITX_API size_t itx_device_count(void);
 ITX_API const char *itx_device_name(size_t index);
 /* Returns a JSON object: name, description, threads, features, memory_bytes. A null pointer past the end. */
 ITX_API const char *itx_device_info(size_t index);
+
+/* A handle of a device. */
+typedef struct itx_device itx_device;
+
+typedef struct itx_device_options {
+  size_t struct_bytes; /* sizeof(itx_device_options): lets the structure grow */
+  int32_t threads;     /* of a call, its caller included, 1 to 1024; 0: one for each of `processors`, or the default */
+  /* Processors, as the system numbers them, that the device's threads run on; processor_count 0: all that the process
+   * may use. The thread that makes a call computes too; it runs where the program lets it. */
+  const int32_t *processors;
+  size_t processor_count;
+} itx_device_options;
+
+/* Makes a device of a kind, whose name is the kind and a number; options may be null. Kind "cpu": a part of the host's
+ * CPU, whose threads compute only for the modules that are loaded with this device (itx_load_options), so that modules
+ * can divide a machine. The threads start when a call first needs them. ITX_UNSUPPORTED for other kinds. */
+ITX_API itx_status itx_device_create(const char *kind, const itx_device_options *options, itx_device **device);
+/* Frees the handle; a null pointer is allowed. The device and its threads live as long as a module uses them. */
+ITX_API void itx_device_free(itx_device *device);
+ITX_API const char *itx_device_get_name(const itx_device *device);
+/* Returns the same JSON object as itx_device_info, with the processors if they were given. */
+ITX_API const char *itx_device_get_info(const itx_device *device);
 
 /* ---- Types ------------------------------------------------------------------------------------------------ */
 
@@ -166,6 +188,10 @@ typedef struct itx_load_options {
    * artifact has no such device
    * (--target=cpu,reference). */
   double verify_kernels;
+  /* Devices that the module may use, beside those in `devices`; no others, if either has any. Their handles may be freed
+   * after the load. */
+  itx_device *const *device_handles;
+  size_t device_handle_count;
 } itx_load_options;
 
 /* Loads an artifact. Its header, its hash and its manifest are checked before any of its code is mapped executable;

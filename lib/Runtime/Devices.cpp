@@ -7,11 +7,25 @@
 #include "lib/Runtime/CPU/CpuDevice.h"
 #include "lib/Runtime/Reference/ReferenceDevice.h"
 
+#include <algorithm>
+
 namespace intarsia::runtime {
 
 const std::vector<Device *> &devices() {
   static const std::vector<Device *> all = {&cpuDevice(), &referenceDevice()};
   return all;
+}
+
+Status makeDevice(const std::string &kind, const DeviceSettings &settings, std::shared_ptr<Device> &device) {
+  if (kind == cpuDevice().kind())
+    return makeCpuDevice(settings, device);
+  std::vector<std::string> kinds;
+  for (const Device *known : devices())
+    kinds.push_back(known->kind());
+  if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
+    return error(ITX_UNSUPPORTED, "devices of kind %s cannot be made, only those of kind %s: use the machine's",
+                 kind.c_str(), cpuDevice().kind());
+  return error(ITX_NOT_FOUND, "there is no kind of device '%s'; the kinds are %s", kind.c_str(), join(kinds).c_str());
 }
 
 } // namespace intarsia::runtime

@@ -12,7 +12,20 @@ from ._chat import ChatTemplate
 from ._compile import compile
 from ._errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
 from ._generator import Generator
-from ._module import Function, Module, Signature, TensorType, devices, load, make_state, profile, set_threads, threads
+from ._module import (
+    Device,
+    Function,
+    Module,
+    Signature,
+    TensorType,
+    cpu,
+    devices,
+    load,
+    make_state,
+    profile,
+    set_threads,
+    threads,
+)
 from ._runtime import version as _version
 from ._sampling import Sampling
 from ._writer import Generation, Writer
@@ -25,6 +38,7 @@ __all__ = [
     "ChatTemplate",
     "CompileError",
     "CorruptError",
+    "Device",
     "Error",
     "Function",
     "Generation",
@@ -37,6 +51,7 @@ __all__ = [
     "TensorType",
     "Writer",
     "compile",
+    "cpu",
     "devices",
     "load",
     "make_state",

@@ -225,6 +225,47 @@ def _from_array(array: np.ndarray, info: TensorType) -> np.ndarray:
     return array
 
 
+class Device:
+    """A device that a program makes for itself, with `cpu`. It lives as long as a module uses it."""
+
+    def __init__(self, runtime: _runtime.Device) -> None:
+        self._runtime = runtime
+
+    @property
+    def name(self) -> str:
+        """Its name, which no other device of the process has."""
+        return self._runtime.name
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """A description: name, features, threads, memory, and the processors if they were given."""
+        return json.loads(self._runtime.info)
+
+    def __repr__(self) -> str:
+        """Show the name and the threads."""
+        return f"<intarsia device '{self.name}' of {self.info['threads']} threads>"
+
+
+def cpu(threads: int = 0, processors: Sequence[int] = ()) -> Device:
+    """Return a part of the host's CPU with threads of its own, so that modules can divide a machine.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of a call, its caller included; 0: one for each of `processors`, or the default of `set_threads`.
+    processors : sequence of int
+        Numbers of the processors that the device's threads run on; without any, all that the process may use. The
+        thread that makes a call computes too; it runs where the program lets it.
+
+    Examples
+    --------
+    >>> encoder = intarsia.load("encoder.itx", devices=intarsia.cpu(threads=2))
+    >>> decoder = intarsia.load("decoder.itx", devices=intarsia.cpu(threads=6))
+    """
+    numbers = [whole_number("processors", number, 0, 2**31 - 1) for number in processors]
+    return Device(_runtime.Device("cpu", whole_number("threads", threads, 0, 1024), numbers))
+
+
 class Module:
     """A loaded artifact. Its functions are attributes: ``module.main(…)``, ``module.embed(…)``.
 
@@ -237,8 +278,9 @@ class Module:
         their size and the hash of their header.
     variant : str, optional
         Name of the target variant to run; without it, the first that this CPU can run.
-    devices : str or sequence of str
-        Names of the devices that the module may use, of those that `devices` lists; without any, all.
+    devices : str, Device, or sequence of them
+        The devices that the module may use: names of those that `devices` lists, or devices made with `cpu`; without
+        any, all that `devices` lists.
     """
 
     def __init__(
@@ -247,11 +289,13 @@ class Module:
         *,
         verify: bool = False,
         variant: str | None = None,
-        devices: str | Sequence[str] = (),
+        devices: str | Device | Sequence[str | Device] = (),
     ) -> None:
         self._path = os.fsdecode(path)
-        names = [devices] if isinstance(devices, str) else list(devices)
-        self._runtime = _runtime.Module(self._path, verify, variant, names)
+        given = [devices] if isinstance(devices, str | Device) else list(devices)
+        names = [device for device in given if not isinstance(device, Device)]
+        made = [device._runtime for device in given if isinstance(device, Device)]
+        self._runtime = _runtime.Module(self._path, verify, variant, names, made)
         self._keep_alive: Any = None  # a temporary folder that holds the files
         self._functions: dict[str, Function] = {}
 
@@ -333,7 +377,7 @@ def load(
     *,
     verify: bool = False,
     variant: str | None = None,
-    devices: str | Sequence[str] = (),
+    devices: str | Device | Sequence[str | Device] = (),
 ) -> Module:
     """Load an artifact; see `Module` for the parameters.
 
@@ -371,7 +415,7 @@ def make_state(function: Function, **sizes: int) -> dict[str, np.ndarray]:
 
 
 def set_threads(threads: int) -> None:
-    """Set the number of threads that a call uses, its caller included; 0 goes back to the default.
+    """Set the number of threads that a call uses on the device ``cpu``, its caller included; 0: the default.
 
     The default is the environment variable ``ITX_THREADS``, or else what the affinity mask and the cgroup allow.
     """

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import intarsia
 import ml_dtypes
@@ -174,6 +175,41 @@ def test_set_threads(minilm):
     finally:
         intarsia.set_threads(0)
     assert intarsia.threads() == before
+
+
+def test_parts_of_the_cpu_divide_the_machine(minilm):
+    expected = minilm.main(IDS)
+    small, large = intarsia.cpu(threads=1), intarsia.cpu(threads=3)
+    assert small.name != large.name
+    assert (small.info["threads"], large.info["threads"]) == (1, 3)
+    assert repr(large) == f"<intarsia device '{large.name}' of 3 threads>"
+    modules = [intarsia.load(minilm.path, devices=small), intarsia.load(minilm.path, devices=[large])]
+    name = large.name
+    del small, large  # the modules keep them
+    results: list[np.ndarray] = []
+    callers = [
+        threading.Thread(target=lambda module=module: results.extend(module.main(IDS) for _ in range(5)))
+        for module in modules
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(results) == 10
+    for result in results:
+        np.testing.assert_allclose(result, expected, atol=1e-5, rtol=0)
+    workers = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
+    assert sum(worker.startswith(f"itx-{name}-") for worker in workers) == 2
+
+
+def test_refused_parts_of_the_cpu(minilm):
+    with pytest.raises(intarsia.InvalidArgumentError, match="threads is -1, must be at least 0"):
+        intarsia.cpu(threads=-1)
+    with pytest.raises(intarsia.InvalidArgumentError, match="may not run on processor 1000000"):
+        intarsia.cpu(processors=[1000000])
+    device = intarsia.cpu(2)
+    with pytest.raises(intarsia.InvalidArgumentError, match=f"the device '{device.name}' is named twice"):
+        intarsia.load(minilm.path, devices=[device, device])
 
 
 def test_devices():

@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Launches run at once on the process's thread pool: every event has happened when dispatch returns.
+// Launches run at once on the device's thread pool: every event has happened when dispatch returns.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuDevice.h"
 #include "lib/Runtime/CPU/GuardedDevice.h"
@@ -13,6 +13,7 @@
 #include "lib/Support/Json.h"
 #include "lib/Support/MachineLimits.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unistd.h>
 
@@ -30,8 +31,14 @@ struct Tiles {
 
 class CpuDevice final : public Device {
 public:
+  /// The whole CPU.
+  CpuDevice() : name_("cpu"), pool_(0, "itx", {}) {}
+  /// A part of it.
+  CpuDevice(const std::string &name, int32_t threads, const std::vector<int> &processors)
+      : name_(name), threads_(threads), processors_(processors), pool_(threads, "itx-" + name, processors) {}
+
   const char *kind() const override { return "cpu"; }
-  const char *name() const override { return "cpu"; }
+  const char *name() const override { return name_.c_str(); }
   std::string info() const override;
   Status checkEnvironment() const override { return checkThreadVariables(); }
   bool usesHostMemory() const override { return true; }
@@ -48,7 +55,15 @@ public:
               uint32_t afterCount, itx_event &event) override;
   Status wait(itx_event) override { return Status::success(); }
   Status setThreads(int32_t threads) override;
-  int32_t threads() const override { return processPool().threads(); }
+  int32_t threads() const override { return pool_.get().threads(); }
+
+private:
+  int32_t ownThreads() const { return threads_ != 0 ? threads_ : defaultThreads(); }
+
+  const std::string name_;
+  const int32_t threads_ = 0;         ///< 0: defaultThreads()
+  const std::vector<int> processors_; ///< empty: all that the process may use
+  mutable DevicePool pool_;           ///< threads() may be the first to need it
 };
 
 } // namespace
@@ -56,9 +71,11 @@ public:
 std::string CpuDevice::info() const {
   Json json = {{"name", name()},
                {"description", hostDescription()},
-               {"threads", defaultThreads()},
+               {"threads", ownThreads()},
                {"features", hostFeatures()},
                {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)}};
+  if (!processors_.empty())
+    json["processors"] = processors_;
   return jsonText(json);
 }
 
@@ -85,7 +102,7 @@ static void runTiles(void *context, int64_t begin, int64_t end) {
 
 Status CpuDevice::dispatch(uint32_t, const Launch &launch, const itx_event *, uint32_t, itx_event &event) {
   event = 0;
-  ThreadPool &pool = processPool();
+  ThreadPool &pool = pool_.get();
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
   int64_t plan[ITX_PLAN_LENGTH] = {};
@@ -149,18 +166,55 @@ Status CpuDevice::fill(uint32_t, void *destination, uint8_t value, uint64_t byte
 }
 
 Status CpuDevice::setThreads(int32_t threads) {
+  ITX_RETURN_IF_ERROR(checkThreads(threads));
   ITX_RETURN_IF_ERROR(threads == 0 ? checkThreadVariables() : Status::success());
-  processPool().setThreads(threads == 0 ? defaultThreads() : threads);
+  pool_.get().setThreads(threads == 0 ? ownThreads() : threads);
   return Status::success();
 }
 
-Device &cpuDevice() {
-  static CpuDevice *device = new CpuDevice;
+// ---- Devices -----------------------------------------------------------------------------------------------
+
+/// Returns the device; in builds with INTARSIA_GUARD another one, whose kernels touch their operands alone.
+static std::shared_ptr<Device> checked(std::shared_ptr<CpuDevice> device) {
 #ifdef INTARSIA_GUARD
-  return guardedDevice(*device);
+  return guardedDevice(std::move(device));
 #else
-  return *device;
+  return device;
 #endif
+}
+
+Device &cpuDevice() {
+  // Never destroyed: calls may go on while static objects are destroyed.
+  static auto *device = new std::shared_ptr<Device>(checked(std::make_shared<CpuDevice>()));
+  return **device;
+}
+
+static Status checkProcessors(const std::vector<int> &processors) {
+  std::vector<int> allowed = allowedProcessors();
+  std::vector<std::string> names;
+  for (int processor : allowed)
+    names.push_back(std::to_string(processor));
+  for (size_t i = 0; i < processors.size(); ++i) {
+    if (std::find(allowed.begin(), allowed.end(), processors[i]) == allowed.end())
+      return error(ITX_INVALID_ARGUMENT, "this process may not run on processor %d: its processors are %s",
+                   processors[i], join(names).c_str());
+    if (std::find(processors.begin(), processors.begin() + i, processors[i]) != processors.begin() + i)
+      return error(ITX_INVALID_ARGUMENT, "processor %d is named twice", processors[i]);
+  }
+  return Status::success();
+}
+
+Status makeCpuDevice(const DeviceSettings &settings, std::shared_ptr<Device> &device) {
+  static std::atomic<uint32_t> made{0};
+  ITX_RETURN_IF_ERROR(checkThreadVariables());
+  ITX_RETURN_IF_ERROR(checkThreads(settings.threads));
+  ITX_RETURN_IF_ERROR(checkProcessors(settings.processors));
+  int32_t threads = settings.threads;
+  if (threads == 0 && !settings.processors.empty())
+    threads = int32_t(std::min<size_t>(settings.processors.size(), maximumThreads));
+  device =
+      checked(std::make_shared<CpuDevice>("cpu" + std::to_string(++made), threads, settings.processors));
+  return Status::success();
 }
 
 } // namespace intarsia::runtime

@@ -11,8 +11,12 @@
 
 namespace intarsia::runtime {
 
-/// Returns the one device of the host's CPU. It lives until the process ends.
+/// Returns the host's CPU as a whole. It lives until the process ends.
 Device &cpuDevice();
+
+/// Makes a part of the host's CPU, with threads of its own. ITX_INVALID_ARGUMENT if the number of threads is not
+/// possible, or if the process may not run on one of the processors.
+Status makeCpuDevice(const DeviceSettings &settings, std::shared_ptr<Device> &device);
 
 } // namespace intarsia::runtime
 

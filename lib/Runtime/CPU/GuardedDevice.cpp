@@ -61,7 +61,7 @@ void explainFault(int signal, siginfo_t *info, void *) {
 
 class GuardedDevice final : public Device {
 public:
-  explicit GuardedDevice(Device &device) : device_(device) {
+  explicit GuardedDevice(std::shared_ptr<Device> device) : owner_(std::move(device)), device_(*owner_) {
     struct sigaction action = {};
     action.sa_sigaction = explainFault;
     action.sa_flags = SA_SIGINFO;
@@ -98,6 +98,7 @@ private:
   Status run(const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf, GuardSide side,
              std::vector<GuardedMemory> &memory);
 
+  std::shared_ptr<Device> owner_;
   Device &device_;
 };
 
@@ -189,9 +190,8 @@ Status GuardedDevice::dispatch(uint32_t queue, const Launch &launch, const itx_e
 
 } // namespace
 
-Device &guardedDevice(Device &device) {
-  static GuardedDevice *guarded = new GuardedDevice(device);
-  return *guarded;
+std::shared_ptr<Device> guardedDevice(std::shared_ptr<Device> device) {
+  return std::make_shared<GuardedDevice>(std::move(device));
 }
 
 } // namespace intarsia::runtime

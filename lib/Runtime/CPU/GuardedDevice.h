@@ -14,7 +14,7 @@ namespace intarsia::runtime {
 /// Returns a device that runs the launches of another on guarded copies of their operands, in builds with
 /// INTARSIA_GUARD. ITX_INTERNAL names the kernel that wrote beside its operands or whose results depend on
 /// uninitialised memory. A kernel that touches a guard page ends the process with a message.
-Device &guardedDevice(Device &device);
+std::shared_ptr<Device> guardedDevice(std::shared_ptr<Device> device);
 
 } // namespace intarsia::runtime
 

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdio>
 #include <linux/futex.h>
-#include <new>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -65,7 +64,9 @@ template <typename Done> static bool spinUntil(Done done, int32_t microseconds) 
   return done();
 }
 
-ThreadPool::ThreadPool(int32_t threads) : wanted_(threads), spinMicroseconds_(spinMicroseconds()) {}
+ThreadPool::ThreadPool(int32_t threads, std::string name, std::vector<int> processors)
+    : wanted_(threads), spinMicroseconds_(spinMicroseconds()), name_(std::move(name)),
+      processors_(std::move(processors)) {}
 
 ThreadPool::~ThreadPool() { stopWorkers(); }
 
@@ -133,10 +134,29 @@ void ThreadPool::drain(int32_t self) {
   }
 }
 
-void ThreadPool::work(int32_t self, uint32_t seen) {
+/// Gives a worker its name and its processors.
+void ThreadPool::prepareWorker(int32_t self) const {
   char name[16];
-  std::snprintf(name, sizeof(name), "itx-%d", self);
+  std::snprintf(name, sizeof(name), "%s-%d", name_.c_str(), self);
   pthread_setname_np(pthread_self(), name);
+  if (processors_.empty())
+    return;
+  int most = *std::max_element(processors_.begin(), processors_.end()) + 1;
+  cpu_set_t *set = CPU_ALLOC(most);
+  if (!set)
+    return;
+  size_t bytes = CPU_ALLOC_SIZE(most);
+  CPU_ZERO_S(bytes, set);
+  for (int processor : processors_)
+    CPU_SET_S(processor, bytes, set);
+  // The processors were allowed when the device was made. If all have been taken away since, the system has moved the
+  // process elsewhere, and the worker stays there with it.
+  (void)sched_setaffinity(0, bytes, set);
+  CPU_FREE(set);
+}
+
+void ThreadPool::work(int32_t self, uint32_t seen) {
+  prepareWorker(self);
   for (;;) {
     auto changed = [&] { return generation_.load(std::memory_order_acquire) != seen; };
     if (!spinUntil(changed, spinMicroseconds_)) {
@@ -211,31 +231,22 @@ void ThreadPool::run(int64_t tiles, Function function, void *context) {
   }
 }
 
-// ---- The pool of the process ------------------------------------------------------------------------------
+// ---- The pool of a device ---------------------------------------------------------------------------------
 
-static std::atomic<ThreadPool *> pool{nullptr};
-static std::mutex poolMutex;
-
-/// Gives the child a new pool. The parent's workers do not exist in the child, and the parent's pool may have been in
-/// the middle of a launch, so it is never touched.
-static void afterForkInChild() {
-  new (&poolMutex) std::mutex;
-  if (ThreadPool *old = pool.load())
-    pool.store(new ThreadPool(old->threads()));
+DevicePool::~DevicePool() {
+  Owned *owned = owned_.load();
+  if (owned && owned->process == processNumber())
+    delete owned;
 }
 
-ThreadPool &processPool() {
-  ThreadPool *current = pool.load(std::memory_order_acquire);
-  if (current)
-    return *current;
-  std::lock_guard lock(poolMutex);
-  current = pool.load(std::memory_order_relaxed);
-  if (!current) {
-    current = new ThreadPool(defaultThreads());
-    pthread_atfork(nullptr, nullptr, afterForkInChild);
-    pool.store(current, std::memory_order_release);
-  }
-  return *current;
+/// Makes a pool for this process, with as many threads as the parent's. Takes no lock, which a child of a fork might
+/// find held for ever; of several threads that make one, the first wins.
+ThreadPool &DevicePool::renew(Owned *old) {
+  int32_t threads = old ? old->pool.threads() : threads_ != 0 ? threads_ : defaultThreads();
+  auto made = std::make_unique<Owned>(threads, name_, processors_);
+  if (owned_.compare_exchange_strong(old, made.get(), std::memory_order_acq_rel))
+    return made.release()->pool;
+  return old->pool;
 }
 
 } // namespace intarsia::runtime

@@ -10,6 +10,7 @@
 #ifndef INTARSIA_RUNTIME_CPU_THREADPOOL_H
 #define INTARSIA_RUNTIME_CPU_THREADPOOL_H
 
+#include "lib/Runtime/Core/ProcessNumber.h"
 #include "lib/Support/Status.h"
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,8 +29,9 @@ public:
   /// Runs tiles begin … end - 1.
   using Function = void (*)(void *context, int64_t begin, int64_t end);
 
-  /// `threads` includes the caller. Threads are made at the first launch that has work for them.
-  explicit ThreadPool(int32_t threads);
+  /// `threads` includes the caller. Threads are made at the first launch that has work for them; their names are `name`
+  /// and a number. They run on `processors`, unless that is empty; the caller's thread is left where it is.
+  explicit ThreadPool(int32_t threads, std::string name = "itx", std::vector<int> processors = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -59,6 +62,7 @@ private:
 
   void resize(int32_t threads);
   void stopWorkers();
+  void prepareWorker(int32_t self) const;
   void work(int32_t self, uint32_t seen);
   void drain(int32_t self);
   bool claim(Range &range, int64_t &begin, int64_t &end);
@@ -88,10 +92,48 @@ private:
 
   std::vector<std::thread> workers_;
   int32_t spinMicroseconds_;
+  std::string name_;
+  std::vector<int> processors_;
 };
 
-/// The pool of the process; a new one in the child of a fork. Never destroyed.
-ThreadPool &processPool();
+/// The pool of a device. A child of a fork gets another one: the parent's workers do not exist in the child, and the
+/// parent's pool may have been in the middle of a launch, so the child never touches it.
+class DevicePool {
+public:
+  /// For `threads` 0 the pool has defaultThreads() when it is first needed.
+  DevicePool(int32_t threads, std::string name, std::vector<int> processors)
+      : threads_(threads), name_(std::move(name)), processors_(std::move(processors)) {}
+  /// Ends the workers. No launch may be running.
+  ~DevicePool();
+  DevicePool(const DevicePool &) = delete;
+  DevicePool &operator=(const DevicePool &) = delete;
+
+  ThreadPool &get() {
+    Owned *owned = owned_.load(std::memory_order_acquire);
+    return owned && owned->process == processNumber() ? owned->pool : renew(owned);
+  }
+
+private:
+  /// A pool and the process that its threads are in.
+  struct Owned {
+    Owned(int32_t threads, const std::string &name, const std::vector<int> &processors)
+        : pool(threads, name, processors) {}
+    uint64_t process = processNumber();
+    ThreadPool pool;
+  };
+  ThreadPool &renew(Owned *old);
+
+  const int32_t threads_;
+  const std::string name_;
+  const std::vector<int> processors_;
+  std::atomic<Owned *> owned_{nullptr};
+};
+
+/// Most threads of a pool.
+inline constexpr int32_t maximumThreads = 1024;
+
+/// Returns an error unless a pool can have so many threads; 0 stands for a default.
+Status checkThreads(int32_t threads);
 
 /// Returns ITX_THREADS if it is set, else the threads that the affinity mask and the cgroup's CPU quota allow; at least
 /// 1.

@@ -13,8 +13,6 @@
 
 namespace intarsia::runtime {
 
-static constexpr long maximumThreads = 1024;
-
 /// A number in an environment variable; an empty variable counts as not set.
 struct Variable {
   const char *name;
@@ -39,11 +37,17 @@ static Status readVariable(const Variable &variable, long &value) {
   return Status::success();
 }
 
+Status checkThreads(int32_t threads) {
+  if (threads >= 0 && threads <= maximumThreads)
+    return Status::success();
+  return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to %d are possible, 0 means the default", threads, maximumThreads);
+}
+
 int32_t defaultThreads() {
   long threads = 0;
   if (readVariable(threadsVariable, threads).ok() && threads != 0)
     return int32_t(threads);
-  return std::min(usableThreads(), int32_t(maximumThreads));
+  return std::min(usableThreads(), maximumThreads);
 }
 
 int32_t spinMicroseconds() {

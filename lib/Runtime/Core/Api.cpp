@@ -51,32 +51,6 @@ const char *itx_status_name(itx_status status) {
 
 const char *itx_version(void) { return INTARSIA_VERSION " (" INTARSIA_COMMIT ")"; }
 
-// ---- Threads and devices ----------------------------------------------------------------------------------
-
-itx_status itx_set_threads(int32_t threads) {
-  return guarded([&]() -> Status {
-    if (threads < 0 || threads > 1024)
-      return error(ITX_INVALID_ARGUMENT, "%d threads; 1 to 1024 are possible, 0 means the default", threads);
-    return hostDevice().setThreads(threads);
-  });
-}
-
-int32_t itx_threads(void) { return hostDevice().threads(); }
-
-size_t itx_device_count(void) { return devices().size(); }
-
-const char *itx_device_name(size_t index) { return index < devices().size() ? devices()[index]->name() : nullptr; }
-
-const char *itx_device_info(size_t index) {
-  static const std::vector<std::string> infos = [] {
-    std::vector<std::string> result;
-    for (Device *device : devices())
-      result.push_back(device->info());
-    return result;
-  }();
-  return index < infos.size() ? infos[index].c_str() : nullptr;
-}
-
 // ---- Modules ----------------------------------------------------------------------------------------------
 
 namespace {
@@ -153,6 +127,15 @@ static Status readOptions(const itx_load_options *given, LoadOptions &result) {
     if (!options.devices[i])
       return error(ITX_INVALID_ARGUMENT, "the name of device %zu in the load options is null", i);
     result.devices.push_back(options.devices[i]);
+  }
+  if (options.device_handle_count != 0)
+    ITX_REQUIRE(options.device_handles);
+  for (size_t i = 0; i < options.device_handle_count; ++i) {
+    if (!options.device_handles[i])
+      return error(ITX_INVALID_ARGUMENT, "device handle %zu in the load options is null", i);
+    const std::shared_ptr<Device> &device = deviceOf(options.device_handles[i]);
+    result.devices.push_back(device->name());
+    result.made.push_back(device);
   }
   if (!(options.verify_kernels >= 0) || std::isinf(options.verify_kernels))
     return error(

@@ -17,8 +17,11 @@
 
 namespace intarsia::runtime {
 
+class Device;
 class Module;
 
+/// Returns the device of a handle.
+const std::shared_ptr<Device> &deviceOf(const itx_device *device);
 /// Returns the module of a handle.
 std::shared_ptr<Module> moduleOf(const itx_module *module);
 /// Finds the index of a function by name; the message lists the functions that exist.

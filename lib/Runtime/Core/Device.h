@@ -77,7 +77,8 @@ public:
 
   /// Returns the kind, as `--target` and `rt.device` name it: "cpu".
   virtual const char *kind() const = 0;
-  /// Returns a name that no other device of the process has: the kind, or the kind and a number.
+  /// Returns a name that no other device of the process has, also among those that are no more: the kind, or the kind
+  /// and a number.
   virtual const char *name() const = 0;
   /// Returns the JSON object of itx_device_info.
   virtual std::string info() const = 0;
@@ -171,7 +172,17 @@ private:
   uint64_t bytes_ = 0;
 };
 
-/// The devices of this process, the host's CPU first. The list never changes.
+/// What a program says about a device that it makes for itself.
+struct DeviceSettings {
+  int32_t threads = 0;         ///< of a launch, its caller included; 0: as many as the device chooses
+  std::vector<int> processors; ///< numbers, as the system counts them, of those that its threads run on; empty: all
+};
+
+/// Makes another device of a kind. The runtime's objects that use it keep it. ITX_UNSUPPORTED if a kind has no more
+/// devices than the machine's.
+Status makeDevice(const std::string &kind, const DeviceSettings &settings, std::shared_ptr<Device> &device);
+
+/// The devices of this machine, the host's CPU first. The list never changes; devices that are made are not in it.
 const std::vector<Device *> &devices();
 /// Returns the host's CPU, which runs the code that artifacts hold for the host.
 inline Device &hostDevice() { return *devices().front(); }

@@ -78,8 +78,12 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   std::memcpy(result->hash_.data(), header.hash, sizeof(header.hash));
   ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
   std::vector<size_t> functions;
+  std::vector<Device *> present = runtime::devices();
+  result->madeDevices_ = options.made;
+  for (const std::shared_ptr<Device> &made : options.made)
+    present.push_back(made.get());
   ITX_RETURN_IF_ERROR(
-      bindDevices(result->manifest_, result->name_, options.devices, runtime::devices(), result->devices_, functions));
+      bindDevices(result->manifest_, result->name_, options.devices, present, result->devices_, functions));
   for (size_t function : functions)
     result->functions_.push_back({&result->manifest_.functions[function]});
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));

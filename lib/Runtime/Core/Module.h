@@ -28,7 +28,9 @@ struct LoadOptions {
   bool verify = false;
   std::string variant;              // empty: the best that this CPU can run
   std::string weights;              // empty: beside the artifact
-  std::vector<std::string> devices; // names of those of this machine that the module may use; empty: all
+  // Names of the machine's devices and of those in `made` that the module may use; empty: all of the machine's.
+  std::vector<std::string> devices;
+  std::vector<std::shared_ptr<Device>> made; // devices that the program has made
   double verifyKernels = 0;         // tolerance; 0: kernels are not verified
 };
 
@@ -97,6 +99,7 @@ private:
   std::string name_;
   Hash128 hash_ = {};
   Manifest manifest_;
+  std::vector<std::shared_ptr<Device>> madeDevices_; // those that `devices_` may refer to
   std::vector<BoundDevice> devices_;
   size_t variant_ = 0;
   int codeFile_ = -1;

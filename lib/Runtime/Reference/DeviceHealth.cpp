@@ -6,16 +6,9 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Reference/DeviceHealth.h"
 
-#include <pthread.h>
+#include "lib/Runtime/Core/ProcessNumber.h"
 
 namespace intarsia::runtime {
-
-/// A number that no ancestor of this process has: 1 more for each fork.
-static std::atomic<uint64_t> processNumber{1};
-
-DeviceHealth::DeviceHealth() {
-  [[maybe_unused]] static int registered = pthread_atfork(nullptr, nullptr, [] { processNumber.fetch_add(1); });
-}
 
 static Status lost(const std::string &reason) {
   return error(ITX_DEVICE_LOST, "the reference device is lost (%s)", reason.c_str());
@@ -23,12 +16,12 @@ static Status lost(const std::string &reason) {
 
 bool DeviceHealth::isForked() const {
   uint64_t process = process_.load();
-  return process != 0 && process != processNumber.load();
+  return process != 0 && process != processNumber();
 }
 
 void DeviceHealth::bindToProcess() {
   uint64_t none = 0;
-  process_.compare_exchange_strong(none, processNumber.load());
+  process_.compare_exchange_strong(none, processNumber());
 }
 
 Status DeviceHealth::status() const {

@@ -25,8 +25,6 @@ public:
     Fault fault = Fault::None;
   };
 
-  DeviceHealth();
-
   /// Returns ITX_DEVICE_LOST, with the reason, if the device is lost.
   Status status() const;
   /// Makes the device lost in children of a fork from now on: they have none of its threads.
@@ -44,7 +42,7 @@ public:
   Numbered countCommand();
 
 private:
-  std::atomic<uint64_t> process_{0}; ///< forks before the one process that has the device; 0: none has it
+  std::atomic<uint64_t> process_{0}; ///< processNumber() of the one process that has the device; 0: none has it
   mutable std::mutex mutex_;
   std::string reason_; ///< why the device is lost; empty: it works
   uint64_t commands_ = 0;

@@ -149,28 +149,51 @@ template <typename Child> static int inFork(Child child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(ThreadPool, ForkGivesTheChildAPoolOfItsOwn) {
-  processPool().setThreads(3);
-  EXPECT_TRUE(runsEachOnce(processPool(), 100));
-  EXPECT_EQ(inFork([] {
-              bool good = processPool().threads() == 3;
+TEST(DevicePool, ForkGivesTheChildAPoolOfItsOwn) {
+  DevicePool pool(2, "test", {});
+  pool.get().setThreads(3);
+  EXPECT_TRUE(runsEachOnce(pool.get(), 100));
+  EXPECT_EQ(inFork([&] {
+              bool good = pool.get().threads() == 3;
               for (int i = 0; i < 100; ++i)
-                good = good && runsEachOnce(processPool(), 100);
+                good = good && runsEachOnce(pool.get(), 100);
               return good ? 0 : 1;
             }),
             0);
-  EXPECT_TRUE(runsEachOnce(processPool(), 100));
+  EXPECT_TRUE(runsEachOnce(pool.get(), 100));
 }
 
-TEST(ThreadPool, ForkDuringALaunchOfAnotherThread) {
-  processPool().setThreads(3);
+TEST(DevicePool, EndsInAForkThatNeverUsedIt) {
+  auto pool = std::make_unique<DevicePool>(3, "test", std::vector<int>());
+  EXPECT_TRUE(runsEachOnce(pool->get(), 100));
+  EXPECT_EQ(inFork([&] {
+              pool.reset(); // must not wait for the parent's workers
+              return 0;
+            }),
+            0);
+}
+
+TEST(DevicePool, SeveralThreadsNeedItFirst) {
+  DevicePool pool(3, "test", {});
+  std::vector<ThreadPool *> found(4);
+  std::vector<std::thread> callers;
+  for (ThreadPool *&one : found)
+    callers.emplace_back([&] { runsEachOnce(*(one = &pool.get()), 10); });
+  for (std::thread &caller : callers)
+    caller.join();
+  for (ThreadPool *one : found)
+    EXPECT_EQ(one, found.front());
+}
+
+TEST(DevicePool, ForkDuringALaunchOfAnotherThread) {
+  DevicePool pool(3, "test", {});
   std::atomic<bool> stop{false};
   std::thread busy([&] {
     while (!stop)
-      processPool().forEach(50, [](int64_t, int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(10)); });
+      pool.get().forEach(50, [](int64_t, int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(10)); });
   });
   for (int i = 0; i < 10; ++i)
-    EXPECT_EQ(inFork([] { return runsEachOnce(processPool(), 100) ? 0 : 1; }), 0);
+    EXPECT_EQ(inFork([&] { return runsEachOnce(pool.get(), 100) ? 0 : 1; }), 0);
   stop = true;
   busy.join();
 }

@@ -24,9 +24,22 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
+/// The devices of the machine, and one that a program makes.
+const std::vector<Device *> &allDevices() {
+  static std::shared_ptr<Device> made;
+  static const std::vector<Device *> all = [] {
+    std::vector<Device *> result = devices();
+    Status status = makeDevice("cpu", {.threads = 2, .processors = {}}, made);
+    EXPECT_TRUE(status.ok()) << status.message();
+    result.push_back(made.get());
+    return result;
+  }();
+  return all;
+}
+
 class DeviceConformance : public ::testing::TestWithParam<size_t> {
 protected:
-  Device &device() { return *devices()[GetParam()]; }
+  Device &device() { return *allDevices()[GetParam()]; }
 
   Buffer make(uint64_t bytes) {
     Buffer buffer;
@@ -166,7 +179,7 @@ TEST_P(DeviceConformance, DescribesItself) {
   std::string kind = device().kind(), name = device().name();
   EXPECT_NE(kind, "");
   EXPECT_EQ(name.substr(0, kind.size()), kind);
-  for (Device *other : devices())
+  for (Device *other : allDevices())
     EXPECT_EQ(other->name() == name, other == &device()) << "two devices of one name";
   Json json;
   Status status = parseJson(device().info(), "info", json);
@@ -405,15 +418,15 @@ TEST_P(HostKernels, RunFromSeveralThreads) {
   EXPECT_EQ(failures.load(), 0);
 }
 
-static std::string deviceName(const ::testing::TestParamInfo<size_t> &info) { return devices()[info.param]->name(); }
+static std::string deviceName(const ::testing::TestParamInfo<size_t> &info) { return allDevices()[info.param]->name(); }
 
 static std::vector<size_t> hostDevices() {
   std::vector<size_t> result;
-  for (size_t i = 0; i < devices().size(); ++i)
-    if (devices()[i]->usesHostMemory())
+  for (size_t i = 0; i < allDevices().size(); ++i)
+    if (allDevices()[i]->usesHostMemory())
       result.push_back(i);
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance, ::testing::Range(size_t(0), devices().size()), deviceName);
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance, ::testing::Range(size_t(0), allDevices().size()), deviceName);
 INSTANTIATE_TEST_SUITE_P(Devices, HostKernels, ::testing::ValuesIn(hostDevices()), deviceName);
