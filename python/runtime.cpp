@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/runtime.h"
 
+#include "lib/Formats/DLPack.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -22,7 +24,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace nb = nanobind;
@@ -129,6 +133,7 @@ nb::dict describe(const itx_value_info &info) {
   result["value_range"] =
       info.has_range ? nb::object(nb::make_tuple(info.range_low, info.range_high)) : nb::object(nb::none());
   result["state"] = info.is_state != 0;
+  result["device"] = info.device ? nb::object(nb::str(info.device)) : nb::object(nb::none());
   return result;
 }
 
@@ -138,8 +143,15 @@ public:
     itx_device_options options = {sizeof(options), threads, processors.data(), processors.size()};
     check(itx_device_create(kind.c_str(), &options, &device));
   }
+  explicit Device(itx_device *device) : device(device) {}
   Device(const Device &) = delete;
   ~Device() { itx_device_free(device); }
+
+  static std::unique_ptr<Device> find(const std::string &name) {
+    itx_device *found = nullptr;
+    check(itx_device_find(name.c_str(), &found));
+    return std::make_unique<Device>(found);
+  }
 
   itx_device *handle() const { return device; }
   std::string name() const { return itx_device_get_name(device); }
@@ -147,6 +159,122 @@ public:
 
 private:
   itx_device *device = nullptr;
+};
+
+/// Runs without Python's lock; the message is kept before the lock is taken, another call on this thread could replace
+/// it.
+template <typename Action> void checkUnlocked(Action action) {
+  itx_status status;
+  std::string message;
+  {
+    nb::gil_scoped_release unlocked;
+    status = action();
+    if (status != ITX_OK)
+      message = itx_last_error();
+  }
+  if (status != ITX_OK)
+    throw ItxError{status, message};
+}
+
+/// A tensor in the memory of a device.
+class Tensor {
+public:
+  explicit Tensor(TensorHandle tensor) : tensor(std::move(tensor)) {}
+
+  std::optional<std::string> device() const {
+    const char *name = itx_tensor_device(tensor.get());
+    return name ? std::optional<std::string>(name) : std::nullopt;
+  }
+  std::string dtype() const { return itx_dtype_name(itx_tensor_dtype(tensor.get())); }
+  std::vector<int64_t> shape() const {
+    const int64_t *sizes = itx_tensor_shape(tensor.get());
+    return {sizes, sizes + itx_tensor_rank(tensor.get())};
+  }
+
+  std::unique_ptr<Tensor> copy(const Device *to) const {
+    itx_tensor *made = nullptr;
+    checkUnlocked([&] { return itx_tensor_copy(tensor.get(), to ? to->handle() : nullptr, &made); });
+    return std::make_unique<Tensor>(TensorHandle(made));
+  }
+  nb::object numpy() const {
+    itx_tensor *made = nullptr;
+    checkUnlocked([&] { return itx_tensor_copy(tensor.get(), nullptr, &made); });
+    return toNumpy(TensorHandle(made));
+  }
+
+  /// Returns a DLPack capsule of version 1.x or 0.x, and the device's type and number in it.
+  nb::tuple capsule(bool versioned) const {
+    if (versioned) {
+      DLManagedTensorVersioned *managed = nullptr;
+      check(itx_tensor_to_dlpack_versioned(tensor.get(), &managed));
+      return capsuleOf(managed, managed->dl_tensor, "dltensor_versioned");
+    }
+    DLManagedTensor *managed = nullptr;
+    check(itx_tensor_to_dlpack(tensor.get(), &managed));
+    return capsuleOf(managed, managed->dl_tensor, "dltensor");
+  }
+
+private:
+  template <typename Managed> static nb::tuple capsuleOf(Managed *managed, const DLTensor &view, const char *name) {
+    auto device = nb::make_tuple(int(view.device.device_type), view.device.device_id);
+    auto end = [](PyObject *capsule) {
+      // Whoever takes the tensor renames the capsule, and calls the deleter.
+      const char *name = PyCapsule_GetName(capsule);
+      if (!name || std::string_view(name).substr(0, 4) == "used")
+        return;
+      auto *left = static_cast<Managed *>(PyCapsule_GetPointer(capsule, name));
+      left->deleter(left);
+    };
+    PyObject *capsule = PyCapsule_New(managed, name, end);
+    if (!capsule) {
+      managed->deleter(managed);
+      throw nb::python_error();
+    }
+    return nb::make_tuple(nb::steal(capsule), device);
+  }
+
+  TensorHandle tensor;
+};
+
+/// Returns a result of a call: a NumPy array, or a tensor if it is in the memory of a device.
+nb::object toResult(TensorHandle tensor) {
+  if (!itx_tensor_device(tensor.get()))
+    return toNumpy(std::move(tensor));
+  return nb::cast(std::make_unique<Tensor>(std::move(tensor)));
+}
+
+/// Returns the results of a call; takes the tensors over.
+nb::list toResults(const std::vector<itx_tensor *> &outputs) {
+  std::vector<TensorHandle> owned(outputs.begin(), outputs.end());
+  nb::list result;
+  for (TensorHandle &output : owned)
+    result.append(toResult(std::move(output)));
+  return result;
+}
+
+/// A call in the background.
+class Pending {
+public:
+  Pending(itx_pending *pending, size_t outputCount) : pending(pending), outputCount(outputCount) {}
+  Pending(const Pending &) = delete;
+  ~Pending() { itx_pending_free(pending); }
+
+  bool done() const { return itx_pending_done(pending) != 0; }
+  bool doneWithin(uint64_t microseconds) const {
+    nb::gil_scoped_release unlocked;
+    return itx_pending_done_within(pending, microseconds) != 0;
+  }
+  /// May be called once.
+  nb::list wait() {
+    std::vector<itx_tensor *> outputs(outputCount, nullptr);
+    itx_pending *waited = std::exchange(pending, nullptr);
+    checkUnlocked([&] { return itx_pending_wait(waited, outputs.data(), outputs.size()); });
+    return toResults(outputs);
+  }
+
+private:
+  itx_pending *pending;
+  size_t outputCount;
 };
 
 class Module {
@@ -224,9 +352,44 @@ public:
     return index;
   }
 
-  /// `capsules`: one (DLPack capsule, is bfloat16 bits) pair or None for each input.
-  nb::list invoke(const std::string &name, nb::list capsules) const {
+  /// `capsules`: one (DLPack capsule, is bfloat16 bits) pair or None for each input. `device`: where all results are to
+  /// stay; None: in memory of the host.
+  nb::list invoke(const std::string &name, nb::list capsules, const Device *device) const {
     const itx_function *function = find(name);
+    std::vector<TensorHandle> inputs = inputsOf(function, capsules);
+    std::vector<itx_tensor *> outputs(itx_function_output_count(function), nullptr);
+    Options options(device, outputs.size());
+    std::vector<itx_tensor *> pointers = pointersOf(inputs);
+    checkUnlocked([&] {
+      return itx_invoke_with(function, &options.options, pointers.data(), pointers.size(), outputs.data(),
+                             outputs.size());
+    });
+    return toResults(outputs);
+  }
+
+  /// The same in the background.
+  std::unique_ptr<Pending> start(const std::string &name, nb::list capsules, const Device *device) const {
+    const itx_function *function = find(name);
+    std::vector<TensorHandle> inputs = inputsOf(function, capsules);
+    Options options(device, itx_function_output_count(function));
+    std::vector<itx_tensor *> pointers = pointersOf(inputs);
+    itx_pending *pending = nullptr;
+    checkUnlocked(
+        [&] { return itx_invoke_start_with(function, &options.options, pointers.data(), pointers.size(), &pending); });
+    return std::make_unique<Pending>(pending, itx_function_output_count(function));
+  }
+
+private:
+  /// Options of a call whose results all stay on one device; null: in memory of the host.
+  struct Options {
+    Options(const Device *device, size_t outputs) : devices(outputs, device ? device->handle() : nullptr) {
+      options = {sizeof(options), devices.data(), devices.size()};
+    }
+    std::vector<const itx_device *> devices;
+    itx_invoke_options options;
+  };
+
+  static std::vector<TensorHandle> inputsOf(const itx_function *function, const nb::list &capsules) {
     std::vector<TensorHandle> inputs;
     for (nb::handle item : capsules) {
       if (item.is_none()) {
@@ -243,31 +406,16 @@ public:
         throw ItxError{error.status, "input '" + inputName + "': " + error.message};
       }
     }
-    std::vector<itx_tensor *> inputPointers;
-    for (const TensorHandle &input : inputs)
-      inputPointers.push_back(input.get());
-    std::vector<itx_tensor *> outputs(itx_function_output_count(function), nullptr);
-    itx_status status;
-    std::string message;
-    {
-      nb::gil_scoped_release unlocked;
-      status = itx_invoke(function, inputPointers.data(), inputPointers.size(), outputs.data(), outputs.size());
-      // Kept before the lock is taken: another call on this thread could replace it.
-      if (status != ITX_OK)
-        message = itx_last_error();
-    }
-    if (status != ITX_OK)
-      throw ItxError{status, message};
-    std::vector<TensorHandle> owned;
-    for (itx_tensor *output : outputs)
-      owned.emplace_back(output);
-    nb::list result;
-    for (TensorHandle &output : owned)
-      result.append(toNumpy(std::move(output)));
-    return result;
+    return inputs;
   }
 
-private:
+  static std::vector<itx_tensor *> pointersOf(const std::vector<TensorHandle> &tensors) {
+    std::vector<itx_tensor *> pointers;
+    for (const TensorHandle &tensor : tensors)
+      pointers.push_back(tensor.get());
+    return pointers;
+  }
+
   const itx_function *find(const std::string &name) const {
     const itx_function *function = nullptr;
     check(itx_module_function(module, name.c_str(), &function));
@@ -276,21 +424,6 @@ private:
 
   itx_module *module = nullptr;
 };
-
-/// Runs without Python's lock; the message is kept before the lock is taken, another call on this thread could replace
-/// it.
-template <typename Action> void checkUnlocked(Action action) {
-  itx_status status;
-  std::string message;
-  {
-    nb::gil_scoped_release unlocked;
-    status = action();
-    if (status != ITX_OK)
-      message = itx_last_error();
-  }
-  if (status != ITX_OK)
-    throw ItxError{status, message};
-}
 
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -404,8 +537,20 @@ NB_MODULE(_runtime, m) {
   nb::class_<Device>(m, "Device")
       .def(nb::init<const std::string &, int32_t, const std::vector<int32_t> &>(), nb::arg("kind"), nb::arg("threads"),
            nb::arg("processors"))
+      .def_static("find", &Device::find, nb::arg("name"))
       .def_prop_ro("name", &Device::name)
       .def_prop_ro("info", &Device::info);
+  nb::class_<Tensor>(m, "Tensor")
+      .def_prop_ro("device", &Tensor::device)
+      .def_prop_ro("dtype", &Tensor::dtype)
+      .def_prop_ro("shape", &Tensor::shape)
+      .def("copy", &Tensor::copy, nb::arg("device").none())
+      .def("numpy", &Tensor::numpy)
+      .def("capsule", &Tensor::capsule, nb::arg("versioned"));
+  nb::class_<Pending>(m, "Pending")
+      .def("done", &Pending::done)
+      .def("done_within", &Pending::doneWithin, nb::arg("microseconds"))
+      .def("wait", &Pending::wait);
   nb::class_<Module>(m, "Module")
       .def(nb::init<const std::string &, bool, const std::optional<std::string> &, const std::vector<std::string> &,
                     const std::vector<const Device *> &>(),
@@ -417,7 +562,8 @@ NB_MODULE(_runtime, m) {
       .def("file", &Module::file, nb::arg("name"))
       .def("signature", &Module::signature, nb::arg("function"))
       .def("input_index", &Module::inputIndex, nb::arg("function"), nb::arg("input"))
-      .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("capsules"));
+      .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none())
+      .def("start", &Module::start, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none());
   nb::class_<Sequence>(m, "Sequence", "Tokens, and what a Cache holds of them; its pages are given back with it.")
       .def_prop_ro("length", &Sequence::length, "Tokens in the cache; 0 when it was evicted.")
       .def_prop_ro("tokens", &Sequence::tokens, "The token ids, those of an evicted sequence too.")
@@ -447,6 +593,15 @@ NB_MODULE(_runtime, m) {
         return needed;
       },
       nb::arg("module"), nb::arg("function"), nb::arg("sequences"), nb::arg("pages"), nb::arg("bytes"));
+  m.def(
+      "to_device",
+      [](nb::handle capsule, bool isBfloat16, const Device &device) {
+        TensorHandle tensor = fromCapsule(capsule);
+        if (isBfloat16)
+          tensor = asBfloat16(std::move(tensor));
+        return Tensor(std::move(tensor)).copy(&device);
+      },
+      nb::arg("capsule"), nb::arg("is_bfloat16"), nb::arg("device"));
   m.def("version", [] { return std::string(itx_version()); });
   m.def("set_threads", [](int32_t threads) { check(itx_set_threads(threads)); }, nb::arg("threads"));
   m.def("threads", [] { return itx_threads(); });

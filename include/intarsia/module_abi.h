@@ -84,7 +84,8 @@ typedef struct itx_host_api {
    * function then returns 1 at once. */
   int32_t (*check)(itx_call *call, uint32_t check, int64_t left, int64_t right);
   /* Makes the call's results and workspaces. output_sizes holds the sizes of all results one after another; outputs
-   * receives a pointer for each result, in the host's memory. workspace_bytes has the bytes of a workspace for each
+   * receives a pointer for each result, in the host's memory or in that of the device that the manifest names for it.
+   * workspace_bytes has the bytes of a workspace for each
    * memory: that of the host, then those of the devices in their order; workspaces receives their addresses, aligned,
    * valid for 0 bytes too. A device that shares the host's memory has no workspace of its own. Returns 0, or 1 when out
    * of memory: the host function then returns 1 at once. */
@@ -108,8 +109,8 @@ typedef struct itx_host_api {
 } itx_host_api;
 
 /* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
- * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked; in the host's memory, or
- * for a state in that of the device that the manifest names. `weights`: data of each tensor of the manifest's
+ * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked; in the host's memory, or in
+ * that of the device that the manifest names for it. `weights`: data of each tensor of the manifest's
  * "weights"."tensors", in the memory that "weights"."devices" says. Returns 0, or 1 when a check or prepare failed or a
  * size was refused. */
 typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,

@@ -104,6 +104,8 @@ typedef struct itx_device_options {
  * CPU, whose threads compute only for the modules that are loaded with this device (itx_load_options), so that modules
  * can divide a machine. The threads start when a call first needs them. ITX_UNSUPPORTED for other kinds. */
 ITX_API itx_status itx_device_create(const char *kind, const itx_device_options *options, itx_device **device);
+/* Gives a handle of one of this machine's devices, by its name. */
+ITX_API itx_status itx_device_find(const char *name, itx_device **device);
 /* Frees the handle; a null pointer is allowed. The device and its threads live as long as a module uses them. */
 ITX_API void itx_device_free(itx_device *device);
 ITX_API const char *itx_device_get_name(const itx_device *device);
@@ -127,8 +129,11 @@ ITX_API size_t itx_dtype_bytes(itx_dtype dtype);
 
 /* ---- Tensors ---------------------------------------------------------------------------------------------- */
 
-/* A dense row-major array, in the memory of the host unless a model keeps it on a device as state. */
+/* A dense row-major array, in the memory of the host or in a device's own. */
 typedef struct itx_tensor itx_tensor;
+
+/* Work that another thread does: a call or a copy, and the tensors that it makes. */
+typedef struct itx_pending itx_pending;
 
 /* Makes a tensor with its own memory (64-byte aligned). `data` is copied into it; if it is null, the contents are
  * undefined. */
@@ -139,6 +144,18 @@ ITX_API itx_status itx_tensor_create(itx_dtype dtype, uint32_t rank, const int64
  * less alignment is copied at each call. */
 ITX_API itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, const int64_t *shape,
                                    void (*release)(void *context), void *context, itx_tensor **tensor);
+/* Makes a tensor in the memory of a device: its own, or that of the host if it has none (or for a null device). `data`,
+ * in memory of the host, is copied into it; if it is null, the contents are undefined. */
+ITX_API itx_status itx_tensor_create_on(const itx_device *device, itx_dtype dtype, uint32_t rank, const int64_t *shape,
+                                        const void *data, itx_tensor **tensor);
+/* Makes a tensor in the memory of a device (null: of the host) with the contents of another, wherever that is. Between
+ * two devices with memory of their own the contents go through memory of the host. */
+ITX_API itx_status itx_tensor_copy(const itx_tensor *tensor, const itx_device *device, itx_tensor **copy);
+/* The same on another thread: itx_pending_wait gives the copy. The tensor's handle may be freed at once, its contents
+ * must not change before the copy is done. */
+ITX_API itx_status itx_tensor_copy_start(const itx_tensor *tensor, const itx_device *device, itx_pending **pending);
+/* Returns the name of the device in whose own memory the tensor is; a null pointer for memory of the host. */
+ITX_API const char *itx_tensor_device(const itx_tensor *tensor);
 /* Frees the handle; a null pointer is allowed. The memory lives on while a DLPack tensor or a call in flight uses it.
  */
 ITX_API void itx_tensor_free(itx_tensor *tensor);
@@ -148,11 +165,13 @@ ITX_API uint32_t itx_tensor_rank(const itx_tensor *tensor);
 ITX_API const int64_t *itx_tensor_shape(const itx_tensor *tensor);
 ITX_API int64_t itx_tensor_elements(const itx_tensor *tensor);
 ITX_API size_t itx_tensor_bytes(const itx_tensor *tensor);
-/* Returns where the tensor's first element is. That of a tensor in the memory of a device must not be followed: it
- * means something to the device alone. Such a tensor is neither exported nor saved (ITX_INVALID_ARGUMENT). */
+/* Returns where the tensor's first element is. That of a tensor in a device's own memory must not be followed: it means
+ * something to the device alone. Such a tensor cannot be saved (ITX_INVALID_ARGUMENT). */
 ITX_API void *itx_tensor_data(const itx_tensor *tensor);
 
 /* DLPack (https://dmlc.github.io/dlpack): the structures are those of its published ABI, versioned (1.x) or not (0.x).
+ * Device types: those of memory of the host; those that the devices of this machine have, where memory of a device
+ * must be dense. The device "reference" has no type of its own, and exports kDLExtDev: only this runtime can import it.
  * from_dlpack: takes `managed` over if it succeeds and calls its deleter when the last user is gone. Rows that are
  * not dense are copied into dense memory, everything else stays where it is.
  * to_dlpack: shares the memory; the receiver calls the deleter. A tensor that was imported read-only and not copied is
@@ -188,8 +207,8 @@ typedef struct itx_load_options {
    * artifact has no such device
    * (--target=cpu,reference). */
   double verify_kernels;
-  /* Devices that the module may use, beside those in `devices`; no others, if either has any. Their handles may be freed
-   * after the load. */
+  /* Devices that the module may use, beside those in `devices`; no others, if either has any. Their handles may be
+   * freed after the load. */
   itx_device *const *device_handles;
   size_t device_handle_count;
 } itx_load_options;
@@ -247,6 +266,9 @@ typedef struct itx_value_info {
   int32_t is_state; /* not 0: the call updates it in place; its memory begins at a multiple of 64 bytes. State that a
                        model keeps on a device is made by a cache; from memory of the host it is copied there before a
                        call, and back after it */
+  /* Name of the device in whose own memory the function reads or makes it; null: the host's. An input that is there is
+   * used as it is, one in memory of the host is copied. An input in any other memory is ITX_INVALID_ARGUMENT. */
+  const char *device;
 } itx_value_info;
 
 ITX_API size_t itx_module_function_count(const itx_module *module);
@@ -270,21 +292,40 @@ ITX_API const char *itx_function_metadata(const itx_function *function);
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
 
 /* Runs a function. inputs[i] belongs to the i-th input; null where it is optional, or past input_count.
- * outputs receives a new tensor for each of the function's outputs (output_count must be their number); on an error
- * none is made. */
+ * outputs receives a new tensor for each of the function's outputs (output_count must be their number), in memory of
+ * the host; on an error none is made. */
 ITX_API itx_status itx_invoke(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                               itx_tensor **outputs, size_t output_count);
 
-typedef struct itx_pending itx_pending;
+typedef struct itx_invoke_options {
+  size_t struct_bytes; /* sizeof(itx_invoke_options): lets the structure grow */
+  /* [output_device_count], which is the number of outputs: the device in whose memory each one is wanted, null for that
+   * of the host. Null: all are wanted in memory of the host. An output is copied unless it is made there. */
+  const itx_device *const *output_devices;
+  size_t output_device_count;
+} itx_invoke_options;
+/* The same with options, which may be null. */
+ITX_API itx_status itx_invoke_with(const itx_function *function, const itx_invoke_options *options,
+                                   itx_tensor *const *inputs, size_t input_count, itx_tensor **outputs,
+                                   size_t output_count);
+
 /* Checks the inputs, starts the call on another thread and returns. The inputs' handles may be freed at once, their
  * memory must not change before the call is done. */
 ITX_API itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
                                     itx_pending **pending);
+ITX_API itx_status itx_invoke_start_with(const itx_function *function, const itx_invoke_options *options,
+                                         itx_tensor *const *inputs, size_t input_count, itx_pending **pending);
 /* Returns non-zero if itx_pending_wait will not block, and for a null pointer. */
 ITX_API int32_t itx_pending_done(const itx_pending *pending);
-/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. If outputs is null, results are
- * dropped. ITX_INVALID_ARGUMENT in a child of a fork if the call was not done at the fork. */
+/* Waits until then, but for no longer than this; returns the same. */
+ITX_API int32_t itx_pending_done_within(const itx_pending *pending, uint64_t microseconds);
+/* Waits, gives the outputs as itx_invoke does, and frees `pending` in any case. Errors of the work are returned here:
+ * ITX_DEVICE_LOST, ITX_OUT_OF_MEMORY, … If outputs is null, results are dropped. ITX_INVALID_ARGUMENT in a child of a
+ * fork if the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
+/* Frees `pending` without waiting; a null pointer is allowed. The work goes on, its results are dropped. What it uses,
+ * the memory of inputs and the module among it, lives until it is done. */
+ITX_API void itx_pending_free(itx_pending *pending);
 
 /* ---- Caches of language models ----------------------------------------------------------------------------- */
 

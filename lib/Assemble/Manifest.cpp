@@ -223,10 +223,13 @@ public:
         for (auto [name, type, attributes] : llvm::zip_equal(inputNames, function.getArgumentTypes(), inputs))
           error = joinErrors(std::move(error), value(name, cast<ShapedType>(type), attributes, tables.memoryOf(type)));
       });
+      SmallVector<int> memories(outputs.size(), -1);
+      for (rt::OutputOp output : function.getOps<rt::OutputOp>())
+        memories[output.getIndex()] = tables.memoryOf(output.getType());
       json.attributeArray("outputs", [&] {
-        for (auto [name, attributes] : llvm::zip_equal(outputNames, outputs)) {
+        for (auto [name, attributes, memory] : llvm::zip_equal(outputNames, outputs, memories)) {
           auto type = cast<ShapedType>(attributes.getAs<TypeAttr>("type").getValue());
-          error = joinErrors(std::move(error), value(name, type, attributes, -1));
+          error = joinErrors(std::move(error), value(name, type, attributes, memory));
         }
       });
       if (auto metadata = function->getAttrOfType<DictionaryAttr>("nn.metadata"))

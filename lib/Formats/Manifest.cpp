@@ -235,8 +235,6 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
   if (const Json *device = reader.member(json, "device", false)) {
     if (!readDeviceIndex(reader, *device, devices, "the device of '" + value.name + "'", value.device))
       return;
-    if (!value.state)
-      return reader.fail("'" + value.name + "' lies in the memory of a device and is not updated in place");
     if (value.hasRange)
       return reader.fail("'" + value.name + "' has a range, which the host cannot check in the memory of a device");
   }

@@ -37,7 +37,7 @@ struct ValueInfo {
   int32_t belowSize = -1; // index into the function's sizes: values are less than belowFactor times it
   int64_t belowFactor = 1;
   bool state = false;  // updated in place
-  int32_t device = -1; // index of the device in whose own memory a state lies; -1: in the host's
+  int32_t device = -1; // index of the device in whose own memory the function reads or writes it; -1: in the host's
 };
 
 /// A condition on two sizes that the module computes.

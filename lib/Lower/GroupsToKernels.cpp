@@ -103,6 +103,8 @@ private:
   LogicalResult makeQueues();
   DeviceUse *deviceOf(Operation *op);
   FailureOr<Attribute> memoryOfState(Value argument);
+  FailureOr<Attribute> memoryOfInput(BlockArgument argument);
+  Attribute memoryOfResult(Value root, Attribute home);
   void nameSizes();
   void makeSizeChecks();
   std::string originOf(AffineExpr left, AffineExpr right);
@@ -132,12 +134,13 @@ private:
   std::map<std::string, DeviceUse> devices;
   using InMemory = std::pair<Value, Attribute>;
   DenseMap<InMemory, Value> buffers; // of tensors that are not constants, in each memory that has them
-  DenseMap<Value, Attribute> homes;  // memories that roots are written to; arguments that are not there are the host's
+  DenseMap<Value, Attribute> homes;  // memories that roots are written to, or that a call gives arguments in
   DenseMap<std::pair<Attribute, Type>, Value> constantBuffers;
-  DenseMap<InMemory, Value> events; // of roots that a kernel or a copy writes
-  SmallVector<Value> outputs;       // null for states
-  SmallVector<bool> isWritten;      // in place, by the kernel that computes it
-  DenseSet<Value> states;           // tensors that may be updated in place
+  DenseMap<InMemory, Value> events;   // of roots that a kernel or a copy writes
+  SmallVector<Value> outputs;         // null for states
+  DenseMap<Value, Value> hostOutputs; // of roots that are results, and copied to the memory of the host
+  SmallVector<bool> isWritten;        // in place, by the kernel that computes it
+  DenseSet<Value> states;             // tensors that may be updated in place
   EventOrder order;
 };
 
@@ -269,6 +272,49 @@ FailureOr<Attribute> HostProgram::memoryOfState(Value argument) {
   return first ? first->memory : Attribute();
 }
 
+/// The groups that read a tensor, through views of it; null for other readers.
+static SmallVector<nn::GroupOp> readersOf(Value tensor) {
+  SmallVector<Value> views = {tensor};
+  SmallVector<nn::GroupOp> readers;
+  while (!views.empty())
+    for (Operation *reader : views.pop_back_val().getUsers())
+      if (isView(*reader))
+        views.push_back(reader->getResult(0));
+      else
+        readers.push_back(dyn_cast<nn::GroupOp>(reader));
+  return readers;
+}
+
+/// Returns the memory that a call gives an input in: that of a device if the device alone reads it, else the host's.
+/// The runtime then copies what is not there, and a tensor that is there is used as it is. Values with a range are
+/// checked by the host.
+FailureOr<Attribute> HostProgram::memoryOfInput(BlockArgument argument) {
+  auto has = [&](StringRef attribute) { return bool(source.getArgAttr(argument.getArgNumber(), attribute)); };
+  if (has("nn.range") || has("nn.below"))
+    return Attribute();
+  std::optional<Attribute> memory;
+  for (nn::GroupOp reader : readersOf(argument)) {
+    if (!reader)
+      return Attribute();
+    DeviceUse *device = deviceOf(reader);
+    if (!device)
+      return failure();
+    if (memory.value_or(device->memory) != device->memory)
+      return Attribute();
+    memory = device->memory;
+  }
+  return memory.value_or(Attribute());
+}
+
+/// Returns the memory of a result that a kernel writes to its home: the home, unless the result is read on the host or
+/// on another device. A copy in memory of the host is then needed in any case, and is the result.
+Attribute HostProgram::memoryOfResult(Value root, Attribute home) {
+  for (nn::GroupOp reader : readersOf(root))
+    if (reader && deviceOf(reader)->memory != home)
+      return Attribute();
+  return home;
+}
+
 LogicalResult HostProgram::makeFunction() {
   SmallVector<Type> inputTypes;
   for (Value argument : source.getArguments()) {
@@ -284,8 +330,12 @@ LogicalResult HostProgram::makeFunction() {
       if (failed(memory))
         return failure();
       states.insert(argument);
-      homes[argument] = *memory;
+    } else {
+      memory = memoryOfInput(cast<BlockArgument>(argument));
+      if (failed(memory))
+        return failure();
     }
+    homes[argument] = *memory;
     inputTypes.push_back(
         MemRefType::get(shape, getElementTypeOrSelf(argument.getType()), MemRefLayoutAttrInterface(), *memory));
   }
@@ -402,8 +452,8 @@ SmallVector<Value> HostProgram::dynamicSizes(Value tensor) {
   return values;
 }
 
-/// Makes the buffers of the results. The kernel that computes a result writes it in place, so views between them are
-/// undone; what several results share is copied to the others at the end.
+/// Makes the buffers of the results. The kernel that computes a result writes it in place, or the copy to the memory of
+/// the host does, so views between them are undone; what several results share is copied to the others at the end.
 void HostProgram::makeOutputs(func::ReturnOp returnOp) {
   SmallVector<Attribute> descriptions;
   DenseSet<Value> taken;
@@ -424,20 +474,23 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     description.push_back(builder.getNamedAttr("type", TypeAttr::get(type)));
     descriptions.push_back(builder.getDictionaryAttr(description));
 
-    Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand),
-                                        builder.getI64IntegerAttr(descriptions.size() - 1), dynamicSizes(operand));
-    outputs.push_back(output);
     Value root = viewRoot(operand);
     auto group = root.getDefiningOp<nn::GroupOp>();
-    isWritten.push_back(group && !deviceOf(group)->memory && taken.insert(root).second);
+    Attribute home = group ? deviceOf(group)->memory : Attribute();
+    isWritten.push_back(group && taken.insert(root).second);
+    Attribute memory = isWritten.back() ? memoryOfResult(root, home) : Attribute();
+    Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand, memory),
+                                        builder.getI64IntegerAttr(descriptions.size() - 1), dynamicSizes(operand));
+    outputs.push_back(output);
     if (!isWritten.back())
       continue;
     Value buffer = output;
     for (Value value = operand; value != root; value = viewSource(value)) {
-      buffers[{value, Attribute()}] = buffer;
+      if (memory == home)
+        buffers[{value, home}] = buffer;
       buffer = undoView(value, buffer);
     }
-    buffers[{root, Attribute()}] = buffer;
+    (memory == home ? buffers[{root, home}] : hostOutputs[root]) = buffer;
   }
   host->setAttr(rt::hostResultsAttr, builder.getArrayAttr(descriptions));
 }
@@ -487,7 +540,9 @@ Value HostProgram::copyOf(Value root, Attribute memory) {
     return known;
   Attribute home = homes.lookup(root);
   Value from = home && memory ? copyOf(root, Attribute()) : buffers.lookup({root, home});
-  Value to = rt::AllocOp::create(builder, root.getLoc(), bufferType(root, memory), dynamicSizes(root));
+  Value to = memory ? Value() : hostOutputs.lookup(root);
+  if (!to)
+    to = rt::AllocOp::create(builder, root.getLoc(), bufferType(root, memory), dynamicSizes(root));
   events[{root, memory}] = copy(root.getLoc(), root, from, to);
   return buffers[{root, memory}] = to;
 }
@@ -661,21 +716,12 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
 /// Copies results to the memories of the groups that read them, right behind their kernel: the copy then goes on beside
 /// what the host does next.
 LogicalResult HostProgram::copyToReaders(nn::GroupOp group) {
-  for (Value result : group.getResults()) {
-    SmallVector<Value> views = {result};
-    while (!views.empty()) {
-      Value view = views.pop_back_val();
-      for (Operation *reader : view.getUsers()) {
-        if (isView(*reader)) {
-          views.push_back(reader->getResult(0));
-          continue;
-        }
-        DeviceUse *device = isa<nn::GroupOp>(reader) ? deviceOf(reader) : nullptr;
-        if (device && device->memory != homes.lookup(result) && !states.contains(result))
-          copyOf(result, device->memory);
-      }
+  for (Value result : group.getResults())
+    for (nn::GroupOp reader : readersOf(result)) {
+      DeviceUse *device = reader ? deviceOf(reader) : nullptr;
+      if (device && device->memory != homes.lookup(result) && !states.contains(result))
+        copyOf(result, device->memory);
     }
-  }
   return success();
 }
 

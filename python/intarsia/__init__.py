@@ -16,7 +16,9 @@ from ._module import (
     Device,
     Function,
     Module,
+    Pending,
     Signature,
+    Tensor,
     TensorType,
     cpu,
     devices,
@@ -25,6 +27,7 @@ from ._module import (
     profile,
     set_threads,
     threads,
+    to_device,
 )
 from ._runtime import version as _version
 from ._sampling import Sampling
@@ -46,8 +49,10 @@ __all__ = [
     "InvalidArgumentError",
     "Module",
     "NotFoundError",
+    "Pending",
     "Sampling",
     "Signature",
+    "Tensor",
     "TensorType",
     "Writer",
     "compile",
@@ -58,6 +63,7 @@ __all__ = [
     "profile",
     "set_threads",
     "threads",
+    "to_device",
 ]
 
 # Messages and help() show the public names.

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import copy
 import json
 import os
+import threading
 from collections import namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import _runtime
-from ._checks import whole_number
-from ._errors import InvalidArgumentError
+from ._checks import INT64_MAX, whole_number
+from ._errors import Error, InvalidArgumentError
 
 #: NumPy's type for each element type; bf16 needs ml_dtypes and is handled apart.
 _NUMPY_TYPES: dict[str, type] = {
@@ -66,6 +69,9 @@ class TensorType:
         Values must be in ``[low, high)``.
     state : bool
         True if the call updates it in place: an array aligned to 64 bytes, as `make_state` makes it.
+    device : str or None
+        The device in whose own memory the function reads or makes it: a `Tensor` that is there is used as it is. None:
+        memory of the host.
     """
 
     name: str
@@ -75,6 +81,7 @@ class TensorType:
     default: float | None = None
     value_range: tuple[int, int] | None = None
     state: bool = False
+    device: str | None = None
 
     def __str__(self) -> str:
         """Return text like ``input_ids: i64[batch, sequence≤512]``."""
@@ -126,6 +133,7 @@ class Function:
         self._runtime = module._runtime
         self._keep_alive = module._keep_alive
         self.signature = signature
+        self._device: _runtime.Device | None = None  # where results stay; None: in memory of the host
         self._outputs: Any = None
         if len(signature.outputs) > 1:
             names = [value.name for value in signature.outputs]
@@ -146,13 +154,35 @@ class Function:
         Returns
         -------
         numpy.ndarray or tuple of numpy.ndarray
-            The outputs. They own their memory.
+            The outputs. They own their memory. Those that stay on a device (`on`) are each a `Tensor`.
 
         Raises
         ------
         InvalidArgumentError
             A name, rank, dtype, size or value does not fit.
         """
+        return self._results(self._runtime.invoke(self.name, self._capsules(arguments, named), self._device))
+
+    def start(self, *arguments: Any, **named: Any) -> Pending:
+        """Run the function in the background, with the same arguments; what they hold must not change meanwhile.
+
+        Several calls may run at once, each on a thread of its own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A name, rank, dtype, size or value does not fit. Other errors are raised by `Pending.result`.
+        """
+        return Pending(self._runtime.start(self.name, self._capsules(arguments, named), self._device), self)
+
+    def on(self, device: str | Device) -> Function:
+        """Return the same function with results that stay in the memory of a device, each as a `Tensor`."""
+        function = copy.copy(self)
+        function._device = _runtime_device(device)
+        return function
+
+    def _capsules(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[Any, bool] | None]:
+        """Return each input as a DLPack capsule, and True if it is bfloat16 given as 16-bit integers."""
         inputs = self.signature.inputs
         if len(arguments) > len(inputs):
             raise InvalidArgumentError(
@@ -161,40 +191,167 @@ class Function:
                 "invalid argument",
             )
         values: list[Any] = list(arguments) + [None] * (len(inputs) - len(arguments))
-        runtime = self._runtime
         for name, value in named.items():
-            index = runtime.input_index(self.name, name)
+            index = self._runtime.input_index(self.name, name)
             if index < len(arguments):
                 raise InvalidArgumentError(
                     f"{self.name}: input '{name}' is given by position and by name", "invalid argument"
                 )
             values[index] = value
-        capsules = [
-            None if value is None else _capsule(value, info) for value, info in zip(values, inputs, strict=True)
-        ]
-        results = tuple(
-            _from_array(array, info)
-            for array, info in zip(runtime.invoke(self.name, capsules), self.signature.outputs, strict=True)
-        )
+        return [None if value is None else _capsule(value, info) for value, info in zip(values, inputs, strict=True)]
+
+    def _results(self, outputs: list[Any]) -> Any:
+        """Return the outputs of a call in the form in which callers get them."""
+        results = tuple(_result(output, info) for output, info in zip(outputs, self.signature.outputs, strict=True))
         if self._outputs is not None:
             return self._outputs(*results)
         return results[0] if results else results
 
 
+class Pending:
+    """A call in the background, made by `Function.start`; ``await`` it, or ask for its `result`.
+
+    If it is dropped, the call goes on and its results are dropped too.
+    """
+
+    def __init__(self, runtime: _runtime.Pending, function: Function) -> None:
+        self._runtime = runtime
+        self._function = function
+        self._lock = threading.Lock()
+        self._outcome: tuple[Any, BaseException | None] | None = None
+
+    def done(self) -> bool:
+        """Return True if `result` will not block."""
+        return self._runtime.done()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait, and return what the call returns, each time again.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Raises
+        ------
+        TimeoutError
+            The call is not done by then.
+        Error
+            The call failed.
+        """
+        if timeout is not None and not self._runtime.done_within(max(0, min(int(timeout * 1e6), INT64_MAX))):
+            raise TimeoutError(f"{self._function.name} is not done after {timeout:g} s")
+        with self._lock:
+            if self._outcome is None:
+                try:
+                    self._outcome = (self._function._results(self._runtime.wait()), None)
+                except Error as error:
+                    self._outcome = (None, error)
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait without blocking the event loop."""
+        return asyncio.get_running_loop().run_in_executor(None, self.result).__await__()
+
+    def __repr__(self) -> str:
+        """Show the function, and whether it is done."""
+        return f"<intarsia call of {self._function.name}, {'done' if self.done() else 'running'}>"
+
+
+class Tensor:
+    """An array in the memory of a device, made by `to_device` or by a function with `Function.on`.
+
+    Functions that read it in that memory use it as it is.
+    """
+
+    def __init__(self, runtime: _runtime.Tensor) -> None:
+        self._runtime = runtime
+
+    @property
+    def device(self) -> str:
+        """Name of the device."""
+        return self._runtime.device or "cpu"
+
+    @property
+    def dtype(self) -> str:
+        """Element type, such as ``"f32"``."""
+        return self._runtime.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes."""
+        return tuple(self._runtime.shape)
+
+    def numpy(self) -> np.ndarray:
+        """Return a copy in memory of the host."""
+        return _from_array(self._runtime.numpy(), self.dtype)
+
+    def to(self, device: str | Device) -> Tensor:
+        """Return a copy in the memory of a device."""
+        return Tensor(self._runtime.copy(_runtime_device(device)))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule that shares the memory; see `__dlpack_device__` for where it is."""
+        here = self.__dlpack_device__()
+        runtime = self._runtime
+        if copy or dl_device not in (None, here):
+            if dl_device not in (None, here, _DLPACK_CPU) or copy is False:
+                raise BufferError(f"a tensor of the device '{self.device}' cannot be given as one of {dl_device}")
+            runtime = runtime.copy(_runtime_device(self.device) if dl_device in (None, here) else None)
+        return runtime.capsule(max_version is not None and max_version[0] >= 1)[0]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack type and number of the device; 12 is a device that only this package knows."""
+        return self._runtime.capsule(True)[1]
+
+    def __repr__(self) -> str:
+        """Show type, shape and device."""
+        return f"<intarsia tensor {self.dtype}{list(self.shape)} on '{self.device}'>"
+
+
+#: kDLCPU of DLPack, and the number of the only one.
+_DLPACK_CPU = (1, 0)
+
+
+def to_device(array: Any, device: str | Device) -> Tensor:
+    """Return a copy of an array, of anything with DLPack, in the memory of a device."""
+    return Tensor(_runtime.to_device(*_exported(array), _runtime_device(device)))
+
+
+def _runtime_device(device: str | Device) -> _runtime.Device:
+    """Return the device of a name or of an object that `cpu` made."""
+    return device._runtime if isinstance(device, Device) else _runtime.Device.find(device)
+
+
+def _exported(value: Any) -> tuple[Any, bool]:
+    """Return something with DLPack as a capsule, and True if it is bfloat16 given as 16-bit integers."""
+    bits = isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
+    if bits:
+        value = value.view(np.int16)
+    try:
+        return value.__dlpack__(max_version=(1, 0)), bits
+    except TypeError:  # a producer of DLPack 0.x does not know the argument
+        return value.__dlpack__(), bits
+
+
 def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
-    """Return an argument as a DLPack capsule, and True if it is bfloat16 given as 16-bit integers."""
+    """Return an argument as `_exported` does; what has no DLPack is converted first."""
     try:
         if not hasattr(value, "__dlpack__"):
             if info.state:
                 raise TypeError("it is updated in place, and must be an array")
             value = _convert(value, info)
-        bits = isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
-        if bits:
-            value = value.view(np.int16)
-        try:
-            return value.__dlpack__(max_version=(1, 0)), bits
-        except TypeError:  # a producer of DLPack 0.x does not know the argument
-            return value.__dlpack__(), bits
+        return _exported(value)
     except Exception as error:  # whatever the producer raises
         given = f"{type(value).__name__} of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
         raise InvalidArgumentError(
@@ -218,11 +375,16 @@ def _convert(value: Any, info: TensorType) -> np.ndarray:
         return array.astype(wanted)
 
 
-def _from_array(array: np.ndarray, info: TensorType) -> np.ndarray:
-    """Give a bfloat16 output its type, if ml_dtypes is installed."""
-    if info.dtype == "bf16" and _bfloat16() is not None:
+def _from_array(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Give a bfloat16 array its type, if ml_dtypes is installed."""
+    if dtype == "bf16" and _bfloat16() is not None:
         return array.view(_bfloat16())
     return array
+
+
+def _result(output: Any, info: TensorType) -> np.ndarray | Tensor:
+    """Return an output as callers get it."""
+    return Tensor(output) if isinstance(output, _runtime.Tensor) else _from_array(output, info.dtype)
 
 
 class Device:

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+import intarsia
 import numpy as np
 import pytest
 
@@ -17,6 +20,13 @@ BERT = SOURCE / "test" / "EndToEnd" / "models" / "bert"
 GLOSSARY = SOURCE / "examples" / "glossary"
 ALTERNATING = "--place=*layer*.[02468]*=@reference"
 PROMPT = "--ids=1,5,9,200"
+SCALE = """
+rt.device @reference {target = #rt.target<"reference", ["native"]>}
+func.func @main(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> (tensor<?x64xf32> {nn.name = "y"}) {
+  %y = nn.tanh %x : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+"""
 
 
 def run(tools, *arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -117,6 +127,107 @@ def test_one_artifact_for_either_device(
     events = json.loads(profile.read_text())["traceEvents"]
     kernels = {event["args"].get("device", "cpu") for event in events if event.get("cat") == "kernel"}
     assert kernels == {device}
+
+
+@pytest.fixture(scope="module")
+def there(fat: Path) -> intarsia.Module:
+    return intarsia.load(fat, devices=["reference"])
+
+
+def test_results_stay_on_a_device(there: intarsia.Module, ids: Path, on_cpu: np.ndarray) -> None:
+    output = there.signature().outputs[0]
+    assert output.device == "reference"
+    assert there.signature().inputs[0].device is None  # its values are checked by the host
+    result = there.main.on("reference")(np.load(ids)).last_hidden_state
+    assert isinstance(result, intarsia.Tensor)
+    assert (result.device, result.dtype, result.shape) == ("reference", "f32", on_cpu.shape)
+    assert repr(result) == f"<intarsia tensor f32{list(on_cpu.shape)} on 'reference'>"
+    np.testing.assert_allclose(result.numpy(), on_cpu, atol=1e-5, rtol=0)
+    np.testing.assert_array_equal(result.to("cpu").numpy(), result.numpy())
+    # The host copies, on request, for who cannot read the device's memory.
+    assert result.__dlpack_device__() == (12, 0)
+    np.testing.assert_array_equal(np.from_dlpack(result, device="cpu"), result.numpy())
+    with pytest.raises(BufferError, match="cannot be given as one of"):
+        np.from_dlpack(result, device="cpu", copy=False)
+    assert intarsia.load(there.path, devices="cpu").signature().outputs[0].device is None
+
+
+def test_a_model_feeds_another_on_a_device(tools, folder: Path) -> None:
+    """What one function leaves on a device is read there by another, without a copy."""
+    (folder / "scale.mlir").write_text(SCALE)
+    tools.compile(folder / "scale.mlir", "--start-from=fuse", "-o", folder / "scale.itx", "--target=reference")
+    module = intarsia.load(folder / "scale.itx")
+    assert module.signature().inputs[0].device == "reference"
+    values = np.linspace(-3, 3, 128, dtype=np.float32).reshape(2, 64)
+    first = module.main.on("reference")(values)
+    with intarsia.profile(folder / "fed.json"):
+        second = module.main.on("reference")(first)
+    events = json.loads((folder / "fed.json").read_text())["traceEvents"]
+    assert [event["cat"] for event in events if event["ph"] == "X" and event["cat"] != "call"] == ["kernel"]
+    np.testing.assert_allclose(second.numpy(), np.tanh(np.tanh(values)), atol=1e-6)
+    np.testing.assert_array_equal(module.main(intarsia.to_device(values, "reference")), first.numpy())
+    np.testing.assert_array_equal(module.main(values), first.numpy())
+
+
+def test_tensors_that_a_function_cannot_read(there: intarsia.Module, ids: Path) -> None:
+    tensor = intarsia.to_device(np.load(ids), "reference")
+    with pytest.raises(intarsia.InvalidArgumentError, match="must be in the memory of the host: copy it there first"):
+        there.main(tensor)
+    with pytest.raises(intarsia.NotFoundError, match="no device 'gpu7'; it has cpu, reference"):
+        intarsia.to_device(np.load(ids), "gpu7")
+
+
+def test_calls_in_the_background(there: intarsia.Module, ids: Path, on_cpu: np.ndarray) -> None:
+    batches = np.load(ids)
+    calls = [there.main.start(input_ids=batches[i % 2 : i % 2 + 1]) for i in range(6)]
+    for i, call in enumerate(calls):
+        np.testing.assert_allclose(call.result().last_hidden_state, on_cpu[i % 2 : i % 2 + 1], atol=1e-5, rtol=0)
+    assert calls[0].result() is calls[0].result()
+    assert calls[0].done()
+    assert "done" in repr(calls[0])
+
+    async def both() -> list[np.ndarray]:
+        return await asyncio.gather(*(wait(there.main.start(batches[i : i + 1])) for i in range(2)))
+
+    async def wait(call: intarsia.Pending) -> np.ndarray:
+        return (await call).last_hidden_state
+
+    np.testing.assert_allclose(np.concatenate(asyncio.run(both())), on_cpu, atol=1e-5, rtol=0)
+    with pytest.raises(intarsia.InvalidArgumentError, match="input_ids"):
+        there.main.start(batches - 1000)
+
+
+def test_errors_and_time_limits_in_the_background(there: intarsia.Module, fat: Path, ids: Path) -> None:
+    reference = [device["name"] for device in there.manifest["devices"]].index("reference")
+    uploads = there.manifest["weights"]["devices"].count(reference)
+    script = """
+import sys, intarsia, numpy
+module = intarsia.load(sys.argv[1], devices=["reference"])
+call = module.main.start(numpy.load(sys.argv[2]))
+try:
+    call.result(timeout=0.0001)
+except TimeoutError as error:
+    print("late:", error)
+for _ in range(2):
+    try:
+        call.result()
+    except intarsia.Error as error:
+        print(error.status, "/", error)
+"""
+    fault = {"ITX_REFERENCE_FAIL": f"lost:{uploads + 5}", "ITX_REFERENCE_DELAY_MICROSECONDS": "2000"}
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(fat), str(ids)],
+        env=os.environ | fault,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "late: main is not done after 0.0001 s"
+    assert len(lines) == 3
+    assert lines[1] == lines[2]
+    assert lines[1].startswith("device lost / the reference device is lost")
 
 
 def test_devices_that_are_not_there(tools, mixed: Path) -> None:

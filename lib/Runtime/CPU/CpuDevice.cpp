@@ -6,6 +6,7 @@
 // Launches run at once on the device's thread pool: every event has happened when dispatch returns.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuDevice.h"
+#include "lib/Formats/DLPack.h"
 #include "lib/Runtime/CPU/GuardedDevice.h"
 #include "lib/Runtime/CPU/ThreadPool.h"
 #include "lib/Runtime/Core/Profile.h"
@@ -44,6 +45,8 @@ public:
   bool usesHostMemory() const override { return true; }
   Status allocate(uint64_t bytes, void *&address) override;
   void release(void *address) override { freeAligned(address); }
+  int32_t dlpackType() const override { return kDLCPU; }
+  bool owns(const void *, uint64_t) const override { return true; }
   bool supports(const std::string &) const override { return false; }
   Status load(const ExecutableSource &, std::unique_ptr<Executable> &) override { return Status::success(); }
   uint32_t queueCount() const override { return 1; }
@@ -212,8 +215,7 @@ Status makeCpuDevice(const DeviceSettings &settings, std::shared_ptr<Device> &de
   int32_t threads = settings.threads;
   if (threads == 0 && !settings.processors.empty())
     threads = int32_t(std::min<size_t>(settings.processors.size(), maximumThreads));
-  device =
-      checked(std::make_shared<CpuDevice>("cpu" + std::to_string(++made), threads, settings.processors));
+  device = checked(std::make_shared<CpuDevice>("cpu" + std::to_string(++made), threads, settings.processors));
   return Status::success();
 }
 

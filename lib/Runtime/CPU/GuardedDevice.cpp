@@ -75,6 +75,8 @@ public:
   bool usesHostMemory() const override { return device_.usesHostMemory(); }
   Status allocate(uint64_t bytes, void *&address) override { return device_.allocate(bytes, address); }
   void release(void *address) override { device_.release(address); }
+  int32_t dlpackType() const override { return device_.dlpackType(); }
+  bool owns(const void *address, uint64_t bytes) const override { return device_.owns(address, bytes); }
   bool supports(const std::string &variant) const override { return device_.supports(variant); }
   Status load(const ExecutableSource &source, std::unique_ptr<Executable> &executable) override {
     return device_.load(source, executable);

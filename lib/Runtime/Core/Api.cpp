@@ -7,16 +7,13 @@
 #include "lib/Runtime/Core/Api.h"
 
 #include "intarsia/Version.h"
-#include "lib/Runtime/Core/Call.h"
-#include "lib/Runtime/Core/Executor.h"
+#include "lib/Runtime/Core/Module.h"
 #include "lib/Runtime/Core/Profile.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <unistd.h>
 
 using namespace intarsia;
@@ -90,7 +87,8 @@ struct itx_module {
   const itx_function *functions = nullptr;
 };
 
-static std::vector<ValueView> viewsOf(const FunctionInfo &function, const std::vector<ValueInfo> &values) {
+static std::vector<ValueView> viewsOf(const Module &module, const FunctionInfo &function,
+                                      const std::vector<ValueInfo> &values) {
   std::vector<ValueView> views(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const ValueInfo &value = values[i];
@@ -101,10 +99,20 @@ static std::vector<ValueView> viewsOf(const FunctionInfo &function, const std::v
       view.symbols.push_back(text.empty() ? nullptr : text.c_str());
       view.maxima.push_back(symbol < 0 ? -1 : function.sizes[symbol].maximum);
     }
-    view.info = {value.name.c_str(), value.dtype,         uint32_t(value.shape.size()),
-                 value.shape.data(), view.symbols.data(), view.maxima.data(),
-                 value.optional,     value.defaultValue,  value.hasRange,
-                 value.rangeLow,     value.rangeHigh,     value.state};
+    const Device *device = module.memoryOf(value.device);
+    view.info = {value.name.c_str(),
+                 value.dtype,
+                 uint32_t(value.shape.size()),
+                 value.shape.data(),
+                 view.symbols.data(),
+                 view.maxima.data(),
+                 value.optional,
+                 value.defaultValue,
+                 value.hasRange,
+                 value.rangeLow,
+                 value.rangeHigh,
+                 value.state,
+                 device ? device->name() : nullptr};
   }
   return views;
 }
@@ -169,8 +177,8 @@ static itx_module *handleOf(std::shared_ptr<Module> module) {
   // make_shared would let the functions' weak pointers keep the memory of the whole object.
   std::shared_ptr<Loaded> loaded(new Loaded);
   for (const ModuleFunction &function : module->functions())
-    loaded->functions.push_back({function.info, viewsOf(*function.info, function.info->inputs),
-                                 viewsOf(*function.info, function.info->outputs)});
+    loaded->functions.push_back({function.info, viewsOf(*module, *function.info, function.info->inputs),
+                                 viewsOf(*module, *function.info, function.info->outputs)});
   loaded->module = std::move(module);
   handle->functions = functionsOf(loaded);
   handle->loaded = std::move(loaded);
@@ -356,132 +364,11 @@ itx_status itx_function_output_index(const itx_function *function, const char *n
   return guarded([&] { return findValue(function, &FunctionView::outputs, "output", name, index); });
 }
 
-// ---- Calls ------------------------------------------------------------------------------------------------
-
-namespace {
-/// The part of a function that a call needs. It is copied first, because another thread may then free the module's
-/// handle.
-struct Callee {
-  std::shared_ptr<Module> module;
-  size_t index = 0;
-
-  const FunctionInfo &info() const { return *module->functions()[index].info; }
-};
-} // namespace
-
-static Status calleeOf(const itx_function *function, Callee &callee) {
+Status intarsia::runtime::calleeOf(const itx_function *function, Callee &callee) {
   std::shared_ptr<const Loaded> loaded;
   ITX_RETURN_IF_ERROR(lockLoaded(function, loaded));
   callee = {loaded->module, function->index};
   return Status::success();
-}
-
-static Status checkOutputArguments(const FunctionInfo &function, itx_tensor **outputs, size_t count) {
-  if (count != function.outputs.size())
-    return error(ITX_INVALID_ARGUMENT, "room for %zu outputs given, function '%s' has %zu", count,
-                 function.name.c_str(), function.outputs.size());
-  if (count != 0)
-    ITX_REQUIRE(outputs);
-  return Status::success();
-}
-
-static void giveOutputs(std::vector<Tensor> &from, itx_tensor **to) {
-  std::vector<std::unique_ptr<itx_tensor>> handles;
-  for (Tensor &tensor : from)
-    handles.push_back(std::make_unique<itx_tensor>(std::move(tensor)));
-  for (size_t i = 0; i < handles.size(); ++i)
-    to[i] = handles[i].release();
-}
-
-itx_status itx_invoke(const itx_function *function, itx_tensor *const *inputs, size_t input_count, itx_tensor **outputs,
-                      size_t output_count) {
-  return guarded([&]() -> Status {
-    Callee callee;
-    ITX_RETURN_IF_ERROR(calleeOf(function, callee));
-    if (input_count != 0)
-      ITX_REQUIRE(inputs);
-    ITX_RETURN_IF_ERROR(checkOutputArguments(callee.info(), outputs, output_count));
-    std::unique_ptr<itx_call> call = callee.module->takeCall();
-    Status status = prepareCall(*callee.module, callee.index, inputs, input_count, *call);
-    if (status.ok())
-      status = runCall(*call);
-    if (status.ok())
-      giveOutputs(call->outputs, outputs);
-    call->outputs.clear();
-    callee.module->giveCall(std::move(call));
-    return status;
-  });
-}
-
-struct itx_pending {
-  Callee callee;
-  std::unique_ptr<itx_call> call;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::atomic<bool> done{false}; // set under the mutex
-  Status status;
-  pid_t process = getpid();
-
-  /// True if the call's thread is in another process: this one is a child of a fork.
-  bool isForeign() const { return process != getpid(); }
-
-  void run() noexcept {
-    Status result;
-    try {
-      result = runCall(*call);
-    } catch (const std::exception &exception) {
-      result = {ITX_INTERNAL, exception.what()};
-    }
-    std::lock_guard lock(mutex);
-    status = std::move(result);
-    done = true;
-    changed.notify_all(); // under the lock: the waiting thread frees this object
-  }
-};
-
-itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
-                            itx_pending **pending) {
-  return guarded([&]() -> Status {
-    Callee callee;
-    ITX_RETURN_IF_ERROR(calleeOf(function, callee));
-    ITX_REQUIRE(pending);
-    if (input_count != 0)
-      ITX_REQUIRE(inputs);
-    auto state = std::make_unique<itx_pending>();
-    state->callee = callee;
-    state->call = callee.module->takeCall();
-    ITX_RETURN_IF_ERROR(prepareCall(*callee.module, callee.index, inputs, input_count, *state->call));
-    runInBackground([raw = state.get()] { raw->run(); });
-    *pending = state.release();
-    return Status::success();
-  });
-}
-
-int32_t itx_pending_done(const itx_pending *pending) { return !pending || pending->done || pending->isForeign(); }
-
-itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count) {
-  return guarded([&]() -> Status {
-    ITX_REQUIRE(pending);
-    if (pending->isForeign() && !pending->done)
-      // The state is not freed: its thread may have been in the middle of a change at the fork.
-      return error(ITX_INVALID_ARGUMENT,
-                   "the call was started by process %d and was not done when this process (%d) was forked: wait for it "
-                   "before the fork, or start it anew here",
-                   int(pending->process), int(getpid()));
-    std::unique_ptr<itx_pending> state(pending);
-    if (!state->isForeign()) { // in a child of a fork nobody would unlock a mutex that was locked
-      std::unique_lock lock(state->mutex);
-      state->changed.wait(lock, [&] { return state->done.load(); });
-    }
-    Status status = std::move(state->status);
-    if (status.ok() && outputs)
-      status = checkOutputArguments(state->callee.info(), outputs, output_count);
-    if (status.ok() && outputs)
-      giveOutputs(state->call->outputs, outputs);
-    state->call->outputs.clear();
-    state->callee.module->giveCall(std::move(state->call));
-    return status;
-  });
 }
 
 // ---- Profiles ---------------------------------------------------------------------------------------------

@@ -27,6 +27,15 @@ std::shared_ptr<Module> moduleOf(const itx_module *module);
 /// Finds the index of a function by name; the message lists the functions that exist.
 Status findFunction(const Module &module, const std::string &name, size_t &index);
 
+/// The part of a function that a call needs. It is copied first, because another thread may then free the module's
+/// handle.
+struct Callee {
+  std::shared_ptr<Module> module;
+  size_t index = 0;
+};
+/// Returns an error if the module of the function is freed.
+Status calleeOf(const itx_function *function, Callee &callee);
+
 /// Keeps the message for itx_last_error.
 itx_status report(const Status &status) noexcept;
 

@@ -131,13 +131,14 @@ static std::string memoryText(const Device *device) {
   return device ? "the memory of the device '" + std::string(device->name()) + "'" : "the memory of the host";
 }
 
-/// Checks that an input lies in memory of the host, or state in that of the device that updates it.
+/// Checks that an input lies in memory of the host or in that which the function reads it in.
 static Status checkMemory(const Module &module, const ValueInfo &info, const Tensor &tensor) {
   const Device *wanted = module.memoryOf(info.device);
   if (!tensor.device || tensor.device == wanted)
     return Status::success();
-  return error(ITX_INVALID_ARGUMENT, "input '%s' is in %s, it must be in %s", info.name.c_str(),
-               memoryText(tensor.device).c_str(), memoryText(wanted).c_str());
+  return error(ITX_INVALID_ARGUMENT, "input '%s' is in %s, it must be in %s%s: copy it there first", info.name.c_str(),
+               memoryText(tensor.device).c_str(), memoryText(wanted).c_str(),
+               wanted ? " or the memory of the host" : "");
 }
 
 /// Checks an input that the call updates in place, which is never copied.
@@ -154,33 +155,19 @@ static Status checkState(const ValueInfo &info, const Tensor &tensor) {
   return Status::success();
 }
 
-/// Copies bytes between memory of the host and of a device, and waits for the end.
-static Status copyNow(Device &device, void *destination, MemoryKind destinationKind, const void *source,
-                      MemoryKind sourceKind, uint64_t bytes) {
-  itx_event event = 0;
-  ITX_RETURN_IF_ERROR(device.copy(0, destination, destinationKind, source, sourceKind, bytes, nullptr, 0, event));
-  return device.wait(event);
-}
-
-/// Copies state from memory of the host to the device that updates it; `data` becomes the address there.
-static Status mirrorState(::itx_call &call, Device &device, uint64_t bytes, void *&data) {
-  StateMirror mirror = {data, bytes, {}};
-  ITX_RETURN_IF_ERROR(Buffer::make(device, bytes, mirror.buffer));
-  data = mirror.buffer.address();
-  ITX_RETURN_IF_ERROR(copyNow(device, data, MemoryKind::Device, mirror.host, MemoryKind::Host, bytes));
-  call.mirrors.push_back(std::move(mirror));
+/// Notes that an input is to be copied to the device that reads it; `data` becomes the address there.
+static Status copyToDevice(::itx_call &call, size_t index, Device *from, uint64_t bytes, void *&data) {
+  const ValueInfo &info = call.function->inputs[index];
+  Device &device = *call.module->devices()[info.device].device;
+  if (call.deviceInputs.size() <= index)
+    call.deviceInputs.resize(index + 1);
+  Buffer &buffer = call.deviceInputs[index];
+  if (Status status = buffer.reserve(device, bytes); !status.ok())
+    return error(status.code(), "no memory on the device '%s' for the %llu bytes of input '%s': %s", device.name(),
+                 (unsigned long long)bytes, info.name.c_str(), status.message().c_str());
+  call.toDevices.push_back({uint32_t(info.device), {from, data}, buffer.address(), bytes, info.state});
+  data = buffer.address();
   return Status::success();
-}
-
-/// Copies the mirrored state back if the call has succeeded, and frees the mirrors.
-static Status returnStates(::itx_call &call) {
-  Status status = call.status;
-  for (const StateMirror &mirror : call.mirrors)
-    if (status.ok())
-      status = copyNow(*mirror.buffer.device(), mirror.host, MemoryKind::Host, mirror.buffer.address(),
-                       MemoryKind::Device, mirror.bytes);
-  call.mirrors.clear();
-  return status;
 }
 
 template <typename T> static void fillWith(void *data, int64_t count, T value) {
@@ -241,7 +228,9 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   call.inputs.assign(function.inputs.size(), nullptr);
   call.inputOwners.assign(function.inputs.size(), nullptr);
   call.outputs.clear();
-  call.mirrors.clear();
+  call.outputMemories.clear();
+  call.toDevices.clear();
+  call.fromFunction.clear();
   call.status = Status::success();
   if (count > function.inputs.size())
     return error(ITX_INVALID_ARGUMENT, "%zu inputs given, function '%s' takes %zu: %s", count, function.name.c_str(),
@@ -262,7 +251,12 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
     void *data = tensor->data.get();
     if (info.state)
       ITX_RETURN_IF_ERROR(checkState(info, *tensor));
-    if (reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT != 0) {
+    Device *there = module.memoryOf(info.device);
+    bool isAligned = reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT == 0;
+    if (there && !(tensor->device && isAligned)) {
+      call.inputOwners[i] = tensor->data;
+      ITX_RETURN_IF_ERROR(copyToDevice(call, i, tensor->device, tensor->bytes, data));
+    } else if (!isAligned) {
       void *copy = inputCopy(call, i, tensor->bytes);
       if (!copy)
         return error(ITX_OUT_OF_MEMORY, "no memory for an aligned copy of input '%s'", info.name.c_str());
@@ -271,8 +265,6 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
     } else {
       call.inputOwners[i] = tensor->data;
     }
-    if (Device *device = module.memoryOf(info.device); device && !tensor->device)
-      ITX_RETURN_IF_ERROR(mirrorState(call, *device, tensor->bytes, data));
     call.inputs[i] = data;
   }
 
@@ -302,23 +294,41 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
     if (!call.inputs[i])
       return error(ITX_OUT_OF_MEMORY, "no memory for input '%s'", info.name.c_str());
     fillDefault(info, call.inputs[i], elements);
+    if (module.memoryOf(info.device))
+      ITX_RETURN_IF_ERROR(copyToDevice(call, i, nullptr, bytes, call.inputs[i]));
   }
   return Status::success();
 }
 
 // ---- The call ---------------------------------------------------------------------------------------------
 
+/// Copies results to where the caller wants them, and state back to where the caller keeps it.
+static Status returnResults(::itx_call &call) {
+  Copies copies;
+  for (const InputCopy &input : call.toDevices)
+    if (input.isState)
+      ITX_RETURN_IF_ERROR(
+          copies.start(input.from, {call.module->devices()[input.device].device, input.to}, input.bytes));
+  for (const ResultCopy &result : call.fromFunction)
+    ITX_RETURN_IF_ERROR(copies.start(result.to, result.from, result.bytes));
+  return copies.finish();
+}
+
 Status runCall(::itx_call &call) {
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
   const Module &module = *call.module;
   ITX_RETURN_IF_ERROR(module.checkWeights());
-  int32_t result = module.functions()[call.functionIndex].call(&hostApi, &call, call.symbols.data(), call.inputs.data(),
-                                                               module.weights());
+  if (!call.toDevices.empty())
+    startInputs(call);
+  int32_t result = 1;
+  if (call.status.ok())
+    result = module.functions()[call.functionIndex].call(&hostApi, &call, call.symbols.data(), call.inputs.data(),
+                                                         module.weights());
   if (call.runningCount != 0)
     finishWork(call);
-  if (!call.mirrors.empty())
-    call.status = returnStates(call);
+  if (call.status.ok() && result == 0 && !(call.toDevices.empty() && call.fromFunction.empty()))
+    call.status = returnResults(call);
   for (std::shared_ptr<void> &owner : call.inputOwners)
     owner.reset();
   if (profiled)
@@ -332,3 +342,11 @@ Status runCall(::itx_call &call) {
 }
 
 } // namespace intarsia::runtime
+
+void itx_call::clear() {
+  inputOwners.clear();
+  outputs.clear();
+  for (size_t i = 0; i < deviceInputs.size(); ++i)
+    if (function && i < function->inputs.size() && function->inputs[i].state)
+      deviceInputs[i].reset(); // may be most of a device's memory
+}

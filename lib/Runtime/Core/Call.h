@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_CORE_CALL_H
 
 #include "intarsia/module_abi.h"
+#include "lib/Runtime/Core/Copies.h"
 #include "lib/Runtime/Core/Memory.h"
 #include "lib/Runtime/Core/Module.h"
 #include "lib/Runtime/Core/Tensor.h"
@@ -24,15 +25,20 @@ struct QueueEvent {
   itx_event event = 0; // of the device
 };
 
-} // namespace intarsia::runtime
-
-namespace intarsia::runtime {
-
-/// State that a caller keeps in memory of the host and a device updates: copied there before a call and back after it.
-struct StateMirror {
-  void *host = nullptr;
+/// An input that is copied to the device that reads it, before the device's first work for the call. State is copied
+/// back after the call.
+struct InputCopy {
+  uint32_t device = 0; // index in the manifest
+  MemoryAddress from;
+  void *to = nullptr;
   uint64_t bytes = 0;
-  Buffer buffer;
+  bool isState = false;
+};
+
+/// A result that is copied from where the function writes it to the memory that the caller wants it in.
+struct ResultCopy {
+  MemoryAddress to, from;
+  uint64_t bytes = 0;
 };
 
 } // namespace intarsia::runtime
@@ -56,9 +62,20 @@ struct itx_call {
   // Work that may be running on devices; a call that uses more queues waits for one of them first.
   std::array<intarsia::runtime::QueueEvent, 16> running;
   uint32_t runningCount = 0;
-  std::vector<itx_event> after; // what the next work of a device waits for there
-  std::vector<intarsia::runtime::StateMirror> mirrors;
+  std::vector<itx_event> after;                            // what the next work of a device waits for there
   std::vector<intarsia::runtime::Buffer> deviceWorkspaces; // by device; empty for those that use the host's memory
+
+  // Of inputs and results that are not where the function reads or writes them; all empty for a function of the CPU.
+  std::vector<intarsia::runtime::Device *> outputMemories; // by output, set by the caller; null or missing: the host's
+  std::vector<intarsia::runtime::InputCopy> toDevices;
+  std::vector<intarsia::runtime::QueueEvent> arrivals; // of toDevices
+  std::vector<intarsia::runtime::ResultCopy> fromFunction;
+  std::vector<intarsia::runtime::Buffer> deviceInputs;  // by input
+  std::vector<intarsia::runtime::Buffer> deviceResults; // by output
+  std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> hostResults;
+
+  /// Lets the memory of callers go; the call keeps only its own.
+  void clear();
 };
 
 namespace intarsia::runtime {

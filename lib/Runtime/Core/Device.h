@@ -94,6 +94,13 @@ public:
   /// Frees memory of allocate(), on which no work may be running; null is allowed.
   virtual void release(void *address) = 0;
 
+  /// Returns the type of the device's memory as DLPack numbers it (DLDeviceType). Machines number their devices of one
+  /// type from 0.
+  virtual int32_t dlpackType() const = 0;
+  /// Returns true if all the bytes lie in one piece of memory of allocate(). Devices that use memory of the host cannot
+  /// tell, and return true.
+  virtual bool owns(const void *address, uint64_t bytes) const = 0;
+
   /// Returns true if an object of this variant, as the manifest describes it, can be loaded.
   virtual bool supports(const std::string &variant) const = 0;
   /// Loads kernels. ITX_CORRUPT names a kernel that the object lacks. Devices that run host code have nothing to load.

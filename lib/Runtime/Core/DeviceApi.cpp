@@ -47,7 +47,8 @@ const std::shared_ptr<Device> &intarsia::runtime::deviceOf(const itx_device *dev
 static Status readOptions(const itx_device_options *given, DeviceSettings &settings) {
   itx_device_options options = {};
   if (given && given->struct_bytes < sizeof(given->struct_bytes))
-    return error(ITX_INVALID_ARGUMENT, "struct_bytes of the device options is %zu: set it to sizeof(itx_device_options)",
+    return error(ITX_INVALID_ARGUMENT,
+                 "struct_bytes of the device options is %zu: set it to sizeof(itx_device_options)",
                  given->struct_bytes);
   if (given)
     std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
@@ -69,6 +70,25 @@ itx_status itx_device_create(const char *kind, const itx_device_options *options
     handle->info = handle->device->info();
     *device = handle.release();
     return Status::success();
+  });
+}
+
+itx_status itx_device_find(const char *name, itx_device **device) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(name);
+    ITX_REQUIRE(device);
+    std::vector<std::string> names;
+    for (Device *known : devices()) {
+      names.push_back(known->name());
+      if (names.back() != name)
+        continue;
+      auto handle = std::make_unique<itx_device>();
+      handle->device = std::shared_ptr<Device>(known, [](Device *) {}); // the machine's are never freed
+      handle->info = known->info();
+      *device = handle.release();
+      return Status::success();
+    }
+    return error(ITX_NOT_FOUND, "this machine has no device '%s'; it has %s", name, join(names).c_str());
   });
 }
 

@@ -16,16 +16,42 @@
 
 namespace intarsia::runtime {
 
+/// Makes the memory that the function writes a result to: that of the result's tensor, or memory of the call if the
+/// caller wants the result elsewhere.
+static Status makeOutput(::itx_call &call, size_t index, const int64_t *sizes, void *&output) {
+  const ValueInfo &info = call.function->outputs[index];
+  Device *written = call.module->memoryOf(info.device);
+  Device *wanted = index < call.outputMemories.size() ? call.outputMemories[index] : nullptr;
+  Tensor &tensor = call.outputs[index];
+  ITX_RETURN_IF_ERROR(makeTensorOn(wanted, info.dtype, sizes, info.shape.size(), tensor));
+  output = tensor.data.get();
+  if (written == wanted)
+    return Status::success();
+  if (written) {
+    call.deviceResults.resize(std::max(call.deviceResults.size(), index + 1));
+    ITX_RETURN_IF_ERROR(call.deviceResults[index].reserve(*written, tensor.bytes));
+    output = call.deviceResults[index].address();
+  } else {
+    call.hostResults.resize(std::max(call.hostResults.size(), index + 1));
+    if (!call.hostResults[index])
+      call.hostResults[index] = std::make_unique<ScratchBuffer>();
+    output = call.hostResults[index]->reserve(tensor.bytes);
+    if (!output)
+      return error(ITX_OUT_OF_MEMORY, "no memory of the host for %llu bytes", (unsigned long long)tensor.bytes);
+  }
+  call.fromFunction.push_back({{wanted, tensor.data.get()}, {written, output}, tensor.bytes});
+  return Status::success();
+}
+
 static Status makeOutputs(::itx_call &call, const int64_t *sizes, void **outputs) {
   const std::vector<ValueInfo> &infos = call.function->outputs;
   call.outputs.resize(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     size_t rank = infos[i].shape.size();
-    if (Status status = makeTensor(infos[i].dtype, sizes, rank, call.outputs[i]); !status.ok())
+    if (Status status = makeOutput(call, i, sizes, outputs[i]); !status.ok())
       return error(status.code(), "output '%s' of function '%s' would be %s: %s", infos[i].name.c_str(),
                    call.function->name.c_str(), shapeText(std::vector<int64_t>(sizes, sizes + rank)).c_str(),
                    status.message().c_str());
-    outputs[i] = call.outputs[i].data.get();
     sizes += rank;
   }
   return Status::success();
@@ -79,9 +105,13 @@ static Status waitFor(::itx_call &call, itx_event event) {
   return devices[deviceOf(event)].device->wait(numberOf(event));
 }
 
-/// Waits for the events of other devices, and puts those of the device into call.after.
+/// Waits for the events of other devices, and puts those of the device into call.after, with those of inputs that are
+/// copied there.
 static Status waitForOthers(::itx_call &call, uint32_t device, const itx_event *after, uint32_t count) {
   call.after.clear();
+  for (const QueueEvent &arrival : call.arrivals)
+    if (arrival.device == device)
+      call.after.push_back(arrival.event);
   for (uint32_t i = 0; i < count; ++i)
     if (after[i] != 0 && deviceOf(after[i]) == device)
       call.after.push_back(numberOf(after[i]));
@@ -112,6 +142,24 @@ static Status noteRunning(::itx_call &call, uint32_t device, uint32_t queue, itx
   return status;
 }
 
+void startInputs(::itx_call &call) {
+  constexpr uint32_t queue = 1; // that of the compiler's copies, so that kernels of other calls go on
+  for (const InputCopy &input : call.toDevices) {
+    attempt(call, [&]() -> Status {
+      Device &device = *call.module->devices()[input.device].device;
+      itx_event started = 0;
+      Status status =
+          device.copy(queue, input.to, MemoryKind::Device, input.from.address,
+                      input.from.device ? MemoryKind::Device : MemoryKind::Host, input.bytes, nullptr, 0, started);
+      if (started != 0) {
+        call.arrivals.push_back({input.device, queue, started});
+        ITX_RETURN_IF_ERROR(noteRunning(call, input.device, queue, started));
+      }
+      return status;
+    });
+  }
+}
+
 void finishWork(::itx_call &call) {
   for (uint32_t i = 0; i < call.runningCount; ++i) {
     const QueueEvent &last = call.running[i];
@@ -120,6 +168,7 @@ void finishWork(::itx_call &call) {
       call.status = std::move(status);
   }
   call.runningCount = 0;
+  call.arrivals.clear();
 }
 
 // ---- The functions ----------------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ namespace intarsia::runtime {
 /// The table that host functions get. Errors become the status of the call.
 extern const itx_host_api hostApi;
 
+/// Starts the copies of inputs to the devices that read them; work on these devices waits for them.
+void startInputs(::itx_call &call);
+
 /// Waits until no work of a call is running on any device. An error of such work becomes the status of the call if that
 /// has none.
 void finishWork(::itx_call &call);

@@ -335,9 +335,7 @@ std::unique_ptr<::itx_call> Module::takeCall() {
 }
 
 void Module::giveCall(std::unique_ptr<::itx_call> call) {
-  call->inputOwners.clear(); // lets the caller's memory go; the call keeps only its own
-  call->outputs.clear();
-  call->mirrors.clear();
+  call->clear();
   if (std::unique_lock lock(callMutex_, std::try_to_lock); lock && freeCalls_.size() < 64)
     freeCalls_.push_back(std::move(call));
 }

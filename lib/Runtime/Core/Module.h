@@ -26,12 +26,12 @@ namespace intarsia::runtime {
 
 struct LoadOptions {
   bool verify = false;
-  std::string variant;              // empty: the best that this CPU can run
-  std::string weights;              // empty: beside the artifact
+  std::string variant; // empty: the best that this CPU can run
+  std::string weights; // empty: beside the artifact
   // Names of the machine's devices and of those in `made` that the module may use; empty: all of the machine's.
   std::vector<std::string> devices;
   std::vector<std::shared_ptr<Device>> made; // devices that the program has made
-  double verifyKernels = 0;         // tolerance; 0: kernels are not verified
+  double verifyKernels = 0;                  // tolerance; 0: kernels are not verified
 };
 
 /// A function of a loaded module: the alternative that it runs.

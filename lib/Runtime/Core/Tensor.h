@@ -40,6 +40,12 @@ Status requireHostMemory(const Tensor &tensor, const char *purpose);
 
 /// Makes a tensor with its own, uninitialised memory of the host.
 Status makeTensor(itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor);
+/// Makes a tensor with uninitialised memory of a device; null: of the host.
+Status makeTensorOn(Device *device, itx_dtype dtype, const int64_t *shape, size_t rank, Tensor &tensor);
+/// Makes a tensor in the memory of a device (null: of the host) with the contents of another.
+Status copyTensor(const Tensor &from, Device *device, Tensor &tensor);
+/// Returns the device if it has memory of its own; null if it uses that of the host.
+Device *ownMemoryOf(Device &device);
 Status loadNpy(const std::string &path, Tensor &tensor);
 Status writeNpy(const Tensor &tensor, OutputFile &file);
 Status saveNpy(const Tensor &tensor, const std::string &path);

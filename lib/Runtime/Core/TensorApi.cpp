@@ -6,6 +6,9 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/DLPack.h"
 #include "lib/Runtime/Core/Api.h"
+#include "lib/Runtime/Core/Copies.h"
+#include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/Core/Pending.h"
 #include "lib/Runtime/Core/Tensor.h"
 
 #include "intarsia/module_abi.h"
@@ -76,6 +79,51 @@ itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, con
   });
 }
 
+/// Returns the device in whose own memory tensors of a handle are; null for memory of the host.
+static Device *memoryOf(const itx_device *device) { return device ? ownMemoryOf(*deviceOf(device)) : nullptr; }
+
+itx_status itx_tensor_create_on(const itx_device *device, itx_dtype dtype, uint32_t rank, const int64_t *shape,
+                                const void *data, itx_tensor **tensor) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_RETURN_IF_ERROR(checkShapeArgument(rank, shape));
+    Tensor result;
+    ITX_RETURN_IF_ERROR(makeTensorOn(memoryOf(device), dtype, shape, rank, result));
+    if (data)
+      ITX_RETURN_IF_ERROR(
+          copyMemory({result.device, result.data.get()}, {nullptr, const_cast<void *>(data)}, result.bytes));
+    *tensor = handleOf(std::move(result));
+    return Status::success();
+  });
+}
+
+itx_status itx_tensor_copy(const itx_tensor *tensor, const itx_device *device, itx_tensor **copy) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_REQUIRE(copy);
+    Tensor result;
+    ITX_RETURN_IF_ERROR(copyTensor(*tensor, memoryOf(device), result));
+    *copy = handleOf(std::move(result));
+    return Status::success();
+  });
+}
+
+itx_status itx_tensor_copy_start(const itx_tensor *tensor, const itx_device *device, itx_pending **pending) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_REQUIRE(pending);
+    auto work = [from = *tensor, memory = memoryOf(device)](std::vector<Tensor> &results) -> Status {
+      return copyTensor(from, memory, results.emplace_back());
+    };
+    startPending("a copy", 1, std::move(work), pending);
+    return Status::success();
+  });
+}
+
+const char *itx_tensor_device(const itx_tensor *tensor) {
+  return tensor && tensor->device ? tensor->device->name() : nullptr;
+}
+
 void itx_tensor_free(itx_tensor *tensor) { delete tensor; }
 itx_dtype itx_tensor_dtype(const itx_tensor *tensor) { return tensor ? tensor->dtype : itx_dtype(-1); }
 uint32_t itx_tensor_rank(const itx_tensor *tensor) { return tensor ? uint32_t(tensor->shape.size()) : 0; }
@@ -116,11 +164,36 @@ static bool isInAddressSpace(const DLTensor &source, size_t elementBytes) {
   return true;
 }
 
+/// Returns a device's number among the machine's of its DLPack type.
+static int32_t dlpackNumber(const Device &device) {
+  int32_t number = 0;
+  for (const Device *other : devices()) {
+    if (other == &device)
+      break;
+    number += other->dlpackType() == device.dlpackType();
+  }
+  return number;
+}
+
+/// Finds the device in whose own memory a DLPack tensor is; null for memory of the host.
+static Status findDlpackDevice(const DLDevice &wanted, Device *&found) {
+  found = nullptr;
+  if (wanted.device_type == kDLCPU || wanted.device_type == kDLCUDAHost || wanted.device_type == kDLROCMHost)
+    return Status::success();
+  for (Device *device : devices())
+    if (!device->usesHostMemory() && device->dlpackType() == wanted.device_type &&
+        dlpackNumber(*device) == wanted.device_id) {
+      found = device;
+      return Status::success();
+    }
+  return error(ITX_INVALID_ARGUMENT,
+               "the DLPack tensor is on device type %d%s, number %d, which is none of the devices here; host memory is "
+               "wanted: copy it first",
+               wanted.device_type, wanted.device_type == kDLCUDA ? " (CUDA)" : "", wanted.device_id);
+}
+
 static Status checkDlpack(const DLTensor &source, Tensor &result) {
-  if (source.device.device_type != kDLCPU && source.device.device_type != kDLCUDAHost &&
-      source.device.device_type != kDLROCMHost)
-    return error(ITX_INVALID_ARGUMENT, "the DLPack tensor is on device type %d%s, host memory is wanted: copy it first",
-                 source.device.device_type, source.device.device_type == kDLCUDA ? " (CUDA)" : "");
+  ITX_RETURN_IF_ERROR(findDlpackDevice(source.device, result.device));
   const DtypeInfo *info = dtypeInfoOfDlpack(source.dtype.code, source.dtype.bits, source.dtype.lanes);
   if (!info)
     return error(ITX_INVALID_ARGUMENT, "the DLPack tensor has elements of %s, which is not an element type of Intarsia",
@@ -155,6 +228,24 @@ static bool isDense(const DLTensor &source) {
   return true;
 }
 
+/// Checks a tensor in the memory of a device, which only the device could make dense.
+static Status checkOnDevice(const DLTensor &source, const void *data, const Tensor &tensor) {
+  const char *name = tensor.device->name();
+  if (!isDense(source))
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "the rows of the DLPack tensor, which is in the memory of the device '%s', are not dense: make it dense "
+        "or copy it to the host first",
+        name);
+  if (!tensor.device->owns(data, tensor.bytes))
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "the DLPack tensor is said to be in the memory of the device '%s', whose memory it is not: has another "
+        "library made it? Copy it to the host first",
+        name);
+  return Status::success();
+}
+
 static void copyStrided(const DLTensor &source, const char *from, size_t element, char *to) {
   std::vector<int64_t> position(source.ndim, 0);
   int64_t elements = 1, offset = 0;
@@ -182,7 +273,10 @@ template <typename Managed> static Status fromDlpack(Managed *managed, bool read
   auto handle = std::make_unique<itx_tensor>();
   ITX_RETURN_IF_ERROR(checkDlpack(source, *handle));
   char *data = static_cast<char *>(source.data) + source.byte_offset;
+  if (handle->device && handle->bytes != 0)
+    ITX_RETURN_IF_ERROR(checkOnDevice(source, data, *handle));
   if (handle->bytes == 0) {
+    handle->device = nullptr;
     handle->data = std::shared_ptr<void>(nothing, [](void *) {});
     release(managed);
   } else if (!isDense(source)) {
@@ -223,6 +317,8 @@ template <typename Managed> static Managed *toDlpack(const itx_tensor *tensor) {
   DLTensor &view = state->managed.dl_tensor;
   view.data = tensor->data.get();
   view.device = {kDLCPU, 0};
+  if (tensor->device)
+    view.device = {tensor->device->dlpackType(), dlpackNumber(*tensor->device)};
   view.ndim = int32_t(tensor->shape.size());
   view.dtype = {info.dlpackCode, uint8_t(info.bytes * 8), 1};
   view.shape = state->tensor.shape.data();
@@ -255,7 +351,6 @@ itx_status itx_tensor_to_dlpack(const itx_tensor *tensor, DLManagedTensor **mana
   return guarded([&]() -> Status {
     ITX_REQUIRE(tensor);
     ITX_REQUIRE(managed);
-    ITX_RETURN_IF_ERROR(requireHostMemory(*tensor, "exported"));
     if (tensor->readOnly)
       return error(ITX_INVALID_ARGUMENT,
                    "the tensor is read-only, which DLPack 0.x cannot say: use itx_tensor_to_dlpack_versioned");
@@ -268,7 +363,6 @@ itx_status itx_tensor_to_dlpack_versioned(const itx_tensor *tensor, DLManagedTen
   return guarded([&]() -> Status {
     ITX_REQUIRE(tensor);
     ITX_REQUIRE(managed);
-    ITX_RETURN_IF_ERROR(requireHostMemory(*tensor, "exported"));
     *managed = toDlpack<DLManagedTensorVersioned>(tensor);
     (*managed)->version = {1, 0};
     (*managed)->flags = tensor->readOnly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;

@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Reference/ReferenceDevice.h"
 
+#include "lib/Formats/DLPack.h"
 #include "lib/Formats/Manifest.h"
 #include "lib/Runtime/Core/Profile.h"
 #include "lib/Runtime/Reference/KernelObject.h"
@@ -190,6 +191,16 @@ void ReferenceDevice::release(void *address) {
   }
   if (!isReleased)
     health_.lose(format("memory at %p was freed, where nothing is allocated", address));
+}
+
+int32_t ReferenceDevice::dlpackType() const { return kDLExtDev; }
+
+bool ReferenceDevice::owns(const void *address, uint64_t bytes) const {
+  if (health_.isForked()) // a lock may be held for ever
+    return false;
+  std::lock_guard lock(startMutex_);
+  void *found = nullptr;
+  return memory_ && memory_->resolve(address, bytes, found);
 }
 
 bool ReferenceDevice::supports(const std::string &variant) const {

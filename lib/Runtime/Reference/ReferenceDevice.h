@@ -37,6 +37,8 @@ public:
   Status allocate(uint64_t bytes, void *&address) override;
   /// Freeing an address that allocate() did not return loses the device.
   void release(void *address) override;
+  int32_t dlpackType() const override;
+  bool owns(const void *address, uint64_t bytes) const override;
   bool supports(const std::string &variant) const override;
   Status load(const ExecutableSource &source, std::unique_ptr<Executable> &executable) override;
   uint32_t queueCount() const override { return uint32_t(settings_.queues); }
@@ -64,7 +66,7 @@ private:
   ReferenceSettings settings_;
   Status settingsStatus_; ///< the error in the environment; the device then does not start
   DeviceHealth health_;
-  std::mutex startMutex_;
+  mutable std::mutex startMutex_;
   std::unique_ptr<ReferenceMemory> memory_;
   std::unique_ptr<CommandQueues> queues_;
 };

@@ -325,8 +325,11 @@ TEST(Manifest, ReadsDevices) {
   refused("\"],\"devices\":[1]", "\"],\"devices\":[1,1]", "are of another number of tensors");
   refused("\"device\":1", "\"device\":2", "the device of 'ids' is 2, there are 2 devices");
   refused("\"device\":1", "\"device\":-1", "the device of 'ids' is -1");
-  refused("\"state\":true,\"device\":1", "\"device\":1", "'ids' lies in the memory of a device and is not updated");
   refused("\"device\":1", "\"device\":1,\"range\":[0,9]", "'ids' has a range, which the host cannot check");
+  Manifest plain;
+  ASSERT_TRUE(parseManifest(replaced(text, "\"state\":true,\"device\":1", "\"device\":1"), "m.itx", plain).ok());
+  EXPECT_FALSE(plain.functions[0].inputs[0].state);
+  EXPECT_EQ(plain.functions[0].inputs[0].device, 1) << "what is not updated may be there too";
 }
 
 // ---- ELF --------------------------------------------------------------------------------------------------

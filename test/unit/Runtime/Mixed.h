@@ -45,6 +45,10 @@ inline std::string mixedManifest() {
    "outputs":[{"name":"out","dtype":"f32","shape":["rows",4]}]},
   {"name":"hasty","sizes":[{"name":"count"}],"inputs":[{"name":"values","dtype":"i64","shape":["count"]}],
    "outputs":[{"name":"out","dtype":"i64","shape":[18,"count"]}]},
+  {"name":"there","sizes":[{"name":"rows"}],"inputs":[{"name":"ids","dtype":"i64","shape":["rows"],"device":1},
+    {"name":"more","dtype":"i64","shape":["rows"],"default":5,"device":1}],
+   "outputs":[{"name":"out","dtype":"f32","shape":["rows",4],"device":1},
+    {"name":"out_of_more","dtype":"f32","shape":["rows",4],"device":1}]},
   {"name":"wrong","sizes":[{"name":"count"}],"inputs":[{"name":"values","dtype":"i64","shape":["count"]}],
    "outputs":[{"name":"out","dtype":"i64","shape":["count"]}]}]})";
 }

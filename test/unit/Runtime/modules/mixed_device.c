@@ -7,6 +7,7 @@
  * main:   out[i, k] = (table[ids[i], k] + offset[k]) * factor[k]; the sum on device 1, where table and offset are, the
  *         product on the host.
  * hasty:  out[c, i] = values[i] for 18 copies c by way of as many queues; it returns before any of them is done.
+ * there:  out[i, k] = table[ids[i], k] + offset[k], and the same of more; inputs and results are on device 1.
  * wrong:  does what no function may do; which, say the values.
  *===------------------------------------------------------------------------------------------------------===*/
 #include "intarsia/module_abi.h"
@@ -68,6 +69,20 @@ static int32_t hasty_host(const itx_host_api *api, itx_call *call, const int64_t
   return 0;
 }
 
+static int32_t there_host(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
+                          void *const *weights) {
+  const int64_t output_sizes[4] = {symbols[0], width, symbols[0], width};
+  int64_t workspace_bytes[memories] = {0};
+  void *outputs[2], *workspaces[memories];
+  if (api->prepare(call, workspace_bytes, output_sizes, outputs, workspaces))
+    return 1;
+  for (uint32_t i = 0; i < 2; ++i) {
+    void *const look_up[4] = {inputs[i], weights[0], weights[2], outputs[i]};
+    api->dispatch(call, i, 1, 1, look_up, 4, symbols, 1, 0, 0);
+  }
+  return 0;
+}
+
 static int32_t wrong_host(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                           void *const *weights) {
   int64_t what = *(const int64_t *)inputs[0], workspace_bytes[memories] = {0};
@@ -85,9 +100,10 @@ static int32_t wrong_host(const itx_host_api *api, itx_call *call, const int64_t
 }
 
 static const itx_kernel_entry kernels[2] = {{scale_plan, scale}, {0, 0}};
-static const itx_function_entry functions[3] = {
+static const itx_function_entry functions[4] = {
     {.call = main_host, .size_count = 1, .input_count = 1, .range_count = 1, .output_count = 1, .output_size_count = 2},
     {.call = hasty_host, .size_count = 1, .input_count = 1, .output_count = 1, .output_size_count = 2},
+    {.call = there_host, .size_count = 1, .input_count = 2, .output_count = 2, .output_size_count = 4},
     {.call = wrong_host, .size_count = 1, .input_count = 1, .output_count = 1, .output_size_count = 1},
 };
 
@@ -95,7 +111,7 @@ __attribute__((visibility("default"))) const itx_module_descriptor itx_module = 
     .abi_version = ITX_MODULE_ABI_VERSION,
     .variant_count = 1,
     .kernel_count = 2,
-    .function_count = 3,
+    .function_count = 4,
     .weight_count = 3,
     .label_count = 2,
     .device_count = devices,

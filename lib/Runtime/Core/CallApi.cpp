@@ -1,0 +1,112 @@
+//===- CallApi.cpp - The C interface of calls ---------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/Api.h"
+#include "lib/Runtime/Core/Call.h"
+#include "lib/Runtime/Core/Pending.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace intarsia;
+using namespace intarsia::runtime;
+
+static const FunctionInfo &infoOf(const Callee &callee) { return *callee.module->functions()[callee.index].info; }
+
+static Status checkOutputArguments(const FunctionInfo &function, itx_tensor **outputs, size_t count) {
+  if (count != function.outputs.size())
+    return error(ITX_INVALID_ARGUMENT, "room for %zu outputs given, function '%s' has %zu", count,
+                 function.name.c_str(), function.outputs.size());
+  if (count != 0)
+    ITX_REQUIRE(outputs);
+  return Status::success();
+}
+
+/// Gives the memory that each output is wanted in; nothing if all are wanted in that of the host.
+static Status readOptions(const FunctionInfo &function, const itx_invoke_options *given,
+                          std::vector<Device *> &memories) {
+  if (!given)
+    return Status::success();
+  itx_invoke_options options = {};
+  if (given->struct_bytes < sizeof(given->struct_bytes))
+    return error(ITX_INVALID_ARGUMENT,
+                 "struct_bytes of the call's options is %zu: set it to sizeof(itx_invoke_options)",
+                 given->struct_bytes);
+  std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
+  if (!options.output_devices)
+    return Status::success();
+  if (options.output_device_count != function.outputs.size())
+    return error(ITX_INVALID_ARGUMENT, "devices for %zu outputs given, function '%s' has %zu outputs",
+                 options.output_device_count, function.name.c_str(), function.outputs.size());
+  for (size_t i = 0; i < options.output_device_count; ++i)
+    memories.push_back(options.output_devices[i] ? ownMemoryOf(*deviceOf(options.output_devices[i])) : nullptr);
+  return Status::success();
+}
+
+/// Finds the function, and prepares a call of it.
+static Status prepare(const Callee &callee, const itx_invoke_options *options, itx_tensor *const *inputs,
+                      size_t inputCount, std::unique_ptr<itx_call> &call) {
+  if (inputCount != 0)
+    ITX_REQUIRE(inputs);
+  std::vector<Device *> memories;
+  ITX_RETURN_IF_ERROR(readOptions(infoOf(callee), options, memories));
+  call = callee.module->takeCall();
+  Status status = prepareCall(*callee.module, callee.index, inputs, inputCount, *call);
+  if (!status.ok())
+    callee.module->giveCall(std::move(call));
+  else
+    call->outputMemories = std::move(memories);
+  return status;
+}
+
+itx_status itx_invoke_with(const itx_function *function, const itx_invoke_options *options, itx_tensor *const *inputs,
+                           size_t input_count, itx_tensor **outputs, size_t output_count) {
+  return guarded([&]() -> Status {
+    Callee callee;
+    ITX_RETURN_IF_ERROR(calleeOf(function, callee));
+    ITX_RETURN_IF_ERROR(checkOutputArguments(infoOf(callee), outputs, output_count));
+    std::unique_ptr<itx_call> call;
+    ITX_RETURN_IF_ERROR(prepare(callee, options, inputs, input_count, call));
+    Status status = runCall(*call);
+    if (status.ok())
+      giveTensors(call->outputs, outputs);
+    callee.module->giveCall(std::move(call));
+    return status;
+  });
+}
+
+itx_status itx_invoke(const itx_function *function, itx_tensor *const *inputs, size_t input_count, itx_tensor **outputs,
+                      size_t output_count) {
+  return itx_invoke_with(function, nullptr, inputs, input_count, outputs, output_count);
+}
+
+itx_status itx_invoke_start_with(const itx_function *function, const itx_invoke_options *options,
+                                 itx_tensor *const *inputs, size_t input_count, itx_pending **pending) {
+  return guarded([&]() -> Status {
+    Callee callee;
+    ITX_RETURN_IF_ERROR(calleeOf(function, callee));
+    ITX_REQUIRE(pending);
+    std::unique_ptr<itx_call> call;
+    ITX_RETURN_IF_ERROR(prepare(callee, options, inputs, input_count, call));
+    const FunctionInfo &info = infoOf(callee);
+    // std::function wants what can be copied.
+    auto shared = std::make_shared<std::unique_ptr<itx_call>>(std::move(call));
+    auto work = [callee, shared](std::vector<Tensor> &results) -> Status {
+      Status status = runCall(**shared);
+      if (status.ok())
+        results = std::move((*shared)->outputs);
+      callee.module->giveCall(std::move(*shared));
+      return status;
+    };
+    startPending("function '" + info.name + "'", info.outputs.size(), std::move(work), pending);
+    return Status::success();
+  });
+}
+
+itx_status itx_invoke_start(const itx_function *function, itx_tensor *const *inputs, size_t input_count,
+                            itx_pending **pending) {
+  return itx_invoke_start_with(function, nullptr, inputs, input_count, pending);
+}
