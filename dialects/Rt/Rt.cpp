@@ -7,6 +7,7 @@
 #include "dialects/Rt/Rt.h"
 
 #include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Prepacking.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
@@ -194,6 +195,12 @@ LogicalResult KernelOp::verify() {
 }
 
 LogicalResult YieldOp::verify() {
+  if (auto constant = dyn_cast<ConstantOp>((*this)->getParentOp())) {
+    if (getValues()[0].getType() != constant.getType())
+      return emitOpError() << "gives " << getValues()[0].getType() << ", constant @" << constant.getSymName() << " is "
+                           << constant.getType();
+    return success();
+  }
   auto kernel = cast<KernelOp>((*this)->getParentOp());
   if (getValues().size() != kernel.getNumResults())
     return emitOpError() << "gives " << getValues().size() << " values, kernel @" << kernel.getSymName() << " has "
@@ -208,54 +215,22 @@ LogicalResult ConstantOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (!type.hasStaticShape())
     return emitOpError() << "has type " << type << ", a constant has a static shape";
-  if (getValue()) {
-    if (!getKeys().empty() || getArchives())
-      return emitOpError("has a value and keys of archives, must have one of them");
-    if (getValue()->getShapedType() != type)
-      return emitOpError() << "value has type " << getValue()->getType() << ", the constant " << type;
-  } else if (getKeys().empty()) {
-    return emitOpError("has neither a value nor keys of archives");
-  } else if (size_t archives = getArchives() ? getArchives()->size() : 0; archives != getKeys().size()) {
-    return emitOpError() << "has " << getKeys().size() << " keys and " << archives << " archives";
-  }
-  if (getFormat() && getValue())
-    return emitOpError("has a value and a format, only weights of archives are rounded");
-  if (Attribute stored = getLayout().getFormat(); stored && stored != getFormatAttr()) {
-    bool isMxfp4 = getMxfp4() && stored == nn::GgmlTypeAttr::get(getContext(), "mxfp4").getFormat();
-    if (getFormatAttr() || (!isMxfp4 && !getBlocks()))
-      return emitOpError() << "is laid out as " << stored << ", its numbers are rounded to "
-                           << (getFormatAttr() ? getFormatAttr() : Attribute(UnitAttr::get(getContext())));
-    for (Attribute block : getBlocks().value_or(ArrayAttr::get(getContext(), {}))) {
-      auto ggml = dyn_cast<nn::GgmlTypeAttr>(block);
-      if (!ggml || ggml.getFormat() != stored)
-        return emitOpError() << "is laid out as " << stored << ", which blocks of " << block << " are not";
-      if (type.getRank() && type.getShape().back() % ggml.getType().elements != 0)
-        return emitOpError() << "is laid out as " << stored << ", rows of " << type << " are no whole blocks";
-    }
-  }
-  if (getMxfp4() && (getKeys().size() != 2 || getTransposed() || !type.getElementType().isBF16()))
-    return emitOpError() << "is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed";
-  if (auto strides = getStrides()) {
-    if (getKeys().empty() || getTransposed())
-      return emitOpError("has strides, which are for keys that are not transposed");
-    if (static_cast<int64_t>(strides->size()) != type.getRank() || type.getRank() == 0)
-      return emitOpError() << "has " << strides->size() << " strides, " << type << " has rank " << type.getRank();
-    int64_t last = 0, elements = type.getNumElements();
-    bool isInside = true;
-    for (auto [stride, size] : llvm::zip_equal(*strides, type.getShape())) {
-      isInside &= stride >= 0 && (size <= 1 || stride <= (elements - 1) / (size - 1));
-      last += isInside ? stride * (size - 1) : 0;
-    }
-    if (!isInside || (elements != 0 && last >= elements))
-      return emitOpError() << "has strides [" << *strides << "], which lead outside of " << type;
-  }
-  if (std::optional<ArrayAttr> blocks = getBlocks()) {
-    if (blocks->size() != getKeys().size())
-      return emitOpError() << "has " << getKeys().size() << " keys and " << blocks->size() << " entries in blocks";
-    if (!llvm::all_of(*blocks, llvm::IsaPred<nn::GgmlTypeAttr, UnitAttr>))
-      return emitOpError() << "has blocks " << *blocks << ", each must be an #nn.ggml_type or unit";
-    if (getTransposed() || !type.getElementType().isF32())
-      return emitOpError() << "is decoded from blocks, which gives f32 that is not transposed";
+  Block &body = getRecipe().front();
+  if (body.getNumArguments())
+    return emitOpError() << "has a recipe with arguments, which nothing gives a value";
+  if (body.empty() || !isa<YieldOp>(body.back()) || body.back().getNumOperands() != 1)
+    return emitOpError() << "has a recipe that does not end with 'rt.yield' of one tensor";
+  for (Operation &op : body.without_terminator())
+    if (std::optional<std::string> why = nn::whyNotPrepacked(&op))
+      return op.emitOpError() << "cannot be in the recipe of constant @" << getSymName() << ": " << *why;
+  std::string reason;
+  if (!nn::isPrepacked(getTensor(), &reason))
+    return emitOpError() << "has a recipe that makes no tensor: " << reason;
+  if (Attribute stored = getLayout().getFormat()) {
+    Attribute format = nn::quantizedFormatOf(getTensor());
+    if (stored != format)
+      return emitOpError() << "is laid out as " << stored << ", its recipe gives values quantized to "
+                           << (format ? format : Attribute(UnitAttr::get(getContext())));
   }
   return verifyLayout(*this, "the constant", getLayout(), type);
 }

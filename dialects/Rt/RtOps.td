@@ -155,41 +155,39 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
   }];
 }
 
-def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
-  let summary = "The outputs of a kernel";
+def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["KernelOp", "ConstantOp"]>]> {
+  let summary = "The outputs of a kernel, or the tensor that a recipe makes";
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
   let hasVerifier = 1;
 }
 
-def Rt_ConstantOp : Rt_Op<"constant", [Symbol]> {
+def Rt_ConstantOp : Rt_Op<"constant", [Symbol, IsolatedFromAbove]> {
   let summary = "A weight as kernels read it";
   let description = [{
-    Tensors of archives, laid out ahead of time: those under `keys`, joined along dimension 0, then stored in `layout`.
-    `archives` names the archive of each key. With `transposed` each is a matrix that is transposed before it is joined.
-    With `format` (an `#nn.block_format`) the numbers are rounded to that format, by `nn.quantize` along the last
-    dimension of each; a layout with the same format stores the codes, others the numbers that the codes mean. Blocks
-    whose codes and scales are those of a format are stored as they are by a layout with that format.
-    With `strides` the element `[i, j, …]` is that at `i * strides[0] + j * strides[1] + …` of what is joined; rows of
-    the last dimension are not spread over several keys.
-    With `mxfp4` there are two keys: blocks and scales, which are decoded as nn.weight says, or stored as they are by a
-    layout with that format.
-    `blocks` has an entry for each key: the `#nn.ggml_type` that its bytes are decoded from, `unit` for numbers.
-    `type` is the logical type of the whole; shapes of the parts need not agree with it as long as their elements, in
-    row-major order, do. With `value` the data is given here (small tables that the model computes, such as positions)
-    and there are no keys.
+    A tensor of static shape that the packer makes when an artifact is assembled, and stores in `layout`. The region is
+    its recipe: ops of the program that it was taken from, which the packer interprets row by row (`nn::isPrepacked` says
+    which ops those are). It reads weights and constants, and ends with `rt.yield` of the tensor. A layout with a format
+    stores quantized values and scales: the recipe's tensor is then quantized to that format, by `nn.quantize` or in its
+    archive.
 
     ```mlir
-    rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
+    rt.constant @qkv.panels layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
+      %q = nn.weight @weights["query.weight"] : tensor<384x384xf32>
+      %k = nn.weight @weights["key.weight"] : tensor<384x384xf32>
+      %c = tensor.concat dim(0) %q, %k : (tensor<384x384xf32>, tensor<384x384xf32>) -> tensor<768x384xf32>
+      rt.yield %c : tensor<768x384xf32>
+    }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefArrayAttr>:$archives,
-                       DefaultValuedAttr<StrArrayAttr, "{}">:$keys, OptionalAttr<ArrayAttr>:$blocks,
-                       UnitAttr:$transposed, UnitAttr:$mxfp4,
-                       OptionalAttr<DenseI64ArrayAttr>:$strides, OptionalAttr<AnyAttr>:$format,
-                       OptionalAttr<ElementsAttr>:$value, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
-  let assemblyFormat = "$sym_name attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
+  let regions = (region SizedRegion<1>:$recipe);
+  let assemblyFormat = "$sym_name `layout` `(` qualified($layout) `)` `:` $type attr-dict-with-keyword $recipe";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The tensor that the recipe makes.
+    ::mlir::Value getTensor() { return getRecipe().front().getTerminator()->getOperand(0); }
+  }];
 }
 
 //===-- Host program ------------------------------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Prepacking.h"
 #include "intarsia/Cost/Cost.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -18,29 +19,17 @@ using namespace mlir;
 using namespace intarsia;
 
 bool intarsia::isCompileTime(Value value) {
+  value = nn::reshapeSource(value);
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto group = dyn_cast<nn::GroupOp>(argument.getOwner()->getParentOp());
     return group && isCompileTime(group.getInputs()[argument.getArgNumber()]);
   }
   Operation *op = value.getDefiningOp();
-  if (isa<nn::WeightOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
-    return true;
-  // The packer transposes a tensor of an archive and moves whole rows of concatenated ones; any other transposition is
-  // a kernel.
-  if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
-    Operation *source = transpose.getInput().getDefiningOp();
-    while (isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(source))
-      source = source->getOperand(0).getDefiningOp();
-    bool keepsRows = transpose.getPermutation().back() == transpose.getInput().getType().getRank() - 1;
-    if (auto concat = dyn_cast_or_null<tensor::ConcatOp>(source))
-      return keepsRows && concat.getDim() == 0 && isCompileTime(concat.getResult());
-    if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp>(source))
-      return keepsRows && isCompileTime(source->getResult(0));
-    return isa_and_nonnull<nn::WeightOp>(source);
-  }
-  return isa<tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp, nn::QuantizeOp,
-             nn::DequantizeOp, nn::DequantizeBlocksOp>(op) &&
-         llvm::all_of(op->getOperands(), [](Value operand) { return isCompileTime(operand); });
+  if (auto quantize = dyn_cast<nn::QuantizeOp>(op)) // its results are parts of what nn.dequantize makes
+    return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
+      return isa<nn::DequantizeOp>(user) && nn::isPrepacked(user->getResult(0));
+    });
+  return op->hasTrait<OpTrait::ConstantLike>() || nn::isPrepacked(value);
 }
 
 /// Returns true for functions whose polynomial takes about as long as that of exp.

@@ -8,24 +8,25 @@
 #define INTARSIA_LIB_LOWER_CONSTANTTABLE_H
 
 #include "dialects/Rt/Rt.h"
-#include "lib/Lower/WeightExpression.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace intarsia::lower {
 
-/// The constants of a module, one for each different expression and layout.
+/// The constants of a module, one for each different recipe and layout.
 class ConstantTable {
 public:
   /// Constants go before the op `before`.
   ConstantTable(mlir::SymbolTable &symbols, mlir::Operation *before) : symbols(symbols), before(before) {}
 
-  /// The name of the constant.
-  mlir::FlatSymbolRefAttr add(const WeightExpression &expression, rt::LayoutAttr layout, mlir::Location location);
+  /// Returns the name of the constant that holds a prepacked tensor; its recipe is a copy of the ops that make the
+  /// tensor.
+  mlir::FlatSymbolRefAttr add(mlir::Value tensor, rt::LayoutAttr layout);
 
 private:
   mlir::SymbolTable &symbols;
   mlir::Operation *before;
-  llvm::DenseMap<mlir::Attribute, mlir::FlatSymbolRefAttr> names;
+  llvm::DenseMap<size_t, llvm::SmallVector<rt::ConstantOp, 1>> constants; // by their hash
 };
 
 } // namespace intarsia::lower

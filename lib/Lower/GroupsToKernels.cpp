@@ -4,15 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Prepacking.h"
 #include "intarsia/Analysis/SizeMaterializer.h"
 #include "intarsia/Lower/Lower.h"
+#include "intarsia/Quantize/BlockPanels.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
 #include "lib/Lower/InputRanges.h"
 #include "lib/Lower/KernelTable.h"
 #include "lib/Lower/Passes.h"
-#include "lib/Lower/WeightExpression.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -552,10 +553,10 @@ FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::Layout
   if (Value known = buffers.lookup({value, memory}))
     return known;
   std::string reason;
-  if (auto expression = weightExpressionOf(value, reason)) {
+  if (nn::isPrepacked(value, &reason)) {
     if (!layout)
       layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
-    FlatSymbolRefAttr name = constants.add(*expression, layout, value.getLoc());
+    FlatSymbolRefAttr name = constants.add(value, layout);
     MemRefType type = bufferType(value, memory);
     Value &buffer = constantBuffers[{name, type}];
     if (!buffer)
@@ -606,11 +607,12 @@ static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &tar
 /// Returns how the device stores a constant that a group reads, by the ops that read it; null for operands that are
 /// computed.
 rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target) {
-  std::string reason;
-  auto expression = weightExpressionOf(group.getInputs()[operand], reason);
-  if (!expression)
+  Value weight = group.getInputs()[operand];
+  if (!nn::isPrepacked(weight))
     return nullptr;
-  Attribute format = codedFormatOf(*expression);
+  Attribute format = nn::quantizedFormatOf(weight);
+  if (format && !BlockPanels::of(format, cast<RankedTensorType>(weight.getType()).getShape().back()))
+    format = nullptr;
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   std::optional<StoredOperand> use;
   for (OpOperand &read : argument.getUses()) {
@@ -766,7 +768,7 @@ LogicalResult HostProgram::build() {
     if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || isPartOfWeight(op) || op.use_empty())
       continue; // sizes are computed from the function's symbols, views when they are used
     std::string reason;
-    if (!weightExpressionOf(op.getResult(0), reason))
+    if (!nn::isPrepacked(op.getResult(0), &reason))
       return op.emitOpError() << "is outside of a group and not made ahead of time"
                               << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
   }

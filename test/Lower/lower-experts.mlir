@@ -3,9 +3,9 @@
 // Weights of experts that are stored one by one are joined and stored in panels, biases in rows.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights, @weights, @weights, @weights], keys = ["0.gate", "0.up", "1.gate", "1.up"], layout = #rt.layout<panels, 32>, type = tensor<2x2x48x64xf32>}
-// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], keys = ["down"], layout = #rt.layout<panels, 32>, type = tensor<2x64x48xf32>}
-// CHECK-DAG: rt.constant @{{.*}} {archives = [@weights], keys = ["bias"], layout = #rt.layout<row_major>, type = tensor<2x64xf32>}
+// CHECK-DAG: rt.constant @"0.gate.joined.panels" layout(#rt.layout<panels, 32>) : tensor<2x2x48x64xf32> {
+// CHECK-DAG: rt.constant @down.panels layout(#rt.layout<panels, 32>) : tensor<2x64x48xf32> {
+// CHECK-DAG: rt.constant @bias layout(#rt.layout<row_major>) : tensor<2x64xf32> {
 // CHECK: rt.kernel @experts
 // CHECK-SAME: tensor<2x2x48x64xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64x48xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.layout<row_major>}
 // CHECK-SAME: root = #nn.root<experts>
@@ -27,7 +27,8 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // Gates of all experts and what they gate, as GGUF files have them: matrices of two tensors by turns.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate.joined.panels {archives = [@weights, @weights], keys = ["gate", "up"], layout = #rt.layout<panels, 32>, strides = array<i64: 3072, 6144, 64, 1>, type = tensor<2x2x48x64xf32>}
+// CHECK: rt.constant @gate.joined.panels layout(#rt.layout<panels, 32>) : tensor<2x2x48x64xf32> {
+// CHECK: linalg.transpose ins({{.*}} : tensor<2x2x48x64xf32>) {{.*}} permutation = [1, 0, 2, 3]
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
   %gate = nn.weight @weights["gate"] : tensor<2x48x64xf32>
   %up = nn.weight @weights["up"] : tensor<2x48x64xf32>
@@ -44,8 +45,10 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // A tensor of matrices that are transposed, their columns gate and up by turns, is read by its strides.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate_up.panels {archives = [@weights], keys = ["gate_up"], layout = #rt.layout<panels, 32>, strides = array<i64: 6144, 1, 2, 96>, type = tensor<2x2x48x64xf32>}
-// CHECK: rt.constant @bias {archives = [@weights], keys = ["bias"], layout = #rt.layout<row_major>, strides = array<i64: 96, 1, 2>, type = tensor<2x2x48xf32>}
+// CHECK: rt.constant @gate_up.panels layout(#rt.layout<panels, 32>) : tensor<2x2x48x64xf32> {
+// CHECK: tensor.expand_shape {{.*}} : tensor<2x64x96xf32> into tensor<2x64x48x2xf32>
+// CHECK: linalg.transpose {{.*}} permutation = [0, 3, 2, 1]
+// CHECK: rt.constant @bias layout(#rt.layout<row_major>) : tensor<2x2x48xf32> {
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
   %stored = nn.weight @weights["gate_up"] : tensor<2x64x96xf32>
   %columns = tensor.expand_shape %stored [[0], [1], [2, 3]] output_shape [2, 64, 48, 2] : tensor<2x64x96xf32> into tensor<2x64x48x2xf32>
@@ -64,8 +67,8 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // Gate and up in blocks, by turns, and a second matrix that is rounded: panels of codes, the format is that of a matrix.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate.joined.panels {archives = [@weights, @weights], blocks = [#nn.ggml_type<q4_0>, #nn.ggml_type<q4_0>], keys = ["gate", "up"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, strides = array<i64: 4096, 8192, 64, 1>, type = tensor<2x2x64x64xf32>}
-// CHECK: rt.constant @down.panels {archives = [@weights], format = #nn.block_format<i8, f16, 32, axis = 1>, keys = ["down"], layout = #rt.layout<panels, 32, #nn.block_format<i8, f16, 32, axis = 1>>, type = tensor<2x64x64xf32>}
+// CHECK: rt.constant @gate.joined.panels layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<2x2x64x64xf32> {
+// CHECK: rt.constant @down.panels layout(#rt.layout<panels, 32, #nn.block_format<i8, f16, 32, axis = 1>>) : tensor<2x64x64xf32> {
 // CHECK: rt.kernel @experts
 // CHECK: nn.quantize
 // CHECK: nn.experts

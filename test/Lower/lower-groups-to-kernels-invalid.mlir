@@ -14,7 +14,7 @@ nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %a = nn.weight @weights["a"] : tensor<4x2xf32>
   %b = nn.weight @weights["b"] : tensor<4x2xf32>
-  // expected-error@+1 {{is outside of a group and not made ahead of time: weights are joined ahead of time along their outermost dimension only}}
+  // expected-error@+1 {{is outside of a group and not made ahead of time: weights are concatenated ahead of time along their outermost dimension only}}
   %w = tensor.concat dim(1) %a, %b : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
   %r = nn.group linear(%x0 = %x, %w0 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
     %n = nn.linear %x0, %w0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -15,8 +15,8 @@ func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "se
   return %r : tensor<?x?x1536xf32>
 }
 // CHECK-LABEL: module {
-// CHECK-DAG: rt.constant @dense.weight.panels {archives = [@weights], keys = ["dense.weight"], layout = #rt.layout<panels, 32>, type = tensor<1536x384xf32>}
-// CHECK-DAG: rt.constant @dense.bias {archives = [@weights], keys = ["dense.bias"], layout = #rt.layout<row_major>, type = tensor<1536xf32>}
+// CHECK-DAG: rt.constant @dense.weight.panels layout(#rt.layout<panels, 32>) : tensor<1536x384xf32> {
+// CHECK-DAG: rt.constant @dense.bias layout(#rt.layout<row_major>) : tensor<1536xf32> {
 // CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {device = @cpu, root = #nn.root<linear>, sizes = ["s0", "s1"]}
 // CHECK: nn.linear
 // CHECK: nn.gelu
@@ -88,14 +88,14 @@ func.func @main(%ids: tensor<?xi64> {nn.sizes = ["tokens"]}) -> (tensor<?x100xf3
   return %l : tensor<?x100xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @table {{.*}}layout = #rt.layout<row_major>
-// CHECK: rt.constant @table.panels {{.*}}layout = #rt.layout<panels, 32>
+// CHECK: rt.constant @table layout(#rt.layout<row_major>)
+// CHECK: rt.constant @table.panels layout(#rt.layout<panels, 32>)
 // CHECK: rt.kernel @rows_embedding_64
 // CHECK: rt.kernel @linear_64x100
 
 // -----
 
-// Weights are joined, reshaped and transposed ahead of time.
+// Recipes of weights that are concatenated, reshaped and transposed when they are packed.
 
 nn.archive @weights {file = "model.safetensors"}
 nn.archive @more {file = "model-2.safetensors"}
@@ -118,8 +118,17 @@ func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
   return %1, %2 : tensor<?x64xf32>, tensor<?x8xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @a.joined.panels {archives = [@weights, @more], keys = ["a", "b"], layout = #rt.layout<panels, 32>, type = tensor<64x16xf32>}
-// CHECK: rt.constant @c.panels {archives = [@weights], keys = ["c"], layout = #rt.layout<panels, 32>, transposed, type = tensor<8x16xf32>}
+// CHECK: rt.constant @a.joined.panels layout(#rt.layout<panels, 32>) : tensor<64x16xf32> {
+// CHECK-NEXT: %[[A:.*]] = nn.weight @weights["a"] : tensor<32x16xf32>
+// CHECK-NEXT: %[[B:.*]] = nn.weight @more["b"] : tensor<32x4x4xf32>
+// CHECK-NEXT: %[[FLAT:.*]] = tensor.collapse_shape %[[B]]
+// CHECK-NEXT: %[[AB:.*]] = tensor.concat dim(0) %[[A]], %[[FLAT]]
+// CHECK-NEXT: rt.yield %[[AB]] : tensor<64x16xf32>
+// CHECK: rt.constant @c.panels layout(#rt.layout<panels, 32>) : tensor<8x16xf32> {
+// CHECK-NEXT: %[[C:.*]] = nn.weight @weights["c"] : tensor<16x8xf32>
+// CHECK-NEXT: %[[E:.*]] = tensor.empty()
+// CHECK-NEXT: %[[T:.*]] = linalg.transpose ins(%[[C]] : tensor<16x8xf32>) outs(%[[E]] : tensor<8x16xf32>) permutation = [1, 0]
+// CHECK-NEXT: rt.yield %[[T]] : tensor<8x16xf32>
 // CHECK: func.func @main
 // CHECK-NOT: tensor.
 // CHECK-NOT: linalg.
@@ -243,6 +252,42 @@ func.func @main(%a: tensor<2x3xi32>, %b: tensor<6xi64> {nn.range = array<i64: 0,
 
 // -----
 
+// One constant for equal recipes, also of different ops, and another for each layout.
+
+rt.device @cpu {target = #rt.target<"cpu", ["native"]>}
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %c = nn.weight @weights["c"] : tensor<16x8xf32>
+  %e0 = tensor.empty() : tensor<8x16xf32>
+  %t0 = linalg.transpose ins(%c : tensor<16x8xf32>) outs(%e0 : tensor<8x16xf32>) permutation = [1, 0]
+  %again = nn.weight @weights["c"] : tensor<16x8xf32>
+  %e1 = tensor.empty() : tensor<16x8xf32>
+  %same = linalg.transpose ins(%again : tensor<16x8xf32>) outs(%e1 : tensor<16x8xf32>) permutation = [0, 1]
+  %e2 = tensor.empty() : tensor<8x16xf32>
+  %t1 = linalg.transpose ins(%same : tensor<16x8xf32>) outs(%e2 : tensor<8x16xf32>) permutation = [1, 0] {rt.device = @cpu}
+  %other = nn.weight @weights["d"] : tensor<8x16xf32>
+  %1 = nn.group linear(%x0 = %x, %w0 = %t0) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
+    %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
+    nn.yield %n : tensor<?x8xf32>
+  }
+  %2 = nn.group linear(%x0 = %x, %w0 = %t1) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
+    %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
+    nn.yield %n : tensor<?x8xf32>
+  }
+  %3 = nn.group linear(%x0 = %x, %w0 = %other) : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32> {
+    %n = nn.linear %x0, %w0 : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
+    nn.yield %n : tensor<?x8xf32>
+  }
+  return %2, %3 : tensor<?x8xf32>, tensor<?x8xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: rt.constant @c.panels
+// CHECK-NOT: rt.device =
+// CHECK: rt.constant @d.panels
+// CHECK-NOT: rt.constant
+
+// -----
+
 // Sizes without a name get one; tables that the model computes are constants.
 
 func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
@@ -254,7 +299,9 @@ func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
   return %r : tensor<?x2xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @constant {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
+// CHECK: rt.constant @constant layout(#rt.layout<row_major>) : tensor<2xf32> {
+// CHECK-NEXT: %[[C:.*]] = arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
+// CHECK-NEXT: rt.yield %[[C]] : tensor<2xf32>
 // CHECK: func.func @main(%{{.*}}: memref<?x2xf32> {nn.sizes = ["arg0.0", ""]})
 // CHECK-SAME: rt.symbols = ["arg0.0"]
 
@@ -275,7 +322,8 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %r : tensor<2x3x4xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @w {archives = [@weights], keys = ["w"], layout = #rt.layout<row_major>, transposed, type = tensor<6x4xf32>}
+// CHECK: rt.constant @w layout(#rt.layout<row_major>) : tensor<6x4xf32> {
+// CHECK: linalg.transpose
 // CHECK: %[[T:.*]] = rt.constant_data @w : memref<6x4xf32>
 // CHECK: memref.expand_shape %[[T]] {{.*}} : memref<6x4xf32> into memref<2x3x4xf32>
 
@@ -313,8 +361,13 @@ func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y
 // A rounded weight is a constant that is stored as codes; joined ones too. What is no panel of a linear is stored as the
 // numbers that the codes mean.
 nn.archive @weights {file = "w.safetensors"}
-// CHECK: rt.constant @a.joined.panels {archives = [@weights, @weights], format = #nn.block_format<i4, f16, 32, axis = 1>, keys = ["a", "b"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<16x64xf32>}
-// CHECK: rt.constant @c {archives = [@weights], format = #nn.block_format<nf4, f32, 64, axis = 1>, keys = ["c"], layout = #rt.layout<row_major>, type = tensor<8x64xf32>}
+// CHECK: rt.constant @a.joined.panels layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<16x64xf32> {
+// CHECK-NEXT: %[[A:.*]] = nn.weight @weights["a"] : tensor<8x64xf16>
+// CHECK-NEXT: %[[AC:.*]], %[[AS:.*]] = nn.quantize %[[A]]
+// CHECK-NEXT: %[[AD:.*]] = nn.dequantize %[[AC]], %[[AS]]
+// CHECK: tensor.concat dim(0) %[[AD]],
+// CHECK: rt.constant @c layout(#rt.layout<row_major>) : tensor<8x64xf32> {
+// CHECK: nn.quantize {{.*}} {format = #nn.block_format<nf4, f32, 64, axis = 1>}
 // CHECK: rt.kernel @{{.*}}(%{{.*}}: tensor<16x64xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
 func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {nn.name = "y"}) -> (tensor<4x16xf32>, tensor<8x64xf32>) {
   %a = nn.weight @weights["a"] : tensor<8x64xf16>

@@ -2,7 +2,10 @@
 
 // What may leave the phase: no message.
 nn.archive @weights {file = "model.safetensors"}
-rt.constant @w {archives = [@weights], keys = ["w"], layout = #rt.layout<row_major>, type = tensor<8xf32>}
+rt.constant @w layout(#rt.layout<row_major>) : tensor<8xf32> {
+  %w = nn.weight @weights["w"] : tensor<8xf32>
+  rt.yield %w : tensor<8xf32>
+}
 rt.kernel @relu(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {device = @cpu, root = #nn.root<rows>, sizes = ["s0"]} {
   %r = nn.relu %x : tensor<?xf32>
   rt.yield %r : tensor<?xf32>

@@ -1,92 +1,49 @@
 // RUN: intarsia-opt %s --split-input-file --verify-diagnostics
 
 // expected-error@+1 {{layout panels has width 0, must be from 1 to 512}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels>, type = tensor<4x4xf32>}
+rt.constant @c layout(#rt.layout<panels>) : tensor<4x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4x4xf32>
+  rt.yield %w : tensor<4x4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{layout panels has width 2143289344, must be from 1 to 512}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 2143289344>, type = tensor<4x4xf32>}
+rt.constant @c layout(#rt.layout<panels, 2143289344>) : tensor<4x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4x4xf32>
+  rt.yield %w : tensor<4x4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{'rt.constant' op layout of the constant is in 576460752303423488 slices of whole panels, which the rows of 'tensor<64x4xf32>' are not}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32 in 576460752303423488 slices>, type = tensor<64x4xf32>}
+rt.constant @c layout(#rt.layout<panels, 32 in 576460752303423488 slices>) : tensor<64x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<64x4xf32>
+  rt.yield %w : tensor<64x4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{layout row_major has width 4, takes none}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major, 4>, type = tensor<4x4xf32>}
+rt.constant @c layout(#rt.layout<row_major, 4>) : tensor<4x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4x4xf32>
+  rt.yield %w : tensor<4x4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{'rt.constant' op layout of the constant is panels, which needs at least rank 2, 'tensor<4xf32>' has rank 1}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32>, type = tensor<4xf32>}
+rt.constant @c layout(#rt.layout<panels, 32>) : tensor<4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %w : tensor<4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{'rt.constant' op has type 'tensor<?xf32>', a constant has a static shape}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major>, type = tensor<?xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has a value and keys of archives, must have one of them}}
-rt.constant @c {archives = [@w], keys = ["a"], value = dense<1.0> : tensor<4xf32>, layout = #rt.layout<row_major>, type = tensor<4xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has strides, which are for keys that are not transposed}}
-rt.constant @c {archives = [@w], keys = ["a"], transposed, strides = array<i64: 1, 2>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has 1 strides, 'tensor<2x2xf32>' has rank 2}}
-rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: 1>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has strides [1, 3], which lead outside of 'tensor<2x2xf32>'}}
-rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: 1, 3>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has strides [-1, 2], which lead outside of 'tensor<2x2xf32>'}}
-rt.constant @c {archives = [@w], keys = ["a"], strides = array<i64: -1, 2>, layout = #rt.layout<row_major>, type = tensor<2x2xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op is mxfp4, which needs keys of blocks and scales and a type of bf16, not transposed}}
-rt.constant @c {archives = [@w], keys = ["a"], mxfp4, layout = #rt.layout<row_major>, type = tensor<4x32xbf16>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has neither a value nor keys of archives}}
-rt.constant @c {layout = #rt.layout<row_major>, type = tensor<4xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has 2 keys and 1 archives}}
-rt.constant @c {archives = [@w], keys = ["a", "b"], layout = #rt.layout<row_major>, type = tensor<4xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has 2 keys and 1 entries in blocks}}
-rt.constant @c {archives = [@w, @w], blocks = [#nn.ggml_type<q4_0>], keys = ["a", "b"], layout = #rt.layout<row_major>, type = tensor<64xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has blocks ["q4_0"], each must be an #nn.ggml_type or unit}}
-rt.constant @c {archives = [@w], blocks = ["q4_0"], keys = ["a"], layout = #rt.layout<row_major>, type = tensor<64xf32>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op is decoded from blocks, which gives f32 that is not transposed}}
-rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q4_0>], keys = ["a"], layout = #rt.layout<row_major>, type = tensor<64xf16>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op value has type 'tensor<4xf32>', the constant 'tensor<5xf32>'}}
-rt.constant @c {value = dense<1.0> : tensor<4xf32>, layout = #rt.layout<row_major>, type = tensor<5xf32>}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<?xf32> {
+  rt.yield
+}
 
 // -----
 
@@ -164,7 +121,10 @@ func.func @f() {
 
 // -----
 
-rt.constant @c {value = dense<1.0> : tensor<4xf32>, layout = #rt.layout<row_major>, type = tensor<4xf32>}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %w : tensor<4xf32>
+}
 func.func @f() {
   // expected-error@+1 {{'rt.constant_data' op has type 'memref<5xf32>', constant @c is 'tensor<4xf32>'}}
   %0 = rt.constant_data @c : memref<5xf32>
@@ -269,44 +229,209 @@ rt.kernel @k() attributes {root = #nn.root<rows>, sizes = []} {
 // -----
 
 // expected-error@+1 {{layout row_major has format #nn.block_format<i4, f16, 32, axis = 1>, only panels hold codes}}
-rt.constant @c {archives = [@w], keys = ["k"], layout = #rt.layout<row_major, 0, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x64xf32>}
-
-// -----
-
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its numbers are rounded to #nn.block_format<i8, f16, 32, axis = 1>}}
-rt.constant @c {archives = [@w], format = #nn.block_format<i8, f16, 32, axis = 1>, keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x64xf32>}
-
-// -----
-
-// expected-error@+1 {{has a value and a format, only weights of archives are rounded}}
-rt.constant @c {format = #nn.block_format<i8, f16, 32, axis = 1>, layout = #rt.layout<row_major>, type = tensor<1x2xf32>, value = dense<1.0> : tensor<1x2xf32>}
-
-// -----
-
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its numbers are rounded to unit}}
-rt.constant @c {archives = [@w, @w], keys = ["k", "s"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, mxfp4, type = tensor<2x8x64xbf16>}
-
-// -----
-
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, which blocks of #nn.ggml_type<q8_0> are not}}
-rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q8_0>], keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x64xf32>}
-
-// -----
-
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, rows of 'tensor<8x48xf32>' are no whole blocks}}
-rt.constant @c {archives = [@w], blocks = [#nn.ggml_type<q4_0>], keys = ["k"], layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<8x48xf32>}
+rt.constant @c layout(#rt.layout<row_major, 0, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %w = arith.constant dense<1.0> : tensor<8x64xf32>
+  rt.yield %w : tensor<8x64xf32>
+}
 
 // -----
 
 // expected-error@+1 {{layout is in 2 slices, must be in one, or in several of panels}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<row_major in 2 slices>, type = tensor<64x4xf32>}
+rt.constant @c layout(#rt.layout<row_major in 2 slices>) : tensor<64x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<64x4xf32>
+  rt.yield %w : tensor<64x4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{'rt.constant' op layout of the constant is in 2 slices of whole panels, which the rows of 'tensor<96x4xf32>' are not}}
-rt.constant @c {archives = [@w], keys = ["a"], layout = #rt.layout<panels, 32 in 2 slices>, type = tensor<96x4xf32>}
+rt.constant @c layout(#rt.layout<panels, 32 in 2 slices>) : tensor<96x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<96x4xf32>
+  rt.yield %w : tensor<96x4xf32>
+}
 
 // -----
 
 // expected-error@+1 {{target 'cpu' has a variant without a name; this machine is "native"}}
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3", ""]>}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe with arguments, which nothing gives a value}}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
+^bb0(%x: tensor<4xf32>):
+  rt.yield %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe that does not end with 'rt.yield' of one tensor}}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
+  rt.yield
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<5xf32> {
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  // expected-error@+1 {{'rt.yield' op gives 'tensor<4xf32>', constant @c is 'tensor<5xf32>'}}
+  rt.yield %c : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe that does not end with 'rt.yield' of one tensor}}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<5xf32> {
+  llvm.unreachable
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  // expected-error@+1 {{'nn.relu' op cannot be in the recipe of constant @c: the packer has no rows for it}}
+  %r = nn.relu %c : tensor<4xf32>
+  rt.yield %r : tensor<4xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
+  // expected-error@+1 {{'arith.constant' op cannot be in the recipe of constant @c: it does not make a tensor of static shape}}
+  %c = arith.constant 1.0 : f32
+  %r = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %r : tensor<4xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<2xf32> {
+  // expected-error@+1 {{'arith.constant' op cannot be in the recipe of constant @c: the constant's data is not held as dense elements}}
+  %c = arith.constant sparse<[[1]], [2.0]> : tensor<2xf32>
+  rt.yield %c : tensor<2xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe that makes no tensor}}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  rt.yield %e : tensor<4xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4x4xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2xf32>
+  // expected-error@+1 {{'tensor.concat' op cannot be in the recipe of constant @c: weights are concatenated ahead of time along their outermost dimension only}}
+  %c = tensor.concat dim(1) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
+  rt.yield %c : tensor<4x4xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<2x8xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2xf32>
+  %b = tensor.concat dim(0) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+  %e = tensor.empty() : tensor<2x8xf32>
+  // expected-error@+1 {{'linalg.transpose' op cannot be in the recipe of constant @c: only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones rows can be moved}}
+  %t = linalg.transpose ins(%b : tensor<8x2xf32>) outs(%e : tensor<2x8xf32>) permutation = [1, 0]
+  rt.yield %t : tensor<2x8xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<8xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2xf32>
+  %e = tensor.empty() : tensor<2x4xf32>
+  %t = linalg.transpose ins(%a : tensor<4x2xf32>) outs(%e : tensor<2x4xf32>) permutation = [1, 0]
+  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
+  %v = tensor.collapse_shape %t [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
+  rt.yield %v : tensor<8xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
+  %a = arith.constant dense<1.0> : tensor<1x64xf32>
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf16>)
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero points}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
+  rt.yield %d : tensor<1x64xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
+  %a = nn.weight @w["a"] : tensor<4x64xf16>
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xf16>) -> (tensor<4x64xi8>, tensor<4x2xf16>)
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized weights are dequantized ahead of time to f32 only}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xi8>, tensor<4x2xf16>) -> tensor<4x64xf16>
+  rt.yield %d : tensor<4x64xf16>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
+  %v = arith.constant dense<1> : tensor<1x64xi8>
+  %s = arith.constant dense<1.0> : tensor<1x2xf16>
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
+  rt.yield %d : tensor<1x64xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4x32xf32> {
+  %b = arith.constant dense<1> : tensor<4x18xi8>
+  // expected-error@+1 {{'nn.dequantize_blocks' op cannot be in the recipe of constant @c: blocks are decoded ahead of time as archives hold them}}
+  %d = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_0>} : (tensor<4x18xi8>) -> tensor<4x32xf32>
+  rt.yield %d : tensor<4x32xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
+rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<8x64xf32>
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<8x64xf32>) -> (tensor<8x64xi8>, tensor<8x2xf16>)
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<8x64xi8>, tensor<8x2xf16>) -> tensor<8x64xf32>
+  rt.yield %d : tensor<8x64xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
+rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<8x64xf32>
+  rt.yield %a : tensor<8x64xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
+rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<8x68xi8>
+  %d = nn.dequantize_blocks %a {format = #nn.ggml_type<q8_0>} : (tensor<8x68xi8>) -> tensor<8x64xf32>
+  rt.yield %d : tensor<8x64xf32>
+}
+
+// -----
+
+// Rows that are no whole blocks, two of which are three blocks.
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
+rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x48xf32> {
+  %a = nn.weight @w["a"] : tensor<4x54xi8>
+  %d = nn.dequantize_blocks %a {format = #nn.ggml_type<q4_0>} : (tensor<4x54xi8>) -> tensor<4x96xf32>
+  %r = tensor.expand_shape %d [[0], [1, 2]] output_shape [4, 2, 48] : tensor<4x96xf32> into tensor<4x2x48xf32>
+  %m = tensor.collapse_shape %r [[0, 1], [2]] : tensor<4x2x48xf32> into tensor<8x48xf32>
+  rt.yield %m : tensor<8x48xf32>
+}

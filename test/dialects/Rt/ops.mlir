@@ -22,14 +22,35 @@ rt.kernel @rows(%x: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %y: tensor<?x?xf32> 
   rt.yield %x : tensor<?xf32>
 }
 
-// CHECK: rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
-rt.constant @c0 {archives = [@weights, @weights], keys = ["query.weight", "key.weight"], layout = #rt.layout<panels, 32>, type = tensor<768x384xf32>}
-// CHECK: rt.constant @slices {{.*}} layout = #rt.layout<panels, 32 in 2 slices>
-rt.constant @slices {archives = [@weights], keys = ["gate_up.weight"], layout = #rt.layout<panels, 32 in 2 slices>, type = tensor<768x384xf32>}
-// CHECK: rt.constant @codes {{.*}} layout = #rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>
-rt.constant @codes {archives = [@weights], keys = ["gate_up.weight"], format = #nn.block_format<i4, f16, 32, axis = 1>, layout = #rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>, type = tensor<768x384xf32>}
-// CHECK: rt.constant @c1 {layout = #rt.layout<row_major>, type = tensor<2xf32>, value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}
-rt.constant @c1 {value = dense<[1.0, 2.0]> : tensor<2xf32>, layout = #rt.layout<row_major>, type = tensor<2xf32>}
+// CHECK: rt.constant @c0 layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
+// CHECK-NEXT: %[[Q:.*]] = nn.weight @weights["query.weight"] : tensor<384x384xf32>
+// CHECK-NEXT: %[[K:.*]] = nn.weight @weights["key.weight"] : tensor<384x384xf32>
+// CHECK-NEXT: %[[C:.*]] = tensor.concat dim(0) %[[Q]], %[[K]]
+// CHECK-NEXT: rt.yield %[[C]] : tensor<768x384xf32>
+rt.constant @c0 layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
+  %q = nn.weight @weights["query.weight"] : tensor<384x384xf32>
+  %k = nn.weight @weights["key.weight"] : tensor<384x384xf32>
+  %c = tensor.concat dim(0) %q, %k : (tensor<384x384xf32>, tensor<384x384xf32>) -> tensor<768x384xf32>
+  rt.yield %c : tensor<768x384xf32>
+}
+// CHECK: rt.constant @slices layout(#rt.layout<panels, 32 in 2 slices>)
+rt.constant @slices layout(#rt.layout<panels, 32 in 2 slices>) : tensor<768x384xf32> {
+  %w = nn.weight @weights["gate_up.weight"] : tensor<768x384xf32>
+  rt.yield %w : tensor<768x384xf32>
+}
+// CHECK: rt.constant @codes layout(#rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>)
+rt.constant @codes layout(#rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<768x384xf32> {
+  %w = nn.weight @weights["gate_up.weight"] : tensor<768x384xf32>
+  %v, %s = nn.quantize %w {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<768x384xf32>) -> (tensor<768x384xi4>, tensor<768x12xf16>)
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<768x384xi4>, tensor<768x12xf16>) -> tensor<768x384xf32>
+  rt.yield %d : tensor<768x384xf32>
+}
+// CHECK: rt.constant @c1 layout(#rt.layout<row_major>) : tensor<2xf32> {
+// CHECK-NEXT: arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
+rt.constant @c1 layout(#rt.layout<row_major>) : tensor<2xf32> {
+  %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  rt.yield %c : tensor<2xf32>
+}
 
 // CHECK-LABEL: func.func @main
 func.func @main(%x: memref<?x384xf32>) {

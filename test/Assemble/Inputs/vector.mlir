@@ -1,5 +1,8 @@
 nn.archive @weights {file = "model.safetensors"}
-rt.constant @c {archives = [@weights], keys = ["c"], layout = #rt.layout<row_major>, transposed, type = tensor<128xf32>}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<128xf32> {
+  %c = nn.weight @weights["c"] : tensor<128xf32>
+  rt.yield %c : tensor<128xf32>
+}
 func.func @main() attributes {rt.results = [{nn.sizes = [""], type = tensor<128xf32>}], rt.symbols = []} {
   %queue = rt.get_queue 0 : !rt.queue<@cpu>
   %result = rt.output 0 () : memref<128xf32>

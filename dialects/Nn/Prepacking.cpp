@@ -1,0 +1,192 @@
+//===- Prepacking.cpp - Tensors that are made when weights are packed ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Prepacking.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace intarsia::nn {
+
+static bool isReshape(Operation *op) {
+  return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op);
+}
+
+bool isIdentityTranspose(Operation *op) {
+  auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op);
+  return transpose && llvm::equal(transpose.getPermutation(), llvm::seq<int64_t>(0, transpose.getPermutation().size()));
+}
+
+Value reshapeSource(Value value) {
+  while (isReshape(value.getDefiningOp()) || isIdentityTranspose(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Returns true if one of the ops that a tensor is made by is one of these.
+template <typename... Ops> static bool isMadeWith(Value value) {
+  SmallVector<Value> worklist = {value};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!op || !seen.insert(next).second)
+      continue;
+    if (isa<Ops...>(op) && !isIdentityTranspose(op))
+      return true;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
+}
+
+using Why = std::optional<std::string>;
+
+/// Returns true for a tensor of an archive that stands there element by element.
+static bool isStoredPlainly(Value value) {
+  auto weight = value.getDefiningOp<WeightOp>();
+  return weight && !weight.getMxfp4Scales();
+}
+
+static Why whyNot(linalg::TransposeOp op) {
+  if (isIdentityTranspose(op))
+    return std::nullopt;
+  bool keepsRows = op.getPermutation().back() == op.getInput().getType().getRank() - 1;
+  if (keepsRows || isStoredPlainly(reshapeSource(op.getInput())))
+    return std::nullopt;
+  return "only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones "
+         "rows can be moved";
+}
+
+static Why whyNot(tensor::ConcatOp op) {
+  // Elements follow one another as soon as nothing lies outside the concatenated dimension.
+  for (Value part : op.getInputs())
+    if (llvm::any_of(typeOf(part).getShape().take_front(op.getDim()), [](int64_t size) { return size != 1; }))
+      return "weights are concatenated ahead of time along their outermost dimension only";
+  return std::nullopt;
+}
+
+static Why whyNot(DequantizeOp op) {
+  auto quantize = op.getCodes().getDefiningOp<QuantizeOp>();
+  if (!quantize || op.getScales() != quantize.getScales() || op.getZeroPoints() != quantize.getZeroPoints() ||
+      op.getTensorScale() != quantize.getTensorScale() || op.getFormat() != quantize.getFormat())
+    return "what is dequantized ahead of time must be what one nn.quantize gives";
+  int64_t rank = typeOf(quantize.getInput()).getRank();
+  if (rank < 2 || quantize.getFormat().getAxis() != rank - 1 || quantize.getZeroPoints() ||
+      isMadeWith<QuantizeOp>(quantize.getInput()) || !isMadeWith<WeightOp>(quantize.getInput()))
+    return "only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero "
+           "points";
+  if (!op.getType().getElementType().isF32())
+    return "quantized weights are dequantized ahead of time to f32 only";
+  return std::nullopt;
+}
+
+static Why whyNot(DequantizeBlocksOp op) {
+  if (isStoredPlainly(reshapeSource(op.getBlocks())))
+    return std::nullopt;
+  return "blocks are decoded ahead of time as archives hold them";
+}
+
+/// Reshapes do not move elements, but the packer transposes and quantizes rows, which the new shape does not tell.
+/// Other ops see such a reshape as a view.
+static Why whyNotReshaped(Value source, RankedTensorType type) {
+  RankedTensorType before = typeOf(source);
+  if (before.getShape() == type.getShape())
+    return std::nullopt;
+  bool keepsRows = type.getRank() && before.getRank() && type.getShape().back() == before.getShape().back();
+  if (isMadeWith<linalg::TransposeOp>(source) || (isMadeWith<QuantizeOp>(source) && !keepsRows))
+    return "a weight that is transposed ahead of time keeps its shape, one that is quantized its rows";
+  return std::nullopt;
+}
+
+std::optional<std::string> whyNotPrepacked(Operation *op) {
+  for (Type type : op->getResultTypes())
+    if (auto ranked = dyn_cast<RankedTensorType>(type); !ranked || !ranked.hasStaticShape())
+      return "it does not make a tensor of static shape";
+  return llvm::TypeSwitch<Operation *, Why>(op)
+      .Case<WeightOp, QuantizeOp, tensor::EmptyOp>([](auto) { return std::nullopt; })
+      .Case([](arith::ConstantOp constant) {
+        return isa<DenseElementsAttr>(constant.getValue()) ? Why()
+                                                           : "the constant's data is not held as dense elements";
+      })
+      .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+          [](auto view) { return whyNotReshaped(view.getSrc(), typeOf(view.getResult())); })
+      .Case([](tensor::CastOp view) { return whyNotReshaped(view.getSource(), typeOf(view.getDest())); })
+      .Case<linalg::TransposeOp, tensor::ConcatOp, DequantizeOp, DequantizeBlocksOp>([](auto op) { return whyNot(op); })
+      .Default([](Operation *) { return "the packer has no rows for it"; });
+}
+
+/// Returns true for ops that recipes are made of, in some form.
+static bool isInRecipes(Operation *op) {
+  return isa<WeightOp, arith::ConstantOp, QuantizeOp, DequantizeOp, DequantizeBlocksOp, tensor::ExpandShapeOp,
+             tensor::CollapseShapeOp, tensor::CastOp, tensor::ConcatOp, linalg::TransposeOp>(op);
+}
+
+static bool isPrepacked(Value value, std::string *reason, DenseSet<Value> &known) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isInRecipes(op) || !isa<RankedTensorType>(value.getType()))
+    return false;
+  if (!known.insert(value).second)
+    return true;
+  // A transposition's destination is only there for its shape.
+  for (Value operand : isa<linalg::TransposeOp>(op) ? op->getOperands().take_front() : op->getOperands())
+    if (!isPrepacked(operand, reason, known))
+      return false;
+  std::optional<std::string> why = whyNotPrepacked(op);
+  if (why && reason)
+    *reason = *why;
+  return !why;
+}
+
+bool isPrepacked(Value value, std::string *reason) {
+  // Values of nn.quantize are parts of a tensor and not one.
+  if (value.getDefiningOp<QuantizeOp>())
+    return false;
+  DenseSet<Value> known;
+  return isPrepacked(value, reason, known);
+}
+
+/// Returns the format of the rows of a tensor, wherever these are moved to.
+static Attribute formatOfRows(Value value) {
+  value = reshapeSource(value);
+  Operation *op = value.getDefiningOp();
+  if (auto dequantize = dyn_cast<DequantizeOp>(op)) {
+    BlockFormatAttr format = dequantize.getFormat();
+    // The matrices of a tensor are quantized one by one, so the format is that of one matrix.
+    return BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(), format.getBlock(),
+                                /*axis=*/1);
+  }
+  if (auto blocks = dyn_cast<DequantizeBlocksOp>(op))
+    return blocks.getFormat();
+  if (auto weight = dyn_cast<WeightOp>(op); weight && weight.getMxfp4Scales())
+    return GgmlTypeAttr::get(op->getContext(), "mxfp4");
+  if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
+    return formatOfRows(transpose.getInput());
+  auto concat = dyn_cast<tensor::ConcatOp>(op);
+  if (!concat)
+    return nullptr;
+  Attribute format = formatOfRows(concat.getInputs().front());
+  return llvm::all_of(concat.getInputs().drop_front(), [&](Value part) { return formatOfRows(part) == format; })
+             ? format
+             : Attribute();
+}
+
+Attribute quantizedFormatOf(Value value) {
+  RankedTensorType type = typeOf(value);
+  Attribute format = type.getRank() < 2 ? Attribute() : formatOfRows(value);
+  if (auto blocks = dyn_cast_if_present<GgmlTypeAttr>(format))
+    // Blocks that do not begin with a row, or lie across rows, are none of a row.
+    return type.getShape().back() % blocks.getType().elements == 0 ? blocks.getFormat() : Attribute();
+  return format;
+}
+
+} // namespace intarsia::nn

@@ -1,0 +1,38 @@
+//===- Prepacking.h - Tensors that are made when weights are packed -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_DIALECTS_NN_PREPACKING_H
+#define INTARSIA_DIALECTS_NN_PREPACKING_H
+
+#include "dialects/Nn/Nn.h"
+#include <optional>
+#include <string>
+
+namespace intarsia::nn {
+
+/// Returns true if a tensor can be made when weights are packed: the packer interprets its ops row by row. They are
+/// nn.weight, arith.constant, reshapes, nn.dequantize of what nn.quantize gives or of what an archive stores,
+/// concatenations along the outermost dimension, and transpositions of tensors of archives or of whole rows. If the
+/// value begins as such a tensor, `reason` says why it is none.
+bool isPrepacked(mlir::Value value, std::string *reason = nullptr);
+
+/// Returns why the packer cannot interpret an op whose operands it can; nullopt if it can.
+std::optional<std::string> whyNotPrepacked(mlir::Operation *op);
+
+/// Returns the format that the rows of a prepacked tensor are quantized to, by nn.quantize or in an archive, as a
+/// layout of one matrix names it: an #nn.block_format along axis 1, or an #nn.ggml_type that is none. Null if there are
+/// several formats or none, or no rows.
+mlir::Attribute quantizedFormatOf(mlir::Value value);
+
+/// Returns the tensor that a value is, or is another shape of.
+mlir::Value reshapeSource(mlir::Value value);
+
+/// Returns true if a transposition leaves every element where it is.
+bool isIdentityTranspose(mlir::Operation *op);
+
+} // namespace intarsia::nn
+
+#endif

@@ -1,0 +1,165 @@
+//===- Recipes.cpp - The recipe of a constant as a tree of sources ------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Assemble/Recipes.h"
+
+#include "dialects/Nn/Prepacking.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using llvm::createStringError;
+using llvm::Expected;
+
+namespace intarsia::assemble {
+namespace {
+
+std::vector<int64_t> shapeOf(Value value) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  return {shape.begin(), shape.end()};
+}
+
+unsigned elementBytesOf(Value value) {
+  return llvm::divideCeil(cast<RankedTensorType>(value.getType()).getElementTypeBitWidth(), 8);
+}
+
+StringRef dtypeOf(Value value) { return safetensorsDtype(getElementTypeOrSelf(value.getType())); }
+
+std::vector<char> dataOf(DenseElementsAttr value) {
+  std::vector<char> data;
+  int64_t elements = value.getNumElements();
+  if (value.getElementType().isInteger(1)) {
+    for (bool bit : value.getValues<bool>())
+      data.push_back(bit);
+    return data;
+  }
+  ArrayRef<char> raw = value.getRawData();
+  if (!value.isSplat())
+    return std::vector<char>(raw.begin(), raw.end());
+  for (int64_t i = 0; i < elements; ++i)
+    data.insert(data.end(), raw.begin(), raw.end());
+  return data;
+}
+
+/// Makes the sources of the ops of one recipe, operands before their users.
+class Reader {
+public:
+  Reader(rt::ConstantOp constant, Archives &archives) : constant(constant), archives(archives) {}
+
+  Expected<Recipe> read() {
+    for (Operation &op : constant.getRecipe().front().without_terminator()) {
+      if (isa<tensor::EmptyOp>(op))
+        continue; // what a transposition is written to
+      Expected<SharedSource> source = sourceOf(op);
+      if (!source)
+        return source.takeError();
+      sources[op.getResult(0)] = std::move(*source);
+    }
+    recipe.source = sources.lookup(constant.getTensor());
+    for (const SafetensorsEntry *tensor : recipe.tensors)
+      recipe.name += (recipe.name.empty() ? "" : "+") + tensor->name;
+    if (recipe.tensors.empty())
+      recipe.name = constant.getSymName().str();
+    if (isTransposed)
+      recipe.name += ".transposed";
+    if (isDecoded)
+      recipe.name += ".decoded";
+    else if (isReordered)
+      recipe.name += ".reordered";
+    return std::move(recipe);
+  }
+
+private:
+  Expected<SharedSource> sourceOf(Operation &op) {
+    return llvm::TypeSwitch<Operation *, Expected<SharedSource>>(&op)
+        .Case<nn::WeightOp, arith::ConstantOp, nn::QuantizeOp, nn::DequantizeOp, nn::DequantizeBlocksOp,
+              tensor::ConcatOp, linalg::TransposeOp>([&](auto op) { return make(op); })
+        .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>([&](Operation *view) -> SharedSource {
+          return std::make_shared<ReshapedTensor>(sources.lookup(view->getOperand(0)), shapeOf(view->getResult(0)));
+        })
+        .Default([](Operation *other) -> Expected<SharedSource> {
+          return createStringError("the packer cannot interpret '" + other->getName().getStringRef() + "'");
+        });
+  }
+
+  Expected<SharedSource> make(nn::WeightOp op) {
+    auto stored = findWeight(op, archives);
+    if (!stored)
+      return stored.takeError();
+    recipe.tensors.push_back(stored->tensor);
+    if (!stored->scales)
+      return std::make_shared<StoredTensor>(stored->tensor, shapeOf(op), dtypeOf(op), elementBytesOf(op));
+    recipe.tensors.push_back(stored->scales);
+    isDecoded = !constant.getLayout().getFormat();
+    auto format = cast<nn::BlockFormatAttr>(nn::GgmlTypeAttr::get(op.getContext(), "mxfp4").getFormat());
+    auto values = std::make_shared<PackedTensor>(stored->tensor, shapeOf(op));
+    auto scales = std::make_shared<StoredTensor>(stored->scales, stored->scales->shape, "U8", 1);
+    return std::make_shared<DequantizedTensor>(values, scales, format, dtypeOf(op));
+  }
+
+  Expected<SharedSource> make(arith::ConstantOp op) {
+    recipe.hasConstants = true;
+    return std::make_shared<ConstantTensor>(constant.getSymName().str(), shapeOf(op), dtypeOf(op), elementBytesOf(op),
+                                            dataOf(cast<DenseElementsAttr>(op.getValue())));
+  }
+
+  Expected<SharedSource> make(nn::QuantizeOp op) {
+    recipe.isQuantized = true;
+    return QuantizedTensor::create(sources.lookup(op.getInput()), op.getFormat());
+  }
+
+  /// The source of nn.quantize gives dequantized values where these are asked for.
+  Expected<SharedSource> make(nn::DequantizeOp op) { return sources.lookup(op.getCodes()); }
+
+  Expected<SharedSource> make(nn::DequantizeBlocksOp op) {
+    SharedSource blocks = sources.lookup(op.getBlocks());
+    recipe.blocks.emplace_back(blocks->originOf(0).tensor, &op.getFormat().getType());
+    return std::make_shared<DequantizedBlocks>(blocks, op.getFormat().getType(), shapeOf(op));
+  }
+
+  Expected<SharedSource> make(tensor::ConcatOp op) {
+    std::vector<SharedSource> parts;
+    for (Value part : op.getInputs())
+      parts.push_back(sources.lookup(part));
+    return std::make_shared<ConcatenatedTensor>(std::move(parts), shapeOf(op));
+  }
+
+  Expected<SharedSource> make(linalg::TransposeOp op) {
+    SharedSource input = sources.lookup(op.getInput());
+    if (nn::isIdentityTranspose(op))
+      return input;
+    bool isStoredMatrix = input->shape().size() == 2 && op.getInput().getDefiningOp<nn::WeightOp>();
+    (isStoredMatrix ? isTransposed : isReordered) = true;
+    return std::make_shared<TransposedTensor>(input, op.getPermutation());
+  }
+
+  rt::ConstantOp constant;
+  Archives &archives;
+  Recipe recipe;
+  DenseMap<Value, SharedSource> sources;
+  bool isTransposed = false, isReordered = false, isDecoded = false;
+};
+
+} // namespace
+
+Expected<Recipe> readRecipe(rt::ConstantOp constant, Archives &archives) {
+  for (Operation &op : constant.getRecipe().front().without_terminator())
+    for (Value value : op.getResults()) {
+      if (!getElementTypeOrSelf(value.getType()).isIntOrFloat())
+        return createStringError("constant '" + constant.getSymName() + "' has elements that archives do not hold");
+      SmallVector<int64_t> sizes(cast<RankedTensorType>(value.getType()).getShape());
+      sizes.push_back(elementBytesOf(value));
+      if (!productOf(sizes))
+        return createStringError("constant '" + constant.getSymName() + "' is " +
+                                 typeText(dtypeOf(value), ArrayRef(sizes).drop_back()) +
+                                 ", which has more bytes than 64 bits hold");
+    }
+  return Reader(constant, archives).read();
+}
+
+} // namespace intarsia::assemble
