@@ -178,7 +178,7 @@ def test_set_threads(minilm):
 
 
 def test_parts_of_the_cpu_divide_the_machine(minilm):
-    expected = minilm.main(IDS)
+    expected = minilm.embed(IDS)
     small, large = intarsia.cpu(threads=1), intarsia.cpu(threads=3)
     assert small.name != large.name
     assert (small.info["threads"], large.info["threads"]) == (1, 3)
@@ -188,7 +188,7 @@ def test_parts_of_the_cpu_divide_the_machine(minilm):
     del small, large  # the modules keep them
     results: list[np.ndarray] = []
     callers = [
-        threading.Thread(target=lambda module=module: results.extend(module.main(IDS) for _ in range(5)))
+        threading.Thread(target=lambda module=module: results.extend(module.embed(IDS) for _ in range(5)))
         for module in modules
     ]
     for caller in callers:
@@ -200,6 +200,18 @@ def test_parts_of_the_cpu_divide_the_machine(minilm):
         np.testing.assert_allclose(result, expected, atol=1e-5, rtol=0)
     workers = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
     assert sum(worker.startswith(f"itx-{name}-") for worker in workers) == 2
+
+
+def test_calls_in_the_background(minilm):
+    expected = minilm.embed(IDS)
+    call = minilm.embed.start(IDS)
+    np.testing.assert_allclose(call.result(timeout=60), expected, atol=1e-5, rtol=0)
+    assert call.done()
+    assert repr(call) == "<intarsia call of embed, done>"
+    for _ in range(5):
+        minilm.embed.start(IDS)  # dropped: the call goes on, its results are dropped too
+    with pytest.raises(intarsia.InvalidArgumentError, match="input_ids"):
+        minilm.embed.start([[-1]])
 
 
 def test_refused_parts_of_the_cpu(minilm):
