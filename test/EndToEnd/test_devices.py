@@ -230,6 +230,16 @@ for _ in range(2):
     assert lines[1].startswith("device lost / the reference device is lost")
 
 
+def test_list_of_devices(tools) -> None:
+    result = run(tools, "--list-devices", environment={"ITX_THREADS": "3", "ITX_REFERENCE_QUEUES": "5"})
+    assert result.returncode == 0, result.stderr
+    head, cpu, reference = result.stdout.splitlines()
+    assert head.split() == ["name", "kind", "memory", "threads", "queues", "description"]
+    assert cpu.split()[:2] == ["cpu", "cpu"]
+    assert cpu.split()[3:6] == ["GB", "3", "1"]
+    assert reference.split()[3:6] == ["GB", "1", "5"]
+
+
 def test_devices_that_are_not_there(tools, mixed: Path) -> None:
     result = run(tools, mixed, "--device=cpu", "--list")
     assert result.returncode == 1

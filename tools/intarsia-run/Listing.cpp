@@ -85,13 +85,15 @@ static std::string functionDeviceLines(const Manifest &manifest, const FunctionI
 }
 
 std::string deviceTable() {
-  std::string text = format("%-16s %-16s %10s  %s\n", "name", "kind", "memory", "description");
+  std::string text =
+      format("%-16s %-16s %10s %8s %7s  %s\n", "name", "kind", "memory", "threads", "queues", "description");
   for (const runtime::Device *device : runtime::devices()) {
     Json info;
     // Cannot fail: a device writes JSON about itself.
     (void)parseJson(device->info(), device->name(), info);
-    text += format("%-16s %-16s %7.1f GB  %s\n", device->name(), device->kind(),
-                   double(info.value("memory_bytes", uint64_t(0))) / 1e9, info.value("description", "").c_str());
+    text += format("%-16s %-16s %7.1f GB %8d %7u  %s\n", device->name(), device->kind(),
+                   double(info.value("memory_bytes", uint64_t(0))) / 1e9, info.value("threads", 0),
+                   device->queueCount(), info.value("description", "").c_str());
   }
   return text;
 }
