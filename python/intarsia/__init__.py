@@ -10,24 +10,20 @@
 from ._cache import Cache
 from ._chat import ChatTemplate
 from ._compile import compile
+from ._devices import Device, Tensor, cpu, devices, to_device
 from ._errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
 from ._generator import Generator
 from ._module import (
-    Device,
     Function,
     Module,
     Pending,
     Signature,
-    Tensor,
     TensorType,
-    cpu,
-    devices,
     load,
     make_state,
     profile,
     set_threads,
     threads,
-    to_device,
 )
 from ._runtime import version as _version
 from ._sampling import Sampling

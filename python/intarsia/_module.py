@@ -20,6 +20,7 @@ import numpy as np
 
 from . import _runtime
 from ._checks import INT64_MAX, whole_number
+from ._devices import Device, Tensor, bfloat16, exported, from_array, runtime_device
 from ._errors import Error, InvalidArgumentError
 
 #: NumPy's type for each element type; bf16 needs ml_dtypes and is handled apart.
@@ -38,15 +39,6 @@ _NUMPY_TYPES: dict[str, type] = {
 
 #: Alignment of state in bytes, ITX_BUFFER_ALIGNMENT of module_abi.h.
 _ALIGNMENT = 64
-
-
-def _bfloat16() -> Any:
-    """Return ml_dtypes' bfloat16, or None when that package is not installed."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        return None
-    return ml_dtypes.bfloat16
 
 
 @dataclass(frozen=True)
@@ -178,7 +170,7 @@ class Function:
     def on(self, device: str | Device) -> Function:
         """Return the same function with results that stay in the memory of a device, each as a `Tensor`."""
         function = copy.copy(self)
-        function._device = _runtime_device(device)
+        function._device = runtime_device(device)
         return function
 
     def _capsules(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[Any, bool] | None]:
@@ -261,97 +253,14 @@ class Pending:
         return f"<intarsia call of {self._function.name}, {'done' if self.done() else 'running'}>"
 
 
-class Tensor:
-    """An array in the memory of a device, made by `to_device` or by a function with `Function.on`.
-
-    Functions that read it in that memory use it as it is.
-    """
-
-    def __init__(self, runtime: _runtime.Tensor) -> None:
-        self._runtime = runtime
-
-    @property
-    def device(self) -> str:
-        """Name of the device."""
-        return self._runtime.device or "cpu"
-
-    @property
-    def dtype(self) -> str:
-        """Element type, such as ``"f32"``."""
-        return self._runtime.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes."""
-        return tuple(self._runtime.shape)
-
-    def numpy(self) -> np.ndarray:
-        """Return a copy in memory of the host."""
-        return _from_array(self._runtime.numpy(), self.dtype)
-
-    def to(self, device: str | Device) -> Tensor:
-        """Return a copy in the memory of a device."""
-        return Tensor(self._runtime.copy(_runtime_device(device)))
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Return a DLPack capsule that shares the memory; see `__dlpack_device__` for where it is."""
-        here = self.__dlpack_device__()
-        runtime = self._runtime
-        if copy or dl_device not in (None, here):
-            if dl_device not in (None, here, _DLPACK_CPU) or copy is False:
-                raise BufferError(f"a tensor of the device '{self.device}' cannot be given as one of {dl_device}")
-            runtime = runtime.copy(_runtime_device(self.device) if dl_device in (None, here) else None)
-        return runtime.capsule(max_version is not None and max_version[0] >= 1)[0]
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Return the DLPack type and number of the device; 12 is a device that only this package knows."""
-        return self._runtime.capsule(True)[1]
-
-    def __repr__(self) -> str:
-        """Show type, shape and device."""
-        return f"<intarsia tensor {self.dtype}{list(self.shape)} on '{self.device}'>"
-
-
-#: kDLCPU of DLPack, and the number of the only one.
-_DLPACK_CPU = (1, 0)
-
-
-def to_device(array: Any, device: str | Device) -> Tensor:
-    """Return a copy of an array, of anything with DLPack, in the memory of a device."""
-    return Tensor(_runtime.to_device(*_exported(array), _runtime_device(device)))
-
-
-def _runtime_device(device: str | Device) -> _runtime.Device:
-    """Return the device of a name or of an object that `cpu` made."""
-    return device._runtime if isinstance(device, Device) else _runtime.Device.find(device)
-
-
-def _exported(value: Any) -> tuple[Any, bool]:
-    """Return something with DLPack as a capsule, and True if it is bfloat16 given as 16-bit integers."""
-    bits = isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
-    if bits:
-        value = value.view(np.int16)
-    try:
-        return value.__dlpack__(max_version=(1, 0)), bits
-    except TypeError:  # a producer of DLPack 0.x does not know the argument
-        return value.__dlpack__(), bits
-
-
 def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
-    """Return an argument as `_exported` does; what has no DLPack is converted first."""
+    """Return an argument as `exported` does; what has no DLPack is converted first."""
     try:
         if not hasattr(value, "__dlpack__"):
             if info.state:
                 raise TypeError("it is updated in place, and must be an array")
             value = _convert(value, info)
-        return _exported(value)
+        return exported(value)
     except Exception as error:  # whatever the producer raises
         given = f"{type(value).__name__} of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
         raise InvalidArgumentError(
@@ -362,7 +271,7 @@ def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
 def _convert(value: Any, info: TensorType) -> np.ndarray:
     """Return a value as an array of the input's type; numbers that the type cannot hold are errors."""
     array = np.asarray(value)
-    wanted = np.dtype(_NUMPY_TYPES.get(info.dtype) or _bfloat16() or np.float32)
+    wanted = np.dtype(_NUMPY_TYPES.get(info.dtype) or bfloat16() or np.float32)
     if array.dtype.kind in "iu" and wanted.kind in "iu" and array.size:
         limits = np.iinfo(wanted)
         if array.min() < limits.min or array.max() > limits.max:
@@ -375,57 +284,9 @@ def _convert(value: Any, info: TensorType) -> np.ndarray:
         return array.astype(wanted)
 
 
-def _from_array(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Give a bfloat16 array its type, if ml_dtypes is installed."""
-    if dtype == "bf16" and _bfloat16() is not None:
-        return array.view(_bfloat16())
-    return array
-
-
 def _result(output: Any, info: TensorType) -> np.ndarray | Tensor:
     """Return an output as callers get it."""
-    return Tensor(output) if isinstance(output, _runtime.Tensor) else _from_array(output, info.dtype)
-
-
-class Device:
-    """A device that a program makes for itself, with `cpu`. It lives as long as a module uses it."""
-
-    def __init__(self, runtime: _runtime.Device) -> None:
-        self._runtime = runtime
-
-    @property
-    def name(self) -> str:
-        """Its name, which no other device of the process has."""
-        return self._runtime.name
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """A description: name, features, threads, memory, and the processors if they were given."""
-        return json.loads(self._runtime.info)
-
-    def __repr__(self) -> str:
-        """Show the name and the threads."""
-        return f"<intarsia device '{self.name}' of {self.info['threads']} threads>"
-
-
-def cpu(threads: int = 0, processors: Sequence[int] = ()) -> Device:
-    """Return a part of the host's CPU with threads of its own, so that modules can divide a machine.
-
-    Parameters
-    ----------
-    threads : int
-        Threads of a call, its caller included; 0: one for each of `processors`, or the default of `set_threads`.
-    processors : sequence of int
-        Numbers of the processors that the device's threads run on; without any, all that the process may use. The
-        thread that makes a call computes too; it runs where the program lets it.
-
-    Examples
-    --------
-    >>> encoder = intarsia.load("encoder.itx", devices=intarsia.cpu(threads=2))
-    >>> decoder = intarsia.load("decoder.itx", devices=intarsia.cpu(threads=6))
-    """
-    numbers = [whole_number("processors", number, 0, 2**31 - 1) for number in processors]
-    return Device(_runtime.Device("cpu", whole_number("threads", threads, 0, 1024), numbers))
+    return Tensor(output) if isinstance(output, _runtime.Tensor) else from_array(output, info.dtype)
 
 
 class Module:
@@ -569,7 +430,7 @@ def make_state(function: Function, **sizes: int) -> dict[str, np.ndarray]:
     for value in function.signature.inputs:
         if value.state:
             shape = tuple(sizes[size] if isinstance(size, str) else size for size in value.shape)
-            dtype = np.dtype(_NUMPY_TYPES.get(value.dtype) or _bfloat16() or np.uint16)
+            dtype = np.dtype(_NUMPY_TYPES.get(value.dtype) or bfloat16() or np.uint16)
             raw = np.zeros(int(np.prod(shape)) * dtype.itemsize + _ALIGNMENT, np.uint8)
             offset = -raw.ctypes.data % _ALIGNMENT
             state[value.name] = raw[offset : raw.size - _ALIGNMENT + offset].view(dtype).reshape(shape)
@@ -587,11 +448,6 @@ def set_threads(threads: int) -> None:
 def threads() -> int:
     """Return the number of threads that a call uses."""
     return _runtime.threads()
-
-
-def devices() -> list[dict[str, Any]]:
-    """Return a description of each device: name, features, threads, memory."""
-    return [json.loads(text) for text in _runtime.devices()]
 
 
 @contextlib.contextmanager
