@@ -38,7 +38,8 @@ class Tools:
         target = os.environ.get("INTARSIA_TEST_TARGET")
         if name == "intarsia-compile" and target:
             command = [part for part in command if not part.startswith("--target=cpu")]
-            command += [] if any(part.startswith("--target") for part in command) else [f"--target={target}"]
+            given = ("--target", "--start-from=assemble")  # compiled kernels have their target
+            command += [] if any(part.startswith(given) for part in command) else [f"--target={target}"]
         result = subprocess.run(
             command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600
         )

@@ -12,7 +12,9 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -23,6 +25,7 @@ using namespace intarsia::rt;
 
 #include "dialects/Rt/RtDialect.cpp.inc"
 #include "dialects/Rt/RtEnums.cpp.inc"
+#include "dialects/Rt/RtInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Rt/RtAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -114,7 +117,27 @@ bool rt::runsOnDevice(Operation *op) {
          !op->hasTrait<OpTrait::ConstantLike>() && llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
 }
 
+std::optional<Lifetime> rt::lifetimeOf(Value buffer) {
+  while (auto view = buffer.getDefiningOp<ViewLikeOpInterface>())
+    buffer = view.getViewSource();
+  if (auto op = buffer.getDefiningOp<BufferOpInterface>())
+    return op.getLifetime();
+  auto argument = dyn_cast<BlockArgument>(buffer);
+  auto function = argument ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp()) : FunctionOpInterface();
+  if (!function)
+    return std::nullopt;
+  return function.getArgAttr(argument.getArgNumber(), "nn.state") ? Lifetime::State : Lifetime::External;
+}
+
 LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  for (auto [name, isExpected, expected] : {std::tuple(formAttr, isa<IntegerAttr>(attribute.getValue()), "an integer"),
+                                            {producerAttr, isa<StringAttr>(attribute.getValue()), "a string"}})
+    if (attribute.getName() == name) {
+      if (!isa<ModuleOp>(op))
+        return op->emitOpError() << name << " stands on a '" << op->getName() << "', must be on a 'builtin.module'";
+      if (!isExpected)
+        return op->emitOpError() << name << " is " << attribute.getValue() << ", must be " << expected;
+    }
   if (attribute.getName() != deviceAttr)
     return success();
   auto name = dyn_cast<FlatSymbolRefAttr>(attribute.getValue());
@@ -161,11 +184,13 @@ static SmallVector<StringRef> namesIn(StringRef text) {
 }
 
 LogicalResult KernelOp::verify() {
-  Block &body = getBody().front();
-  if (body.empty())
-    return emitOpError("body is empty, must end with 'rt.yield'");
-  if (!isa<YieldOp>(body.back()))
-    return emitOpError() << "body ends with '" << body.back().getName() << "', must end with 'rt.yield'";
+  if (!isExternal()) {
+    Block &body = getBody().front();
+    if (body.empty())
+      return emitOpError("body is empty, must end with 'rt.yield'");
+    if (!isa<YieldOp>(body.back()))
+      return emitOpError() << "body ends with '" << body.back().getName() << "', must end with 'rt.yield'";
+  }
   llvm::StringSet<> known;
   for (StringRef name : getSizes().getAsValueRange<StringAttr>())
     if (!known.insert(name).second)
@@ -209,6 +234,35 @@ LogicalResult YieldOp::verify() {
     if (value.getType() != type)
       return emitOpError() << "value " << index << " is " << value.getType() << ", the kernel's result is " << type;
   return success();
+}
+
+LogicalResult ObjectOp::verify() {
+  if (getKernels().size() != getNumbers().size())
+    return emitOpError() << "has " << getKernels().size() << " kernels and " << getNumbers().size()
+                         << " numbers of them";
+  if (static_cast<int64_t>(getNumber()) < 0)
+    return emitOpError() << "has variant number " << static_cast<int64_t>(getNumber()) << ", must not be negative";
+  for (auto [index, piece] : llvm::enumerate(getCode())) {
+    auto resource = dyn_cast<DenseResourceElementsAttr>(piece);
+    if (!resource || resource.getType().getRank() != 1 || !resource.getElementType().isInteger(8))
+      return emitOpError() << "code " << index << " is not a dense_resource of bytes, tensor<…xi8>";
+    const AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    if (blob && static_cast<int64_t>(blob->getData().size()) != resource.getNumElements())
+      return emitOpError() << "code " << index << " has " << blob->getData().size() << " bytes, its type is "
+                           << resource.getType();
+  }
+  return success();
+}
+
+std::optional<SmallVector<ArrayRef<char>>> ObjectOp::getBytes() {
+  SmallVector<ArrayRef<char>> bytes;
+  for (auto piece : getCode().getAsRange<DenseResourceElementsAttr>()) {
+    const AsmResourceBlob *blob = piece.getRawHandle().getBlob();
+    if (!blob)
+      return std::nullopt;
+    bytes.push_back(blob->getData());
+  }
+  return bytes;
 }
 
 LogicalResult ConstantOp::verify() {

@@ -20,6 +20,7 @@
 
 #include "dialects/Rt/RtDialect.h.inc"
 #include "dialects/Rt/RtEnums.h.inc"
+#include "dialects/Rt/RtInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Rt/RtAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -37,6 +38,13 @@ inline constexpr llvm::StringLiteral alternativeAttr = "rt.alternative";
 bool runsOnDevice(mlir::Operation *op);
 /// Returns the device whose own memory a buffer is in; null for memory of the host.
 mlir::FlatSymbolRefAttr memoryDeviceOf(mlir::Type memref);
+
+/// Returns the lifetime of a buffer of a host program, through any views of it; nullopt if it is not known.
+std::optional<Lifetime> lifetimeOf(mlir::Value buffer);
+
+/// On a module: the form of IR that it is in, an integer, and the program that wrote it, a string. Files without them
+/// were written by hand, and are in the form of the compiler that reads them.
+inline constexpr llvm::StringLiteral formAttr = "rt.form", producerAttr = "rt.producer";
 
 /// Attributes that the lower phase leaves on host functions for the manifest. Arguments keep their `nn.*` attributes.
 /// Names of the symbolic sizes, in the order in which a call gives them: array of strings.

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RT_OPS
 #define INTARSIA_RT_OPS
 
+include "dialects/Rt/RtInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/EnumAttr.td"
@@ -23,8 +24,8 @@ def Rt_Dialect : Dialect {
   let summary = "What the host asks of devices";
   let description = [{
     The last stop before LLVM: kernels that devices run, and the host program that makes buffers, starts kernels on
-    queues and waits for events. A host function is a straight line over memrefs; a kernel is a tensor program that
-    its target turns into loops.
+    queues and waits for events. A host function is a program over memrefs, with `scf.for`, `scf.if` and `scf.while`
+    where the model has them; a kernel is a tensor program that its target turns into an `rt.object`.
 
     Memrefs without a memory space are in the memory of the host, which some devices share; those of other devices have
     the memory space `#rt.memory<@device>`. Before the lower phase the attribute `rt.device = @device` on an op says
@@ -101,6 +102,18 @@ def Rt_MemoryAttr : AttrDef<Rt_Dialect, "Memory"> {
 
 //===-- Devices -----------------------------------------------------------------------------------------------===//
 
+def Rt_VariantAttr : AttrDef<Rt_Dialect, "Variant"> {
+  let mnemonic = "variant";
+  let summary = "What a machine must have to run code";
+  let description = [{
+    `#rt.variant<"x86-64-v3", cpu = "x86-64-v3", features = ["avx2", "fma"]>`: the name, LLVM's name of the processor
+    that instructions are scheduled for, and the features that it must have.
+  }];
+  let parameters = (ins StringRefParameter<"name">:$name, StringRefParameter<"processor">:$cpu,
+                        OptionalArrayRefParameter<"::mlir::StringAttr", "features">:$features);
+  let assemblyFormat = "`<` $name `,` `cpu` `=` $cpu (`,` `features` `=` `[` $features^ `]`)? `>`";
+}
+
 def Rt_DeviceOp : Rt_Op<"device", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "A device that a module is compiled for";
   let description = [{
@@ -130,7 +143,8 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
     Inputs are the block's arguments, outputs what `rt.yield` gives: tensors, so that the target chooses loops and
     memory. `sizes` names the symbolic dimensions that a launch is given, in order; `nn.sizes` on arguments and results
     says where they occur, alone or in an expression such as `s0 * s1`. `rt.layout` on an argument says how a weight lies in memory.
-    `device` is the one that runs it: the module's first one if there is none.
+    `device` is the one that runs it: the module's first one if there is none. A kernel without a body is declared: the
+    target phase has put its code into an `rt.object` and left what the host program needs to launch it.
 
     ```mlir
     rt.kernel @relu(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x384xf32> {nn.sizes = ["s0", ""]})
@@ -143,13 +157,13 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, StrArrayAttr:$sizes,
                        Rt_RootAttr:$root, OptionalAttr<FlatSymbolRefAttr>:$device, OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
-  let regions = (region SizedRegion<1>:$body);
+  let regions = (region MaxSizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
-    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    ::mlir::Region *getCallableRegion() { return isExternal() ? nullptr : &getBody(); }
     /// The size that a text in `nn.sizes` means: symbol i is the i-th of `sizes`. Null, with an error, if it means none.
     ::mlir::AffineExpr parseSize(::llvm::StringRef text);
   }];
@@ -160,6 +174,33 @@ def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["Ker
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
   let hasVerifier = 1;
+}
+
+def Rt_ObjectOp : Rt_Op<"object", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "Compiled kernels of one device";
+  let description = [{
+    The code of a device's kernels in one variant, for artifacts whose host code is for the triple `host`. `numbers` are
+    the indices of `kernels` among all kernels of the module, and `number` that of the variant among those of the device
+    for this host: the code names its functions by them. `code` are the pieces of code in the order in which they are
+    linked, as lib/Target/<X> makes them for lib/Runtime/<X>; `hash` is the XXH3-128 of all their bytes. Text may leave
+    the bytes out (`--elide-resource-strings`): it can be read, but not assembled.
+
+    ```mlir
+    rt.object @cpu.x86-64-v3 {device = @cpu, host = "x86_64-unknown-linux-gnu", number = 0 : i64,
+                              variant = #rt.variant<"x86-64-v3", cpu = "x86-64-v3", features = ["avx2", "fma"]>,
+                              kernels = [@relu], numbers = array<i64: 0>, hash = "…",
+                              code = [dense_resource<"relu.x86-64-v3"> : tensor<1288xi8>]}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$device, StrAttr:$host, I64Attr:$number,
+                       Rt_VariantAttr:$variant, FlatSymbolRefArrayAttr:$kernels, DenseI64ArrayAttr:$numbers,
+                       StrAttr:$hash, ArrayAttr:$code);
+  let assemblyFormat = "$sym_name attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Returns the bytes of each piece of code; nullopt if some were left out when the IR was written as text.
+    std::optional<::llvm::SmallVector<::llvm::ArrayRef<char>>> getBytes();
+  }];
 }
 
 def Rt_ConstantOp : Rt_Op<"constant", [Symbol, IsolatedFromAbove]> {
@@ -191,6 +232,14 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol, IsolatedFromAbove]> {
 }
 
 //===-- Host program ------------------------------------------------------------------------------------------===//
+
+/// An op whose result is a buffer with the lifetime `lifetime`.
+class Rt_BufferOp<string mnemonic, string lifetime, list<Trait> traits>
+    : Rt_Op<mnemonic, !listconcat([Rt_BufferOpInterface], traits)> {
+  let extraClassDeclaration = [{
+    ::intarsia::rt::Lifetime getLifetime() { return ::intarsia::rt::Lifetime::}] # lifetime # [{; }
+  }];
+}
 
 def Rt_SymbolOp : Rt_Op<"symbol", [Pure]> {
   let summary = "The value of a symbolic size of this function";
@@ -224,7 +273,7 @@ def Rt_CheckOp : Rt_Op<"check"> {
   let assemblyFormat = "$left $relation $right attr-dict";
 }
 
-def Rt_ConstantDataOp : Rt_Op<"constant_data", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Rt_ConstantDataOp : Rt_BufferOp<"constant_data", "Constant", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The data of a constant";
   let description = [{
     ```mlir
@@ -238,7 +287,7 @@ def Rt_ConstantDataOp : Rt_Op<"constant_data", [Pure, DeclareOpInterfaceMethods<
   let assemblyFormat = "$constant attr-dict `:` type($result)";
 }
 
-def Rt_AllocOp : Rt_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+def Rt_AllocOp : Rt_BufferOp<"alloc", "Workspace", [MemoryEffects<[MemAlloc]>]> {
   let summary = "A buffer for the duration of the call";
   let description = [{
     `rt.alloc (%n) : memref<?x384xf32>`. Buffer planning gives each a part of the call's workspace in its memory.
@@ -249,7 +298,7 @@ def Rt_AllocOp : Rt_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
-def Rt_OutputOp : Rt_Op<"output", [MemoryEffects<[MemAlloc]>]> {
+def Rt_OutputOp : Rt_BufferOp<"output", "External", [MemoryEffects<[MemAlloc]>]> {
   let summary = "The buffer of a result of the function";
   let description = [{
     ```mlir
@@ -262,7 +311,7 @@ def Rt_OutputOp : Rt_Op<"output", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
-def Rt_WorkspaceOp : Rt_Op<"workspace", [MemoryEffects<[MemAlloc]>]> {
+def Rt_WorkspaceOp : Rt_BufferOp<"workspace", "Workspace", [MemoryEffects<[MemAlloc]>]> {
   let summary = "The call's workspace in one memory, in bytes";
   let description = [{
     ```mlir

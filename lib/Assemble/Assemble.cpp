@@ -1,4 +1,4 @@
-//===- Assemble.cpp - From kernels and a host program to files ---------------------------------------------------===//
+//===- Assemble.cpp - From objects and a host program to files ---------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,6 +25,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <future>
+#include <optional>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -85,32 +86,14 @@ llvm::Error checkRunner(const AssembleOptions &options, StringRef hostTriple) {
                            triple.getArchName() + "; give intarsia-run of that machine with --runner");
 }
 
-/// Compiled kernels of one artifact: objects of each device.
-using DeviceObjects = std::vector<std::vector<target::CompiledObject>>;
-
-/// Compiles the kernels of each device of an artifact.
-llvm::Expected<DeviceObjects> compileKernels(ModuleOp module, const target::ArtifactCompilers &compilers) {
-  DeviceObjects objects;
-  for (const target::DeviceCompiler &device : compilers.devices) {
-    objects.emplace_back();
-    OwningOpRef<ModuleOp> copy(module.clone()); // targets modify their module
-    std::vector<target::NumberedKernel> kernels =
-        target::numberKernels(*copy, device.target->verifiesKernels() ? StringRef() : StringRef(device.device));
-    if (llvm::Error error = device.compiler->compileKernels(*copy, kernels, compilers.hostTriple, objects.back()))
-      return error;
-  }
-  return objects;
-}
-
 /// Writes one artifact (or, for Emit::Obj, one object) to `path`.
-llvm::Error writeModule(ModuleOp module, const target::ArtifactCompilers &compilers, const AssembleOptions &options,
-                        DeviceObjects &kernels, const PackedWeights &weights, const std::string &weightsFile,
-                        const std::string &path) {
+llvm::Error writeModule(ModuleOp module, const target::ArtifactObjects &artifact, const AssembleOptions &options,
+                        const PackedWeights &weights, const std::string &weightsFile, const std::string &path) {
   ModuleTables tables(module);
   std::string weightsName;
   if (hasWeightsBeside(options) && !weightsFile.empty())
     weightsName = llvm::sys::path::filename(weightsPath(options)).str();
-  auto manifest = makeManifest(module, tables, compilers, options.flags, weights, weightsName);
+  auto manifest = makeManifest(module, tables, artifact, options.flags, weights, weightsName);
   if (!manifest)
     return manifest.takeError();
   // A manifest that no runtime would load is a compilation error.
@@ -118,22 +101,25 @@ llvm::Error writeModule(ModuleOp module, const target::ArtifactCompilers &compil
   if (Status status = parseManifest(*manifest, path, parsed); !status.ok())
     return errorOf(status);
   KernelCode code;
-  code.variants = hostVariants(compilers).size();
+  code.variants = hostVariants(artifact).size();
   std::vector<target::CompiledObject> objects(1); // the first is the host's
-  for (auto &&[device, compiled] : llvm::zip_equal(compilers.devices, kernels)) {
+  for (const target::DeviceObjects &device : artifact.devices) {
     code.isHostCode.push_back(device.target->runsHostCode());
-    for (target::CompiledObject &object : compiled)
-      if (code.isHostCode.back())
-        objects.push_back(std::move(object));
+    for (rt::ObjectOp object : device.objects) {
+      SmallVector<ArrayRef<char>> pieces = *object.getBytes();
+      if (!code.isHostCode.back())
+        code.objects.push_back(pieces.front());
       else
-        code.objects.push_back(std::move(object.object));
+        for (ArrayRef<char> piece : pieces)
+          objects.push_back({object.getSymName().str(), {piece.begin(), piece.end()}});
+    }
   }
-  auto machine = target::makeHostMachine(compilers.hostTriple, "", llvm::FPOpFusion::Fast);
+  auto machine = target::makeHostMachine(artifact.hostTriple, "", llvm::FPOpFusion::Fast);
   auto host = compileHostCode(module, tables, code, *manifest, *machine);
   if (!host)
     return host.takeError();
   objects.front() = {"host", std::move(*host)};
-  auto linked = target::link(objects, target::elfEmulation(compilers.hostTriple),
+  auto linked = target::link(objects, target::elfEmulation(artifact.hostTriple),
                              /*relocatable=*/options.emit == Emit::Obj);
   if (!linked)
     return linked.takeError();
@@ -232,59 +218,56 @@ llvm::Error checkOutput(const AssembleOptions &options) {
     return createStringError(options.output + ": an artifact can only be written to a file");
   if (options.emit == Emit::Obj && options.embedWeights)
     return createStringError("--emit=obj holds code alone; weights cannot be embedded into it");
-  auto targets = target::createCompilers(options.targets);
-  if (!targets)
-    return targets.takeError();
-  if (targets->size() > 1 && options.emit != Emit::Bundle) {
-    std::string triples;
-    for (const target::ArtifactCompilers &target : *targets)
-      triples += (triples.empty() ? "" : ", ") + target.hostTriple;
-    return createStringError("targets of several architectures (" + triples +
+  if (options.hostTriples.size() > 1 && options.emit != Emit::Bundle)
+    return createStringError("targets of several architectures (" + llvm::join(options.hostTriples, ", ") +
                              ") need --emit=bundle; those of one architecture become variants of one artifact");
-  }
   if (options.emit == Emit::Exe)
-    return checkRunner(options, targets->front().hostTriple);
+    return checkRunner(options, options.hostTriples.front());
   return hasWeightsBeside(options) ? checkWeightsBeside(options) : llvm::Error::success();
 }
 
-llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, StepCallback step) {
-  auto targets = target::createCompilers(module);
-  if (!targets)
-    return targets.takeError();
+struct WeightPacking::State {
   TemporaryFiles files;
+  std::string weightsFile; // empty without weights
+  std::optional<WeightPacker> packer;
+  std::future<llvm::Expected<PackedWeights>> packing;
+
+  /// A result that nobody asks for may be an error.
+  ~State() {
+    if (packing.valid())
+      llvm::consumeError(packing.get().takeError());
+  }
+};
+
+WeightPacking::WeightPacking(std::unique_ptr<State> state) : state(std::move(state)) {}
+WeightPacking::WeightPacking(WeightPacking &&) = default;
+WeightPacking::~WeightPacking() = default;
+
+llvm::Expected<WeightPacking> WeightPacking::start(ModuleOp module, const AssembleOptions &options) {
+  auto state = std::make_unique<State>();
   auto packer = WeightPacker::create(module, options.archiveDirectory);
   if (!packer)
     return packer.takeError();
-  std::string weightsFile;
   if (!packer->empty()) {
-    auto path = files.make(weightsPath(options));
+    auto path = state->files.make(weightsPath(options));
     if (!path)
       return path.takeError();
-    weightsFile = *path;
+    state->weightsFile = *path;
   }
-  // Packing waits for memory and disk, compiling for the processor: they run at the same time.
+  state->packer.emplace(std::move(*packer));
   std::string owner = hasWeightsBeside(options) ? llvm::sys::path::filename(options.output).str() : std::string();
-  auto packing = std::async(std::launch::async, [&]() -> llvm::Expected<PackedWeights> {
-    return packer->empty() ? PackedWeights() : packer->write(weightsFile, owner, options.threads);
+  state->packing = std::async(std::launch::async, [state = state.get(), owner, threads = options.threads] {
+    return state->packer->empty() ? llvm::Expected<PackedWeights>(PackedWeights())
+                                  : state->packer->write(state->weightsFile, owner, threads);
   });
+  return WeightPacking(std::move(state));
+}
 
-  std::vector<DeviceObjects> kernels;
-  llvm::Error error = llvm::Error::success();
-  step("kernels");
-  for (const target::ArtifactCompilers &target : *targets) {
-    auto objects = compileKernels(module, target);
-    if (!objects) {
-      error = objects.takeError();
-      break;
-    }
-    kernels.push_back(std::move(*objects));
-  }
+llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, WeightPacking packing, StepCallback step) {
+  TemporaryFiles &files = packing.state->files;
+  const std::string &weightsFile = packing.state->weightsFile;
   step("weights");
-  llvm::Expected<PackedWeights> weights = packing.get();
-  if (error) {
-    llvm::consumeError(weights.takeError());
-    return error;
-  }
+  llvm::Expected<PackedWeights> weights = packing.state->packing.get();
   if (!weights)
     return files.named(weights.takeError());
   for (const std::string &warning : weights->warnings)
@@ -292,12 +275,12 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Step
 
   step("link");
   std::vector<std::string> artifacts;
-  for (auto &&[target, objects] : llvm::zip_equal(*targets, kernels)) {
+  for (const target::ArtifactObjects &artifact : target::objectsOf(module)) {
     auto path = files.make(options.output);
     if (!path)
       return path.takeError();
     artifacts.push_back(*path);
-    if (llvm::Error failed = writeModule(module, target, options, objects, *weights, weightsFile, *path))
+    if (llvm::Error failed = writeModule(module, artifact, options, *weights, weightsFile, *path))
       return files.named(std::move(failed));
   }
   std::string result = artifacts.front();

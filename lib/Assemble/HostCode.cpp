@@ -582,7 +582,7 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
                               ? external("itx_k" + Twine(kernel) + "_v" + Twine(variant) + "_" + part)
                               : static_cast<llvm::Constant *>(llvm::ConstantPointerNull::get(pointer)));
   SmallVector<llvm::Constant *> objects; // itx_object is a pointer and 64 bits
-  for (const std::vector<char> &object : kernels.objects) {
+  for (ArrayRef<char> object : kernels.objects) {
     auto *data = llvm::ConstantDataArray::getString(context, StringRef(object.data(), object.size()), false);
     auto *global = new llvm::GlobalVariable(target, data->getType(), /*isConstant=*/true,
                                             llvm::GlobalValue::InternalLinkage, data, "itx_object");

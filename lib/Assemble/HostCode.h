@@ -39,9 +39,9 @@ struct ModuleTables {
 
 /// The kernels of a module as host code refers to them.
 struct KernelCode {
-  unsigned variants = 1;                  ///< of kernels that are host code
-  std::vector<bool> isHostCode;           ///< for each device: kernels are functions that are linked with the host code
-  std::vector<std::vector<char>> objects; ///< of the other devices, by the indices of the manifest
+  unsigned variants = 1;        ///< of kernels that are host code
+  std::vector<bool> isHostCode; ///< for each device: kernels are functions that are linked with the host code
+  std::vector<llvm::ArrayRef<char>> objects; ///< of the other devices, by the indices of the manifest
 };
 
 /// Translates the host functions of a lowered module to LLVM IR, adds the module descriptor (intarsia/module_abi.h) for

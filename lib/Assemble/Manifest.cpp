@@ -311,23 +311,23 @@ private:
 };
 
 /// Writes the devices with their objects, whose indices count through all devices. The host's CPU alone is not written.
-void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const target::ArtifactCompilers &compilers) {
-  const std::vector<target::DeviceCompiler> &devices = compilers.devices;
+void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const target::ArtifactObjects &artifact) {
+  const std::vector<target::DeviceObjects> &devices = artifact.devices;
   if (devices.size() == 1 && devices.front().target->runsHostCode())
     return;
   unsigned objects = 0;
   json.attributeArray("devices", [&] {
-    for (const target::DeviceCompiler &device : devices)
+    for (const target::DeviceObjects &device : devices)
       json.object([&] {
-        json.attribute("name", device.device);
+        json.attribute("name", rt::DeviceOp(device.device).getSymName());
         json.attribute("kind", device.target->kind());
         if (device.target->verifiesKernels())
           json.attribute("verifies", true);
         if (!device.target->runsHostCode())
           json.attributeArray("objects", [&] {
-            for (const target::Variant &variant : device.compiler->variants())
+            for (rt::ObjectOp object : device.objects)
               json.object([&] {
-                json.attribute("variant", variant.name.empty() ? compilers.hostTriple : variant.name);
+                json.attribute("variant", object.getVariant().getName());
                 json.attribute("object", objects++);
               });
           });
@@ -341,15 +341,23 @@ void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const t
 
 } // namespace
 
-std::vector<target::Variant> hostVariants(const target::ArtifactCompilers &compilers) {
-  for (const target::DeviceCompiler &device : compilers.devices)
-    if (device.target->runsHostCode())
-      return device.compiler->variants();
-  return {{"host", "", {}}};
+std::vector<target::Variant> hostVariants(const target::ArtifactObjects &artifact) {
+  std::vector<target::Variant> variants;
+  for (const target::DeviceObjects &device : artifact.devices)
+    if (variants.empty() && device.target->runsHostCode())
+      for (rt::ObjectOp object : device.objects) {
+        rt::VariantAttr variant = object.getVariant();
+        variants.push_back({variant.getName().str(), variant.getCpu().str(), {}});
+        for (StringAttr feature : variant.getFeatures())
+          variants.back().features.push_back(feature.str());
+      }
+  if (variants.empty())
+    variants.push_back({"host", "", {}});
+  return variants;
 }
 
 llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables,
-                                         const target::ArtifactCompilers &compilers, ArrayRef<std::string> flags,
+                                         const target::ArtifactObjects &artifact, ArrayRef<std::string> flags,
                                          const PackedWeights &weights, StringRef weightsFile) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -366,9 +374,9 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
     json.attribute("producer", "intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")");
     strings("flags", flags);
     json.attributeObject("target", [&] {
-      json.attribute("triple", compilers.hostTriple);
+      json.attribute("triple", artifact.hostTriple);
       json.attributeArray("variants", [&] {
-        for (const target::Variant &variant : hostVariants(compilers)) {
+        for (const target::Variant &variant : hostVariants(artifact)) {
           json.object([&] {
             json.attribute("name", variant.name);
             json.attribute("cpu", variant.cpu);
@@ -377,10 +385,10 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
         }
       });
     });
-    writeDevices(json, tables, compilers);
+    writeDevices(json, tables, artifact);
     strings("kernels", tables.kernels);
     json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
-    if (llvm::any_of(compilers.devices, [](const auto &device) { return device.target->verifiesKernels(); }))
+    if (llvm::any_of(artifact.devices, [](const auto &device) { return device.target->verifiesKernels(); }))
       json.attributeArray("operand_types", [&] { writeOperandTypes(json, module); });
     strings("labels", tables.labels);
     json.attributeObject("weights", [&] {

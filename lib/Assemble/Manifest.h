@@ -16,12 +16,12 @@ namespace intarsia::assemble {
 /// Returns the JSON text of the manifest. `weightsFile` is the name of the weights file beside the artifact, empty if
 /// the weights are embedded. The error names an argument or result whose element type the runtime lacks.
 llvm::Expected<std::string> makeManifest(mlir::ModuleOp module, const ModuleTables &tables,
-                                         const target::ArtifactCompilers &compilers, llvm::ArrayRef<std::string> flags,
+                                         const target::ArtifactObjects &artifact, llvm::ArrayRef<std::string> flags,
                                          const PackedWeights &weights, llvm::StringRef weightsFile);
 
 /// Returns the variants of the code that runs on the host: those of the device whose kernels are host code, else one
 /// that every host of the triple can run.
-std::vector<target::Variant> hostVariants(const target::ArtifactCompilers &compilers);
+std::vector<target::Variant> hostVariants(const target::ArtifactObjects &artifact);
 
 } // namespace intarsia::assemble
 

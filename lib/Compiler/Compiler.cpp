@@ -18,8 +18,6 @@
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/MachineLimits.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
@@ -47,7 +45,7 @@ public:
   explicit Compilation(const CompileOptions &options)
       : options(options),
         progress(options.verbose || (llvm::sys::Process::StandardErrIsDisplayed() && options.output != "-")),
-        dumper(options.dumpDirectory) {}
+        dumper(options.dumpDirectory, options.elideResourceStrings) {}
 
   llvm::Error run();
 
@@ -70,8 +68,9 @@ private:
   void makeContext();
   llvm::Error load();
   llvm::Error runPhase(Phase phase);
-  llvm::Error showKernels();
-  llvm::Error writeArtifact();
+  llvm::Error verifyInput();
+  llvm::Error run(PassManager &manager, Phase phase);
+  llvm::Error writeArtifact(WeightPacking packing);
 
   const CompileOptions &options;
   compiler::Progress progress;
@@ -79,7 +78,7 @@ private:
   std::string output;
   unsigned threads = 1;
   std::vector<std::string> targetNames; ///< --target, or what the devices of IR say
-  std::vector<target::ArtifactCompilers> targets;
+  std::vector<std::string> hostTriples; ///< of the artifacts
   Phase firstPhase = Phase::Quantize;
   std::unique_ptr<llvm::DefaultThreadPool> pool;
   std::unique_ptr<MLIRContext> context;
@@ -120,7 +119,7 @@ AssembleOptions Compilation::assembleOptions() const {
   AssembleOptions result;
   result.output = output;
   result.archiveDirectory = archiveDirectory();
-  result.targets = targetNames;
+  result.hostTriples = hostTriples;
   result.flags.push_back("--target=" + llvm::join(targetNames, ","));
   if (options.quantize.format != "none")
     result.flags.push_back("--quantize=" + options.quantize.format);
@@ -154,7 +153,9 @@ llvm::Error Compilation::createTargets() {
   auto made = target::createCompilers(targetNames);
   if (!made)
     return made.takeError();
-  targets = std::move(*made);
+  hostTriples.clear();
+  for (const target::ArtifactCompilers &artifact : *made)
+    hostTriples.push_back(artifact.hostTriple);
   return llvm::Error::success();
 }
 
@@ -243,6 +244,9 @@ llvm::Error Compilation::checkFlags() const {
   if (!partitions && !options.partition.places.empty())
     return createStringError("--place is about the partition phase, which does not run with " +
                              (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+  if (firstPhase > Phase::Target && !options.targets.empty())
+    return createStringError("--target is about the target phase, which does not run with --start-from=" + first +
+                             ": the kernels are compiled already");
   bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
   if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
     return createStringError("--explain and --flip are about the fuse phase, which does not run with " +
@@ -299,13 +303,15 @@ llvm::Error Compilation::load() {
     auto buffer = llvm::MemoryBuffer::getFile(options.model);
     if (!buffer)
       return createStringError(options.model + ": cannot be read: " + buffer.getError().message());
+    std::string hint = invalidHint(**buffer);
     auto parsed = parseMlir(std::move(*buffer), sources, ParserConfig(context.get()));
     if (!parsed)
       return parsed.takeError();
     module = std::move(*parsed);
     if (!module)
-      return createStringError(options.model + ": is not valid IR");
+      return createStringError(options.model + ": is not valid IR" + hint);
   }
+  compiler::stateForm(*module);
   if (llvm::Error error = declareTargets())
     return error;
   for (auto archive : module->getOps<nn::ArchiveOp>())
@@ -330,6 +336,12 @@ llvm::Error Compilation::declareTargets() {
     targetNames = declared;
     if (llvm::Error error = createTargets())
       return error;
+    // Kernels that are compiled say what for.
+    if (std::vector<target::ArtifactObjects> artifacts = target::objectsOf(*module); !artifacts.empty()) {
+      hostTriples.clear();
+      for (const target::ArtifactObjects &artifact : artifacts)
+        hostTriples.push_back(artifact.hostTriple);
+    }
     return stopsAt(Phase::Assemble) ? checkOutput(assembleOptions()) : llvm::Error::success();
   }
   return succeeded(target::declareDevices(*module, targetNames)) ? llvm::Error::success()
@@ -337,11 +349,8 @@ llvm::Error Compilation::declareTargets() {
 }
 
 llvm::Error Compilation::runPhase(Phase phase) {
-  StringRef name = phaseNames[unsigned(phase)];
-  progress.begin(name);
+  progress.begin(phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
-  if (dumps())
-    manager.addInstrumentation(dumper.instrumentation());
   if (phase == Phase::Quantize) {
     buildQuantizePipeline(manager, options.quantize);
   } else if (phase == Phase::Partition) {
@@ -354,41 +363,37 @@ llvm::Error Compilation::runPhase(Phase phase) {
   } else if (phase == Phase::Lower) {
     buildLowerPipeline(manager);
   } else {
-    buildLowerVerification(manager);
+    buildTargetPipeline(manager);
   }
+  return run(manager, phase);
+}
+
+/// Verifies lowered IR from a file like IR that this process lowered.
+llvm::Error Compilation::verifyInput() {
+  PassManager manager(context.get());
+  buildLowerVerification(manager);
+  if (firstPhase == Phase::Assemble)
+    buildTargetVerification(manager);
+  return run(manager, firstPhase);
+}
+
+llvm::Error Compilation::run(PassManager &manager, Phase phase) {
+  if (dumps())
+    manager.addInstrumentation(dumper.instrumentation());
   if (failed(manager.run(*module)))
-    return createStringError("phase '" + name + "' failed");
+    return createStringError("phase '" + phaseNames[unsigned(phase)] + "' failed");
   return dumper.problem().empty() ? llvm::Error::success() : createStringError(dumper.problem());
 }
 
-llvm::Error Compilation::writeArtifact() {
-  AssembleOptions assembleOpts = assembleOptions();
-  if (llvm::Error error = assembleModule(*module, assembleOpts, [&](StringRef step) { progress.begin(step); }))
+llvm::Error Compilation::writeArtifact(WeightPacking packing) {
+  if (llvm::Error error = assembleModule(*module, assembleOptions(), std::move(packing),
+                                         [&](StringRef step) { progress.begin(step); }))
     return error;
   uint64_t bytes = 0;
   llvm::sys::fs::file_size(output, bytes);
   char text[64];
   snprintf(text, sizeof(text), "%.1f KB in %.2f s", bytes / 1e3, progress.secondsSinceStart());
   progress.note("wrote " + output + ": " + text);
-  return llvm::Error::success();
-}
-
-/// Replaces the module by the code that the targets of its devices hand to their code generators.
-llvm::Error Compilation::showKernels() {
-  OwningOpRef<ModuleOp> shown;
-  for (const target::DeviceCompiler &device : targets.front().devices) {
-    std::vector<target::NumberedKernel> kernels = target::numberKernels(*module, device.device);
-    if (kernels.empty())
-      continue;
-    OwningOpRef<ModuleOp> emitted = device.compiler->emitKernels(*module, kernels);
-    if (!emitted)
-      return createStringError("phase 'target' failed");
-    if (!shown)
-      shown = std::move(emitted);
-    else
-      shown->getBody()->getOperations().splice(shown->getBody()->end(), emitted->getBody()->getOperations());
-  }
-  module = shown ? std::move(shown) : OwningOpRef<ModuleOp>(ModuleOp::create(module->getLoc()));
   return llvm::Error::success();
 }
 
@@ -402,20 +407,26 @@ llvm::Error Compilation::run() {
     if (phase >= firstPhase && phase <= options.stopAfter)
       if (llvm::Error error = runPhase(phase))
         return error;
-  // Lowered IR from a file is checked like IR that this process lowered.
   if (firstPhase > Phase::Lower)
-    if (llvm::Error error = runPhase(firstPhase))
+    if (llvm::Error error = verifyInput())
       return error;
-  if (stopsAt(Phase::Assemble))
-    return writeArtifact();
-  if (stopsAt(Phase::Target)) {
-    progress.begin(phaseNames[unsigned(Phase::Target)]);
-    if (llvm::Error error = showKernels())
-      return error;
+  // Weights are packed while kernels are compiled.
+  std::optional<WeightPacking> packing;
+  if (stopsAt(Phase::Assemble)) {
+    auto started = WeightPacking::start(*module, assembleOptions());
+    if (!started)
+      return started.takeError();
+    packing.emplace(std::move(*started));
   }
+  if (firstPhase <= Phase::Target && options.stopAfter >= Phase::Target)
+    if (llvm::Error error = runPhase(Phase::Target))
+      return error;
+  if (packing)
+    return writeArtifact(std::move(*packing));
   progress.end();
   std::string problem;
-  return compiler::writeIR(*module, output, problem) ? llvm::Error::success() : createStringError(problem);
+  return compiler::writeIR(*module, output, options.elideResourceStrings, problem) ? llvm::Error::success()
+                                                                                   : createStringError(problem);
 }
 
 } // namespace
@@ -423,9 +434,6 @@ llvm::Error Compilation::run() {
 void registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
                   math::MathDialect, memref::MemRefDialect, tensor::TensorDialect>();
-  // Targets translate kernels in this context.
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
 }
 
 bool compile(const CompileOptions &options) {

@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Compiler/DumpAfterEach.h"
 
+#include "dialects/Rt/Rt.h"
+#include "intarsia/Version.h"
+#include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Pass/Pass.h"
@@ -15,13 +18,27 @@ using namespace mlir;
 
 namespace intarsia::compiler {
 
-static std::string textOf(ModuleOp module, StringRef path) {
+void stateForm(ModuleOp module) {
+  Builder builder(module.getContext());
+  module->setAttr(rt::formAttr, builder.getI64IntegerAttr(irForm));
+  module->setAttr(rt::producerAttr, builder.getStringAttr("intarsia " INTARSIA_VERSION));
+}
+
+static std::string textOf(ModuleOp module, StringRef path, bool elidesObjects) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  if (path.ends_with(".mlirbc"))
-    (void)writeBytecodeToFile(module, stream); // fails only for old versions of the format
-  else
-    module.print(stream, OpPrintingFlags().enableDebugInfo());
+  if (path.ends_with(".mlirbc")) {
+    std::string producer = bytecodeProducer("intarsia " INTARSIA_VERSION);
+    BytecodeWriterConfig config(producer);
+    (void)writeBytecodeToFile(module, stream, config); // fails only for old versions of the format
+    return text;
+  }
+  OpPrintingFlags flags;
+  flags.enableDebugInfo();
+  // Data of other ops is never left out: a model would lose it.
+  if (elidesObjects && !module.getOps<rt::ObjectOp>().empty())
+    flags.elideLargeResourceString();
+  module.print(stream, flags);
   return text;
 }
 
@@ -32,8 +49,8 @@ static Status writeText(const std::string &path, StringRef text) {
   return file->commit();
 }
 
-bool writeIR(ModuleOp module, const std::string &path, std::string &problem) {
-  std::string text = textOf(module, path);
+bool writeIR(ModuleOp module, const std::string &path, bool elidesObjects, std::string &problem) {
+  std::string text = textOf(module, path, elidesObjects);
   if (path == "-") {
     llvm::outs() << text;
     llvm::outs().flush();
@@ -59,7 +76,7 @@ void Dumper::dump(ModuleOp module, StringRef name) {
   SmallString<128> path(directory);
   llvm::sys::path::append(path, prefix + name.str() + ".mlir");
   std::string problem;
-  if (!writeIR(module, path.str().str(), problem) && firstProblem.empty())
+  if (!writeIR(module, path.str().str(), elidesObjects, problem) && firstProblem.empty())
     firstProblem = problem;
 }
 

@@ -15,10 +15,10 @@
 namespace intarsia::compiler {
 
 /// Writes the module to `<directory>/<number>-<name>.mlir`, with locations: any of the files can be compiled further
-/// with --start-from.
+/// with --start-from, those with objects if their bytes are kept.
 class Dumper {
 public:
-  explicit Dumper(std::string directory) : directory(std::move(directory)) {}
+  Dumper(std::string directory, bool elidesObjects) : directory(std::move(directory)), elidesObjects(elidesObjects) {}
   void dump(mlir::ModuleOp module, llvm::StringRef name);
   /// Dumps after each pass of a pass manager, whose context must not be multi-threaded.
   std::unique_ptr<mlir::PassInstrumentation> instrumentation();
@@ -28,11 +28,16 @@ public:
 
 private:
   std::string directory, firstProblem;
+  bool elidesObjects;
   unsigned number = 0;
 };
 
-/// Prints with locations, which carry the names of the user's model; bytecode if the name ends in .mlirbc.
-bool writeIR(mlir::ModuleOp module, const std::string &path, std::string &problem);
+/// Writes into a module the form of IR that it is in, and the version of this compiler.
+void stateForm(mlir::ModuleOp module);
+
+/// Prints with locations, which carry the names of the user's model; bytecode if the name ends in .mlirbc. Text leaves
+/// the bytes of objects out if `elidesObjects`.
+bool writeIR(mlir::ModuleOp module, const std::string &path, bool elidesObjects, std::string &problem);
 
 } // namespace intarsia::compiler
 

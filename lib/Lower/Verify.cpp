@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 
@@ -110,6 +111,26 @@ LogicalResult verifyMemory(Operation *op, MemRefType buffer) {
   return success();
 }
 
+/// Returns what a buffer is a view of.
+Value rootOf(Value buffer) {
+  while (auto view = buffer.getDefiningOp<ViewLikeOpInterface>())
+    buffer = view.getViewSource();
+  return buffer;
+}
+
+/// Work writes workspaces, states and results, never what the call or the module gave to read.
+LogicalResult verifyWritten(Operation *op, ValueRange buffers) {
+  for (auto [index, buffer] : llvm::enumerate(buffers)) {
+    std::optional<rt::Lifetime> lifetime = rt::lifetimeOf(buffer);
+    bool isInput = lifetime == rt::Lifetime::External && !rootOf(buffer).getDefiningOp();
+    if (lifetime == rt::Lifetime::Constant || isInput)
+      return op->emitOpError() << "writes " << (isInput ? "an input of the function, which has no nn.state"
+                                                        : "a constant")
+                               << " (output " << index << ")";
+  }
+  return success();
+}
+
 LogicalResult verifyHost(func::FuncOp function) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitOpError() << "must have a body of one block";
@@ -163,6 +184,10 @@ LogicalResult verifyHost(func::FuncOp function) {
       return op.emitOpError() << "has no place in the workspace; run lower-plan-buffers";
     } else if (isa<rt::DispatchOp, rt::CopyOp>(op)) {
       started = &op;
+      auto dispatch = dyn_cast<rt::DispatchOp>(op);
+      if (failed(verifyWritten(&op, dispatch ? ValueRange(dispatch.getOutputs())
+                                             : ValueRange(cast<rt::CopyOp>(op)->getOperands().take_back()))))
+        return failure();
     } else if (!isa<rt::RtDialect>(op.getDialect()) && !isa<func::ReturnOp>(op) &&
                !isa<memref::ViewOp, memref::ExpandShapeOp, memref::CollapseShapeOp, memref::CastOp>(op) &&
                !(isa<arith::ArithDialect>(op.getDialect()) && op.getNumResults() == 1 &&
@@ -190,18 +215,19 @@ LogicalResult verifyHost(func::FuncOp function) {
 
 struct Verify : impl::LowerVerifyBase<Verify> {
   void runOnOperation() override {
-    LaunchSizes launches(getOperation());
     for (Operation &op : getOperation().getOps()) {
       LogicalResult result = success();
       if (auto kernel = dyn_cast<rt::KernelOp>(op))
         result = verifyKernel(kernel);
-      else if (auto function = dyn_cast<func::FuncOp>(op))
-        result = failed(verifyHost(function)) ? failure() : launches.verify(function);
-      else if (!isa<nn::ArchiveOp, rt::ConstantOp, rt::DeviceOp>(op))
+      else if (!isa<func::FuncOp, nn::ArchiveOp, rt::ConstantOp, rt::DeviceOp, rt::ObjectOp>(op))
         result = op.emitOpError() << "does not belong into a lowered module";
       if (failed(result))
         return signalPassFailure();
     }
+    LaunchSizes launches(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(verifyHost(function)) || failed(launches.verify(function)))
+        return signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

@@ -36,7 +36,7 @@ int intarsia::optMain(int argc, char **argv, llvm::StringRef tool, llvm::functio
       registry);
   // A file that cannot be opened is refused below. Standard input is read once, and has only the guard.
   if (auto buffer = llvm::MemoryBuffer::getFile(input); input != "-" && buffer)
-    if (llvm::Error error = checkNesting(**buffer)) {
+    if (llvm::Error error = llvm::joinErrors(checkForm(**buffer), checkNesting(**buffer))) {
       llvm::WithColor::error(llvm::errs(), tool) << llvm::toString(std::move(error)) << '\n';
       return 1;
     }

@@ -9,7 +9,9 @@
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Errno.h"
 #include <fcntl.h>
 #include <mutex>
@@ -91,6 +93,26 @@ private:
 };
 } // namespace
 
+namespace {
+/// Hides the flags of this program: lld resets all that it finds to their defaults.
+class HiddenFlags {
+public:
+  HiddenFlags() {
+    for (const auto &entry : cl::getRegisteredOptions())
+      flags.insert(entry.second);
+    for (cl::Option *flag : flags)
+      flag->removeArgument();
+  }
+  ~HiddenFlags() {
+    for (cl::Option *flag : flags)
+      flag->addArgument();
+  }
+
+private:
+  SetVector<cl::Option *> flags;
+};
+} // namespace
+
 Expected<std::vector<char>> link(ArrayRef<CompiledObject> objects, StringRef elfEmulation, bool relocatable) {
   static std::mutex mutex; // lld keeps its state in globals
   std::lock_guard lock(mutex);
@@ -127,8 +149,10 @@ Expected<std::vector<char>> link(ArrayRef<CompiledObject> objects, StringRef elf
     pointers.push_back(argument.c_str());
   std::string messages;
   raw_string_ostream stream(messages);
+  std::optional<HiddenFlags> hidden(std::in_place);
   bool linked = lld::elf::link(pointers, stream, stream, /*exitEarly=*/false, /*disableOutput=*/false);
   lld::CommonLinkerContext::destroy();
+  hidden.reset();
   if (!linked)
     return createStringError("the linker failed: " + messages);
   std::vector<char> bytes = output.finish();

@@ -21,6 +21,49 @@ def TargetDeclareDevices : Pass<"target-declare-devices", "::mlir::ModuleOp"> {
   let dependentDialects = ["::intarsia::rt::RtDialect"];
 }
 
+def TargetCompileKernels : Pass<"target-compile-kernels", "::mlir::ModuleOp"> {
+  let summary = "Kernels become objects";
+  let description = [{
+    Compiles the kernels of each declared device for each of its variants, and for each host triple that the variants
+    need: an `rt.object` for each. The kernels stay as declarations, which say what the host program needs to launch
+    them.
+
+    ```mlir
+    rt.kernel @relu(%x: tensor<16xf32>) -> (tensor<16xf32>) attributes {root = #nn.root<rows>, sizes = []} {
+      %0 = nn.relu %x : tensor<16xf32>
+      rt.yield %0 : tensor<16xf32>
+    }
+    ```
+
+    becomes, shortened:
+
+    ```mlir
+    rt.kernel @relu(tensor<16xf32>) -> tensor<16xf32> attributes {root = #nn.root<rows>, sizes = []}
+    rt.object @cpu.x86-64-v4 {device = @cpu, kernels = [@relu], code = [dense_resource<"relu.x86-64-v4"> : tensor<1288xi8>], …}
+    ```
+  }];
+  let dependentDialects = ["::intarsia::rt::RtDialect"];
+}
+
+def TargetVerify : Pass<"target-verify", "::mlir::ModuleOp"> {
+  let summary = "Says what may leave the target phase";
+  let description = [{
+    Kernels are declarations. Each device has an `rt.object` for each variant and host triple, with the code of its
+    kernels under the numbers that the module counts them by; the bytes are there and have their hash.
+  }];
+}
+
+def TargetEmitKernels : Pass<"target-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "Prints kernels as targets hand them to their code generators";
+  let description = [{
+    For people to read: the module becomes the functions of its kernels, as loops and vectors of each device's best
+    variant for the first host triple. Nothing goes on from there.
+
+    `intarsia-compile model.mlir --stop-after=lower | intarsia-opt --target-emit-kernels`
+  }];
+  let dependentDialects = ["::intarsia::rt::RtDialect"];
+}
+
 def TargetCpuEmitKernels : Pass<"target-cpu-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "Kernels become loops over vectors";
   let description = [{

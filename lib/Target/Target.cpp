@@ -18,7 +18,7 @@ using namespace llvm;
 namespace intarsia::target {
 
 /// One line a target.
-static ArrayRef<const Target *> allTargets() {
+ArrayRef<const Target *> Target::all() {
   static const Target *const targets[] = {
       &cpu::cpuTarget(),
       &reference::referenceTarget(),
@@ -27,7 +27,7 @@ static ArrayRef<const Target *> allTargets() {
 }
 
 const Target *Target::find(StringRef kind) {
-  for (const Target *target : allTargets())
+  for (const Target *target : all())
     if (target->kind() == kind)
       return target;
   return nullptr;
@@ -36,7 +36,7 @@ const Target *Target::find(StringRef kind) {
 void printTargets(raw_ostream &stream) {
   std::vector<NamedVariant> rows;
   size_t width = 0;
-  for (const Target *target : allTargets())
+  for (const Target *target : Target::all())
     for (const NamedVariant &variant : target->listVariants()) {
       rows.push_back({target->kind().str() + (variant.name.empty() ? "" : ":") + variant.name, variant.meaning});
       width = std::max(width, rows.back().name.size());
@@ -57,7 +57,7 @@ static Expected<MapVector<const Target *, SmallVector<StringRef>>> sortByTarget(
     const Target *target = Target::find(kind);
     if (!target) {
       std::string known;
-      for (const Target *each : allTargets())
+      for (const Target *each : Target::all())
         known += (known.empty() ? "" : ", ") + each->kind().str();
       return createStringError("unknown target '" + spec + "': the targets are " + known +
                                " (for instance cpu, cpu:znver5, cpu:x86-64-v3, cpu:aarch64)");
@@ -154,6 +154,28 @@ std::vector<NumberedKernel> numberKernels(mlir::ModuleOp module, StringRef devic
       kernels.push_back({static_cast<unsigned>(index), kernel});
   }
   return kernels;
+}
+
+std::vector<NumberedKernel> kernelsIn(mlir::ModuleOp module, const Target &target, StringRef device) {
+  return numberKernels(module, target.verifiesKernels() ? StringRef() : device);
+}
+
+std::vector<ArtifactObjects> objectsOf(mlir::ModuleOp module) {
+  std::vector<ArtifactObjects> artifacts;
+  for (auto object : module.getOps<rt::ObjectOp>()) {
+    auto artifact =
+        llvm::find_if(artifacts, [&](const ArtifactObjects &other) { return other.hostTriple == object.getHost(); });
+    if (artifact == artifacts.end()) {
+      artifacts.push_back({object.getHost().str(), {}});
+      for (auto device : module.getOps<rt::DeviceOp>())
+        artifacts.back().devices.push_back({Target::find(device.getTarget().getKind()), device, {}});
+      artifact = std::prev(artifacts.end());
+    }
+    for (DeviceObjects &device : artifact->devices)
+      if (device.device.getSymName() == object.getDevice())
+        device.objects.push_back(object);
+  }
+  return artifacts;
 }
 
 std::vector<std::string> targetSpecs(mlir::ModuleOp module) {

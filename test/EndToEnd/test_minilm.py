@@ -202,8 +202,9 @@ def test_executable(tools, minilm_dir, minilm, minilm_golden, scratch):
 
 def test_pipeline_in_pieces(tools, minilm_dir, minilm, scratch):
     """Stopping after a phase and starting again from its IR gives the same artifact."""
-    for phase, following in (("import", "fuse"), ("fuse", "lower"), ("lower", "assemble")):
-        stopped = scratch / f"{phase}.mlir"
+    phases = (("import", "fuse"), ("fuse", "lower"), ("lower", "target"), ("target", "assemble"))
+    for phase, following in phases:
+        stopped = scratch / (f"{phase}.mlirbc" if phase == "target" else f"{phase}.mlir")
         tools.compile(minilm_dir, "-o", stopped, f"--stop-after={phase}")
         artifact = scratch / f"from-{following}.itx"
         tools.compile(stopped, "-o", artifact, f"--start-from={following}", f"--archives={minilm_dir}")

@@ -159,3 +159,48 @@ func.func @main() attributes {rt.symbols = [], rt.results = [{type = tensor<8xf3
   rt.check %c2 at_most %c2 {left_text = "2", right_text = "2", why = ""}
   return
 }
+
+// -----
+
+// Work writes what belongs to the call, states and results.
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<8xf32> {
+  %c = arith.constant dense<1.0> : tensor<8xf32>
+  rt.yield %c : tensor<8xf32>
+}
+func.func @main(%x: memref<8xf32>) attributes {rt.symbols = [], rt.results = []} {
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
+  %c = rt.constant_data @c : memref<8xf32>
+  // expected-error@+1 {{'rt.copy' op writes a constant (output 0)}}
+  %e = rt.copy %x to %c on %q : !rt.queue<@cpu> : memref<8xf32> to memref<8xf32>
+  return
+}
+
+// -----
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+rt.kernel @relu(%x: tensor<8xf32>) -> tensor<8xf32> attributes {root = #nn.root<rows>, sizes = []} {
+  rt.yield %x : tensor<8xf32>
+}
+func.func @main(%s: memref<8xf32> {nn.state}, %x: memref<2x4xf32>) attributes {rt.symbols = [], rt.results = []} {
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
+  %v = memref.collapse_shape %x [[0, 1]] : memref<2x4xf32> into memref<8xf32>
+  %d = rt.dispatch @relu on %q : !rt.queue<@cpu> ins(%v : memref<8xf32>) outs(%s : memref<8xf32>)
+  // expected-error@+1 {{'rt.dispatch' op writes an input of the function, which has no nn.state (output 0)}}
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> ins(%s : memref<8xf32>) outs(%v : memref<8xf32>)
+  return
+}
+
+// -----
+
+// A compiled kernel is launched for the sizes that it says.
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+rt.kernel @relu(tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]}
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = [{type = tensor<8xf32>}]} {
+  %n = rt.symbol "n"
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
+  %o = rt.output 0 () : memref<8xf32>
+  // expected-error@+1 {{output 0 has 8 at dimension 0, kernel @relu is launched for n}}
+  %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<8xf32>)
+  return
+}

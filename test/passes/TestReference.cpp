@@ -5,15 +5,10 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
-#include "intarsia/Reference/Reference.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Target/Reference/ReferenceTarget.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "test/passes/TestPasses.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -45,15 +40,8 @@ struct TestReferenceObject : PassWrapper<TestReferenceObject, OperationPass<Modu
   StringRef getArgument() const override { return "test-reference-object"; }
   StringRef getDescription() const override { return "Writes the kernels as an object of the reference device"; }
 
-  /// Those of the passes and translations that compiling uses: a pass may load none.
   void getDependentDialects(DialectRegistry &registry) const override {
-    OpPassManager manager(ModuleOp::getOperationName());
-    reference::buildReferenceLoops(manager);
-    reference::buildReferenceLowering(manager);
-    manager.getDependentDialects(registry);
-    registry.insert<func::FuncDialect, LLVM::LLVMDialect>();
-    registerBuiltinDialectTranslation(registry);
-    registerLLVMDialectTranslation(registry);
+    reference::referenceTarget().addDialects(registry);
   }
 
   void runOnOperation() override {

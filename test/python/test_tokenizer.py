@@ -71,7 +71,7 @@ def test_phases_in_between_keep_the_files(tools, tmp_path):
     tools.compile(tmp_path / "model", "--stop-after=lower", "-o", tmp_path / "lowered.mlir")
     assert 'nn.files = ["tokenizer.json"]' in (tmp_path / "lowered.mlir").read_text()
     archives = f"--archives={tmp_path / 'model'}"
-    tools.compile(tmp_path / "lowered.mlir", "--start-from=assemble", archives, "-o", tmp_path / "m.itx")
+    tools.compile(tmp_path / "lowered.mlir", "--start-from=target", archives, "-o", tmp_path / "m.itx")
     assert intarsia.Generator(tmp_path / "m.itx").encode("violin")
 
 

@@ -80,7 +80,7 @@ struct Flags {
                  clEnumValN(Phase::Partition, "partition", "the same, with the device of each op"),
                  clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
                  clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
-                 clEnumValN(Phase::Target, "target", "kernels as loops and vectors of the first target's best variant"),
+                 clEnumValN(Phase::Target, "target", "kernels as objects, one for each device and variant"),
                  clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
   cl::opt<Phase> startFrom{
       "start-from", cl::init(Phase::Quantize), cl::cat(category),
@@ -91,7 +91,10 @@ struct Flags {
                  clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=partition prints it"),
                  clEnumValN(Phase::Lower, "lower", "IR as --stop-after=fuse prints it"),
                  clEnumValN(Phase::Target, "target", "IR as --stop-after=lower prints it"),
-                 clEnumValN(Phase::Assemble, "assemble", "the same: objects are never in IR"))};
+                 clEnumValN(Phase::Assemble, "assemble", "IR as --stop-after=target writes it to an .mlirbc"))};
+  cl::opt<bool> elideResourceStrings{
+      "elide-resource-strings", cl::init(true), cl::cat(category),
+      cl::desc("Leave the bytes of objects out of IR that is written as text (default); .mlirbc always has them")};
   cl::opt<std::string> dumpAfterEach{"dump-after-each", cl::value_desc("directory"), cl::cat(category),
                                      cl::desc("Write the IR after each pass to numbered files in this directory")};
   cl::opt<std::string> explain{"explain", cl::value_desc("file.json"), cl::cat(category),
@@ -157,6 +160,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.threads = flags.threads;
   options.runner = flags.runner.empty() ? runnerBesideThis(argv[0]) : flags.runner;
   options.verbose = flags.verbose;
+  options.elideResourceStrings = flags.elideResourceStrings;
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,9 @@ enum class Emit {
 
 struct AssembleOptions {
   std::string output;
-  std::string archiveDirectory;               ///< folder of the files that nn.archive names
-  std::vector<std::string> targets = {"cpu"}; ///< targets of one architecture are variants of one artifact
-  std::vector<std::string> flags;             ///< options that change the result, recorded in the manifest
+  std::string archiveDirectory;         ///< folder of the files that nn.archive names
+  std::vector<std::string> hostTriples; ///< of the artifacts that the module makes
+  std::vector<std::string> flags;       ///< options that change the result, recorded in the manifest
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 1;
@@ -37,19 +38,38 @@ struct AssembleOptions {
 /// Returns the files of an output: the output itself and, if the weights lie beside it, the weights file.
 std::vector<std::string> outputFiles(const AssembleOptions &options);
 
-/// Called when a step begins, with its name: "kernels", "weights", "link".
+/// Called when a step begins, with its name: "weights", "link".
 using StepCallback = llvm::function_ref<void(llvm::StringRef)>;
 
-/// Returns an error, before any work is done, if the output cannot be written: folder, permissions, targets that it
-/// cannot hold, a weights file beside it that belongs to another artifact.
+/// Returns an error, before any work is done, if the output cannot be written: folder, permissions, several
+/// hosts in one artifact, a weights file beside it that belongs to another artifact.
 llvm::Error checkOutput(const AssembleOptions &options);
 
 /// Compares every nn.weight with the archive that it names. The error names the tensor and both types.
 llvm::Error checkWeights(mlir::ModuleOp module, llvm::StringRef archiveDirectory);
 
-/// Compiles the kernels of a lowered module, packs its weights, links and writes everything. Files appear under their
-/// names when everything is done, and none appears on an error. Equal modules and options give equal bytes.
-llvm::Error assembleModule(mlir::ModuleOp module, const AssembleOptions &options, StepCallback step);
+/// The weights of a module, packed on a thread of their own: that waits for memory and disk, other work for the
+/// processor.
+class WeightPacking {
+public:
+  /// Starts to pack the weights of a lowered module, which is not read any more when this returns. The error names an
+  /// archive that is not as the module says.
+  static llvm::Expected<WeightPacking> start(mlir::ModuleOp module, const AssembleOptions &options);
+  WeightPacking(WeightPacking &&);
+  /// Waits for the thread. The files of weights that assembleModule() was not given disappear.
+  ~WeightPacking();
+
+private:
+  struct State;
+  explicit WeightPacking(std::unique_ptr<State> state);
+  friend llvm::Error assembleModule(mlir::ModuleOp, const AssembleOptions &, WeightPacking, StepCallback);
+  std::unique_ptr<State> state;
+};
+
+/// Translates the host program of a module whose kernels are objects, links and writes everything. Files appear under
+/// their names when everything is done, and none appears on an error. Equal modules and options give equal bytes.
+llvm::Error assembleModule(mlir::ModuleOp module, const AssembleOptions &options, WeightPacking packing,
+                           StepCallback step);
 
 } // namespace intarsia
 

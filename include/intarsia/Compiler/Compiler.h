@@ -39,6 +39,7 @@ struct CompileOptions {
   unsigned threads = 0; ///< 0: as many as this process may use
   std::string runner;   ///< for Emit::Exe
   bool verbose = false;
+  bool elideResourceStrings = true; ///< leave the bytes of objects out of IR that is written as text
 };
 
 /// Registers the dialects that the phases read and make.

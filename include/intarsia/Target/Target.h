@@ -21,6 +21,10 @@ namespace llvm {
 class TargetMachine;
 }
 
+namespace mlir {
+class OpPassManager;
+}
+
 namespace intarsia::target {
 
 /// One way in which the kernels of an artifact are compiled. Of those that a processor can run, the runtime takes the
@@ -31,10 +35,9 @@ struct Variant {
   std::vector<std::string> features; ///< features that the processor must have, LLVM's names without "+": "avx2", "fma"
 };
 
-/// Code of kernels. Of a device that runs host code it is a relocatable ELF object: for variant v and kernel k one of
-/// the objects defines `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn) and `itx_k<k>_v<v>_run` (itx_kernel_run_fn), hidden.
-/// Of another device it is what the device's driver loads (lib/Runtime/<X>), one object for each variant, in their
-/// order.
+/// A piece of code of kernels. Of a device that runs host code it is a relocatable ELF object: for variant v and kernel
+/// k one of the pieces defines `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn) and `itx_k<k>_v<v>_run` (itx_kernel_run_fn),
+/// hidden. Of another device it is what the device's driver loads (lib/Runtime/<X>), one piece for each variant.
 struct CompiledObject {
   std::string name; ///< for messages and for the order in which objects are linked
   std::vector<char> object;
@@ -56,9 +59,10 @@ public:
   /// Variants, best first; variant index v of the artifact.
   virtual std::vector<Variant> variants() const = 0;
 
-  /// Compiles kernels for every variant, on the threads of the MLIR context. `module` holds the kernels and may be
-  /// changed; `hostTriple` is that of the artifact's host code. The objects and their order depend on the kernels and
-  /// the variants alone. Errors name the kernel, the op and where it comes from in the user's model.
+  /// Compiles kernels for every variant, on the threads of the MLIR context. `module` holds the kernels and stays as it
+  /// is; `hostTriple` is that of the artifact's host code. Each variant appends its pieces of code to `objects`, as
+  /// many as the others. The pieces and their order depend on the kernels and the variants alone. Errors name the
+  /// kernel, the op and where it comes from in the user's model.
   virtual llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<NumberedKernel> kernels,
                                      llvm::StringRef hostTriple, std::vector<CompiledObject> &objects) = 0;
 
@@ -104,6 +108,8 @@ public:
   virtual bool runsHostCode() const = 0;
   /// True if its objects have the kernels of all devices of an artifact, so that a run can compute each a second time.
   virtual bool verifiesKernels() const { return false; }
+  /// Adds the dialects, extensions and translations that compiling kernels uses.
+  virtual void addDialects(mlir::DialectRegistry &registry) const = 0;
   /// Returns a compiler for each host triple among the variants, or one for any host; the error of an unknown variant
   /// lists those that exist.
   virtual llvm::Expected<std::vector<std::unique_ptr<KernelCompiler>>>
@@ -125,6 +131,8 @@ public:
 
   /// Returns the target of a kind; null if there is none.
   static const Target *find(llvm::StringRef kind);
+  /// Returns all targets.
+  static llvm::ArrayRef<const Target *> all();
 };
 
 /// The compiler of a device's kernels for one artifact.
@@ -150,6 +158,22 @@ llvm::Expected<std::vector<ArtifactCompilers>> createCompilers(mlir::ModuleOp mo
 
 /// Returns the kernels of a module with their indices: all, or those of a device.
 std::vector<NumberedKernel> numberKernels(mlir::ModuleOp module, llvm::StringRef device = "");
+/// Returns the kernels that the objects of a device hold: its own, or all if it verifies those of others.
+std::vector<NumberedKernel> kernelsIn(mlir::ModuleOp module, const Target &target, llvm::StringRef device);
+
+/// The compiled kernels of a device for one artifact.
+struct DeviceObjects {
+  const Target *target;
+  rt::DeviceOp device;
+  llvm::SmallVector<rt::ObjectOp> objects; ///< one for each variant, in their order
+};
+/// The compiled kernels of one artifact, by the devices of the module in their order.
+struct ArtifactObjects {
+  std::string hostTriple;
+  std::vector<DeviceObjects> devices;
+};
+/// Returns the objects of a module for each artifact that they make. The module has passed target-verify.
+std::vector<ArtifactObjects> objectsOf(mlir::ModuleOp module);
 
 /// Returns the `--target`s that a module's devices stand for; none without devices.
 std::vector<std::string> targetSpecs(mlir::ModuleOp module);
@@ -174,7 +198,11 @@ mlir::FailureOr<Device> deviceOf(mlir::Operation *op);
 } // namespace intarsia::target
 
 namespace intarsia {
-/// Makes the passes of the phase known by name.
+/// Compiles the kernels of a lowered module to objects; ends with a verifier of what leaves the phase.
+void buildTargetPipeline(mlir::OpPassManager &manager);
+/// The verifier alone, for IR whose kernels were compiled before.
+void buildTargetVerification(mlir::OpPassManager &manager);
+/// Registers the phase's passes and the pipeline `intarsia-target` with tools that take passes by name.
 void registerTargetPasses();
 } // namespace intarsia
 

@@ -32,6 +32,81 @@ llvm::Error checkNesting(llvm::MemoryBufferRef buffer) {
 }
 
 namespace {
+/// What a file says of its form.
+struct StatedForm {
+  int64_t form;
+  StringRef producer; // "intarsia 0.1.0"
+};
+
+constexpr StringRef formText = "rt.form = ", producerText = "rt.producer = \"", formInBytecode = ", form ";
+
+/// Returns the line of a text that the module begins in. Aliases may come before it.
+StringRef moduleLine(StringRef text) {
+  for (StringRef line, rest = text; !rest.empty();) {
+    std::tie(line, rest) = rest.split('\n');
+    if (line.ltrim().starts_with("module"))
+      return line;
+  }
+  return "";
+}
+
+/// Finds a text outside of the strings of a line, and returns what follows it; nullopt if it is not there.
+std::optional<StringRef> findOutsideStrings(StringRef line, StringRef wanted) {
+  bool isInString = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (!isInString && line.substr(i).starts_with(wanted))
+      return line.substr(i + wanted.size());
+    if (line[i] == '\\' && isInString)
+      ++i;
+    else if (line[i] == '"')
+      isInString = !isInString;
+  }
+  return std::nullopt;
+}
+
+std::optional<StatedForm> statedForm(llvm::MemoryBufferRef buffer) {
+  StatedForm result = {0, ""};
+  StringRef text = buffer.getBuffer();
+  if (isBytecode(buffer)) {
+    // The magic number, the version of the format in a byte, the producer with a zero behind it.
+    StringRef producer = text.drop_front(std::min<size_t>(text.size(), 5)).take_until([](char c) { return c == 0; });
+    size_t at = producer.rfind(formInBytecode);
+    if (at == StringRef::npos || producer.substr(at + formInBytecode.size()).getAsInteger(10, result.form))
+      return std::nullopt;
+    result.producer = producer.take_front(at);
+    return result;
+  }
+  StringRef line = moduleLine(text);
+  std::optional<StringRef> form = findOutsideStrings(line, formText);
+  if (!form || form->consumeInteger(10, result.form))
+    return std::nullopt;
+  if (std::optional<StringRef> producer = findOutsideStrings(line, producerText))
+    result.producer = producer->take_until([](char c) { return c == '"'; });
+  return result;
+}
+} // namespace
+
+std::string bytecodeProducer(StringRef program) { return (program + formInBytecode + llvm::Twine(irForm)).str(); }
+
+llvm::Error checkForm(llvm::MemoryBufferRef buffer) {
+  std::optional<StatedForm> stated = statedForm(buffer);
+  if (!stated || stated->form == irForm)
+    return llvm::Error::success();
+  return llvm::createStringError(buffer.getBufferIdentifier() + ": is IR of form " + llvm::Twine(stated->form) +
+                                 (stated->producer.empty() ? "" : ", which " + stated->producer + " wrote") +
+                                 "; this version reads form " + llvm::Twine(irForm) +
+                                 ": make it again from the model with this version, or go on with that one");
+}
+
+std::string invalidHint(llvm::MemoryBufferRef buffer) {
+  // Every version that had forms declared devices in what it wrote.
+  if (statedForm(buffer) || (!isBytecode(buffer) && !buffer.getBuffer().contains("rt.device")))
+    return "";
+  return "; it does not say which form of IR it is in: this version reads form " + std::to_string(irForm) +
+         ", and files of versions before that did not say theirs must be made again from the model";
+}
+
+namespace {
 /// Measures attributes and types, each once and without recursion.
 class ElementDepth {
 public:
@@ -97,6 +172,8 @@ static bool isTooDeep(ModuleOp module) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> parseMlir(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::SourceMgr &sources,
                                                 const ParserConfig &config) {
+  if (llvm::Error error = checkForm(*buffer))
+    return std::move(error);
   if (llvm::Error error = checkNesting(*buffer))
     return std::move(error);
   bool isBinary = isBytecode(*buffer);

@@ -7,6 +7,7 @@
 #include "lib/Target/CPU/Codegen.h"
 
 #include "lib/Target/CPU/Pipeline.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -77,11 +78,20 @@ static std::vector<char> compileToObject(llvm::Module &module, const CpuVariant 
   return {object.begin(), object.end()};
 }
 
+void addKernelDialects(DialectRegistry &registry) {
+  OpPassManager manager(ModuleOp::getOperationName());
+  CpuVariant variant;
+  variant.fusedMultiplyAdd = false; // with the pass that splits them
+  buildKernelPipeline(manager, variant);
+  manager.getDependentDialects(registry);
+  registry.insert<func::FuncDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
 llvm::Error compileKernels(ModuleOp module, ArrayRef<target::NumberedKernel> kernels, ArrayRef<CpuVariant> variants,
                            std::vector<target::CompiledObject> &objects) {
   MLIRContext *context = module.getContext();
-  registerBuiltinDialectTranslation(*context);
-  registerLLVMDialectTranslation(*context);
   struct Job {
     target::NumberedKernel numbered;
     unsigned variantIndex;

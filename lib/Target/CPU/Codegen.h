@@ -11,6 +11,9 @@
 
 namespace intarsia::cpu {
 
+/// Adds the dialects and translations that compiling kernels uses.
+void addKernelDialects(mlir::DialectRegistry &registry);
+
 /// Compiles kernels of the module for every variant, in parallel on the threads of the MLIR context; objects come in
 /// the order of variants, then kernels. Messages go to the context's diagnostics.
 llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<target::NumberedKernel> kernels,

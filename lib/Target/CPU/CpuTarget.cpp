@@ -9,12 +9,6 @@
 #include "lib/Support/CpuFeatures.h"
 #include "lib/Target/CPU/Codegen.h"
 #include "lib/Target/Host.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/TargetParser/AArch64TargetParser.h"
@@ -49,9 +43,6 @@ public:
   }
   mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
                                                 ArrayRef<target::NumberedKernel> kernels) override {
-    module.getContext()
-        ->loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
-                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
     mlir::OwningOpRef<mlir::ModuleOp> result(mlir::ModuleOp::create(module.getLoc()));
     return succeeded(cpu::emitKernels(kernels, list.front(), *result)) ? std::move(result) : nullptr;
   }
@@ -142,6 +133,7 @@ public:
   std::vector<target::NamedVariant> listVariants() const override;
   bool usesHostMemory() const override { return true; }
   bool runsHostCode() const override { return true; }
+  void addDialects(mlir::DialectRegistry &registry) const override { addKernelDialects(registry); }
   Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> compilers(ArrayRef<StringRef> specs) const override;
   Expected<target::FittedModel> model(StringRef spec) const override;
   bool holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const override;

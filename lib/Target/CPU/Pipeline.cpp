@@ -13,18 +13,16 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
-namespace intarsia {
-namespace target {
+namespace intarsia::target {
 #define GEN_PASS_DECL
-#define GEN_PASS_REGISTRATION
 #include "lib/Target/Passes.h.inc"
-} // namespace target
+} // namespace intarsia::target
 
+namespace intarsia {
 void cpu::buildLowerToLlvm(OpPassManager &manager) {
   manager.addPass(createCSEPass());
   manager.addPass(createSCFToControlFlowPass());
@@ -42,12 +40,6 @@ void cpu::buildKernelPipeline(OpPassManager &manager, const CpuVariant &variant)
   if (!variant.fusedMultiplyAdd)
     manager.addPass(target::createTargetCpuSplitFusedMultiplyAdd());
   buildLowerToLlvm(manager);
-}
-
-void registerTargetPasses() {
-  target::registerTargetPasses();
-  PassPipelineRegistration<>("target-cpu-lower-to-llvm", "Loops over vectors become the LLVM dialect",
-                             cpu::buildLowerToLlvm);
 }
 
 } // namespace intarsia

@@ -7,8 +7,6 @@
 #include "lib/Target/Reference/ReferenceCodegen.h"
 
 #include "lib/Target/Host.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
@@ -174,8 +172,6 @@ void optimize(Module &module, TargetMachine &machine) {
 } // namespace
 
 Expected<std::vector<char>> compileFunctions(mlir::ModuleOp functions, StringRef hostTriple) {
-  mlir::registerBuiltinDialectTranslation(*functions.getContext());
-  mlir::registerLLVMDialectTranslation(*functions.getContext());
   LLVMContext context;
   std::unique_ptr<Module> module = mlir::translateModuleToLLVMIR(functions, context, "reference");
   if (!module)

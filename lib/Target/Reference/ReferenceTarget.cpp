@@ -10,16 +10,11 @@
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
 #include "lib/Target/Reference/ReferenceCodegen.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 
 using namespace llvm;
 
@@ -65,13 +60,6 @@ public:
 private:
   static mlir::OwningOpRef<mlir::ModuleOp> buildFunctions(mlir::ModuleOp module,
                                                           ArrayRef<target::NumberedKernel> kernels) {
-    mlir::DialectRegistry registry;
-    registerReferenceModels(registry);
-    module.getContext()->appendDialectRegistry(registry);
-    module.getContext()
-        ->loadDialect<mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect, mlir::func::FuncDialect,
-                      mlir::LLVM::LLVMDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
-                      mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
     mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
     for (auto [index, kernel] : kernels)
       if (failed(buildReferenceFunction(kernel, index, *functions)))
@@ -111,6 +99,16 @@ public:
   bool usesHostMemory() const override { return false; }
   bool runsHostCode() const override { return false; }
   bool verifiesKernels() const override { return true; }
+  void addDialects(mlir::DialectRegistry &registry) const override {
+    mlir::OpPassManager manager(mlir::ModuleOp::getOperationName());
+    buildReferenceLoops(manager);
+    buildReferenceLowering(manager);
+    manager.getDependentDialects(registry);
+    registry.insert<mlir::func::FuncDialect, mlir::LLVM::LLVMDialect>();
+    registerReferenceModels(registry);
+    mlir::registerBuiltinDialectTranslation(registry);
+    mlir::registerLLVMDialectTranslation(registry);
+  }
 
   Expected<std::vector<std::unique_ptr<target::KernelCompiler>>>
   compilers(ArrayRef<StringRef> variants) const override {

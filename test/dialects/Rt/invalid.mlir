@@ -435,3 +435,47 @@ rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis 
   %m = tensor.collapse_shape %r [[0, 1], [2]] : tensor<4x2x48xf32> into tensor<8x48xf32>
   rt.yield %m : tensor<8x48xf32>
 }
+
+// -----
+
+// expected-error@+1 {{has 1 kernels and 2 numbers of them}}
+rt.object @o {device = @cpu, host = "h", number = 0 : i64, variant = #rt.variant<"v", cpu = "c">, kernels = [@k], numbers = array<i64: 0, 1>, hash = "", code = []}
+
+// -----
+
+// expected-error@+1 {{has variant number -1, must not be negative}}
+rt.object @o {device = @cpu, host = "h", number = -1 : i64, variant = #rt.variant<"v", cpu = "c">, kernels = [], numbers = array<i64>, hash = "", code = []}
+
+// -----
+
+// expected-error@+1 {{code 0 is not a dense_resource of bytes, tensor<…xi8>}}
+rt.object @o {device = @cpu, host = "h", number = 0 : i64, variant = #rt.variant<"v", cpu = "c">, kernels = [], numbers = array<i64>, hash = "", code = ["bytes"]}
+
+// -----
+
+// expected-error@+1 {{code 0 has 4 bytes, its type is 'tensor<5xi8>'}}
+rt.object @o {device = @cpu, host = "h", number = 0 : i64, variant = #rt.variant<"v", cpu = "c">, kernels = [], numbers = array<i64>, hash = "", code = [dense_resource<piece> : tensor<5xi8>]}
+{-#
+  dialect_resources: {
+    builtin: {
+      piece: "0x0100000001020304"
+    }
+  }
+#-}
+
+// -----
+
+// expected-error@+1 {{rt.form is "two", must be an integer}}
+module attributes {rt.form = "two"} {
+}
+
+// -----
+
+// expected-error@+1 {{rt.producer is 2 : i64, must be a string}}
+module attributes {rt.producer = 2 : i64} {
+}
+
+// -----
+
+// expected-error@+1 {{rt.form stands on a 'func.func', must be on a 'builtin.module'}}
+func.func private @f() attributes {rt.form = 2 : i64}

@@ -22,6 +22,19 @@ rt.kernel @rows(%x: tensor<?xf32> {nn.sizes = ["s0 * s1"]}, %y: tensor<?x?xf32> 
   rt.yield %x : tensor<?xf32>
 }
 
+// A kernel that is compiled.
+// CHECK: rt.kernel @compiled(tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]}
+// CHECK-NOT: {{^}}{
+rt.kernel @compiled(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes = ["s0"]}) attributes {root = #nn.root<rows>, sizes = ["s0"]}
+// CHECK: rt.object @"cpu.x86-64-v3" {code = [dense_resource<"compiled.x86-64-v3"> : tensor<4xi8>], device = @cpu, hash = "00", host = "x86_64-unknown-linux-gnu", kernels = [@compiled], number = 0 : i64, numbers = array<i64: 2>, variant = #rt.variant<"x86-64-v3", cpu = "x86-64-v3", features = ["avx2", "fma"]>}
+rt.object @"cpu.x86-64-v3" {device = @cpu, host = "x86_64-unknown-linux-gnu", number = 0 : i64,
+                          variant = #rt.variant<"x86-64-v3", cpu = "x86-64-v3", features = ["avx2", "fma"]>,
+                          kernels = [@compiled], numbers = array<i64: 2>, hash = "00",
+                          code = [dense_resource<"compiled.x86-64-v3"> : tensor<4xi8>]}
+// CHECK: rt.object @cpu.other {{.*}} variant = #rt.variant<"other", cpu = "">}
+rt.object @cpu.other {device = @cpu, host = "x86_64-unknown-linux-gnu", number = 1 : i64, variant = #rt.variant<"other", cpu = "">,
+                      kernels = [], numbers = array<i64>, hash = "", code = []}
+
 // CHECK: rt.constant @c0 layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
 // CHECK-NEXT: %[[Q:.*]] = nn.weight @weights["query.weight"] : tensor<384x384xf32>
 // CHECK-NEXT: %[[K:.*]] = nn.weight @weights["key.weight"] : tensor<384x384xf32>
@@ -78,3 +91,12 @@ func.func @main(%x: memref<?x384xf32>) {
   rt.wait %e1
   return
 }
+
+{-#
+  dialect_resources: {
+    builtin: {
+      // CHECK: "compiled.x86-64-v3": "0x0100000001020304"
+      "compiled.x86-64-v3": "0x0100000001020304"
+    }
+  }
+#-}

@@ -1,0 +1,47 @@
+//===- EmitKernels.cpp - Kernels as targets hand them to their code generators ----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Target/Target.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace intarsia::target {
+#define GEN_PASS_DEF_TARGETEMITKERNELS
+#include "lib/Target/Passes.h.inc"
+
+namespace {
+struct EmitKernels : impl::TargetEmitKernelsBase<EmitKernels> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    TargetEmitKernelsBase::getDependentDialects(registry);
+    for (const Target *target : Target::all())
+      target->addDialects(registry);
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto artifacts = createCompilers(module);
+    if (!artifacts) {
+      module.emitError() << llvm::toString(artifacts.takeError());
+      return signalPassFailure();
+    }
+    SmallVector<OwningOpRef<ModuleOp>> emitted;
+    for (const DeviceCompiler &device : artifacts->front().devices) {
+      std::vector<NumberedKernel> kernels = numberKernels(module, device.device);
+      if (kernels.empty())
+        continue;
+      emitted.push_back(device.compiler->emitKernels(module, kernels));
+      if (!emitted.back())
+        return signalPassFailure();
+    }
+    module.getBody()->clear();
+    for (OwningOpRef<ModuleOp> &part : emitted)
+      module.getBody()->getOperations().splice(module.getBody()->end(), part->getBody()->getOperations());
+  }
+};
+} // namespace
+
+} // namespace intarsia::target
