@@ -59,7 +59,7 @@ func.func @main(%x: tensor<?x{k}xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}}
 NUMBERS = '  %w = nn.weight @weights["w"] : tensor<{n}x{k}xf16>'
 BLOCKS = """\
   %b = nn.weight @weights["w"] : tensor<{n}x{width}xi8>
-  %w = nn.dequantize_blocks %b {{format = #nn.ggml_type<{format}>}} : (tensor<{n}x{width}xi8>) -> tensor<{n}x{k}xf32>"""
+  %w = nn.dequantize %b {{format = #nn.ggml_type<{format}>}} : (tensor<{n}x{width}xi8>) -> tensor<{n}x{k}xf32>"""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ AffineExpr intarsia::byteCount(ShapedType type, llvm::ArrayRef<AffineExpr> sizes
   return bits % 8 == 0 ? count * (bits / 8) : (count * bits).ceilDiv(8);
 }
 
+#include "dialects/Interfaces/BlockFormatInterface.cpp.inc"
 #include "dialects/Interfaces/CostOpInterface.cpp.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.cpp.inc"
 #include "dialects/Interfaces/KernelRoot.cpp.inc"

@@ -47,9 +47,16 @@ struct NormStatistics {
   double epsilon = 0;    ///< added to the variance
 };
 
+/// The operands of an op that dequantizes; null where it has none.
+struct QuantizedOperands {
+  mlir::Value values, scales, zeroPoints, tensorScale;
+};
+
 } // namespace intarsia
 
 #include "dialects/Interfaces/KernelRoot.h.inc"
+
+#include "dialects/Interfaces/BlockFormatInterface.h.inc"
 
 #include "dialects/Interfaces/CostOpInterface.h.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.h.inc"

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/BlockFormats.h"
 
+#include "lib/Formats/DecodeBlocks.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
@@ -287,11 +288,6 @@ const GgmlType &GgmlTypeAttr::getType() const {
   return *ggmlTypeOf(std::string_view(getKeyword().data(), getKeyword().size()));
 }
 
-Attribute GgmlTypeAttr::getFormat() const {
-  BlockFormatAttr format = getBlockFormat();
-  return format ? Attribute(format) : Attribute(*this);
-}
-
 BlockFormatAttr GgmlTypeAttr::getBlockFormat() const {
   StringRef keyword = getKeyword();
   if (keyword == "q4_0")
@@ -302,3 +298,53 @@ BlockFormatAttr GgmlTypeAttr::getBlockFormat() const {
     return BlockFormatAttr::get(getContext(), BlockElement::E2M1, BlockScale::E8M0, 32, /*axis=*/1);
   return nullptr;
 }
+
+//===-- The interface ------------------------------------------------------------------------------------------===//
+
+std::string BlockFormatAttr::getName() const {
+  return (stringifyBlockElement(getElement()) + "-" + stringifyBlockScale(getScale()) + "-" + Twine(getBlock())).str();
+}
+
+int64_t BlockFormatAttr::getBlockElements() const { return getBlock(); }
+
+bool BlockFormatAttr::hasIntegerValues() const {
+  std::optional<IntegerElement> integer = getIntegerElement(getElement());
+  return getElement() == BlockElement::E2M1 || (integer && integer->isSigned);
+}
+
+bool BlockFormatAttr::hasBlocksInRows(int64_t rank) const { return getAxis() == rank - 1; }
+
+BlockFormatAttrInterface BlockFormatAttr::getRowFormat(int64_t) const {
+  // The matrices of a tensor are quantized one by one, and the last block of a row may be short.
+  return get(getContext(), getElement(), getScale(), getBlock(), /*axis=*/1);
+}
+
+Sizes BlockFormatAttr::getDequantizedSizes(Sizes values) const { return values; }
+
+Sizes BlockFormatAttr::getScaleSizes(Sizes values) const {
+  AffineExpr &size = values[getAxis()];
+  size = getBlock() == 0 ? getAffineConstantExpr(1, getContext()) : size.ceilDiv(getBlock());
+  return values;
+}
+
+std::string GgmlTypeAttr::getName() const { return getKeyword().str(); }
+
+int64_t GgmlTypeAttr::getBlockElements() const { return getType().elements; }
+
+bool GgmlTypeAttr::hasIntegerValues() const { return gguf::partsOf(getType()) != nullptr; }
+
+bool GgmlTypeAttr::hasBlocksInRows(int64_t rank) const { return rank > 0; }
+
+BlockFormatAttrInterface GgmlTypeAttr::getRowFormat(int64_t elements) const {
+  if (elements % getType().elements != 0)
+    return nullptr;
+  BlockFormatAttr format = getBlockFormat();
+  return format ? BlockFormatAttrInterface(format) : BlockFormatAttrInterface(*this);
+}
+
+Sizes GgmlTypeAttr::getDequantizedSizes(Sizes values) const {
+  values.back() = values.back().floorDiv(getType().bytes) * getType().elements;
+  return values;
+}
+
+Sizes GgmlTypeAttr::getScaleSizes(Sizes) const { return {}; }

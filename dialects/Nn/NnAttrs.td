@@ -8,6 +8,7 @@
 #define INTARSIA_NN_ATTRS
 
 include "dialects/Nn/NnDialect.td"
+include "dialects/Interfaces/BlockFormatInterface.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
@@ -53,7 +54,7 @@ def Nn_BlockScale : I32EnumAttr<"BlockScale", "how the scale of a block is store
   let cppNamespace = "::intarsia::nn";
 }
 
-def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat"> {
+def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfaceMethods<BlockFormatAttrInterface>]> {
   let mnemonic = "block_format";
   let summary = "What the codes and scales of a block-scaled tensor mean";
   let description = [{
@@ -92,7 +93,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat"> {
   }];
 }
 
-def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType"> {
+def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType", [DeclareAttrInterfaceMethods<BlockFormatAttrInterface>]> {
   let mnemonic = "ggml_type";
   let summary = "What the blocks of a tensor of a GGUF file mean";
   let description = [{
@@ -107,8 +108,6 @@ def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType"> {
     /// The format along the last of two dimensions whose codes and scales blocks of this type are; null for types that
     /// are none: those with minima or with scales of scales.
     BlockFormatAttr getBlockFormat() const;
-    /// Returns the format that a layout names for such blocks: the block format if there is one, else this.
-    ::mlir::Attribute getFormat() const;
   }];
 }
 

@@ -273,7 +273,9 @@ OpFoldResult DequantizeOp::fold(FoldAdaptor adaptor) {
   if (!type.hasStaticShape() || type.getNumElements() > largestFoldedTensor)
     return {};
 
-  BlockFormatAttr format = getFormat();
+  auto format = dyn_cast<BlockFormatAttr>(getFormat());
+  if (!format)
+    return {};
   Blocks blocks(format, type);
   float global = tensorScale ? tensorScale.getSplatValue<APFloat>().convertToFloat() : 1.0f;
   SmallVector<APFloat> values;

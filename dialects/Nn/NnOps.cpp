@@ -59,24 +59,16 @@ LogicalResult WeightOp::verify() {
     return emitOpError("key is empty, must name a tensor of the archive");
   if (!cast<RankedTensorType>(getType()).hasStaticShape())
     return emitOpError() << "has type " << getType() << ", a weight has a static shape";
-  if (getMxfp4Scales().has_value() != getScalesArchive().has_value())
-    return emitOpError("has only one of mxfp4_scales and scales_archive");
-  auto type = cast<RankedTensorType>(getType());
-  if (getMxfp4Scales() && (!type.getElementType().isBF16() || type.getRank() == 0 || type.getShape().back() % 32 != 0))
-    return emitOpError() << "has type " << type << ", a weight in MXFP4 is of bf16, in rows of a multiple of 32";
   return success();
 }
 
 LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
-  for (FlatSymbolRefAttr archive : {getArchiveAttr(), getScalesArchiveAttr()}) {
-    if (!archive)
-      continue;
-    Operation *symbol = symbolTable.lookupNearestSymbolFrom(*this, archive);
-    if (!symbol)
-      return emitOpError() << "archive " << archive << " is not defined";
-    if (!isa<ArchiveOp>(symbol))
-      return emitOpError() << "archive " << archive << " is a '" << symbol->getName() << "', must be an 'nn.archive'";
-  }
+  Operation *symbol = symbolTable.lookupNearestSymbolFrom(*this, getArchiveAttr());
+  if (!symbol)
+    return emitOpError() << "archive " << getArchiveAttr() << " is not defined";
+  if (!isa<ArchiveOp>(symbol))
+    return emitOpError() << "archive " << getArchiveAttr() << " is a '" << symbol->getName()
+                         << "', must be an 'nn.archive'";
   return success();
 }
 
@@ -268,10 +260,12 @@ INTARSIA_INFER_FIRST(SigmoidOp)
 
 //===-- Block formats -----------------------------------------------------------------------------------------===//
 
-/// Checks codes, scales, zero points and tensor scale against the format; `whole` is the tensor that they mean.
-static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format, RankedTensorType whole, Value codes,
-                                  Value scales, Value zeroPoints, Value tensorScale) {
-  int64_t axis = format.getAxis();
+LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType whole,
+                                              const QuantizedOperands &operands) const {
+  auto [codes, scales, zeroPoints, tensorScale] = operands;
+  if (!scales)
+    return op->emitOpError() << "has no scales, the format " << *this << " needs them";
+  int64_t axis = getAxis();
   if (axis >= whole.getRank())
     return op->emitOpError() << "format has axis " << axis << ", the tensor has rank " << whole.getRank();
   auto verifyElement = [&](StringRef name, Value value, Type expected) -> LogicalResult {
@@ -287,21 +281,18 @@ static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format, RankedT
                              << RankedTensorType::get(expected, typeOf(value).getElementType());
   };
   SmallVector<int64_t> scaleShape(whole.getShape());
-  scaleShape[axis] = format.getBlockCount(scaleShape[axis]);
-  if (failed(verifyElement("codes", codes, format.getCodeType())) ||
-      failed(verifyShape("codes", codes, whole.getShape())) ||
-      failed(verifyElement("scales", scales, format.getScaleType())) ||
-      failed(verifyShape("scales", scales, scaleShape)))
+  scaleShape[axis] = getBlockCount(scaleShape[axis]);
+  if (failed(verifyElement("codes", codes, getCodeType())) || failed(verifyShape("codes", codes, whole.getShape())) ||
+      failed(verifyElement("scales", scales, getScaleType())) || failed(verifyShape("scales", scales, scaleShape)))
     return failure();
   if (zeroPoints) {
-    if (!format.mayHaveZeroPoints())
-      return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(format.getElement())
-                               << " have none";
-    if (failed(verifyElement("zero points", zeroPoints, format.getCodeType())) ||
+    if (!mayHaveZeroPoints())
+      return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(getElement()) << " have none";
+    if (failed(verifyElement("zero points", zeroPoints, getCodeType())) ||
         failed(verifyShape("zero points", zeroPoints, scaleShape)))
       return failure();
   }
-  if (format.hasTensorScale() != static_cast<bool>(tensorScale))
+  if (hasTensorScale() != static_cast<bool>(tensorScale))
     return op->emitOpError() << (tensorScale ? "has a tensor scale, the format has none"
                                              : "has no tensor scale, the format needs one");
   if (!tensorScale)
@@ -340,41 +331,32 @@ void QuantizeOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult QuantizeOp::verify() {
-  return verifyBlocks(*this, getFormat(), typeOf(getInput()), getCodes(), getScales(), getZeroPoints(),
-                      getTensorScale());
+  return getFormat().verifyOperands(*this, typeOf(getInput()),
+                                    {getCodes(), getScales(), getZeroPoints(), getTensorScale()});
 }
 
 LogicalResult DequantizeOp::verify() {
-  return verifyBlocks(*this, getFormat(), cast<RankedTensorType>(getType()), getCodes(), getScales(), getZeroPoints(),
-                      getTensorScale());
+  return getFormat().verifyOperands(*this, cast<RankedTensorType>(getType()),
+                                    {getCodes(), getScales(), getZeroPoints(), getTensorScale()});
 }
 
-/// Elements of a row of so many bytes; dynamic if that is.
-static int64_t elementsOfRow(const GgmlType &type, int64_t bytes) {
-  return ShapedType::isDynamic(bytes) ? bytes : bytes / type.bytes * type.elements;
-}
-
-LogicalResult DequantizeBlocksOp::verify() {
-  if (failed(verifyLeastRank(*this, "blocks", getBlocks(), 1)))
-    return failure();
-  const GgmlType &type = getFormat().getType();
-  int64_t bytes = lastSize(getBlocks());
-  if (ShapedType::isDynamic(bytes) || bytes % type.bytes == 0)
-    return success();
-  return emitOpError() << "blocks have rows of " << bytes << " bytes, no multiple of the " << type.bytes
-                       << " bytes of a block of " << type.keyword;
-}
-
-LogicalResult DequantizeBlocksOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
-                                                   ValueRange operands, DictionaryAttr attributes,
-                                                   OpaqueProperties properties, RegionRange regions,
-                                                   SmallVectorImpl<Type> &results) {
-  DequantizeBlocksOp::Adaptor op(operands, attributes, properties, regions);
-  auto blocks = dyn_cast<RankedTensorType>(op.getBlocks().getType());
-  if (!blocks || blocks.getRank() == 0 || !op.getFormatAttr())
-    return emitOptionalError(location, "'nn.dequantize_blocks' op needs ranked blocks of rank 1 at least and a format");
+LogicalResult GgmlTypeAttr::verifyOperands(Operation *op, RankedTensorType whole,
+                                           const QuantizedOperands &operands) const {
+  const GgmlType &type = getType();
+  if (operands.scales || operands.zeroPoints || operands.tensorScale)
+    return op->emitOpError() << "has scales, blocks of " << type.keyword << " hold theirs";
+  auto blocks = cast<RankedTensorType>(operands.values.getType());
+  if (!blocks.getElementType().isInteger(8) || blocks.getRank() == 0)
+    return op->emitOpError() << "blocks are " << blocks << ", must be rows of i8";
+  int64_t bytes = blocks.getShape().back();
+  bool isDynamic = ShapedType::isDynamic(bytes);
+  if (!isDynamic && bytes % type.bytes != 0)
+    return op->emitOpError() << "blocks have rows of " << bytes << " bytes, no multiple of the " << type.bytes
+                             << " bytes of a block of " << type.keyword;
   SmallVector<int64_t> shape(blocks.getShape());
-  shape.back() = elementsOfRow(op.getFormat().getType(), shape.back());
-  results.push_back(RankedTensorType::get(shape, Float32Type::get(context)));
+  shape.back() = isDynamic ? bytes : bytes / type.bytes * type.elements;
+  auto expected = RankedTensorType::get(shape, Float32Type::get(getContext()));
+  if (whole.getElementType() != expected.getElementType() || failed(verifyCompatibleShape(whole, expected)))
+    return op->emitOpError() << "result is " << whole << ", the format implies " << expected;
   return success();
 }

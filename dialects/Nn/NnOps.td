@@ -97,20 +97,12 @@ def Nn_WeightOp : Nn_Op<"weight", [Pure, DeclareOpInterfaceMethods<SymbolUserOpI
     %w = nn.weight @weights["encoder.layer.0.output.dense.weight"] : tensor<384x1536xf32>
     ```
 
-    With `mxfp4_scales`, the key of scales in `scales_archive`, the tensor is stored in MXFP4 and is read as the bf16
-    numbers that are meant, which are exact: u8 blocks `[…, features / 32, 16]` of two codes a byte, the lower four bits
-    first, and u8 scales `[…, features / 32]` (OCP Microscaling 1.0, section 5).
-
-    ```mlir
-    %w = nn.weight @weights["down_proj_blocks"] {mxfp4_scales = "down_proj_scales", scales_archive = @weights} : tensor<32x2880x2880xbf16>
-    ```
+    A tensor of values of 4 bits is stored two a byte, the lower four bits first: `tensor<…x64xi4>` are bytes whose
+    dimensions agree with it up to the last ones, such as `U8 […, 2, 16]`.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$archive, StrAttr:$key, OptionalAttr<StrAttr>:$mxfp4_scales,
-                       OptionalAttr<FlatSymbolRefAttr>:$scales_archive);
+  let arguments = (ins FlatSymbolRefAttr:$archive, StrAttr:$key);
   let results = (outs Nn_AnyTensor:$result);
   let assemblyFormat = "$archive `[` $key `]` attr-dict `:` type($result)";
-  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::FlatSymbolRefAttr":$archive, "::mlir::StringAttr":$key),
-                            [{ build($_builder, $_state, type, archive, key, nullptr, nullptr); }]>];
   let hasVerifier = 1;
 }
 
@@ -378,42 +370,34 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
 
 def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>]> {
-  let summary = "The tensor that codes and scales in a block format mean";
+  let summary = "The tensor that quantized values mean";
   let description = [{
-    `result = scale * decode(code)`, or `scale * (code - zero_point)`, times `tensor_scale` where given. The operands
-    are as `nn.quantize` gives them.
+    In a block format `result = scale * decode(code)`, or `scale * (code - zero_point)`, times `tensor_scale` where given;
+    the operands are as `nn.quantize` gives them. Of a weight that an archive holds in that format they are weights: an
+    MXFP4 tensor of `[…, features]` is values of 4 bits and scales `[…, features / 32]` (OCP Microscaling 1.0, section 5).
 
     ```mlir
     %x = nn.dequantize %c, %s {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xi4>, tensor<64x4xf16>) -> tensor<64x128xf32>
     ```
+
+    Blocks of GGUF files hold values and scales together, as ggml lays them out: bytes `[…, bytes]` are rows as the file
+    has them, the result is `[…, bytes / bytes of a block * elements of a block]` in f32, equal bit for bit to
+    `quants.dequantize` of the `gguf` package. Rejected: rows that are not whole blocks.
+
+    ```mlir
+    %b = nn.weight @weights["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
+    %w = nn.dequantize %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
+    ```
   }];
-  let arguments = (ins Nn_AnyTensor:$codes, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
-                       Optional<Nn_AnyTensor>:$tensor_scale, Nn_BlockFormatAttr:$format);
+  let arguments = (ins Nn_AnyTensor:$codes, Optional<Nn_AnyTensor>:$scales, Optional<Nn_AnyTensor>:$zero_points,
+                       Optional<Nn_AnyTensor>:$tensor_scale, BlockFormatAttrInterface:$format);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
-    $codes `,` $scales (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)? attr-dict `:`
+    $codes (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let hasFolder = 1;
-}
-
-def Nn_DequantizeBlocksOp : Nn_TensorOp<"dequantize_blocks", ""> {
-  let summary = "The numbers that the blocks of a GGUF tensor mean";
-  let description = [{
-    Blocks hold codes and scales together, as ggml lays them out: blocks `[…, bytes]` are rows as the file has them,
-    the result is `[…, bytes / bytes of a block * elements of a block]`, equal bit for bit to `quants.dequantize` of the
-    `gguf` package. The blocks are a weight: the tensor is decoded ahead of time wherever no kernel reads its blocks.
-    Rejected: rows that are no whole blocks.
-
-    ```mlir
-    %b = nn.weight @weights["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
-    %w = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
-    ```
-  }];
-  let arguments = (ins RankedTensorOf<[I8]>:$blocks, Nn_GgmlTypeAttr:$format);
-  let results = (outs RankedTensorOf<[F32]>:$result);
-  let assemblyFormat = "$blocks attr-dict `:` functional-type(operands, results)";
 }
 
 #endif

@@ -28,7 +28,6 @@ INTARSIA_SIZES_LIKE_FIRST(SiluOp)
 INTARSIA_SIZES_LIKE_FIRST(ReluOp)
 INTARSIA_SIZES_LIKE_FIRST(TanhOp)
 INTARSIA_SIZES_LIKE_FIRST(SigmoidOp)
-INTARSIA_SIZES_LIKE_FIRST(DequantizeOp)
 #undef INTARSIA_SIZES_LIKE_FIRST
 
 SmallVector<Sizes> LinearOp::inferResultSizes(SizesRange sizes) {
@@ -69,11 +68,8 @@ SmallVector<Sizes> QuantizeOp::inferResultSizes(SizesRange sizes) {
   return results;
 }
 
-SmallVector<Sizes> DequantizeBlocksOp::inferResultSizes(SizesRange sizes) {
-  Sizes result = sizes[0];
-  const GgmlType &type = getFormat().getType();
-  result.back() = result.back().floorDiv(type.bytes) * type.elements;
-  return {result};
+SmallVector<Sizes> DequantizeOp::inferResultSizes(SizesRange sizes) {
+  return {getFormat().getDequantizedSizes(sizes[0])};
 }
 
 //===-- Sizes that must be equal -------------------------------------------------------------------------------===//
@@ -88,7 +84,6 @@ INTARSIA_NO_EQUAL_SIZES(TanhOp)
 INTARSIA_NO_EQUAL_SIZES(SigmoidOp)
 INTARSIA_NO_EQUAL_SIZES(EmbeddingOp)
 INTARSIA_NO_EQUAL_SIZES(QuantizeOp)
-INTARSIA_NO_EQUAL_SIZES(DequantizeBlocksOp)
 #undef INTARSIA_NO_EQUAL_SIZES
 
 SizePairs LinearOp::getEqualSizes(SizesRange sizes) {
@@ -128,10 +123,10 @@ SizePairs RopeOp::getEqualSizes(SizesRange sizes) {
 }
 
 SizePairs DequantizeOp::getEqualSizes(SizesRange sizes) {
-  Sizes blocks = sizes[0];
-  int64_t axis = getFormat().getAxis(), block = getFormat().getBlock();
-  blocks[axis] = block == 0 ? getAffineConstantExpr(1, getContext()) : blocks[axis].ceilDiv(block);
   SizePairs pairs;
+  if (!getScales())
+    return pairs;
+  Sizes blocks = getFormat().getScaleSizes(sizes[0]);
   for (unsigned operand = 1; operand != (getZeroPoints() ? 3u : 2u); ++operand)
     for (auto [expected, size] : llvm::zip_equal(blocks, sizes[operand]))
       pairs.emplace_back(expected, size);
@@ -159,10 +154,6 @@ INTARSIA_WORK_OF_ELEMENTS(SigmoidOp, 2, 1)
 INTARSIA_WORK_OF_ELEMENTS(QuantizeOp, 4, 0)
 INTARSIA_WORK_OF_ELEMENTS(DequantizeOp, 2, 0)
 #undef INTARSIA_WORK_OF_ELEMENTS
-
-Work DequantizeBlocksOp::getWork(SizesRange, SizesRange resultSizes) {
-  return workOfElements(*this, resultSizes[0], 2, 0);
-}
 
 Work LinearOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
   AffineExpr count = elementCount(getContext(), resultSizes[0]);

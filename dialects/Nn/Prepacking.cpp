@@ -33,8 +33,8 @@ Value reshapeSource(Value value) {
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Returns true if one of the ops that a tensor is made by is one of these.
-template <typename... Ops> static bool isMadeWith(Value value) {
+/// Returns true if one of the ops that a tensor is made by is such.
+static bool isMadeWith(Value value, llvm::function_ref<bool(Operation *)> isSuch) {
   SmallVector<Value> worklist = {value};
   DenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -42,26 +42,28 @@ template <typename... Ops> static bool isMadeWith(Value value) {
     Operation *op = next.getDefiningOp();
     if (!op || !seen.insert(next).second)
       continue;
-    if (isa<Ops...>(op) && !isIdentityTranspose(op))
+    if (isSuch(op))
       return true;
     llvm::append_range(worklist, op->getOperands());
   }
   return false;
 }
 
-using Why = std::optional<std::string>;
+static bool isTranspose(Operation *op) { return isa<linalg::TransposeOp>(op) && !isIdentityTranspose(op); }
 
-/// Returns true for a tensor of an archive that stands there element by element.
-static bool isStoredPlainly(Value value) {
-  auto weight = value.getDefiningOp<WeightOp>();
-  return weight && !weight.getMxfp4Scales();
+WeightOp storedWeight(Value value) {
+  if (auto dequantize = value.getDefiningOp<DequantizeOp>())
+    value = reshapeSource(dequantize.getCodes());
+  return value.getDefiningOp<WeightOp>();
 }
+
+using Why = std::optional<std::string>;
 
 static Why whyNot(linalg::TransposeOp op) {
   if (isIdentityTranspose(op))
     return std::nullopt;
   bool keepsRows = op.getPermutation().back() == op.getInput().getType().getRank() - 1;
-  if (keepsRows || isStoredPlainly(reshapeSource(op.getInput())))
+  if (keepsRows || reshapeSource(op.getInput()).getDefiningOp<WeightOp>())
     return std::nullopt;
   return "only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones "
          "rows can be moved";
@@ -75,25 +77,35 @@ static Why whyNot(tensor::ConcatOp op) {
   return std::nullopt;
 }
 
-static Why whyNot(DequantizeOp op) {
-  auto quantize = op.getCodes().getDefiningOp<QuantizeOp>();
-  if (!quantize || op.getScales() != quantize.getScales() || op.getZeroPoints() != quantize.getZeroPoints() ||
-      op.getTensorScale() != quantize.getTensorScale() || op.getFormat() != quantize.getFormat())
-    return "what is dequantized ahead of time must be what one nn.quantize gives";
-  int64_t rank = typeOf(quantize.getInput()).getRank();
-  if (rank < 2 || quantize.getFormat().getAxis() != rank - 1 || quantize.getZeroPoints() ||
-      isMadeWith<QuantizeOp>(quantize.getInput()) || !isMadeWith<WeightOp>(quantize.getInput()))
+/// Returns why values cannot be quantized when weights are packed.
+static Why whyNot(QuantizeOp op) {
+  int64_t rank = typeOf(op.getInput()).getRank();
+  if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || op.getZeroPoints() ||
+      isMadeWith(op.getInput(), llvm::IsaPred<QuantizeOp>) || !isMadeWith(op.getInput(), llvm::IsaPred<WeightOp>))
     return "only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero "
            "points";
-  if (!op.getType().getElementType().isF32())
-    return "quantized weights are dequantized ahead of time to f32 only";
   return std::nullopt;
 }
 
-static Why whyNot(DequantizeBlocksOp op) {
-  if (isStoredPlainly(reshapeSource(op.getBlocks())))
+static Why whyNot(DequantizeOp op) {
+  if (auto quantize = op.getCodes().getDefiningOp<QuantizeOp>()) {
+    if (op.getScales() != quantize.getScales() || op.getZeroPoints() != quantize.getZeroPoints() ||
+        op.getTensorScale() != quantize.getTensorScale() || op.getFormat() != quantize.getFormat())
+      return "what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds";
+    if (!op.getType().getElementType().isF32())
+      return "weights that are quantized ahead of time are dequantized to f32 only";
     return std::nullopt;
-  return "blocks are decoded ahead of time as archives hold them";
+  }
+  if (!storedWeight(op.getResult()) || (op.getScales() && !op.getScales().getDefiningOp<WeightOp>()))
+    return "what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds";
+  if (op.getZeroPoints() || op.getTensorScale() || !op.getFormat().hasBlocksInRows(op.getType().getRank()))
+    return "quantized values of an archive are dequantized ahead of time along their last dimension, without zero "
+           "points "
+           "and without a scale of the tensor";
+  Type element = op.getType().getElementType();
+  if (!element.isF32() && !element.isBF16())
+    return "quantized values of an archive are dequantized ahead of time to f32 and bf16 only";
+  return std::nullopt;
 }
 
 /// Reshapes do not move elements, but the packer transposes and quantizes rows, which the new shape does not tell.
@@ -103,7 +115,11 @@ static Why whyNotReshaped(Value source, RankedTensorType type) {
   if (before.getShape() == type.getShape())
     return std::nullopt;
   bool keepsRows = type.getRank() && before.getRank() && type.getShape().back() == before.getShape().back();
-  if (isMadeWith<linalg::TransposeOp>(source) || (isMadeWith<QuantizeOp>(source) && !keepsRows))
+  auto hasScales = [](Operation *op) {
+    auto dequantize = dyn_cast<DequantizeOp>(op);
+    return dequantize && dequantize.getScales();
+  };
+  if (isMadeWith(source, isTranspose) || (isMadeWith(source, hasScales) && !keepsRows))
     return "a weight that is transposed ahead of time keeps its shape, one that is quantized its rows";
   return std::nullopt;
 }
@@ -113,7 +129,7 @@ std::optional<std::string> whyNotPrepacked(Operation *op) {
     if (auto ranked = dyn_cast<RankedTensorType>(type); !ranked || !ranked.hasStaticShape())
       return "it does not make a tensor of static shape";
   return llvm::TypeSwitch<Operation *, Why>(op)
-      .Case<WeightOp, QuantizeOp, tensor::EmptyOp>([](auto) { return std::nullopt; })
+      .Case<WeightOp, tensor::EmptyOp>([](auto) { return std::nullopt; })
       .Case([](arith::ConstantOp constant) {
         return isa<DenseElementsAttr>(constant.getValue()) ? Why()
                                                            : "the constant's data is not held as dense elements";
@@ -121,14 +137,14 @@ std::optional<std::string> whyNotPrepacked(Operation *op) {
       .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [](auto view) { return whyNotReshaped(view.getSrc(), typeOf(view.getResult())); })
       .Case([](tensor::CastOp view) { return whyNotReshaped(view.getSource(), typeOf(view.getDest())); })
-      .Case<linalg::TransposeOp, tensor::ConcatOp, DequantizeOp, DequantizeBlocksOp>([](auto op) { return whyNot(op); })
+      .Case<linalg::TransposeOp, tensor::ConcatOp, QuantizeOp, DequantizeOp>([](auto op) { return whyNot(op); })
       .Default([](Operation *) { return "the packer has no rows for it"; });
 }
 
 /// Returns true for ops that recipes are made of, in some form.
 static bool isInRecipes(Operation *op) {
-  return isa<WeightOp, arith::ConstantOp, QuantizeOp, DequantizeOp, DequantizeBlocksOp, tensor::ExpandShapeOp,
-             tensor::CollapseShapeOp, tensor::CastOp, tensor::ConcatOp, linalg::TransposeOp>(op);
+  return isa<WeightOp, arith::ConstantOp, QuantizeOp, DequantizeOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp,
+             tensor::CastOp, tensor::ConcatOp, linalg::TransposeOp>(op);
 }
 
 static bool isPrepacked(Value value, std::string *reason, DenseSet<Value> &known) {
@@ -155,38 +171,30 @@ bool isPrepacked(Value value, std::string *reason) {
   return isPrepacked(value, reason, known);
 }
 
-/// Returns the format of the rows of a tensor, wherever these are moved to.
-static Attribute formatOfRows(Value value) {
+/// Returns the format that the rows of a tensor are dequantized from, wherever these are moved to.
+static BlockFormatAttrInterface formatOf(Value value) {
   value = reshapeSource(value);
   Operation *op = value.getDefiningOp();
-  if (auto dequantize = dyn_cast<DequantizeOp>(op)) {
-    BlockFormatAttr format = dequantize.getFormat();
-    // The matrices of a tensor are quantized one by one, so the format is that of one matrix.
-    return BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(), format.getBlock(),
-                                /*axis=*/1);
-  }
-  if (auto blocks = dyn_cast<DequantizeBlocksOp>(op))
-    return blocks.getFormat();
-  if (auto weight = dyn_cast<WeightOp>(op); weight && weight.getMxfp4Scales())
-    return GgmlTypeAttr::get(op->getContext(), "mxfp4");
+  if (auto dequantize = dyn_cast<DequantizeOp>(op))
+    return dequantize.getFormat();
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
-    return formatOfRows(transpose.getInput());
+    return formatOf(transpose.getInput());
   auto concat = dyn_cast<tensor::ConcatOp>(op);
   if (!concat)
     return nullptr;
-  Attribute format = formatOfRows(concat.getInputs().front());
-  return llvm::all_of(concat.getInputs().drop_front(), [&](Value part) { return formatOfRows(part) == format; })
-             ? format
-             : Attribute();
+  BlockFormatAttrInterface format = formatOf(concat.getInputs().front());
+  int64_t elements = typeOf(value).getShape().back();
+  bool isOne = format && llvm::all_of(concat.getInputs().drop_front(), [&](Value part) {
+                 BlockFormatAttrInterface other = formatOf(part);
+                 return other && other.getRowFormat(elements) == format.getRowFormat(elements);
+               });
+  return isOne ? format : nullptr;
 }
 
-Attribute quantizedFormatOf(Value value) {
+BlockFormatAttrInterface quantizedFormatOf(Value value) {
   RankedTensorType type = typeOf(value);
-  Attribute format = type.getRank() < 2 ? Attribute() : formatOfRows(value);
-  if (auto blocks = dyn_cast_if_present<GgmlTypeAttr>(format))
-    // Blocks that do not begin with a row, or lie across rows, are none of a row.
-    return type.getShape().back() % blocks.getType().elements == 0 ? blocks.getFormat() : Attribute();
-  return format;
+  BlockFormatAttrInterface format = type.getRank() < 2 ? nullptr : formatOf(value);
+  return format ? format.getRowFormat(type.getShape().back()) : nullptr;
 }
 
 } // namespace intarsia::nn

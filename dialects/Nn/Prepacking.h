@@ -23,9 +23,11 @@ bool isPrepacked(mlir::Value value, std::string *reason = nullptr);
 std::optional<std::string> whyNotPrepacked(mlir::Operation *op);
 
 /// Returns the format that the rows of a prepacked tensor are quantized to, by nn.quantize or in an archive, as a
-/// layout of one matrix names it: an #nn.block_format along axis 1, or an #nn.ggml_type that is none. Null if there are
-/// several formats or none, or no rows.
-mlir::Attribute quantizedFormatOf(mlir::Value value);
+/// layout of one matrix names it (getRowFormat). Null if there are several formats or none, or no rows of whole blocks.
+BlockFormatAttrInterface quantizedFormatOf(mlir::Value value);
+
+/// Returns the nn.weight that is a value, or whose quantized values a value is dequantized from; null if there is none.
+WeightOp storedWeight(mlir::Value value);
 
 /// Returns the tensor that a value is, or is another shape of.
 mlir::Value reshapeSource(mlir::Value value);

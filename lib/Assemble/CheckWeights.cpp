@@ -9,41 +9,36 @@
 #include "lib/Assemble/PackWeights.h"
 
 using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::assemble;
 using llvm::createStringError;
-
-/// Elements of a block in MXFP4, which share a scale.
-static constexpr int64_t mxfp4Block = 32;
 
 std::string intarsia::assemble::typeText(StringRef dtype, ArrayRef<int64_t> shape) {
   return dtype.str() + " " + shapeText(shape);
 }
 
-llvm::Expected<intarsia::assemble::StoredWeight> intarsia::assemble::findWeight(nn::WeightOp weight,
-                                                                                Archives &archives) {
-  auto tensor = archives.find(weight.getArchiveAttr(), weight.getKeyAttr());
-  if (!tensor)
-    return tensor.takeError();
-  StoredWeight stored = {*tensor};
-  const SafetensorsEntry *differs = stored.tensor;
-  auto type = cast<RankedTensorType>(weight.getType());
-  StringRef dtype = safetensorsDtype(type.getElementType());
-  SmallVector<int64_t> shape(type.getShape());
-  if (weight.getMxfp4Scales()) {
-    auto scales = archives.find(weight.getScalesArchiveAttr(), weight.getMxfp4ScalesAttr());
-    if (!scales)
-      return scales.takeError();
-    stored.scales = *scales;
-    dtype = "U8";
-    shape.back() /= mxfp4Block;
-    if (stored.scales->dtype != dtype || ArrayRef<int64_t>(stored.scales->shape) != ArrayRef<int64_t>(shape))
-      differs = stored.scales;
-    else
-      shape.push_back(mxfp4Block / 2);
+/// Returns true if a weight of this type reads what an archive holds.
+static bool agree(RankedTensorType type, const SafetensorsEntry &stored) {
+  ArrayRef<int64_t> shape = type.getShape(), storedShape(stored.shape);
+  if (!type.getElementType().isInteger(4)) {
+    // Patterns of 8 bits, which formats give a meaning, have no sign.
+    bool areBytes = type.getElementType().isSignlessInteger(8) && stored.dtype == "U8";
+    return (areBytes || safetensorsDtype(type.getElementType()) == stored.dtype) && shape == storedShape;
   }
-  if (dtype == differs->dtype && ArrayRef<int64_t>(shape) == ArrayRef<int64_t>(differs->shape))
-    return stored;
-  return createStringError("tensor '" + differs->name + "' is " + typeText(differs->dtype, differs->shape) +
-                           " in its archive, the model reads " + typeText(dtype, shape));
+  // Two values a byte; the last dimension may be several of bytes.
+  return stored.dtype == "U8" && !shape.empty() && storedShape.size() >= shape.size() &&
+         shape.drop_back() == storedShape.take_front(shape.size() - 1) && shape.back() % 2 == 0 &&
+         ShapedType::getNumElements(storedShape.drop_front(shape.size() - 1)) == shape.back() / 2;
+}
+
+llvm::Expected<const SafetensorsEntry *> intarsia::assemble::findWeight(nn::WeightOp weight, Archives &archives) {
+  auto tensor = archives.find(weight.getArchiveAttr(), weight.getKeyAttr());
+  auto type = cast<RankedTensorType>(weight.getType());
+  if (!tensor || agree(type, **tensor))
+    return tensor;
+  StringRef dtype = type.getElementType().isInteger(4) ? "I4" : safetensorsDtype(type.getElementType());
+  return createStringError("tensor '" + (*tensor)->name + "' is " + typeText((*tensor)->dtype, (*tensor)->shape) +
+                           " in its archive, the model reads " + typeText(dtype, type.getShape()));
 }
 
 llvm::Error intarsia::checkWeights(ModuleOp module, StringRef archiveDirectory) {

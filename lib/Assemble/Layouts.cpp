@@ -23,15 +23,6 @@ std::optional<int64_t> productOf(ArrayRef<int64_t> sizes) {
   return product;
 }
 
-std::string nameOf(Attribute attribute) {
-  if (auto type = dyn_cast<nn::GgmlTypeAttr>(attribute))
-    return type.getKeyword().str();
-  auto format = cast<nn::BlockFormatAttr>(attribute);
-  return (nn::stringifyBlockElement(format.getElement()) + "-" + nn::stringifyBlockScale(format.getScale()) + "-" +
-          Twine(format.getBlock()))
-      .str();
-}
-
 namespace {
 
 /// Rows one after another.
@@ -121,7 +112,7 @@ public:
     isQuantized = true;
     pieceBytes = panels.panelBytes();
     shape = {pieces, pieceBytes};
-    suffix += "." + nameOf(layout.getFormat());
+    suffix += "." + cast<BlockFormatAttrInterface>(layout.getFormat()).getName();
   }
   void clear(char *piece) const override { panels.clear(reinterpret_cast<uint8_t *>(piece)); }
   void storeQuantized(ArrayRef<uint8_t> values, ArrayRef<uint8_t> scales, float tensorScale, int64_t row,

@@ -65,10 +65,6 @@ struct QuantizedTarget {
 llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(rt::LayoutAttr layout, mlir::RankedTensorType type,
                                                            llvm::StringRef dtype);
 
-/// Returns the name of a format: "i4-f16-32", "q4_k". Unlike printing the attribute it does not use the context, which
-/// other threads may be changing.
-std::string nameOf(mlir::Attribute format);
-
 /// Returns the product of sizes, nullopt if it does not fit in 64 bits.
 std::optional<int64_t> productOf(llvm::ArrayRef<int64_t> sizes);
 

@@ -64,13 +64,8 @@ private:
   llvm::StringMap<std::unique_ptr<Archive>> files;
 };
 
-/// The tensors of archives that an nn.weight reads.
-struct StoredWeight {
-  const SafetensorsEntry *tensor;
-  const SafetensorsEntry *scales = nullptr; ///< of a tensor in MXFP4
-};
-/// Finds what a weight reads. The error of another type than the weight's names both.
-llvm::Expected<StoredWeight> findWeight(nn::WeightOp weight, Archives &archives);
+/// Finds the tensor that a weight reads. The error of another type than the weight's names both.
+llvm::Expected<const SafetensorsEntry *> findWeight(nn::WeightOp weight, Archives &archives);
 
 /// Returns "F32 [2, 3]".
 std::string typeText(llvm::StringRef dtype, llvm::ArrayRef<int64_t> shape);

@@ -77,8 +77,8 @@ public:
 private:
   Expected<SharedSource> sourceOf(Operation &op) {
     return llvm::TypeSwitch<Operation *, Expected<SharedSource>>(&op)
-        .Case<nn::WeightOp, arith::ConstantOp, nn::QuantizeOp, nn::DequantizeOp, nn::DequantizeBlocksOp,
-              tensor::ConcatOp, linalg::TransposeOp>([&](auto op) { return make(op); })
+        .Case<nn::WeightOp, arith::ConstantOp, nn::QuantizeOp, nn::DequantizeOp, tensor::ConcatOp, linalg::TransposeOp>(
+            [&](auto op) { return make(op); })
         .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>([&](Operation *view) -> SharedSource {
           return std::make_shared<ReshapedTensor>(sources.lookup(view->getOperand(0)), shapeOf(view->getResult(0)));
         })
@@ -88,18 +88,13 @@ private:
   }
 
   Expected<SharedSource> make(nn::WeightOp op) {
-    auto stored = findWeight(op, archives);
-    if (!stored)
-      return stored.takeError();
-    recipe.tensors.push_back(stored->tensor);
-    if (!stored->scales)
-      return std::make_shared<StoredTensor>(stored->tensor, shapeOf(op), dtypeOf(op), elementBytesOf(op));
-    recipe.tensors.push_back(stored->scales);
-    isDecoded = !constant.getLayout().getFormat();
-    auto format = cast<nn::BlockFormatAttr>(nn::GgmlTypeAttr::get(op.getContext(), "mxfp4").getFormat());
-    auto values = std::make_shared<PackedTensor>(stored->tensor, shapeOf(op));
-    auto scales = std::make_shared<StoredTensor>(stored->scales, stored->scales->shape, "U8", 1);
-    return std::make_shared<DequantizedTensor>(values, scales, format, dtypeOf(op));
+    auto tensor = findWeight(op, archives);
+    if (!tensor)
+      return tensor.takeError();
+    recipe.tensors.push_back(*tensor);
+    if (getElementTypeOrSelf(op.getType()).isInteger(4))
+      return std::make_shared<PackedTensor>(*tensor, shapeOf(op));
+    return std::make_shared<StoredTensor>(*tensor, shapeOf(op), dtypeOf(op), elementBytesOf(op));
   }
 
   Expected<SharedSource> make(arith::ConstantOp op) {
@@ -113,13 +108,23 @@ private:
     return QuantizedTensor::create(sources.lookup(op.getInput()), op.getFormat());
   }
 
-  /// The source of nn.quantize gives dequantized values where these are asked for.
-  Expected<SharedSource> make(nn::DequantizeOp op) { return sources.lookup(op.getCodes()); }
-
-  Expected<SharedSource> make(nn::DequantizeBlocksOp op) {
-    SharedSource blocks = sources.lookup(op.getBlocks());
-    recipe.blocks.emplace_back(blocks->originOf(0).tensor, &op.getFormat().getType());
-    return std::make_shared<DequantizedBlocks>(blocks, op.getFormat().getType(), shapeOf(op));
+  Expected<SharedSource> make(nn::DequantizeOp op) {
+    SharedSource values = sources.lookup(op.getCodes());
+    if (op.getCodes().getDefiningOp<nn::QuantizeOp>())
+      return values; // whose source gives dequantized values where these are asked for
+    return llvm::TypeSwitch<Attribute, Expected<SharedSource>>(op.getFormat())
+        .Case([&](nn::GgmlTypeAttr type) -> SharedSource {
+          recipe.blocks.emplace_back(values->originOf(0).tensor, &type.getType());
+          return std::make_shared<DequantizedBlocks>(values, type.getType(), shapeOf(op));
+        })
+        .Case([&](nn::BlockFormatAttr format) -> SharedSource {
+          isDecoded = !constant.getLayout().getFormat();
+          return std::make_shared<DequantizedTensor>(values, sources.lookup(op.getScales()), format, dtypeOf(op));
+        })
+        .Default([&](Attribute) -> Expected<SharedSource> {
+          return createStringError("constant '" + constant.getSymName() + "': the packer cannot dequantize values of " +
+                                   op.getFormat().getName());
+        });
   }
 
   Expected<SharedSource> make(tensor::ConcatOp op) {

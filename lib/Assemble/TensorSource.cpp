@@ -401,7 +401,7 @@ llvm::Error QuantizedTensor::notQuantizable(int64_t element, float value) const 
   Origin origin = originOf(element);
   return createStringError(llvm::formatv(
       "tensor '{0}' has {1} at {2}, which has no code in {3}; leave the tensor as it is or mend the weights",
-      origin.tensor->name, value, origin.indices(), nameOf(format)));
+      origin.tensor->name, value, origin.indices(), format.getName()));
 }
 
 float QuantizedTensor::tensorScaleOf(int64_t element) const {

@@ -80,8 +80,7 @@ int64_t WorkModel::elements(Value value) const {
 double WorkModel::bytes(Value value) const {
   // A weight of quantized values is stored, and read, in that form, whatever its shape; so are concatenations of them.
   Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<nn::DequantizeOp, nn::DequantizeBlocksOp, tensor::ConcatOp, tensor::ExpandShapeOp,
-                      tensor::CollapseShapeOp>(op) &&
+  if (isa_and_nonnull<nn::DequantizeOp, tensor::ConcatOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) &&
       isCompileTime(value)) {
     double stored = 0;
     for (Value part : op->getOperands())

@@ -33,26 +33,22 @@ struct Key {
 };
 using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
 
-/// Returns what the packer must find equal in weights that it stores as one: the element type, and the format of what
-/// is rounded or decoded. Null for values that are no weight of an archive.
+/// Returns what must be equal in weights that are stored as one: the element type, and the format of what is quantized.
+/// Null for values that are no weight of an archive.
 Attribute storedAs(Value weight) {
   Operation *op = weight.getDefiningOp();
-  if (auto stored = dyn_cast_or_null<nn::WeightOp>(op); stored && !stored.getMxfp4Scales())
+  if (auto stored = dyn_cast_or_null<nn::WeightOp>(op))
     return TypeAttr::get(stored.getType().getElementType());
   if (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) // of blocks, which have no shape
     return storedAs(op->getOperand(0));
-  Attribute source, format;
-  if (auto blocks = dyn_cast_or_null<nn::DequantizeBlocksOp>(op)) {
-    source = storedAs(blocks.getBlocks());
-    format = blocks.getFormat();
-  } else if (auto dequantize = dyn_cast_or_null<nn::DequantizeOp>(op)) {
-    if (auto quantize = dequantize.getCodes().getDefiningOp<nn::QuantizeOp>()) {
-      source = storedAs(quantize.getInput());
-      format = dequantize.getFormat();
-    }
-  }
+  auto dequantize = dyn_cast_or_null<nn::DequantizeOp>(op);
+  if (!dequantize)
+    return nullptr;
+  auto quantize = dequantize.getCodes().getDefiningOp<nn::QuantizeOp>();
+  Attribute source = storedAs(quantize ? quantize.getInput() : dequantize.getCodes());
   if (!source)
     return nullptr;
+  Attribute format = dequantize.getFormat();
   return ArrayAttr::get(weight.getContext(), {TypeAttr::get(getElementTypeOrSelf(weight.getType())), format, source});
 }
 

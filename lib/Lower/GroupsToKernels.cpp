@@ -52,9 +52,9 @@ Value viewRoot(Value value) {
   return value;
 }
 
-/// Codes and scales that are the numbers of a weight: the weight is what is made ahead of time.
+/// Quantized values and scales of a weight: the weight is what is prepacked.
 bool isPartOfWeight(Operation &op) {
-  return isa<nn::QuantizeOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<nn::DequantizeOp>);
+  return isa<nn::QuantizeOp, nn::WeightOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<nn::DequantizeOp>);
 }
 
 bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }

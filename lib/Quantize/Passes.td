@@ -12,10 +12,10 @@ include "mlir/Pass/PassBase.td"
 def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::FuncOp"> {
   let summary = "Rounds what is multiplied by weights that are stored in blocks";
   let description = [{
-    The input of a linear whose weight is `nn.dequantize_blocks` of a type that kernels read (q4_0, q4_1, q8_0, q4_k,
-    q5_k, q6_k, mxfp4) is rounded to 8 bits, by blocks as long as the weight's, as `quantize-round-to-nearest` does: the
-    weight stays at its bits, and products are of integers. So are the inputs of the two products of experts, by blocks
-    of 32, whose weights may also be `nn.weight` in MXFP4.
+    The input of a linear whose weight an archive holds quantized (`nn.dequantize` of weights) in a format whose values
+    are integers (q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, mxfp4) is rounded to 8 bits, by blocks as long as the weight's, as
+    `quantize-round-to-nearest` does: the weight stays at its bits, and products are of integers. So are the inputs of the
+    two products of experts, by blocks of 32.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }

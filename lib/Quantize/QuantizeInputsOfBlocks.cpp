@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize/BlockPanels.h"
+#include "dialects/Nn/Prepacking.h"
 #include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -63,23 +63,27 @@ bool movesRows(Operation *op) {
          rowOf(op->getResult(0)) == rowOf(op->getOperand(0));
 }
 
-/// Returns true if a weight consists of blocks of one type whose codes kernels read. `type` is the type found before,
-/// or null.
-static bool isOfBlocks(Value weight, nn::GgmlTypeAttr &type) {
-  Operation *op = weight.getDefiningOp();
-  auto blocks = dyn_cast_if_present<nn::DequantizeBlocksOp>(op);
-  auto stored = dyn_cast_if_present<nn::WeightOp>(op);
-  if (blocks || (stored && stored.getMxfp4Scales())) {
-    auto found = blocks ? blocks.getFormat() : nn::GgmlTypeAttr::get(op->getContext(), "mxfp4");
-    if (!type)
-      type = found;
-    return type == found && BlockPanels::of(type, cast<RankedTensorType>(weight.getType()).getShape().back()) &&
-           (stored || blocks.getBlocks().getDefiningOp<nn::WeightOp>());
+/// Returns the format of a weight that an archive holds quantized, if kernels can multiply its values by integers; null
+/// for others.
+static BlockFormatAttrInterface storedFormatOf(Value weight) {
+  auto dequantize = weight.getDefiningOp<nn::DequantizeOp>();
+  if (!dequantize || !nn::storedWeight(weight) || !dequantize.getFormat().hasIntegerValues())
+    return nullptr;
+  return dequantize.getFormat().getRowFormat(dequantize.getType().getShape().back());
+}
+
+/// Returns true if a weight consists of matrices of one such format. `format` is the one found before, or null.
+static bool isQuantizedInArchive(Value weight, BlockFormatAttrInterface &format) {
+  if (BlockFormatAttrInterface found = storedFormatOf(weight)) {
+    if (!format)
+      format = found;
+    return format == found;
   }
+  Operation *op = weight.getDefiningOp();
   if (!movesRows(op))
     return false;
   auto parts = isa<linalg::TransposeOp>(op) ? op->getOperands().take_front() : op->getOperands();
-  return llvm::all_of(parts, [&](Value part) { return isOfBlocks(part, type); });
+  return llvm::all_of(parts, [&](Value part) { return isQuantizedInArchive(part, format); });
 }
 
 namespace {
@@ -87,17 +91,15 @@ struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsO
   void runOnOperation() override {
     RoundedInputs inputs;
     getOperation().walk([&](nn::LinearOp linear) {
-      auto blocks = linear.getWeight().getDefiningOp<nn::DequantizeBlocksOp>();
       // Blocks of the input are as long as blocks of the weight, as in ggml (block_q8_0, block_q8_K).
-      if (blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>() &&
-          BlockPanels::of(blocks.getFormat(), cast<RankedTensorType>(blocks.getType()).getShape().back()))
-        inputs.round(linear, blocks.getFormat().getType().elements);
+      if (BlockFormatAttrInterface format = storedFormatOf(linear.getWeight()))
+        inputs.round(linear, format.getBlockElements());
     });
     getOperation().walk([&](nn::ExpertsOp experts) {
-      nn::GgmlTypeAttr gateUp, down;
-      if (isOfBlocks(experts.getGateUp(), gateUp))
+      BlockFormatAttrInterface gateUp, down;
+      if (isQuantizedInArchive(experts.getGateUp(), gateUp))
         inputs.round(experts);
-      if (isOfBlocks(experts.getDown(), down))
+      if (isQuantizedInArchive(experts.getDown(), down))
         RoundedInputs::roundIntermediate(experts);
     });
   }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/BlockFormats.h"
+#include "dialects/Nn/Prepacking.h"
 #include "intarsia/Quantize/Quantize.h"
 #include "lib/Quantize/Rounded.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,16 +27,14 @@ namespace {
 /// (docs/quantization.md), but not beside that of weights with 8 bits.
 constexpr int64_t kBlockOfFewBits = 256, kBlockOfEightBits = 32;
 
-/// Returns true if a value is a matrix of an archive: as stored, transposed or in blocks.
+/// Returns true if a value is a matrix of an archive: as stored, transposed or quantized there.
 bool isStoredMatrix(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || type.getRank() != 2 || !type.hasStaticShape())
     return false;
   if (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
-    value = transpose.getInput();
-  else if (auto blocks = value.getDefiningOp<nn::DequantizeBlocksOp>())
-    value = blocks.getBlocks();
-  return value.getDefiningOp<nn::WeightOp>();
+    return transpose.getInput().getDefiningOp<nn::WeightOp>();
+  return nn::storedWeight(value) && nn::isPrepacked(value);
 }
 
 /// Returns the linears that compute the function's result "logits", alone or before elementwise ops.
@@ -115,8 +114,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   /// Returns one value for all ops that name the same weight.
   Value keyOf(Value matrix) {
-    auto blocks = matrix.getDefiningOp<nn::DequantizeBlocksOp>();
-    auto weight = (blocks ? blocks.getBlocks() : matrix).getDefiningOp<nn::WeightOp>();
+    nn::WeightOp weight = nn::storedWeight(matrix);
     if (!weight)
       return matrix;
     return firstOf.try_emplace({weight.getArchiveAttr(), weight.getKeyAttr()}, matrix).first->second;
@@ -165,14 +163,14 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       inputs.round(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
   }
 
-  /// Returns the quantized weights of experts; null if the value is not a weight or is already stored in MXFP4.
+  /// Returns the quantized weights of experts; null if the value is not a weight, or has scales already.
   Value roundedRows(Value value) {
     Operation *op = value.getDefiningOp();
-    auto stored = dyn_cast_if_present<nn::WeightOp>(op);
-    auto blocks = dyn_cast_if_present<nn::DequantizeBlocksOp>(op);
     auto type = cast<RankedTensorType>(value.getType());
-    bool isWeight = stored ? !stored.getMxfp4Scales() : blocks && blocks.getBlocks().getDefiningOp<nn::WeightOp>();
-    if (isWeight)
+    auto dequantize = dyn_cast_if_present<nn::DequantizeOp>(op);
+    if (dequantize && dequantize.getScales())
+      return nullptr;
+    if (nn::storedWeight(value))
       return type.getRank() > 1 ? roundedWeight(value, expertsFormat) : Value();
     auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op);
     if (transpose && !movesRows(op)) {

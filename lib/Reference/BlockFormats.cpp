@@ -181,7 +181,9 @@ static Value buildRatio(reference::ScalarBuilder &b, Value value, Value scale) {
 //===-- Dequantize ---------------------------------------------------------------------------------------------===//
 
 Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
-  BlockFormatAttr format = op.getFormat();
+  if (auto ggml = dyn_cast<GgmlTypeAttr>(op.getFormat()))
+    return buildDequantizedBlocks(builder, op.getCodes(), ggml);
+  auto format = cast<BlockFormatAttr>(op.getFormat());
   MixedSizes sizes = builder.sizesOf(op.getCodes());
   Blocks blocks(builder, format, sizes);
   Value elementTable = buildElementTable(builder, format.getElement());

@@ -194,8 +194,8 @@ static_assert(std::ranges::all_of(ggmlTypes,
 
 } // namespace
 
-Value buildReference(ReferenceBuilder &builder, nn::DequantizeBlocksOp op) {
-  const GgmlType &type = op.getFormat().getType();
+Value buildDequantizedBlocks(ReferenceBuilder &builder, Value blocks, nn::GgmlTypeAttr ggml) {
+  const GgmlType &type = ggml.getType();
   const Format &format = *formatOf(type);
   Value levels, scales;
   if (format.levels)
@@ -206,14 +206,14 @@ Value buildReference(ReferenceBuilder &builder, nn::DequantizeBlocksOp op) {
       numbers.push_back(format.scaleOf(code));
     scales = builder.table(numbers);
   }
-  MixedSizes sizes = builder.sizesOf(op.getBlocks());
+  MixedSizes sizes = builder.sizesOf(blocks);
   sizes.back() = builder.scaled(sizes.back(), type.bytes, type.elements);
   return builder.parallel(sizes, builder.getF32Type(), {}, [&](ScalarBuilder &b, ValueRange) {
     SmallVector<Value> row;
     for (unsigned dimension = 0; dimension + 1 != sizes.size(); ++dimension)
       row.push_back(b.place(dimension));
     Integer element = b.place(sizes.size() - 1);
-    Block block = {b, op.getBlocks(), row, element / type.elements * type.bytes, levels, scales};
+    Block block = {b, blocks, row, element / type.elements * type.bytes, levels, scales};
     return format.decode(block, element % type.elements);
   });
 }

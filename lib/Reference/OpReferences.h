@@ -29,13 +29,14 @@ mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
 /// indices and weights.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeBlocksOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
 /// codes and parameters.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendQuantizedOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::TailAppendOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
 
+/// Dequantizes blocks of ggml.
+mlir::Value buildDequantizedBlocks(ReferenceBuilder &builder, mlir::Value blocks, nn::GgmlTypeAttr ggml);
 /// Rounds a tensor to another element type.
 mlir::Value buildNarrow(ReferenceBuilder &builder, mlir::Value value, mlir::Type element);
 /// Builds softmax over the last dimension, computed in f64; a row of -inf gives zeros.

@@ -191,7 +191,9 @@ def test_mxfp4_weights_are_exact(tools, scratch):
     """Every code under every scale, against ml_dtypes; NaN for a scale of NaN, infinite where bf16 ends."""
     text = """
       func.func @main() -> tensor<256x32xf32> {
-        %w = nn.weight @weights["b"] {mxfp4_scales = "s", scales_archive = @weights} : tensor<256x32xbf16>
+        %w_v = nn.weight @weights["b"] : tensor<256x32xi4>
+        %w_s = nn.weight @weights["s"] : tensor<256x1xi8>
+        %w = nn.dequantize %w_v, %w_s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<256x32xi4>, tensor<256x1xi8>) -> tensor<256x32xbf16>
         %r = arith.extf %w : tensor<256x32xbf16> to tensor<256x32xf32>
         return %r : tensor<256x32xf32>
       }"""

@@ -52,7 +52,7 @@ def function(tensors: dict[str, tuple[str, np.ndarray]], file: str) -> str:
         raw, out = f"tensor<{rows}x{width}xi8>", f"tensor<{rows}x{width // size * elements}xf32>"
         body.append(f'  %{key}b = nn.weight @weights["{key}"] : {raw}')
         body.append(
-            f"  %{key} = nn.dequantize_blocks %{key}b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {out}"
+            f"  %{key} = nn.dequantize %{key}b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {out}"
         )
         results.append(f"%{key}")
         types.append(out)
@@ -106,8 +106,8 @@ nn.archive @weights {file = "parts.safetensors"}
 func.func @main(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> (tensor<?x73xf32> {nn.name = "y"}) {
   %ab = nn.weight @weights["a"] : tensor<33x272xi8>
   %bb = nn.weight @weights["b"] : tensor<40x192xi8>
-  %a = nn.dequantize_blocks %ab {format = #nn.ggml_type<q8_0>} : (tensor<33x272xi8>) -> tensor<33x256xf32>
-  %b = nn.dequantize_blocks %bb {format = #nn.ggml_type<q5_1>} : (tensor<40x192xi8>) -> tensor<40x256xf32>
+  %a = nn.dequantize %ab {format = #nn.ggml_type<q8_0>} : (tensor<33x272xi8>) -> tensor<33x256xf32>
+  %b = nn.dequantize %bb {format = #nn.ggml_type<q5_1>} : (tensor<40x192xi8>) -> tensor<40x256xf32>
   %w = tensor.concat dim(0) %a, %b : (tensor<33x256xf32>, tensor<40x256xf32>) -> tensor<73x256xf32>
   %y = nn.linear %x, %w : (tensor<?x256xf32>, tensor<73x256xf32>) -> tensor<?x73xf32>
   return %y : tensor<?x73xf32>
@@ -142,7 +142,7 @@ def test_scale_that_is_no_number(tools, tmp_path: Path, name: str, place: int, v
 nn.archive @weights {{file = "w.safetensors"}}
 func.func @main(%x: tensor<?x512xf32> {{nn.name = "x", nn.sizes = ["n", ""]}}) -> (tensor<?x40xf32> {{nn.name = "y"}}) {{
   %b = nn.weight @weights["w"] : {raw}
-  %w = nn.dequantize_blocks %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {numbers}
+  %w = nn.dequantize %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {numbers}
   %y = nn.linear %x, %w : (tensor<?x512xf32>, {numbers}) -> tensor<?x40xf32>
   return %y : tensor<?x40xf32>
 }}""")

@@ -174,7 +174,9 @@ def mxfp4(*shape: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 MXFP4 = """
-  %rows = nn.weight @weights["gub"] {mxfp4_scales = "gus", scales_archive = @weights} : tensor<3x80x64xbf16>
+  %rows_v = nn.weight @weights["gub"] : tensor<3x80x64xi4>
+  %rows_s = nn.weight @weights["gus"] : tensor<3x80x2xi8>
+  %rows = nn.dequantize %rows_v, %rows_s {format = #nn.block_format<e2m1, e8m0, 32, axis = 2>} : (tensor<3x80x64xi4>, tensor<3x80x2xi8>) -> tensor<3x80x64xbf16>
   %apart = tensor.expand_shape %rows [[0], [1, 2], [3]] output_shape [3, 40, 2, 64] : tensor<3x80x64xbf16> into tensor<3x40x2x64xbf16>
   %e = tensor.empty() : tensor<3x2x40x64xbf16>
   %gu = linalg.transpose ins(%apart : tensor<3x40x2x64xbf16>) outs(%e : tensor<3x2x40x64xbf16>) permutation = [0, 2, 1, 3]

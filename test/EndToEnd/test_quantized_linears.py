@@ -132,7 +132,7 @@ func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]},
     %i: tensor<?xi64> {nn.name = "i", nn.sizes = ["rows"]})
     -> (tensor<?xNxf32> {nn.name = "y"}, tensor<?xKxf32> {nn.name = "e"}) {
   %s = nn.weight @weights["w"] : tensor<NxBYTESxi8>
-  %w = nn.dequantize_blocks %s {format = #nn.ggml_type<TYPE>} : (tensor<NxBYTESxi8>) -> tensor<NxKxf32>
+  %w = nn.dequantize %s {format = #nn.ggml_type<TYPE>} : (tensor<NxBYTESxi8>) -> tensor<NxKxf32>
   %y = nn.linear %x, %w : (tensor<?xKxf32>, tensor<NxKxf32>) -> tensor<?xNxf32>
   %e = nn.embedding %w, %i : (tensor<NxKxf32>, tensor<?xi64>) -> tensor<?xKxf32>
   return %y, %e : tensor<?xNxf32>, tensor<?xKxf32>

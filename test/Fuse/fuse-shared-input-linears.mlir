@@ -127,11 +127,11 @@ func.func @blocks(%x: tensor<?x64xf32>) -> (tensor<?x32xf32>, tensor<?x32xf32>, 
   %wa = nn.weight @weights["a"] : tensor<1152xi8>
   %wb = nn.weight @weights["b"] : tensor<2176xi8>
   %wc = nn.weight @weights["c"] : tensor<1152xi8>
-  %ea = nn.dequantize_blocks %wa {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
+  %ea = nn.dequantize %wa {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
   %da = tensor.expand_shape %ea [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
-  %eb = nn.dequantize_blocks %wb {format = #nn.ggml_type<q8_0>} : (tensor<2176xi8>) -> tensor<2048xf32>
+  %eb = nn.dequantize %wb {format = #nn.ggml_type<q8_0>} : (tensor<2176xi8>) -> tensor<2048xf32>
   %db = tensor.expand_shape %eb [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
-  %ec = nn.dequantize_blocks %wc {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
+  %ec = nn.dequantize %wc {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
   %dc = tensor.expand_shape %ec [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
   %a = nn.linear %x, %da : (tensor<?x64xf32>, tensor<32x64xf32>) -> tensor<?x32xf32>
   %b = nn.linear %x, %db : (tensor<?x64xf32>, tensor<32x64xf32>) -> tensor<?x32xf32>

@@ -3,11 +3,11 @@
 
 nn.archive @weights {file = "model.gguf"}
 
-// Products and tables read what nn.dequantize_blocks gives: it stays outside of groups, for kernels that read blocks.
+// Products and tables read what nn.dequantize gives: it stays outside of groups, for kernels that read blocks.
 // FUSED-LABEL: func.func @main
-// FUSED: %[[T:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q5_1>}
+// FUSED: %[[T:.*]] = nn.dequantize %{{.*}} {format = #nn.ggml_type<q5_1>}
 // FUSED: nn.group rows({{.*}} = %[[T]]
-// FUSED: %[[W:.*]] = nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<q4_0>}
+// FUSED: %[[W:.*]] = nn.dequantize %{{.*}} {format = #nn.ggml_type<q4_0>}
 // FUSED: nn.group linear({{.*}} = %[[W]]
 
 // What is read as numbers is decoded ahead of time, but for types whose blocks panels can hold.
@@ -17,18 +17,18 @@ nn.archive @weights {file = "model.gguf"}
 // CHECK-DAG: rt.constant @k.panels layout(#rt.layout<panels, 32, #nn.ggml_type<q4_k>>) : tensor<8x256xf32> {
 func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x40xf32> {nn.name = "y"}, tensor<?x4xf32> {nn.name = "z"}, tensor<?x8xf32> {nn.name = "k"}) {
   %tb = nn.weight @weights["table"] : tensor<99x192xi8>
-  %t = nn.dequantize_blocks %tb {format = #nn.ggml_type<q5_1>} : (tensor<99x192xi8>) -> tensor<99x256xf32>
+  %t = nn.dequantize %tb {format = #nn.ggml_type<q5_1>} : (tensor<99x192xi8>) -> tensor<99x256xf32>
   %x = nn.embedding %t, %ids : (tensor<99x256xf32>, tensor<?xi64>) -> tensor<?x256xf32>
   %wb = nn.weight @weights["w"] : tensor<40x144xi8>
-  %w = nn.dequantize_blocks %wb {format = #nn.ggml_type<q4_0>} : (tensor<40x144xi8>) -> tensor<40x256xf32>
+  %w = nn.dequantize %wb {format = #nn.ggml_type<q4_0>} : (tensor<40x144xi8>) -> tensor<40x256xf32>
   %y = nn.linear %x, %w : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
   %ab = nn.weight @weights["a"] : tensor<1x272xi8>
-  %a = nn.dequantize_blocks %ab {format = #nn.ggml_type<q8_0>} : (tensor<1x272xi8>) -> tensor<1x256xf32>
+  %a = nn.dequantize %ab {format = #nn.ggml_type<q8_0>} : (tensor<1x272xi8>) -> tensor<1x256xf32>
   %b = nn.weight @weights["b"] : tensor<3x256xf32>
   %j = tensor.concat dim(0) %a, %b : (tensor<1x256xf32>, tensor<3x256xf32>) -> tensor<4x256xf32>
   %z = nn.linear %x, %j : (tensor<?x256xf32>, tensor<4x256xf32>) -> tensor<?x4xf32>
   %kb = nn.weight @weights["k"] : tensor<8x144xi8>
-  %kw = nn.dequantize_blocks %kb {format = #nn.ggml_type<q4_k>} : (tensor<8x144xi8>) -> tensor<8x256xf32>
+  %kw = nn.dequantize %kb {format = #nn.ggml_type<q4_k>} : (tensor<8x144xi8>) -> tensor<8x256xf32>
   %k = nn.linear %x, %kw : (tensor<?x256xf32>, tensor<8x256xf32>) -> tensor<?x8xf32>
   return %y, %z, %k : tensor<?x40xf32>, tensor<?x4xf32>, tensor<?x8xf32>
 }

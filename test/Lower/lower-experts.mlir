@@ -74,9 +74,9 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK: nn.experts
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}) -> tensor<?x64xf32> {
   %gb = nn.weight @weights["gate"] : tensor<2x64x36xi8>
-  %gate = nn.dequantize_blocks %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
+  %gate = nn.dequantize %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
   %ub = nn.weight @weights["up"] : tensor<2x64x36xi8>
-  %up = nn.dequantize_blocks %ub {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
+  %up = nn.dequantize %ub {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
   %joined = tensor.concat dim(0) %gate, %up : (tensor<2x64x64xf32>, tensor<2x64x64xf32>) -> tensor<4x64x64xf32>
   %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 64, 64] : tensor<4x64x64xf32> into tensor<2x2x64x64xf32>
   %e = tensor.empty() : tensor<2x2x64x64xf32>

@@ -19,12 +19,12 @@ func.func @main(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %b: 
   // CHECK: nn.linear %[[X]], %{{.*}}
   // CHECK: nn.linear %[[X]], %{{.*}}
   %q4b = nn.weight @weights["q4"] : tensor<8x36xi8>
-  %q4 = nn.dequantize_blocks %q4b {format = #nn.ggml_type<q4_0>} : (tensor<8x36xi8>) -> tensor<8x64xf32>
+  %q4 = nn.dequantize %q4b {format = #nn.ggml_type<q4_0>} : (tensor<8x36xi8>) -> tensor<8x64xf32>
   %mxb = nn.weight @weights["mx"] : tensor<8x34xi8>
-  %mx = nn.dequantize_blocks %mxb {format = #nn.ggml_type<mxfp4>} : (tensor<8x34xi8>) -> tensor<8x64xf32>
+  %mx = nn.dequantize %mxb {format = #nn.ggml_type<mxfp4>} : (tensor<8x34xi8>) -> tensor<8x64xf32>
   %q5b = nn.weight @weights["q5"] : tensor<8x44xi8>
-  %q5 = nn.dequantize_blocks %q5b {format = #nn.ggml_type<q5_0>} : (tensor<8x44xi8>) -> tensor<8x64xf32>
-  %cb = nn.dequantize_blocks %b {format = #nn.ggml_type<mxfp4>} : (tensor<8x34xi8>) -> tensor<8x64xf32>
+  %q5 = nn.dequantize %q5b {format = #nn.ggml_type<q5_0>} : (tensor<8x44xi8>) -> tensor<8x64xf32>
+  %cb = nn.dequantize %b {format = #nn.ggml_type<mxfp4>} : (tensor<8x34xi8>) -> tensor<8x64xf32>
   %0 = nn.linear %x, %q4 : (tensor<?x64xf32>, tensor<8x64xf32>) -> tensor<?x8xf32>
   %1 = nn.linear %x, %mx : (tensor<?x64xf32>, tensor<8x64xf32>) -> tensor<?x8xf32>
   %2 = nn.linear %x, %q5 : (tensor<?x64xf32>, tensor<8x64xf32>) -> tensor<?x8xf32>
@@ -44,11 +44,11 @@ func.func @blocks_of_256(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", 
   // CHECK: nn.linear %[[LONG]], %{{.*}}
   // CHECK: nn.linear %[[SHORT]], %{{.*}}
   %q4b = nn.weight @weights["q4_k"] : tensor<8x144xi8>
-  %q4 = nn.dequantize_blocks %q4b {format = #nn.ggml_type<q4_k>} : (tensor<8x144xi8>) -> tensor<8x256xf32>
+  %q4 = nn.dequantize %q4b {format = #nn.ggml_type<q4_k>} : (tensor<8x144xi8>) -> tensor<8x256xf32>
   %q6b = nn.weight @weights["q6_k"] : tensor<8x210xi8>
-  %q6 = nn.dequantize_blocks %q6b {format = #nn.ggml_type<q6_k>} : (tensor<8x210xi8>) -> tensor<8x256xf32>
+  %q6 = nn.dequantize %q6b {format = #nn.ggml_type<q6_k>} : (tensor<8x210xi8>) -> tensor<8x256xf32>
   %q1b = nn.weight @weights["q4_1"] : tensor<8x160xi8>
-  %q1 = nn.dequantize_blocks %q1b {format = #nn.ggml_type<q4_1>} : (tensor<8x160xi8>) -> tensor<8x256xf32>
+  %q1 = nn.dequantize %q1b {format = #nn.ggml_type<q4_1>} : (tensor<8x160xi8>) -> tensor<8x256xf32>
   %0 = nn.linear %x, %q4 : (tensor<?x256xf32>, tensor<8x256xf32>) -> tensor<?x8xf32>
   %1 = nn.linear %x, %q6 : (tensor<?x256xf32>, tensor<8x256xf32>) -> tensor<?x8xf32>
   %2 = nn.linear %x, %q1 : (tensor<?x256xf32>, tensor<8x256xf32>) -> tensor<?x8xf32>
@@ -62,16 +62,20 @@ func.func @experts(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %
   // CHECK: %[[R:.*]] = nn.dequantize %[[C]], %[[S]]
   // CHECK: nn.experts %[[R]], %{{.*}} {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>}
   // CHECK: nn.experts %arg0, %{{.*}} {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>}
-  %rows = nn.weight @weights["b"] {mxfp4_scales = "s", scales_archive = @weights} : tensor<2x64x64xbf16>
+  %rows_v = nn.weight @weights["b"] : tensor<2x64x64xi4>
+  %rows_s = nn.weight @weights["s"] : tensor<2x64x2xi8>
+  %rows = nn.dequantize %rows_v, %rows_s {format = #nn.block_format<e2m1, e8m0, 32, axis = 2>} : (tensor<2x64x64xi4>, tensor<2x64x2xi8>) -> tensor<2x64x64xbf16>
   %apart = tensor.expand_shape %rows [[0], [1, 2], [3]] output_shape [2, 32, 2, 64] : tensor<2x64x64xbf16> into tensor<2x32x2x64xbf16>
   %e = tensor.empty() : tensor<2x2x32x64xbf16>
   %gu = linalg.transpose ins(%apart : tensor<2x32x2x64xbf16>) outs(%e : tensor<2x2x32x64xbf16>) permutation = [0, 2, 1, 3]
-  %d = nn.weight @weights["db"] {mxfp4_scales = "ds", scales_archive = @weights} : tensor<2x64x32xbf16>
+  %d_v = nn.weight @weights["db"] : tensor<2x64x32xi4>
+  %d_s = nn.weight @weights["ds"] : tensor<2x64x1xi8>
+  %d = nn.dequantize %d_v, %d_s {format = #nn.block_format<e2m1, e8m0, 32, axis = 2>} : (tensor<2x64x32xi4>, tensor<2x64x1xi8>) -> tensor<2x64x32xbf16>
   %y = nn.experts %x, %i, %w, %gu, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x32x64xbf16>, tensor<2x64x32xbf16>) -> tensor<?x64xf32>
   %gb = nn.weight @weights["g"] : tensor<2x32x36xi8>
-  %g = nn.dequantize_blocks %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x32x36xi8>) -> tensor<2x32x64xf32>
+  %g = nn.dequantize %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x32x36xi8>) -> tensor<2x32x64xf32>
   %ub = nn.weight @weights["u"] : tensor<2x32x68xi8>
-  %u = nn.dequantize_blocks %ub {format = #nn.ggml_type<q8_0>} : (tensor<2x32x68xi8>) -> tensor<2x32x64xf32>
+  %u = nn.dequantize %ub {format = #nn.ggml_type<q8_0>} : (tensor<2x32x68xi8>) -> tensor<2x32x64xf32>
   %joined = tensor.concat dim(0) %g, %u : (tensor<2x32x64xf32>, tensor<2x32x64xf32>) -> tensor<4x32x64xf32>
   %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 32, 64] : tensor<4x32x64xf32> into tensor<2x2x32x64xf32>
   %f = tensor.empty() : tensor<2x2x32x64xf32>

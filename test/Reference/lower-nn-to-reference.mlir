@@ -150,7 +150,7 @@ func.func @ggml_blocks(%b: tensor<3x288xi8>) -> tensor<3x512xf32> {
   // CHECK: arith.mulf
   // CHECK: arith.subf
   // CHECK-NOT: = nn.
-  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_k>} : (tensor<3x288xi8>) -> tensor<3x512xf32>
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q4_k>} : (tensor<3x288xi8>) -> tensor<3x512xf32>
   return %0 : tensor<3x512xf32>
 }
 
@@ -164,7 +164,7 @@ func.func @dynamic_ggml_blocks(%b: tensor<?xi8>) -> tensor<?xf32> {
   // CHECK: %[[ELEMENTS:.*]] = arith.muli %[[BLOCKS]], %{{.*}} : index
   // CHECK: tensor.empty(%[[ELEMENTS]]) : tensor<?xf32>
   // CHECK-NOT: = nn.
-  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<iq4_nl>} : (tensor<?xi8>) -> tensor<?xf32>
+  %0 = nn.dequantize %b {format = #nn.ggml_type<iq4_nl>} : (tensor<?xi8>) -> tensor<?xf32>
   return %0 : tensor<?xf32>
 }
 

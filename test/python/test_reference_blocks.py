@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The reference lowering of nn.dequantize_blocks against the gguf package, bit for bit."""
+"""The reference lowering of nn.dequantize against the gguf package, bit for bit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_type(tools, tmp_path, name: str, dynamic: bool) -> None:
         tools.path("intarsia-opt"),
         f"""
         func.func @f(%b: tensor<{raw}xi8>) -> tensor<{out}xf32> {{
-          %0 = nn.dequantize_blocks %b {{format = #nn.ggml_type<{name.lower()}>}} : (tensor<{raw}xi8>) -> tensor<{out}xf32>
+          %0 = nn.dequantize %b {{format = #nn.ggml_type<{name.lower()}>}} : (tensor<{raw}xi8>) -> tensor<{out}xf32>
           return %0 : tensor<{out}xf32>
         }}""",
         tmp_path,

@@ -450,7 +450,7 @@ def test_weights_of_an_artifact(tools, tmp_path: Path, name: str) -> None:
     (tmp_path / "m.mlir").write_text(f"""nn.archive @weights {{file = "w.safetensors"}}
 func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({output_type} {{nn.name = "y"}}) {{
   %b = nn.weight @weights["w"] : {raw}
-  %w = nn.dequantize_blocks %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {weight}
+  %w = nn.dequantize %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {weight}
   %y = nn.linear %x, %w : ({input_type}, {weight}) -> {output_type}
   return %y : {output_type}
 }}

@@ -267,9 +267,8 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
     value = nn::WeightOp::create(builder, location(name), type, symbol, stored);
     // A wrong shape of blocks has been reported.
     if (tensor && type.getElementType().isInteger() && !errors.any())
-      value = nn::DequantizeBlocksOp::create(
-          builder, location(name), value,
-          nn::GgmlTypeAttr::get(module.getContext(), llvm::StringRef(tensor->gguf->type->keyword)));
+      value = dequantized(name, value, Value(), RankedTensorType::get(sizes, builder.getF32Type()),
+                          nn::GgmlTypeAttr::get(module.getContext(), llvm::StringRef(tensor->gguf->type->keyword)));
   }
   return value;
 }
@@ -290,13 +289,18 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
   scaleShape.push_back(Extent(sizes.back() / block, shape.back().setting));
   llvm::SmallVector<Extent> blockShape(scaleShape);
   blockShape.push_back(Extent(block / 2));
-  llvm::SmallVector<FlatSymbolRefAttr> archives;
-  llvm::SmallVector<StringAttr> keys;
-  for (const auto &[suffix, extents] : {std::pair("_blocks", blockShape), std::pair("_scales", scaleShape)}) {
+  llvm::SmallVector<int64_t> scaleSizes(llvm::ArrayRef(sizes).drop_back());
+  scaleSizes.push_back(sizes.back() / block);
+  auto format = nn::BlockFormatAttr::get(module.getContext(), nn::BlockElement::E2M1, nn::BlockScale::E8M0, block,
+                                         /*axis=*/sizes.size() - 1);
+  llvm::SmallVector<Value> parts;
+  for (const auto &[suffix, extents, type] :
+       {std::tuple("_blocks", blockShape, RankedTensorType::get(sizes, format.getCodeType())),
+        std::tuple("_scales", scaleShape, RankedTensorType::get(scaleSizes, format.getScaleType()))}) {
     std::string key = path(name) + suffix;
     std::optional<WeightArchive::Tensor> tensor = archive->find(key);
-    keys.push_back(builder.getStringAttr(key));
-    archives.push_back(tensor ? archiveSymbol(*tensor->file) : FlatSymbolRefAttr::get(module.getContext(), "missing"));
+    FlatSymbolRefAttr symbol =
+        tensor ? archiveSymbol(*tensor->file) : FlatSymbolRefAttr::get(module.getContext(), "missing");
     if (!tensor)
       errors.report(archive->name() + ": has no tensor '" + key + "', which config.json implies");
     else if (tensor->entry->dtype != "U8")
@@ -304,9 +308,15 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
                     ", MXFP4 is stored as U8");
     else
       checkShape(*tensor, extents, errors);
+    parts.push_back(nn::WeightOp::create(builder, location(name), type, symbol, builder.getStringAttr(key)));
   }
-  return nn::WeightOp::create(builder, location(name), RankedTensorType::get(sizes, dataType), archives[0], keys[0],
-                              keys[1], archives[1]);
+  return dequantized(name, parts[0], parts[1], RankedTensorType::get(sizes, dataType), format);
+}
+
+Value GraphBuilder::dequantized(llvm::StringRef name, Value values, Value scales, RankedTensorType type,
+                                BlockFormatAttrInterface format) {
+  return nn::DequantizeOp::create(builder, location(name), type, values, scales, /*zero_points=*/Value(),
+                                  /*tensor_scale=*/Value(), format);
 }
 
 //===-- Layers ------------------------------------------------------------------------------------------------===//

@@ -163,6 +163,9 @@ private:
   mlir::Value generic(llvm::StringRef module, mlir::Value initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,
                       llvm::ArrayRef<Operand> inputs, Body body);
   mlir::FlatSymbolRefAttr archiveSymbol(const WeightArchive::File &file);
+  /// Builds nn.dequantize of weights; `scales` is null for formats whose values hold theirs.
+  mlir::Value dequantized(llvm::StringRef name, mlir::Value values, mlir::Value scales, mlir::RankedTensorType type,
+                          BlockFormatAttrInterface format);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;

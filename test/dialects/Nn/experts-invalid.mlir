@@ -210,25 +210,7 @@ func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32
 
 nn.archive @w {file = "w.safetensors"}
 func.func @weight() {
-  // expected-error@+1 {{'nn.weight' op has only one of mxfp4_scales and scales_archive}}
-  %0 = nn.weight @w["b"] {mxfp4_scales = "s"} : tensor<4x32xbf16>
-  return
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-func.func @weight() {
-  // expected-error@+1 {{'nn.weight' op has type 'tensor<4x48xbf16>', a weight in MXFP4 is of bf16, in rows of a multiple of 32}}
-  %0 = nn.weight @w["b"] {mxfp4_scales = "s", scales_archive = @w} : tensor<4x48xbf16>
-  return
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-func.func @weight() {
   // expected-error@+1 {{'nn.weight' op archive @v is not defined}}
-  %0 = nn.weight @w["b"] {mxfp4_scales = "s", scales_archive = @v} : tensor<4x32xbf16>
+  %0 = nn.weight @v["b"] : tensor<4x32xi4>
   return
 }

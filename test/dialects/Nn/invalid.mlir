@@ -732,17 +732,16 @@ func.func @softmax(%x: tensor<?xf32>) {
 // -----
 
 func.func @dequantize_blocks(%b: tensor<4x35xi8>) {
-  // expected-error@+1 {{'nn.dequantize_blocks' op blocks have rows of 35 bytes, no multiple of the 34 bytes of a block of q8_0}}
-  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q8_0>} : (tensor<4x35xi8>) -> tensor<4x32xf32>
+  // expected-error@+1 {{'nn.dequantize' op blocks have rows of 35 bytes, no multiple of the 34 bytes of a block of q8_0}}
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q8_0>} : (tensor<4x35xi8>) -> tensor<4x32xf32>
   return
 }
 
 // -----
 
 func.func @dequantize_blocks(%b: tensor<4x34xi8>) {
-  // expected-error@+2 {{failed to infer returned types}}
-  // expected-error@+1 {{'nn.dequantize_blocks' op inferred type(s) 'tensor<4x32xf32>' are incompatible with return type(s) of operation 'tensor<4x34xf32>'}}
-  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q8_0>} : (tensor<4x34xi8>) -> tensor<4x34xf32>
+  // expected-error@+1 {{'nn.dequantize' op result is 'tensor<4x34xf32>', the format implies 'tensor<4x32xf32>'}}
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q8_0>} : (tensor<4x34xi8>) -> tensor<4x34xf32>
   return
 }
 
@@ -750,6 +749,46 @@ func.func @dequantize_blocks(%b: tensor<4x34xi8>) {
 
 func.func @dequantize_blocks(%b: tensor<4x40xi8>) {
   // expected-error@+1 {{ggml type 'q8_1' is not one that is decoded: f32, f16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, bf16, mxfp4, nvfp4}}
-  %0 = nn.dequantize_blocks %b {format = #nn.ggml_type<q8_1>} : (tensor<4x40xi8>) -> tensor<4x32xf32>
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q8_1>} : (tensor<4x40xi8>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_blocks(%b: tensor<4x34xi8>) {
+  // expected-error@+1 {{'nn.dequantize' op result is 'tensor<4x32xf16>', the format implies 'tensor<4x32xf32>'}}
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q8_0>} : (tensor<4x34xi8>) -> tensor<4x32xf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_blocks(%b: tensor<4x34xi16>) {
+  // expected-error@+1 {{'nn.dequantize' op blocks are 'tensor<4x34xi16>', must be rows of i8}}
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q8_0>} : (tensor<4x34xi16>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_blocks(%b: tensor<4x34xi8>, %s: tensor<4x1xf16>) {
+  // expected-error@+1 {{'nn.dequantize' op has scales, blocks of q8_0 hold theirs}}
+  %0 = nn.dequantize %b, %s {format = #nn.ggml_type<q8_0>} : (tensor<4x34xi8>, tensor<4x1xf16>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<4x32xi4>) {
+  // expected-error@+1 {{'nn.dequantize' op has no scales, the format #nn.block_format<i4, f16, 32, axis = 1> needs them}}
+  %0 = nn.dequantize %c {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<4x32xi4>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<4x32xi4>) {
+  // expected-error@+1 {{'nn.dequantize' op attribute 'format' failed to satisfy constraint: BlockFormatAttrInterface instance}}
+  %0 = nn.dequantize %c {format = "i4"} : (tensor<4x32xi4>) -> tensor<4x32xf32>
   return
 }

@@ -111,10 +111,16 @@ nn.archive @gguf {file = "model.gguf"}
 func.func @ggml_blocks(%x: tensor<3x?x36xi8>) {
   // CHECK: %[[B:.*]] = nn.weight @gguf["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
   %b = nn.weight @gguf["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
-  // CHECK: nn.dequantize_blocks %[[B]] {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
-  %w = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
-  // CHECK: nn.dequantize_blocks %{{.*}} {format = #nn.ggml_type<nvfp4>} : (tensor<3x?x36xi8>) -> tensor<3x?x64xf32>
-  %e = nn.dequantize_blocks %x {format = #nn.ggml_type<nvfp4>} : (tensor<3x?x36xi8>) -> tensor<3x?x64xf32>
+  // CHECK: nn.dequantize %[[B]] {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
+  %w = nn.dequantize %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
+  // CHECK: %[[V:.*]] = nn.weight @gguf["values"] : tensor<4x64xi4>
+  %v = nn.weight @gguf["values"] : tensor<4x64xi4>
+  // CHECK: %[[S:.*]] = nn.weight @gguf["scales"] : tensor<4x2xi8>
+  %s = nn.weight @gguf["scales"] : tensor<4x2xi8>
+  // CHECK: nn.dequantize %[[V]], %[[S]] {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<4x64xi4>, tensor<4x2xi8>) -> tensor<4x64xbf16>
+  %m = nn.dequantize %v, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<4x64xi4>, tensor<4x2xi8>) -> tensor<4x64xbf16>
+  // CHECK: nn.dequantize %{{.*}} {format = #nn.ggml_type<nvfp4>} : (tensor<3x?x36xi8>) -> tensor<3x?x64xf32>
+  %e = nn.dequantize %x {format = #nn.ggml_type<nvfp4>} : (tensor<3x?x36xi8>) -> tensor<3x?x64xf32>
   return
 }
 

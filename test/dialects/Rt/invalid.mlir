@@ -355,46 +355,6 @@ rt.constant @c layout(#rt.layout<row_major>) : tensor<8xf32> {
 
 // -----
 
-rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
-  %a = arith.constant dense<1.0> : tensor<1x64xf32>
-  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf16>)
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero points}}
-  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
-  rt.yield %d : tensor<1x64xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
-  %a = nn.weight @w["a"] : tensor<4x64xf16>
-  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xf16>) -> (tensor<4x64xi8>, tensor<4x2xf16>)
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized weights are dequantized ahead of time to f32 only}}
-  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xi8>, tensor<4x2xf16>) -> tensor<4x64xf16>
-  rt.yield %d : tensor<4x64xf16>
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
-  %v = arith.constant dense<1> : tensor<1x64xi8>
-  %s = arith.constant dense<1.0> : tensor<1x2xf16>
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives}}
-  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
-  rt.yield %d : tensor<1x64xf32>
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4x32xf32> {
-  %b = arith.constant dense<1> : tensor<4x18xi8>
-  // expected-error@+1 {{'nn.dequantize_blocks' op cannot be in the recipe of constant @c: blocks are decoded ahead of time as archives hold them}}
-  %d = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_0>} : (tensor<4x18xi8>) -> tensor<4x32xf32>
-  rt.yield %d : tensor<4x32xf32>
-}
-
-// -----
-
 nn.archive @w {file = "w.safetensors"}
 // expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
 rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
@@ -411,29 +371,6 @@ nn.archive @w {file = "w.safetensors"}
 rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
   %a = nn.weight @w["a"] : tensor<8x64xf32>
   rt.yield %a : tensor<8x64xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
-rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
-  %a = nn.weight @w["a"] : tensor<8x68xi8>
-  %d = nn.dequantize_blocks %a {format = #nn.ggml_type<q8_0>} : (tensor<8x68xi8>) -> tensor<8x64xf32>
-  rt.yield %d : tensor<8x64xf32>
-}
-
-// -----
-
-// Rows that are no whole blocks, two of which are three blocks.
-nn.archive @w {file = "w.safetensors"}
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
-rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x48xf32> {
-  %a = nn.weight @w["a"] : tensor<4x54xi8>
-  %d = nn.dequantize_blocks %a {format = #nn.ggml_type<q4_0>} : (tensor<4x54xi8>) -> tensor<4x96xf32>
-  %r = tensor.expand_shape %d [[0], [1, 2]] output_shape [4, 2, 48] : tensor<4x96xf32> into tensor<4x2x48xf32>
-  %m = tensor.collapse_shape %r [[0, 1], [2]] : tensor<4x2x48xf32> into tensor<8x48xf32>
-  rt.yield %m : tensor<8x48xf32>
 }
 
 // -----
@@ -479,3 +416,88 @@ module attributes {rt.producer = 2 : i64} {
 
 // expected-error@+1 {{rt.form stands on a 'func.func', must be on a 'builtin.module'}}
 func.func private @f() attributes {rt.form = 2 : i64}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
+  %a = arith.constant dense<1.0> : tensor<1x64xf32>
+  // expected-error@+1 {{'nn.quantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero points}}
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf16>)
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
+  rt.yield %d : tensor<1x64xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
+  %a = nn.weight @w["a"] : tensor<4x64xf16>
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xf16>) -> (tensor<4x64xi8>, tensor<4x2xf16>)
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: weights that are quantized ahead of time are dequantized to f32 only}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xi8>, tensor<4x2xf16>) -> tensor<4x64xf16>
+  rt.yield %d : tensor<4x64xf16>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
+  %v = arith.constant dense<1> : tensor<1x64xi8>
+  %s = arith.constant dense<1.0> : tensor<1x2xf16>
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
+  rt.yield %d : tensor<1x64xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4x32xf32> {
+  %b = arith.constant dense<1> : tensor<4x18xi8>
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds}}
+  %d = nn.dequantize %b {format = #nn.ggml_type<q4_0>} : (tensor<4x18xi8>) -> tensor<4x32xf32>
+  rt.yield %d : tensor<4x32xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
+rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<8x68xi8>
+  %d = nn.dequantize %a {format = #nn.ggml_type<q8_0>} : (tensor<8x68xi8>) -> tensor<8x64xf32>
+  rt.yield %d : tensor<8x64xf32>
+}
+
+// -----
+
+// Rows that are no whole blocks, two of which are three blocks.
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
+rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x48xf32> {
+  %a = nn.weight @w["a"] : tensor<4x54xi8>
+  %d = nn.dequantize %a {format = #nn.ggml_type<q4_0>} : (tensor<4x54xi8>) -> tensor<4x96xf32>
+  %r = tensor.expand_shape %d [[0], [1, 2]] output_shape [4, 2, 48] : tensor<4x96xf32> into tensor<4x2x48xf32>
+  %m = tensor.collapse_shape %r [[0, 1], [2]] : tensor<4x2x48xf32> into tensor<8x48xf32>
+  rt.yield %m : tensor<8x48xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<64x4xbf16> {
+  %v = nn.weight @w["v"] : tensor<64x4xi4>
+  %s = nn.weight @w["s"] : tensor<2x4xi8>
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized ahead of time along their last dimension, without zero points and without a scale of the tensor}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 0>} : (tensor<64x4xi4>, tensor<2x4xi8>) -> tensor<64x4xbf16>
+  rt.yield %d : tensor<64x4xbf16>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
+  %v = nn.weight @w["v"] : tensor<4x64xi4>
+  %s = nn.weight @w["s"] : tensor<4x2xi8>
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized ahead of time to f32 and bf16 only}}
+  %d = nn.dequantize %v, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<4x64xi4>, tensor<4x2xi8>) -> tensor<4x64xf16>
+  rt.yield %d : tensor<4x64xf16>
+}

@@ -214,8 +214,8 @@ TEST_F(WorkModelTest, JoinedWeightsAreReadAsTheirCodes) {
     func.func @main(%x: tensor<1x64xf32>) -> tensor<1x64xf32> {
       %a = nn.weight @weights["a"] : tensor<1152xi8>
       %b = nn.weight @weights["b"] : tensor<1152xi8>
-      %c = nn.dequantize_blocks %a {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
-      %d = nn.dequantize_blocks %b {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
+      %c = nn.dequantize %a {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
+      %d = nn.dequantize %b {format = #nn.ggml_type<q4_0>} : (tensor<1152xi8>) -> tensor<2048xf32>
       %e = tensor.expand_shape %c [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
       %f = tensor.expand_shape %d [[0, 1]] output_shape [32, 64] : tensor<2048xf32> into tensor<32x64xf32>
       %w = tensor.concat dim(0) %e, %f : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
