@@ -218,6 +218,58 @@ static std::vector<std::string> inputNames(const FunctionInfo &function) {
   return names;
 }
 
+/// Checks an input, and notes where the function finds it.
+static Status takeInput(const Module &module, size_t index, const Tensor &tensor, std::vector<int32_t> &boundBy,
+                        ::itx_call &call) {
+  const ValueInfo &info = call.function->inputs[index];
+  ITX_RETURN_IF_ERROR(checkShape(*call.function, index, tensor, call.symbols, boundBy));
+  ITX_RETURN_IF_ERROR(checkMemory(module, info, tensor));
+  if (info.state)
+    ITX_RETURN_IF_ERROR(checkState(info, tensor));
+  void *data = tensor.data.get();
+  Device *there = module.memoryOf(info.device);
+  bool isAligned = reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT == 0;
+  if (there && !(tensor.device && isAligned)) {
+    call.inputOwners[index] = tensor.data;
+    ITX_RETURN_IF_ERROR(copyToDevice(call, index, tensor.device, tensor.bytes, data));
+  } else if (!isAligned) {
+    void *copy = inputCopy(call, index, tensor.bytes);
+    if (!copy)
+      return error(ITX_OUT_OF_MEMORY, "no memory for an aligned copy of input '%s'", info.name.c_str());
+    std::memcpy(copy, data, tensor.bytes);
+    data = copy;
+  } else {
+    call.inputOwners[index] = tensor.data;
+  }
+  call.inputs[index] = data;
+  return Status::success();
+}
+
+/// Fills an input that is left out with its default.
+static Status fillInput(const Module &module, size_t index, const std::vector<int32_t> &boundBy, ::itx_call &call) {
+  const FunctionInfo &function = *call.function;
+  const ValueInfo &info = function.inputs[index];
+  std::vector<int64_t> shape = info.shape;
+  int64_t elements = 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (info.symbols[d] >= 0) {
+      if (boundBy[info.symbols[d]] < 0)
+        return error(ITX_INVALID_ARGUMENT, "%s is not known: no input that carries it was given, and '%s' needs it",
+                     function.sizes[info.symbols[d]].name.c_str(), info.name.c_str());
+      shape[d] = call.symbols[info.symbols[d]];
+    }
+    elements *= shape[d];
+  }
+  uint64_t bytes = 0;
+  ITX_RETURN_IF_ERROR(tensorBytes(info.dtype, shape.data(), shape.size(), bytes));
+  call.inputs[index] = inputCopy(call, index, bytes);
+  if (!call.inputs[index])
+    return error(ITX_OUT_OF_MEMORY, "no memory for input '%s'", info.name.c_str());
+  fillDefault(info, call.inputs[index], elements);
+  return module.memoryOf(info.device) ? copyToDevice(call, index, nullptr, bytes, call.inputs[index])
+                                      : Status::success();
+}
+
 Status prepareCall(const Module &module, size_t functionIndex, const Tensor *const *inputs, size_t count,
                    ::itx_call &call) {
   const FunctionInfo &function = *module.functions()[functionIndex].info;
@@ -238,34 +290,11 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
 
   std::vector<int32_t> boundBy(function.sizes.size(), -1);
   for (size_t i = 0; i < function.inputs.size(); ++i) {
-    const ValueInfo &info = function.inputs[i];
-    const Tensor *tensor = i < count ? inputs[i] : nullptr;
-    if (!tensor) {
-      if (!info.optional)
-        return error(ITX_INVALID_ARGUMENT, "input '%s' of function '%s' is missing", info.name.c_str(),
-                     function.name.c_str());
-      continue;
-    }
-    ITX_RETURN_IF_ERROR(checkShape(function, i, *tensor, call.symbols, boundBy));
-    ITX_RETURN_IF_ERROR(checkMemory(module, info, *tensor));
-    void *data = tensor->data.get();
-    if (info.state)
-      ITX_RETURN_IF_ERROR(checkState(info, *tensor));
-    Device *there = module.memoryOf(info.device);
-    bool isAligned = reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT == 0;
-    if (there && !(tensor->device && isAligned)) {
-      call.inputOwners[i] = tensor->data;
-      ITX_RETURN_IF_ERROR(copyToDevice(call, i, tensor->device, tensor->bytes, data));
-    } else if (!isAligned) {
-      void *copy = inputCopy(call, i, tensor->bytes);
-      if (!copy)
-        return error(ITX_OUT_OF_MEMORY, "no memory for an aligned copy of input '%s'", info.name.c_str());
-      std::memcpy(copy, data, tensor->bytes);
-      data = copy;
-    } else {
-      call.inputOwners[i] = tensor->data;
-    }
-    call.inputs[i] = data;
+    if (const Tensor *tensor = i < count ? inputs[i] : nullptr)
+      ITX_RETURN_IF_ERROR(takeInput(module, i, *tensor, boundBy, call));
+    else if (!function.inputs[i].optional)
+      return error(ITX_INVALID_ARGUMENT, "input '%s' of function '%s' is missing", function.inputs[i].name.c_str(),
+                   function.name.c_str());
   }
 
   // Ranges may depend on sizes, all of which are known by now.
@@ -273,30 +302,9 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
     if (inputs[i] && function.inputs[i].hasRange)
       ITX_RETURN_IF_ERROR(checkRange(function, call.symbols, function.inputs[i], *inputs[i]));
 
-  for (size_t i = 0; i < function.inputs.size(); ++i) {
-    if (call.inputs[i])
-      continue;
-    const ValueInfo &info = function.inputs[i];
-    std::vector<int64_t> shape = info.shape;
-    int64_t elements = 1;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (info.symbols[d] >= 0) {
-        if (boundBy[info.symbols[d]] < 0)
-          return error(ITX_INVALID_ARGUMENT, "%s is not known: no input that carries it was given, and '%s' needs it",
-                       function.sizes[info.symbols[d]].name.c_str(), info.name.c_str());
-        shape[d] = call.symbols[info.symbols[d]];
-      }
-      elements *= shape[d];
-    }
-    uint64_t bytes = 0;
-    ITX_RETURN_IF_ERROR(tensorBytes(info.dtype, shape.data(), shape.size(), bytes));
-    call.inputs[i] = inputCopy(call, i, bytes);
+  for (size_t i = 0; i < function.inputs.size(); ++i)
     if (!call.inputs[i])
-      return error(ITX_OUT_OF_MEMORY, "no memory for input '%s'", info.name.c_str());
-    fillDefault(info, call.inputs[i], elements);
-    if (module.memoryOf(info.device))
-      ITX_RETURN_IF_ERROR(copyToDevice(call, i, nullptr, bytes, call.inputs[i]));
-  }
+      ITX_RETURN_IF_ERROR(fillInput(module, i, boundBy, call));
   return Status::success();
 }
 
