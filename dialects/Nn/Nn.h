@@ -23,6 +23,26 @@ namespace intarsia::nn {
 bool areCompatible(mlir::TypeRange a, mlir::TypeRange b);
 /// The number of `nn.default`: i1 is 0 or 1, other types without a sign have one.
 int64_t numberOf(mlir::IntegerAttr number);
+
+/// A tensor of a cache, as the cache's format defines it.
+struct CacheTensor {
+  /// What it is called behind the name of the cache; empty for the tensor of elements.
+  llvm::StringRef name;
+  mlir::Type element;
+  /// True if it has a unit for each page; false: one for each sequence.
+  bool isPaged;
+  /// Sizes behind the number of pages or sequences.
+  llvm::SmallVector<int64_t, 3> unit;
+  /// Which of all dimensions counts the tokens of a page; -1: none.
+  int64_t slotDimension;
+
+  /// Returns the type with so many pages or sequences.
+  mlir::RankedTensorType type(int64_t units) const {
+    llvm::SmallVector<int64_t, 4> shape = {units};
+    llvm::append_range(shape, unit);
+    return mlir::RankedTensorType::get(shape, element);
+  }
+};
 } // namespace intarsia::nn
 
 #include "dialects/Nn/NnDialect.h.inc"
@@ -31,15 +51,5 @@ int64_t numberOf(mlir::IntegerAttr number);
 #include "dialects/Nn/NnAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Nn/NnOps.h.inc"
-
-namespace intarsia::nn {
-/// The layout of a quantized cache: slots of a page, bits of a value.
-struct CodeLayout {
-  int64_t page, bits;
-};
-CodeLayout codeLayoutOf(CacheAppendQuantizedOp op);
-/// Returns the layout of a float cache: slots of a page, bits of an element.
-CodeLayout codeLayoutOf(CachedAttentionOp op);
-} // namespace intarsia::nn
 
 #endif

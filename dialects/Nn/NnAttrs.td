@@ -93,6 +93,70 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
   }];
 }
 
+def Nn_CacheKind : I32EnumAttr<"CacheKind", "what a cache holds of each token", [
+    I32EnumAttrCase<"Keys", 0, "keys">, I32EnumAttrCase<"Values", 1, "values">]> {
+  let cppNamespace = "::intarsia::nn";
+}
+
+def Nn_CacheFormatAttr : AttrDef<Nn_Dialect, "CacheFormat"> {
+  let mnemonic = "cache_format";
+  let summary = "What the tensors of a paged cache hold, and how their pages are laid out";
+  let description = [{
+    `#nn.cache_format<keys, f32>` is a cache of keys whose layout is open: how many tokens a page has is a dynamic size.
+    `#nn.cache_format<keys, ui4, page = 32, transposed>` has pages of 32 tokens, whose matrix of each head is
+    `[features, page]` instead of `[page, features]`. Elements are `f32`, `f16`, `bf16`, `f8E4M3FN` (stored as bit
+    patterns in i8) or quantized: `ui4`, `ui8`. The tensors of a cache follow from its format:
+
+    | elements | tensors |
+    |---|---|
+    | floats | elements `[pages, heads, page, features]` |
+    | quantized | the same in bytes, i8; parameters `[pages, heads, 2, groups]`, i8 |
+    | quantized keys | also a tail `[sequences, heads, page, features]`, f16 |
+
+    With `transposed` the last two dimensions of elements and tail are exchanged. A quantized element `q` of a group
+    stands for `scale * (q - zero)`. A group of values is the row of one token and head, so that a page has as many
+    groups as tokens; a group of keys is one feature of a head in all slots of a page (arXiv 2402.02750), so that it has
+    as many as features. `parameters[..., 0, :]` are scales, the bits 14 to 7 of an f16; `parameters[..., 1, :]` are zeros,
+    in [-128, 127] for 4 bits, in [0, 255] for 8. Of 4-bit elements each 16 bytes of a row hold 32: byte i has element i
+    in its low half and element i + 16 in its high half. With `low` and `high` the least and the largest number of the
+    group,
+
+    - 4 bits: `least = max((high - low) / 15, max(|low|, |high|) / 127)`;
+    - 8 bits: `low` and `high` are first brought to 0 where they are beyond it, `least = (high - low) / 255`;
+    - the scale is the f16 nearest to `least`, rounded up to its bits above the 7th, at least 2^-17;
+      `zero = round(-low / scale)`, `q = round(x / scale) + zero`, both to even and clamped to their ranges, in f32.
+
+    Keys are quantized when their page is full. Until then they lie in the tail, which has the last page of each
+    sequence.
+  }];
+  let parameters = (ins EnumParameter<Nn_CacheKind>:$kind, "::mlir::Type":$element, "int64_t":$page,
+                        "bool":$transposed);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// True while the size of a page and its order are undecided.
+    bool isOpen() const { return getPage() == 0; }
+    /// True if elements are quantized values with a scale and a zero for each group.
+    bool isQuantized() const;
+    /// True if rows of pages that are not full lie in a tensor of their own.
+    bool hasTail() const { return isQuantized() && getKind() == CacheKind::Keys; }
+    /// Returns the bits of an element.
+    int64_t getBits() const { return getElement().getIntOrFloatBitWidth(); }
+    /// Returns the number of tensors, and of those with a unit for each page, which come first.
+    unsigned getTensorCount() const { return getPagedCount() + hasTail(); }
+    unsigned getPagedCount() const { return isQuantized() ? 2 : 1; }
+    /// Dimensions of the tensor of elements and of the tail.
+    unsigned getSlotDimension() const { return getTransposed() ? 3 : 2; }
+    unsigned getFeatureDimension() const { return getTransposed() ? 2 : 3; }
+    /// Returns the tensors for `heads` heads of `features` features.
+    ::llvm::SmallVector<CacheTensor> getTensors(int64_t heads, int64_t features) const;
+    /// Returns the features of a head in a cache whose tensor of elements has this type, of rank 4.
+    int64_t getFeatures(::mlir::RankedTensorType elements) const;
+    CacheFormatAttr withElement(::mlir::Type element) const;
+    CacheFormatAttr withLayout(int64_t page, bool transposed) const;
+  }];
+}
+
 def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType", [DeclareAttrInterfaceMethods<BlockFormatAttrInterface>]> {
   let mnemonic = "ggml_type";
   let summary = "What the blocks of a tensor of a GGUF file mean";

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// Ops on paged caches: verifiers, inferred types, sizes and work.
+// Paged caches: their formats, and the ops on them with verifiers, inferred types, sizes and work.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Verify.h"
+#include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace intarsia;
@@ -18,226 +19,259 @@ using namespace intarsia::nn;
 using SizesRange = llvm::ArrayRef<llvm::SmallVector<AffineExpr>>;
 using SizePairs = SmallVector<std::pair<AffineExpr, AffineExpr>>;
 
-/// Positions and sequences of the tokens, and the page table.
-static LogicalResult verifyPlaces(Operation *op, StringRef name, int64_t tokens, Value positions, Value sequences,
-                                  Value pageTable) {
+//===-- Formats ------------------------------------------------------------------------------------------------===//
+
+/// 16 bytes hold 32 elements of 4 bits.
+static constexpr int64_t packedElements = 32;
+
+bool CacheFormatAttr::isQuantized() const { return getElement().isUnsignedInteger(); }
+
+LogicalResult CacheFormatAttr::verify(function_ref<InFlightDiagnostic()> emitError, CacheKind kind, Type element,
+                                      int64_t page, bool transposed) {
+  if (!isa<Float32Type, Float16Type, BFloat16Type, Float8E4M3FNType>(element) && !element.isUnsignedInteger(4) &&
+      !element.isUnsignedInteger(8))
+    return emitError() << "a cache of " << element << ": elements are f32, f16, bf16, f8E4M3FN, ui4 or ui8";
+  if (transposed && kind == CacheKind::Values && element.isUnsignedInteger())
+    return emitError() << "pages of quantized values cannot be transposed: a group is the row of a token";
+  if (transposed && element.isUnsignedInteger(4) && page % packedElements != 0)
+    return emitError() << "transposed pages of " << page << " tokens of 4 bits, must have a multiple of "
+                       << packedElements;
+  return success();
+}
+
+Attribute CacheFormatAttr::parse(AsmParser &parser, Type) {
+  llvm::SMLoc at = parser.getCurrentLocation();
+  StringRef word;
+  Type element;
+  int64_t page = 0;
+  bool transposed = false;
+  if (parser.parseLess() || parser.parseKeyword(&word))
+    return nullptr;
+  std::optional<CacheKind> kind = symbolizeCacheKind(word);
+  if (!kind)
+    return parser.emitError(at, "a cache holds 'keys' or 'values', not '") << word << "'", nullptr;
+  if (parser.parseComma() || parser.parseType(element))
+    return nullptr;
+  if (succeeded(parser.parseOptionalComma())) {
+    llvm::SMLoc number;
+    if (parser.parseKeyword("page") || parser.parseEqual() || parser.getCurrentLocation(&number) ||
+        parser.parseInteger(page))
+      return nullptr;
+    if (page < 1)
+      return parser.emitError(number, "a page of ") << page << " tokens, must have at least 1", nullptr;
+    if (succeeded(parser.parseOptionalComma())) {
+      if (parser.parseKeyword("transposed"))
+        return nullptr;
+      transposed = true;
+    }
+  }
+  if (parser.parseGreater())
+    return nullptr;
+  return parser.getChecked<CacheFormatAttr>(at, parser.getContext(), *kind, element, page, transposed);
+}
+
+void CacheFormatAttr::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyCacheKind(getKind()) << ", " << getElement();
+  if (!isOpen())
+    printer << ", page = " << getPage();
+  if (getTransposed())
+    printer << ", transposed";
+  printer << ">";
+}
+
+SmallVector<CacheTensor> CacheFormatAttr::getTensors(int64_t heads, int64_t features) const {
+  Builder builder(getContext());
+  int64_t page = isOpen() ? ShapedType::kDynamic : getPage();
+  int64_t rows = getTransposed() ? features : page, columns = getTransposed() ? page : features;
+  int64_t slots = getSlotDimension();
+  bool isFloat = !isQuantized() && getBits() > 8;
+  if (isQuantized() && !ShapedType::isDynamic(columns))
+    columns = columns * getBits() / 8;
+  SmallVector<CacheTensor> tensors = {
+      {"", isFloat ? getElement() : builder.getI8Type(), true, {heads, rows, columns}, slots}};
+  if (isQuantized()) {
+    bool isKeys = getKind() == CacheKind::Keys;
+    tensors.push_back({"parameters", builder.getI8Type(), true, {heads, 2, isKeys ? features : page}, isKeys ? -1 : 3});
+  }
+  if (hasTail()) {
+    rows = getTransposed() ? features : page, columns = getTransposed() ? page : features;
+    tensors.push_back({"tail", builder.getF16Type(), false, {heads, rows, columns}, slots});
+  }
+  return tensors;
+}
+
+int64_t CacheFormatAttr::getFeatures(RankedTensorType elements) const {
+  int64_t size = elements.getDimSize(getFeatureDimension());
+  return isQuantized() && !getTransposed() && !ShapedType::isDynamic(size) ? size * 8 / getBits() : size;
+}
+
+CacheFormatAttr CacheFormatAttr::withElement(Type element) const {
+  return get(getContext(), getKind(), element, getPage(), getTransposed());
+}
+
+CacheFormatAttr CacheFormatAttr::withLayout(int64_t page, bool transposed) const {
+  return get(getContext(), getKind(), getElement(), page, transposed);
+}
+
+//===-- What both ops check ------------------------------------------------------------------------------------===//
+
+/// Positions and sequences of the tokens.
+static LogicalResult verifySlots(Operation *op, StringRef name, int64_t tokens, Value positions, Value sequences) {
   if (failed(verifyRank(op, "positions", positions, 1)) || failed(verifyRank(op, "sequences", sequences, 1)) ||
-      failed(verifyRank(op, "page_table", pageTable, 2)) ||
       failed(verifyCount(op, "positions", typeOf(positions).getDimSize(0), "tokens", name, tokens)))
     return failure();
   return verifyCount(op, "sequences", typeOf(sequences).getDimSize(0), "tokens", name, tokens);
 }
 
-static LogicalResult verifyStatic(Operation *op, StringRef name, RankedTensorType cache) {
-  if (llvm::none_of(cache.getShape().drop_front(), ShapedType::isDynamic))
-    return success();
-  return op->emitOpError() << name << " is " << cache << ": only the number of pages may be dynamic";
+/// The operands `name` are the tensors of a cache, those from `first` on. A null page table is not compared with.
+static LogicalResult verifyTensors(Operation *op, StringRef name, CacheFormatAttr format, ValueRange values,
+                                   unsigned first, int64_t heads, int64_t features, Value pageTable) {
+  if (format.getBits() == 4 && !format.getTransposed() && features % packedElements != 0)
+    return op->emitOpError() << name << " have 4 bits and heads of " << features << " features, which must be a "
+                             << "multiple of " << packedElements;
+  SmallVector<CacheTensor> tensors = format.getTensors(heads, features);
+  int64_t pages = typeOf(values.front()).getDimSize(0);
+  for (auto [number, value] : llvm::enumerate(values)) {
+    const CacheTensor &tensor = tensors[first + number];
+    RankedTensorType type = typeOf(value), needed = tensor.type(type.getDimSize(0));
+    if (type != needed)
+      return op->emitOpError() << "tensor " << number << " of " << name << " is " << type << ", " << format << " with "
+                               << heads << " heads of " << features << " features needs " << needed;
+    if (tensor.isPaged) {
+      if (!agree(type.getDimSize(0), pages))
+        return op->emitOpError() << "tensor " << number << " of " << name << " has " << type.getDimSize(0)
+                                 << " pages, tensor 0 has " << pages;
+    } else if (pageTable && failed(verifyCount(op, "the tail of " + name.str(), type.getDimSize(0), "sequences",
+                                               "page_table", typeOf(pageTable).getDimSize(0)))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+/// There are `count` tensors of rank 4 in a cache.
+static LogicalResult verifyTensorCount(Operation *op, StringRef name, CacheFormatAttr format, ValueRange values,
+                                       unsigned count, StringRef what) {
+  if (values.size() != count)
+    return op->emitOpError() << name << " are " << values.size() << " tensors, " << format << " has " << count << what;
+  for (auto [number, value] : llvm::enumerate(values))
+    if (failed(verifyRank(op, "tensor " + std::to_string(number) + " of " + name.str(), value, 4)))
+      return failure();
+  return success();
+}
+
+/// Appends the conditions that the tensors of one cache put on sizes; `first` is the operand that comes first.
+static void appendEqualSizes(SizePairs &pairs, CacheFormatAttr format, SizesRange sizes, unsigned first, unsigned count,
+                             const Sizes &pageTable) {
+  SmallVector<CacheTensor> tensors = format.getTensors(/*heads=*/1, /*features=*/1);
+  for (unsigned i = 0; i < count; ++i) {
+    const CacheTensor &tensor = tensors[i];
+    pairs.push_back({tensor.isPaged ? sizes[first][0] : pageTable[0], sizes[first + i][0]});
+    if (format.isOpen() && tensor.slotDimension >= 0)
+      pairs.push_back({sizes[first][tensors[0].slotDimension], sizes[first + i][tensor.slotDimension]});
+  }
+  llvm::erase_if(pairs, [](const auto &pair) { return pair.first == pair.second; });
 }
 
 //===-- Append -------------------------------------------------------------------------------------------------===//
 
 LogicalResult CacheAppendOp::verify() {
-  if (failed(verifyRank(*this, "cache", getCache(), 4)) || failed(verifyRank(*this, "rows", getRows(), 3)))
+  CacheFormatAttr format = getFormat();
+  if (getTail() && !format.hasTail())
+    return emitOpError() << "updates the tail of " << format << ", which has none";
+  if (getTail() == static_cast<bool>(getPageTable()))
+    return emitOpError() << (getTail() ? "updates a tail and has a page_table, which only pages need"
+                                       : "has no page_table, which pages need");
+  if (failed(verifyRank(*this, "rows", getRows(), 3)) ||
+      (getPageTable() && failed(verifyRank(*this, "page_table", getPageTable(), 2))) ||
+      failed(verifyTensorCount(*this, "cache", format, getCache(), getTail() ? 1 : format.getTensorCount(),
+                               getTail() ? " tail" : "")))
     return failure();
-  RankedTensorType cache = typeOf(getCache()), rows = typeOf(getRows());
-  int64_t features = cache.getDimSize(getTransposed() ? 2 : 3);
-  if (failed(verifyStatic(*this, "cache", cache)) ||
-      failed(verifyCount(*this, "rows", rows.getDimSize(1), "heads", "cache", cache.getDimSize(1))) ||
-      failed(verifyCount(*this, "rows", rows.getDimSize(2), "features", "cache", features)))
+  RankedTensorType rows = getRows().getType();
+  if (rows.isDynamicDim(1) || rows.isDynamicDim(2))
+    return emitOpError("number of heads and features a head of rows must be static");
+  if (failed(verifyTensors(*this, "cache", format, getCache(), getTail() ? format.getPagedCount() : 0,
+                           rows.getDimSize(1), rows.getDimSize(2), getPageTable())))
     return failure();
-  return verifyPlaces(*this, "rows", rows.getDimSize(0), getPositions(), getSequences(), getPageTable());
+  return verifySlots(*this, "rows", rows.getDimSize(0), getPositions(), getSequences());
 }
 
-LogicalResult CacheAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
-                                              DictionaryAttr, OpaqueProperties, RegionRange,
-                                              SmallVectorImpl<Type> &results) {
-  results.push_back(operands.front().getType());
+LogicalResult CacheAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                              DictionaryAttr attributes, OpaqueProperties properties,
+                                              RegionRange regions, SmallVectorImpl<Type> &results) {
+  CacheAppendOp::Adaptor op(operands, attributes, properties, regions);
+  unsigned updated = op.getTail() ? 1 : op.getFormat().getPagedCount();
+  if (op.getCache().size() < updated)
+    return emitOptionalError(location, "'nn.cache_append' op cache are ", op.getCache().size(), " tensors, ",
+                             op.getFormat(), " has ", op.getFormat().getTensorCount());
+  llvm::append_range(results, op.getCache().take_front(updated).getTypes());
   return success();
 }
 
-SmallVector<Sizes> CacheAppendOp::inferResultSizes(SizesRange sizes) { return {sizes[0]}; }
+SmallVector<Sizes> CacheAppendOp::inferResultSizes(SizesRange sizes) {
+  return SmallVector<Sizes>(sizes.take_front(getNumResults()));
+}
 
 SizePairs CacheAppendOp::getEqualSizes(SizesRange sizes) {
-  const Sizes &rows = sizes[1];
-  return {{rows[0], sizes[2][0]}, {rows[0], sizes[3][0]}};
+  const Sizes &rows = sizes[getRowsMutable().getOperandNumber()];
+  SizePairs pairs = {{rows[0], sizes[getPositionsMutable().getOperandNumber()][0]},
+                     {rows[0], sizes[getSequencesMutable().getOperandNumber()][0]}};
+  if (getPageTable())
+    appendEqualSizes(pairs, getFormat(), sizes, 0, getCache().size(), sizes[getNumOperands() - 1]);
+  return pairs;
 }
 
 Work CacheAppendOp::getWork(SizesRange, SizesRange) { return {}; }
 
-//===-- Append of codes ----------------------------------------------------------------------------------------===//
-
-/// Refuses a group that does not hold one quantized value of 4 or 8 bits for each feature or slot.
-static LogicalResult verifyCodes(Operation *op, StringRef name, RankedTensorType codes, int64_t elements,
-                                 StringRef ofWhat) {
-  int64_t bytes = codes.getShape().back();
-  if (bytes == elements || (bytes * 2 == elements && elements % 32 == 0))
-    return success();
-  return op->emitOpError() << name << " has " << bytes << " bytes for " << elements << " " << ofWhat << ", must have "
-                           << elements << " for 8 bits"
-                           << (elements % 32 == 0 ? " or " + Twine(elements / 2) + " for 4 bits"
-                                                  : Twine("; 4 bits need a multiple of 32"));
-}
-
-/// Scales and zeros of `count` groups of each page and head.
-static LogicalResult verifyParameters(Operation *op, StringRef name, Value parameters, StringRef codesName, Value codes,
-                                      int64_t count) {
-  if (failed(verifyRank(op, name, parameters, 4)) || failed(verifyStatic(op, name, typeOf(parameters))))
-    return failure();
-  RankedTensorType type = typeOf(parameters), codesType = typeOf(codes);
-  if (failed(verifyCount(op, name, type.getDimSize(0), "pages", codesName, codesType.getDimSize(0))) ||
-      failed(verifyCount(op, name, type.getDimSize(1), "heads", codesName, codesType.getDimSize(1))) ||
-      failed(verifyCount(op, name, type.getDimSize(3), "groups", codesName, count)))
-    return failure();
-  if (type.getDimSize(2) != 2)
-    return op->emitOpError() << name << " has " << type.getDimSize(2) << " rows, must have 2: scales and zeros";
-  return success();
-}
-
-/// tail [sequences, heads, features, page] beside rows [tokens, heads, features].
-static LogicalResult verifyTail(Operation *op, Value tail, Value rows) {
-  if (failed(verifyRank(op, "tail", tail, 4)) || failed(verifyRank(op, "rows", rows, 3)))
-    return failure();
-  RankedTensorType type = typeOf(tail);
-  if (llvm::any_of(type.getShape().drop_front(), ShapedType::isDynamic))
-    return op->emitOpError() << "tail is " << type << ": only the number of sequences may be dynamic";
-  if (failed(verifyCount(op, "rows", typeOf(rows).getDimSize(1), "heads", "tail", type.getDimSize(1))))
-    return failure();
-  return verifyCount(op, "rows", typeOf(rows).getDimSize(2), "features", "tail", type.getDimSize(2));
-}
-
-CodeLayout nn::codeLayoutOf(CacheAppendQuantizedOp op) {
-  ArrayRef<int64_t> codes = op.getCodes().getType().getShape();
-  int64_t page = op.getTail() ? typeOf(op.getTail()).getShape().back() : codes[2];
-  int64_t elements = op.getTail() ? page : op.getRows().getType().getDimSize(2);
-  return {page, codes[3] * 8 / elements};
-}
-
-LogicalResult CacheAppendQuantizedOp::verify() {
-  if (failed(verifyRank(*this, "codes", getCodes(), 4)) || failed(verifyRank(*this, "rows", getRows(), 3)))
-    return failure();
-  RankedTensorType codes = typeOf(getCodes()), rows = typeOf(getRows());
-  if (failed(verifyStatic(*this, "codes", codes)) ||
-      failed(verifyCount(*this, "rows", rows.getDimSize(1), "heads", "codes", codes.getDimSize(1))))
-    return failure();
-  if (rows.isDynamicDim(2))
-    return emitOpError("number of features of rows must be static");
-  if (getTail()) {
-    if (failed(verifyTail(*this, getTail(), getRows())) ||
-        failed(verifyCount(*this, "rows", rows.getDimSize(2), "features", "codes", codes.getDimSize(2))) ||
-        failed(verifyCodes(*this, "codes", codes, lastSize(getTail()), "slots")))
-      return failure();
-  } else if (failed(verifyCodes(*this, "codes", codes, rows.getDimSize(2), "features"))) {
-    return failure();
-  }
-  if (failed(verifyParameters(*this, "parameters", getParameters(), "codes", getCodes(), codes.getDimSize(2))))
-    return failure();
-  return verifyPlaces(*this, "rows", rows.getDimSize(0), getPositions(), getSequences(), getPageTable());
-}
-
-LogicalResult CacheAppendQuantizedOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
-                                                       DictionaryAttr, OpaqueProperties, RegionRange,
-                                                       SmallVectorImpl<Type> &results) {
-  llvm::append_values(results, operands[0].getType(), operands[1].getType());
-  return success();
-}
-
-SmallVector<Sizes> CacheAppendQuantizedOp::inferResultSizes(SizesRange sizes) { return {sizes[0], sizes[1]}; }
-
-SizePairs CacheAppendQuantizedOp::getEqualSizes(SizesRange sizes) {
-  const Sizes &rows = sizes[2];
-  SizePairs pairs = {{rows[0], sizes[3][0]}, {rows[0], sizes[4][0]}, {sizes[0][0], sizes[1][0]}};
-  if (getTail())
-    pairs.push_back({sizes[6][0], sizes[5][0]});
-  return pairs;
-}
-
-Work CacheAppendQuantizedOp::getWork(SizesRange, SizesRange) { return {}; }
-
-//===-- Tail ---------------------------------------------------------------------------------------------------===//
-
-LogicalResult TailAppendOp::verify() {
-  if (failed(verifyTail(*this, getTail(), getRows())) || failed(verifyRank(*this, "positions", getPositions(), 1)) ||
-      failed(verifyRank(*this, "sequences", getSequences(), 1)))
-    return failure();
-  int64_t tokens = typeOf(getRows()).getDimSize(0);
-  if (failed(verifyCount(*this, "positions", typeOf(getPositions()).getDimSize(0), "tokens", "rows", tokens)))
-    return failure();
-  return verifyCount(*this, "sequences", typeOf(getSequences()).getDimSize(0), "tokens", "rows", tokens);
-}
-
-LogicalResult TailAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
-                                             DictionaryAttr, OpaqueProperties, RegionRange,
-                                             SmallVectorImpl<Type> &results) {
-  results.push_back(operands.front().getType());
-  return success();
-}
-
-SmallVector<Sizes> TailAppendOp::inferResultSizes(SizesRange sizes) { return {sizes[0]}; }
-
-SizePairs TailAppendOp::getEqualSizes(SizesRange sizes) {
-  return {{sizes[1][0], sizes[2][0]}, {sizes[1][0], sizes[3][0]}};
-}
-
-Work TailAppendOp::getWork(SizesRange, SizesRange) { return {}; }
-
 //===-- Attention ----------------------------------------------------------------------------------------------===//
 
-CodeLayout nn::codeLayoutOf(CachedAttentionOp op) {
-  RankedTensorType keys = op.getKeys().getType();
-  if (!op.getTail())
-    return {keys.getDimSize(3), keys.getElementTypeBitWidth()};
-  int64_t page = typeOf(op.getTail()).getDimSize(3);
-  return {page, keys.getDimSize(3) * 8 / page};
-}
-
-/// Features of a value, which as codes have the bits of those of keys.
-static int64_t valueFeatures(RankedTensorType keys, RankedTensorType values, RankedTensorType tail) {
-  int64_t stored = values.getDimSize(3);
-  if (!tail)
-    return stored;
-  int64_t keyBytes = keys.getDimSize(3), page = tail.getDimSize(3);
-  if (ShapedType::isDynamic(stored) || ShapedType::isDynamic(keyBytes) || ShapedType::isDynamic(page) || keyBytes == 0)
-    return ShapedType::kDynamic;
-  return stored * page / keyBytes;
+/// The two caches and the rows that are not in their pages yet.
+static LogicalResult verifyCaches(CachedAttentionOp op) {
+  CacheFormatAttr keyFormat = op.getKeyFormat(), valueFormat = op.getValueFormat();
+  for (auto [name, format, kind] : {std::tuple("key_format", keyFormat, CacheKind::Keys),
+                                    std::tuple("value_format", valueFormat, CacheKind::Values)})
+    if (format.getKind() != kind)
+      return op.emitOpError() << name << " is " << format << ", must be of " << stringifyCacheKind(kind);
+  if (keyFormat.getPage() != valueFormat.getPage())
+    return op.emitOpError() << "key_format is " << keyFormat << ", value_format is " << valueFormat
+                            << ": both must have pages of one size";
+  if (static_cast<bool>(op.getRows()) != keyFormat.hasTail())
+    return op.emitOpError() << (op.getRows() ? "has rows, which only keys with a tail need; key_format is "
+                                             : "has no rows of new keys, which the tail of keys needs; key_format is ")
+                            << keyFormat;
+  if (failed(verifyTensorCount(op, "keys", keyFormat, op.getKeys(), keyFormat.getTensorCount(), "")) ||
+      failed(verifyTensorCount(op, "values", valueFormat, op.getValues(), valueFormat.getTensorCount(), "")))
+    return failure();
+  RankedTensorType query = op.getQuery().getType();
+  int64_t heads = typeOf(op.getKeys()[0]).getDimSize(1), pages = typeOf(op.getKeys()[0]).getDimSize(0);
+  if (ShapedType::isDynamic(heads))
+    return op.emitOpError("number of heads of keys must be static");
+  if (failed(verifyTensors(op, "keys", keyFormat, op.getKeys(), 0, heads, query.getDimSize(2), op.getPageTable())) ||
+      failed(verifyTensors(op, "values", valueFormat, op.getValues(), 0, heads,
+                           valueFormat.getFeatures(typeOf(op.getValues()[0])), op.getPageTable())))
+    return failure();
+  if (failed(verifyCount(op, "values", typeOf(op.getValues()[0]).getDimSize(0), "pages", "keys", pages)))
+    return failure();
+  if (!op.getRows())
+    return success();
+  if (failed(verifyRank(op, "rows", op.getRows(), 3)) ||
+      failed(verifyCount(op, "rows", typeOf(op.getRows()).getDimSize(0), "tokens", "query", query.getDimSize(0))) ||
+      failed(verifyCount(op, "rows", typeOf(op.getRows()).getDimSize(1), "heads", "keys", heads)))
+    return failure();
+  return verifyCount(op, "rows", typeOf(op.getRows()).getDimSize(2), "features a head", "query", query.getDimSize(2));
 }
 
 LogicalResult CachedAttentionOp::verify() {
-  if (int64_t given =
-          llvm::count_if(std::initializer_list<Value>{getKeyParameters(), getValueParameters(), getRows(), getTail()},
-                         [](Value value) { return static_cast<bool>(value); });
-      given != 0 && given != 4)
-    return emitOpError() << "has " << given << " of key_parameters, value_parameters, rows and tail, which codes need "
-                         << "all four of";
-  if (failed(verifyRank(*this, "query", getQuery(), 3)) || failed(verifyRank(*this, "keys", getKeys(), 4)) ||
-      failed(verifyRank(*this, "values", getValues(), 4)))
+  if (failed(verifyRank(*this, "query", getQuery(), 3)) || failed(verifyRank(*this, "page_table", getPageTable(), 2)))
     return failure();
-  RankedTensorType query = typeOf(getQuery()), keys = typeOf(getKeys()), values = typeOf(getValues());
-  if (failed(verifyStatic(*this, "keys", keys)) || failed(verifyStatic(*this, "values", values)) ||
-      failed(verifySameElement(*this, "values", getValues(), "keys", getKeys())) ||
-      failed(verifyCount(*this, "values", values.getDimSize(0), "pages", "keys", keys.getDimSize(0))) ||
-      failed(verifyCount(*this, "values", values.getDimSize(1), "heads", "keys", keys.getDimSize(1))) ||
-      failed(verifyCount(*this, "values", values.getDimSize(2), "slots a page", getTail() ? "tail" : "keys",
-                         lastSize(getTail() ? getTail() : getKeys()))) ||
-      failed(verifyCount(*this, "keys", keys.getDimSize(2), "features a head", "query", query.getDimSize(2))))
-    return failure();
-  if (getTail()) {
-    if (!keys.getElementType().isInteger(8))
-      return emitOpError() << "keys holds " << keys.getElementType() << ", codes are 'i8'";
-    if (failed(verifyTail(*this, getTail(), getRows())) ||
-        failed(verifyCount(*this, "tail", typeOf(getTail()).getDimSize(1), "heads", "keys", keys.getDimSize(1))) ||
-        failed(verifyCount(*this, "tail", typeOf(getTail()).getDimSize(2), "features", "keys", keys.getDimSize(2))) ||
-        failed(verifyCodes(*this, "keys", keys, lastSize(getTail()), "slots")) ||
-        failed(verifyCodes(*this, "values", values, valueFeatures(keys, values, typeOf(getTail())), "features")) ||
-        failed(verifyParameters(*this, "key_parameters", getKeyParameters(), "keys", getKeys(), keys.getDimSize(2))) ||
-        failed(verifyParameters(*this, "value_parameters", getValueParameters(), "values", getValues(),
-                                values.getDimSize(2))) ||
-        failed(verifyCount(*this, "rows", typeOf(getRows()).getDimSize(0), "tokens", "query", query.getDimSize(0))))
-      return failure();
-  }
+  RankedTensorType query = getQuery().getType();
   if (query.isDynamicDim(1) || query.isDynamicDim(2))
     return emitOpError("number of heads and features a head of query must be static");
-  if (keys.getDimSize(1) == 0 || query.getDimSize(1) % keys.getDimSize(1) != 0)
-    return emitOpError() << "query has " << query.getDimSize(1) << " heads, no multiple of the " << keys.getDimSize(1)
+  if (failed(verifyCaches(*this)))
+    return failure();
+  int64_t keyHeads = typeOf(getKeys()[0]).getDimSize(1);
+  if (keyHeads == 0 || query.getDimSize(1) % keyHeads != 0)
+    return emitOpError() << "query has " << query.getDimSize(1) << " heads, no multiple of the " << keyHeads
                          << " heads of keys";
   if (getWindow() && *getWindow() < 1)
     return emitOpError() << "window is " << *getWindow() << ", must be at least 1";
@@ -246,23 +280,20 @@ LogicalResult CachedAttentionOp::verify() {
   if (getSinks() && (failed(verifyRank(*this, "sinks", getSinks(), 1)) ||
                      failed(verifyCount(*this, "sinks", lastSize(getSinks()), "heads", "query", query.getDimSize(1)))))
     return failure();
-  return verifyPlaces(*this, "query", query.getDimSize(0), getPositions(), getSequences(), getPageTable());
+  return verifySlots(*this, "query", query.getDimSize(0), getPositions(), getSequences());
 }
 
 LogicalResult CachedAttentionOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                                  DictionaryAttr, OpaqueProperties, RegionRange,
-                                                  SmallVectorImpl<Type> &results) {
-  auto query = dyn_cast<RankedTensorType>(operands[0].getType());
-  auto values = operands.size() > 2 ? dyn_cast<RankedTensorType>(operands[2].getType()) : RankedTensorType();
+                                                  DictionaryAttr attributes, OpaqueProperties properties,
+                                                  RegionRange regions, SmallVectorImpl<Type> &results) {
+  CachedAttentionOp::Adaptor op(operands, attributes, properties, regions);
+  auto query = dyn_cast<RankedTensorType>(op.getQuery().getType());
+  auto values =
+      op.getValues().empty() ? RankedTensorType() : dyn_cast<RankedTensorType>(op.getValues().front().getType());
   if (!query || !values || query.getRank() != 3 || values.getRank() != 4)
     return emitOptionalError(location, "'nn.cached_attention' op needs a query of rank 3 and values of rank 4");
-  // With parameters, rows and tail there are four operands more, the tail is the last.
-  auto keys = dyn_cast<RankedTensorType>(operands[1].getType());
-  auto tail = operands.size() >= 10 ? dyn_cast<RankedTensorType>(operands.back().getType()) : RankedTensorType();
-  if (!keys || keys.getRank() != 4 || (tail && tail.getRank() != 4))
-    return emitOptionalError(location, "'nn.cached_attention' op needs keys and a tail of rank 4");
-  results.push_back(RankedTensorType::get({query.getDimSize(0), query.getDimSize(1), valueFeatures(keys, values, tail)},
-                                          query.getElementType()));
+  results.push_back(RankedTensorType::get(
+      {query.getDimSize(0), query.getDimSize(1), op.getValueFormat().getFeatures(values)}, query.getElementType()));
   return success();
 }
 
@@ -273,21 +304,27 @@ SmallVector<Sizes> CachedAttentionOp::inferResultSizes(SizesRange sizes) {
 }
 
 SizePairs CachedAttentionOp::getEqualSizes(SizesRange sizes) {
-  const Sizes &query = sizes[0];
-  SizePairs pairs = {{query[0], sizes[3][0]}, {query[0], sizes[4][0]}, {sizes[1][0], sizes[2][0]}};
-  if (!getTail())
-    return pairs;
-  ArrayRef<SmallVector<AffineExpr>> quantized = sizes.take_back(4);
-  pairs.push_back({sizes[1][0], quantized[0][0]});
-  pairs.push_back({sizes[1][0], quantized[1][0]});
-  pairs.push_back({query[0], quantized[2][0]});
-  pairs.push_back({sizes[5][0], quantized[3][0]});
+  const Sizes &query = sizes[0], &pageTable = sizes[getPageTableMutable().getOperandNumber()];
+  unsigned keys = getODSOperandIndexAndLength(1).first, values = getODSOperandIndexAndLength(2).first;
+  SizePairs pairs = {{query[0], sizes[getPositionsMutable().getOperandNumber()][0]},
+                     {query[0], sizes[getSequencesMutable().getOperandNumber()][0]},
+                     {sizes[keys][0], sizes[values][0]}};
+  if (getKeyFormat().isOpen())
+    pairs.push_back(
+        {sizes[keys][getKeyFormat().getSlotDimension()], sizes[values][getValueFormat().getSlotDimension()]});
+  if (getRows())
+    pairs.push_back({query[0], sizes[getRowsMutable().begin()->getOperandNumber()][0]});
+  appendEqualSizes(pairs, getKeyFormat(), sizes, keys, getKeys().size(), pageTable);
+  appendEqualSizes(pairs, getValueFormat(), sizes, values, getValues().size(), pageTable);
   return pairs;
 }
 
-/// Every token sees all places that its sequence's pages have: the positions are not known ahead of time.
+/// Every token sees all slots that its sequence's pages have: the positions are not known ahead of time.
 Work CachedAttentionOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
-  const Sizes &query = operandSizes[0];
-  AffineExpr scores = query[0] * query[1] * operandSizes[5][1] * codeLayoutOf(*this).page;
+  const Sizes &query = operandSizes[0], &keys = operandSizes[getODSOperandIndexAndLength(1).first];
+  const Sizes &pageTable = operandSizes[getPageTableMutable().getOperandNumber()];
+  AffineExpr page = getKeyFormat().isOpen() ? keys[getKeyFormat().getSlotDimension()]
+                                            : getAffineConstantExpr(getKeyFormat().getPage(), getContext());
+  AffineExpr scores = query[0] * query[1] * pageTable[1] * page;
   return {scores * (query[2] * 2 + resultSizes[0].back() * 2 + 5), scores};
 }

@@ -265,6 +265,12 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return op->emitOpError() << name << " stands on an op that is no function";
   if (name == "nn.size_limits" || name == "nn.expected_sizes")
     return verifySizeValues(function, attribute);
+  if (name == "nn.page_tokens") {
+    auto tokens = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!tokens || !tokens.getType().isSignlessInteger(64) || tokens.getInt() < 1)
+      return op->emitOpError() << "nn.page_tokens is " << attribute.getValue() << ", must be a positive i64";
+    return success();
+  }
   if (name == "nn.metadata") {
     if (!isa<DictionaryAttr>(attribute.getValue()))
       return op->emitOpError() << "nn.metadata is " << attribute.getValue() << ", must be a dictionary";
@@ -276,6 +282,7 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
       return op->emitOpError() << "nn.decisions is " << attribute.getValue() << ", must be a list of dictionaries";
     return success();
   }
-  return op->emitOpError() << "function attribute " << name
-                           << " is unknown; known are nn.size_limits, nn.expected_sizes, nn.metadata, nn.decisions";
+  return op->emitOpError()
+         << "function attribute " << name
+         << " is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions";
 }

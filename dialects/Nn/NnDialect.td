@@ -30,6 +30,7 @@ def Nn_Dialect : Dialect {
 
     - `nn.size_limits = {sequence = 512}`: the largest value of a size; a call with more is refused.
     - `nn.expected_sizes = {batch = 8}`: what the cost model reckons with when it decides. Any other size works too.
+    - `nn.page_tokens = 32`: tokens of a page in all caches of the function. Lowering writes it.
     - `nn.metadata = {…}`: a dictionary that the manifest keeps.
     - `nn.decisions = […]`: what the fuse phase decided so far, a dictionary for each decision; its last pass takes it away.
 

@@ -33,8 +33,4 @@ StoredOperand EmbeddingOp::getStoredOperand(unsigned operand) {
 
 //===-- States that are updated in place -------------------------------------------------------------------------===//
 
-OpOperand &CacheAppendOp::getUpdatedOperand(unsigned) { return getCacheMutable(); }
-OpOperand &TailAppendOp::getUpdatedOperand(unsigned) { return getTailMutable(); }
-OpOperand &CacheAppendQuantizedOp::getUpdatedOperand(unsigned result) {
-  return result == 0 ? getCodesMutable() : getParametersMutable();
-}
+OpOperand &CacheAppendOp::getUpdatedOperand(unsigned result) { return getCacheMutable()[result]; }

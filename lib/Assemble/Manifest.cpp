@@ -198,6 +198,8 @@ public:
           for (unsigned device : devicesOf(function))
             json.value(device);
         });
+      if (auto tokens = function->getAttrOfType<IntegerAttr>("nn.page_tokens"))
+        json.attribute("page_tokens", tokens.getInt());
       auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
       json.attributeArray("sizes", [&] {
         for (auto name : function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr).getAsRange<StringAttr>()) {

@@ -127,6 +127,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--quantize-activations=" + std::to_string(options.quantize.activations));
   if (!options.quantize.parts.empty())
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
+  if (!options.quantize.caches.empty())
+    result.flags.push_back("--kv=" + llvm::join(options.quantize.caches, ","));
   for (const std::string &place : options.partition.places)
     result.flags.push_back("--place=" + place);
   for (const std::string &decision : options.flip)
@@ -228,8 +230,6 @@ llvm::Error Compilation::checkFlags() const {
   if (!stopsAt(Phase::Assemble) && (options.emit != Emit::Shared || options.embedWeights))
     return createStringError("--emit and --embed-weights are about the artifact, which is not made with --stop-after=" +
                              last);
-  if (firstPhase > Phase::Import && options.import.cacheType.has_value())
-    return createStringError("--kv is about the import of a model, which does not run with --start-from=" + first);
   if (firstPhase > Phase::Import && options.import.context.has_value())
     return createStringError("--context is about the import of a model, which does not run with --start-from=" + first);
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
@@ -239,6 +239,9 @@ llvm::Error Compilation::checkFlags() const {
   if (!quantizes && asks)
     return createStringError("--quantize and --quantize-activations are about the quantize phase, which does not run "
                              "with " +
+                             (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
+  if (!quantizes && !options.quantize.caches.empty())
+    return createStringError("--kv is about the quantize phase, which does not run with " +
                              (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   bool partitions = firstPhase <= Phase::Partition && options.stopAfter >= Phase::Partition;
   if (!partitions && !options.partition.places.empty())

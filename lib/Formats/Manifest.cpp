@@ -262,6 +262,9 @@ static void readFunctionDevices(Reader &reader, const Json &json, size_t devices
 static void readFunction(Reader &reader, const Json &json, size_t devices, FunctionInfo &function) {
   function.name = reader.text(json, "name");
   readFunctionDevices(reader, json, devices, function);
+  if (const Json *tokens = reader.member(json, "page_tokens", false))
+    if (reader.integer(*tokens, "'page_tokens'", function.pageTokens) && function.pageTokens < 1)
+      reader.fail("'page_tokens' of function '" + function.name + "' is not positive");
   for (const Json &size : reader.array(json, "sizes", false)) {
     SizeInfo info;
     info.name = reader.text(size, "name");

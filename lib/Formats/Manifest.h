@@ -52,6 +52,7 @@ struct CheckInfo {
 struct FunctionInfo {
   std::string name;
   std::vector<uint32_t> devices; // indices of those that it puts work on, in ascending order
+  int64_t pageTokens = 0;        // tokens of a page of its caches; 0: the manifest does not say it
   std::vector<SizeInfo> sizes;
   std::vector<CheckInfo> checks; // in the order of host code's indices
   std::vector<ValueInfo> inputs;

@@ -50,13 +50,13 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {
       if (auto attention = dyn_cast<nn::CachedAttentionOp>(op))
         takeRope(fuser, attention, attention.getQuery());
-      else if (auto append = dyn_cast<nn::CacheAppendOp>(op))
+      else if (auto append = dyn_cast<nn::CacheAppendOp>(op); append && !append.getFormat().isQuantized())
         takeRope(fuser, append, append.getRows());
     }
     fuser.finish();
   }
 
-  /// Kernels of caches read each row once: one that nothing else reads is rotated then.
+  /// Kernels of caches read each row once, if they do not quantize it: one that nothing else reads is rotated then.
   static void takeRope(Fuser &fuser, Operation *op, Value rows) {
     auto rope = rows.getDefiningOp<nn::RopeOp>();
     Candidate candidate(op, *kernelRootOf(op));

@@ -106,9 +106,26 @@ LogicalResult limitIndices(func::FuncOp function, const SymbolicSizes &sizes, Op
   return success();
 }
 
-/// Places in a cache: what a kernel would have to guard is refused before anything runs.
-LogicalResult limitPlaces(func::FuncOp function, const SymbolicSizes &sizes, Operation *op, Value positions,
-                          Value sequences, Value pageTable, int64_t page, AffineExpr pages) {
+/// Says on the function how many tokens a page has: one page table serves all caches.
+LogicalResult setPageTokens(func::FuncOp function, Operation *op, nn::CacheFormatAttr format) {
+  if (format.isOpen())
+    return op->emitOpError() << "is of a cache " << format
+                             << ", whose pages have no size yet; run the partition phase first";
+  auto known = function->getAttrOfType<IntegerAttr>("nn.page_tokens");
+  if (known && known.getInt() != format.getPage())
+    return op->emitOpError() << "is of a cache with pages of " << format.getPage() << " tokens, the function has pages "
+                             << "of " << known.getInt() << ": one page table serves all caches";
+  function->setAttr("nn.page_tokens", Builder(function).getI64IntegerAttr(format.getPage()));
+  return success();
+}
+
+/// Slots in a cache: what a kernel would have to guard is refused before anything runs.
+LogicalResult limitSlots(func::FuncOp function, const SymbolicSizes &sizes, Operation *op, Value positions,
+                         Value sequences, Value pageTable, nn::CacheFormatAttr format, Value cache) {
+  if (failed(setPageTokens(function, op, format)))
+    return failure();
+  int64_t page = format.getPage();
+  AffineExpr pages = sizes.of(cache)[0];
   const Sizes table(sizes.of(pageTable).begin(), sizes.of(pageTable).end());
   for (const Limit &limit : {Limit{"positions", positions, page, table[1]},
                              {"sequences", sequences, 1, table[0]},
@@ -137,22 +154,17 @@ LogicalResult inferInputRanges(func::FuncOp function, const SymbolicSizes &sizes
   }
   bool failedAny = false;
   function.walk([&](Operation *op) {
-    if (auto append = dyn_cast<nn::CacheAppendOp>(op)) {
-      const int64_t page = append.getCache().getType().getDimSize(append.getTransposed() ? 3 : 2);
-      failedAny |= failed(limitPlaces(function, sizes, op, append.getPositions(), append.getSequences(),
-                                      append.getPageTable(), page, sizes.of(append.getCache())[0]));
-    } else if (auto append = dyn_cast<nn::CacheAppendQuantizedOp>(op)) {
-      failedAny |=
-          failed(limitPlaces(function, sizes, op, append.getPositions(), append.getSequences(), append.getPageTable(),
-                             nn::codeLayoutOf(append).page, sizes.of(append.getCodes())[0]));
-    } else if (auto append = dyn_cast<nn::TailAppendOp>(op)) {
-      failedAny |= failed(
-          limitIndices(function, sizes, op, {"sequences", append.getSequences(), 1, sizes.of(append.getTail())[0]}));
-    } else if (auto attention = dyn_cast<nn::CachedAttentionOp>(op)) {
-      failedAny |= failed(limitPlaces(function, sizes, op, attention.getPositions(), attention.getSequences(),
-                                      attention.getPageTable(), nn::codeLayoutOf(attention).page,
-                                      sizes.of(attention.getKeys())[0]));
-    }
+    auto append = dyn_cast<nn::CacheAppendOp>(op);
+    if (append && append.getTail())
+      failedAny |= failed(setPageTokens(function, op, append.getFormat())) ||
+                   failed(limitIndices(function, sizes, op,
+                                       {"sequences", append.getSequences(), 1, sizes.of(append.getCache()[0])[0]}));
+    else if (append)
+      failedAny |= failed(limitSlots(function, sizes, op, append.getPositions(), append.getSequences(),
+                                     append.getPageTable(), append.getFormat(), append.getCache()[0]));
+    else if (auto attention = dyn_cast<nn::CachedAttentionOp>(op))
+      failedAny |= failed(limitSlots(function, sizes, op, attention.getPositions(), attention.getSequences(),
+                                     attention.getPageTable(), attention.getKeyFormat(), attention.getKeys()[0]));
   });
   return failure(failedAny);
 }

@@ -41,4 +41,22 @@ def PartitionAlternatives : Pass<"partition-alternatives", "::mlir::ModuleOp"> {
   let dependentDialects = ["::intarsia::rt::RtDialect"];
 }
 
+def PartitionLayOutCaches : Pass<"partition-lay-out-caches", "::mlir::ModuleOp"> {
+  let summary = "Fixes the size of pages and their order in key/value caches";
+  let description = [{
+    Asks the targets of the devices that use a cache how its pages are laid out (`Target::cacheLayout`), and writes the
+    answer into the cache's format, types and names of sizes. All caches of a function share its page table, so that
+    their pages have one size: the first that a device prefers and all take, in the order of the caches. The order of a
+    page is that of the device whose memory it is in. A cache whose format has a page already stays as it is, and the
+    others get pages of its size.
+
+    ```mlir
+    %k1 = nn.cache_append(%k) <keys, f16>, … : (tensor<?x2x?x64xf16>, …
+    // on a CPU
+    %k1 = nn.cache_append(%k) <keys, f16, page = 32, transposed>, … : (tensor<?x2x64x32xf16>, …
+    ```
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
+}
+
 #endif

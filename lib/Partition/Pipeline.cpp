@@ -24,6 +24,7 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
     pipeline.addPass(partition::createPartitionPlace(place));
   }
   pipeline.addPass(partition::createPartitionAlternatives());
+  pipeline.addPass(partition::createPartitionLayOutCaches());
 }
 
 namespace {

@@ -20,6 +20,9 @@ using namespace mlir;
 using namespace intarsia;
 
 void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOptions &options) {
+  quantize::QuantizeKvCacheOptions caches;
+  caches.formats.assign(options.caches.begin(), options.caches.end());
+  pipeline.addPass(quantize::createQuantizeKvCache(caches));
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   if (options.format != "none") {
     quantize::QuantizeRoundToNearestOptions rounding;
@@ -38,14 +41,18 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> format{*this, "format", llvm::cl::init("int4"), llvm::cl::desc("Format of the weights")};
   Option<unsigned> activations{*this, "activations", llvm::cl::init(8), llvm::cl::desc("Bits of activations")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
+  ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
 };
 } // namespace
 
 void intarsia::registerQuantizePasses() {
   quantize::registerQuantizePasses();
   PassPipelineRegistration<PipelineOptions>(
-      "intarsia-quantize", "The quantize phase: weights and activations get their formats",
+      "intarsia-quantize", "The quantize phase: weights, activations and caches get their formats",
       [](OpPassManager &pipeline, const PipelineOptions &given) {
-        buildQuantizePipeline(pipeline, {given.format, given.activations, {given.parts.begin(), given.parts.end()}});
+        buildQuantizePipeline(pipeline, {given.format,
+                                         given.activations,
+                                         {given.parts.begin(), given.parts.end()},
+                                         {given.caches.begin(), given.caches.end()}});
       });
 }

@@ -111,6 +111,8 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
 }
 
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
+  if (llvm::Error error = checkCacheFormats(options.caches))
+    return error;
   if (options.activations != 8 && options.activations != 16)
     return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
   if (options.format == "none")

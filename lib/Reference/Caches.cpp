@@ -19,7 +19,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The places of the tokens of a call.
+/// The slots of the tokens of a call.
 struct Tokens {
   Value positions, sequences;
   Value pageTable; ///< null if nothing asks for pages
@@ -41,12 +41,12 @@ struct Tokens {
 
 //===-- E4M3 and floats ----------------------------------------------------------------------------------------===//
 
-/// A number as a cache stores it.
+/// A number as a cache of floats stores it.
 Value store(ScalarBuilder &b, Value number, Type element) {
-  if (isa<FloatType>(element))
+  if (!isa<Float8E4M3FNType>(element))
     return b.narrow(b.widen(number), element);
   const FloatFormat &format = *nn::getFloatElement(nn::BlockElement::E4M3);
-  return arith::TruncIOp::create(b, element, buildEncodeFloat(b, format, b.widen(number)));
+  return arith::TruncIOp::create(b, b.getI8Type(), buildEncodeFloat(b, format, b.widen(number)));
 }
 
 /// The numbers of E4M3 by code.
@@ -57,16 +57,16 @@ Value buildE4M3Table(ReferenceBuilder &builder) {
   return builder.table(numbers);
 }
 
-//===-- Codes --------------------------------------------------------------------------------------------------===//
+//===-- Quantized values ---------------------------------------------------------------------------------------===//
 
 // A scale is bits 14 to 7 of an f16: at least 2^-17, at most the largest finite number.
 constexpr int64_t scaleShift = 7, smallestScale = 1, largestScale = 0xf7;
-// 16 bytes hold 32 codes of 4 bits.
-constexpr int64_t packedCodes = 32, packedBytes = 16;
+// 16 bytes hold 32 values of 4 bits.
+constexpr int64_t packedValues = 32, packedBytes = 16;
 
 Value decodeScale(ScalarBuilder &b, Value byte) { return b.halfToFloat(b.toIndexUnsigned(byte) << scaleShift); }
 
-/// A zero, or with 8 bits a code: 4-bit zeros have a sign.
+/// A zero, or with 8 bits a quantized value: 4-bit zeros have a sign.
 Value decodeZero(ScalarBuilder &b, Value byte, int64_t bits) {
   return b.toFloat(bits == 4 ? b.toIndex(byte) : b.toIndexUnsigned(byte));
 }
@@ -81,9 +81,9 @@ Value toByte(ScalarBuilder &b, Value number) {
   return arith::TruncIOp::create(b, b.getI8Type(), arith::FPToSIOp::create(b, b.getI32Type(), number));
 }
 
-/// Groups of codes as the cache stores them; a zero and the byte of a scale for each group.
-struct Codes {
-  Value bytes, scales, zeros;
+/// Groups of quantized values, a byte each; a zero and the byte of a scale for each group.
+struct QuantizedGroups {
+  Value values, scales, zeros;
 };
 
 Value buildScales(ReferenceBuilder &builder, Value low, Value high, int64_t bits) {
@@ -100,31 +100,13 @@ Value buildScales(ReferenceBuilder &builder, Value low, Value high, int64_t bits
                           });
 }
 
-/// Two 4-bit codes a byte.
-Value buildPacked(ReferenceBuilder &builder, Value codes) {
-  MixedSizes sizes = builder.sizesOf(codes);
-  sizes.back() = builder.scaled(sizes.back(), packedCodes, packedBytes);
-  return builder.parallel(sizes, builder.getI8Type(), {}, [&](ScalarBuilder &b, ValueRange) {
-    SmallVector<Value> indices;
-    for (unsigned dimension = 0; dimension != sizes.size(); ++dimension)
-      indices.push_back(b.place(dimension));
-    Integer byte(b, indices.back());
-    auto codeAt = [&](Integer element) -> Integer {
-      indices.back() = element;
-      return {b, tensor::ExtractOp::create(b, codes, indices)};
-    };
-    Integer low = byte / packedBytes * packedCodes + byte % packedBytes;
-    return Value(codeAt(low) | codeAt(low + packedBytes) << 4);
-  });
-}
-
-/// Quantizes groups [..., elements] to codes of 4 or 8 bits.
-Codes buildCodes(ReferenceBuilder &builder, Value groups, int64_t bits) {
+/// Quantizes groups [..., elements] to 4 or 8 bits.
+QuantizedGroups buildGroups(ReferenceBuilder &builder, Value groups, int64_t bits) {
   unsigned rank = typeOf(groups).getRank();
   MixedSizes sizes = builder.sizesOf(groups);
   ArrayRef<OpFoldResult> outer = ArrayRef(sizes).drop_back();
   AffineMap all = builder.identity(rank), group = builder.leading(rank, rank - 1);
-  float lowestZero = bits == 4 ? -128 : 0, largestCode = (1 << bits) - 1;
+  float lowestZero = bits == 4 ? -128 : 0, largest = (1 << bits) - 1;
   // The range of 8 bits includes 0.
   Value low = builder.reduceF32(outer, 1, bits == 8 ? 0 : infinity, {{groups, all}},
                                 [](ScalarBuilder &b, ValueRange v) { return b.min(b.widen(v[0]), v[1]); });
@@ -137,33 +119,32 @@ Codes buildCodes(ReferenceBuilder &builder, Value groups, int64_t bits) {
                                    Value number = b.div(arith::NegFOp::create(b, v[0]), decodeScale(b, v[1]));
                                    return toByte(b, roundInto(b, number, lowestZero, lowestZero + 255));
                                  });
-  Value bytes = builder.parallel(sizes, builder.getI8Type(), {{groups, all}, {scales, group}, {zeros, group}},
-                                 [&](ScalarBuilder &b, ValueRange v) {
-                                   Value ratio = b.div(b.widen(v[0]), decodeScale(b, v[1]));
-                                   ratio = math::RoundEvenOp::create(b, ratio);
-                                   Value code = b.add(ratio, decodeZero(b, v[2], bits));
-                                   return toByte(b, roundInto(b, code, 0, largestCode));
-                                 });
-  return {bits == 4 ? buildPacked(builder, bytes) : bytes, scales, zeros};
+  Value values = builder.parallel(sizes, builder.getI8Type(), {{groups, all}, {scales, group}, {zeros, group}},
+                                  [&](ScalarBuilder &b, ValueRange v) {
+                                    Value ratio = b.div(b.widen(v[0]), decodeScale(b, v[1]));
+                                    ratio = math::RoundEvenOp::create(b, ratio);
+                                    Value value = b.add(ratio, decodeZero(b, v[2], bits));
+                                    return toByte(b, roundInto(b, value, 0, largest));
+                                  });
+  return {values, scales, zeros};
 }
 
-/// `scale * (code - zero)`: indices are those of the code's group and of the element, parameters are next to the group.
-Value decodeElement(ScalarBuilder &b, Value codes, Value parameters, ArrayRef<Value> group, Integer element,
-                    int64_t bits) {
-  SmallVector<Value> indices(group);
-  indices.push_back(bits == 4 ? element / packedCodes * packedBytes + element % packedBytes : element);
-  Integer code = b.toIndexUnsigned(tensor::ExtractOp::create(b, codes, indices));
-  if (bits == 4)
-    code = code >> (element % packedCodes / packedBytes * 4) & 15;
-  auto parameter = [&](int64_t row) -> Value {
-    return tensor::ExtractOp::create(b, parameters, ValueRange{group[0], group[1], b.index(row), group[2]});
-  };
-  return b.mul(decodeScale(b, parameter(0)), b.sub(b.toFloat(code), decodeZero(b, parameter(1), bits)));
+/// The byte of a row of quantized values that holds the element of a column.
+Integer byteOf(Integer column, int64_t bits) {
+  return bits == 4 ? column / packedValues * packedBytes + column % packedBytes : column;
+}
+
+/// The byte `byte` of a row of quantized values, which `valueAt` gives by their columns.
+Value buildByte(Integer byte, int64_t bits, llvm::function_ref<Integer(Integer column)> valueAt) {
+  if (bits == 8)
+    return valueAt(byte);
+  Integer column = byte / packedBytes * packedValues + byte % packedBytes;
+  return valueAt(column) | valueAt(column + packedBytes) << 4;
 }
 
 //===-- Tokens that write -------------------------------------------------------------------------------------===//
 
-/// Finds the token that writes to each place of a tensor of these sizes, the last one if several do; -1 where none
+/// Finds the token that writes to each slot of a tensor of these sizes, the last one if several do; -1 where none
 /// does. The dimension behind those of the tensor is the token.
 Value buildWriters(ReferenceBuilder &builder, const Tokens &tokens, ArrayRef<OpFoldResult> sizes,
                    llvm::function_ref<Integer(ScalarBuilder &, Integer token)> isWritten) {
@@ -183,11 +164,19 @@ Value selectWritten(ScalarBuilder &b, Value writer, Value old, llvm::function_re
                  [&] { return written(token); });
 }
 
+/// The indices of an element of a page.
+SmallVector<Value> indicesOf(nn::CacheFormatAttr format, Integer page, Integer head, Integer slot, Integer feature) {
+  if (format.getTransposed())
+    return {page, head, feature, slot};
+  return {page, head, slot, feature};
+}
+
 /// The keys of the page that each token is in, [tokens, heads, features, page], of the tail's type: the rows of this
 /// call, and what the tail has of earlier calls.
-Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, Value rows, Value tail) {
-  MixedSizes sizes = builder.sizesOf(tail);
-  sizes.front() = builder.sizesOf(rows).front();
+Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, nn::CacheFormatAttr format, Value rows,
+                    Value tail) {
+  MixedSizes sizes = builder.sizesOf(rows);
+  sizes.push_back(builder.getIndexAttr(format.getPage()));
   Type element = typeOf(tail).getElementType();
   Value writers = buildWriters(builder, tokens, {sizes[0], sizes[3]}, [&](ScalarBuilder &b, Integer other) {
     Integer token = b.place(0);
@@ -196,8 +185,8 @@ Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, Value rows,
   });
   return builder.parallel(sizes, element, {{writers, builder.map(4, {0, 3})}}, [&](ScalarBuilder &b, ValueRange v) {
     Integer head = b.place(1), feature = b.place(2);
-    Value kept =
-        tensor::ExtractOp::create(b, tail, ValueRange{tokens.sequence(b, b.place(0)), head, feature, b.place(3)});
+    Value kept = tensor::ExtractOp::create(
+        b, tail, indicesOf(format, tokens.sequence(b, b.place(0)), head, b.place(3), feature));
     return selectWritten(b, v[0], kept, [&](Integer token) {
       return store(b, tensor::ExtractOp::create(b, rows, ValueRange{token, head, feature}), element);
     });
@@ -206,16 +195,48 @@ Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, Value rows,
 
 //===-- Rows of caches -----------------------------------------------------------------------------------------===//
 
+/// Reads elements of the pages of a cache as f32.
+class PageReader {
+public:
+  PageReader(ReferenceBuilder &builder, nn::CacheFormatAttr format, ValueRange tensors)
+      : format(format), tensors(tensors) {
+    if (isa<Float8E4M3FNType>(format.getElement()))
+      table = buildE4M3Table(builder);
+  }
+
+  Value element(ScalarBuilder &b, Integer page, Integer head, Integer slot, Integer feature) {
+    SmallVector<Value> indices = indicesOf(format, page, head, slot, feature);
+    if (!format.isQuantized()) {
+      Value stored = tensor::ExtractOp::create(b, tensors[0], indices);
+      return table ? b.lookUp(table, b.toIndexUnsigned(stored)) : b.widen(stored);
+    }
+    int64_t bits = format.getBits();
+    Integer column(b, indices.back());
+    indices.back() = byteOf(column, bits);
+    Integer value = b.toIndexUnsigned(tensor::ExtractOp::create(b, tensors[0], indices));
+    if (bits == 4)
+      value = value >> (column % packedValues / packedBytes * 4) & 15;
+    Integer group = format.getKind() == nn::CacheKind::Keys ? feature : slot;
+    auto parameter = [&](int64_t row) -> Value {
+      return tensor::ExtractOp::create(b, tensors[1], ValueRange{page, head, b.index(row), group});
+    };
+    return b.mul(decodeScale(b, parameter(0)), b.sub(b.toFloat(value), decodeZero(b, parameter(1), bits)));
+  }
+
+private:
+  nn::CacheFormatAttr format;
+  ValueRange tensors;
+  Value table; ///< the numbers of E4M3
+};
+
 /// The rows of the caches that attention reads, as f32.
 class AttendedCaches {
 public:
   AttendedCaches(ReferenceBuilder &builder, nn::CachedAttentionOp op)
-      : op(op), layout(nn::codeLayoutOf(op)),
-        tokens{op.getPositions(), op.getSequences(), op.getPageTable(), layout.page} {
-    if (op.getTail())
-      ownPages = buildOwnPages(builder, tokens, op.getRows(), op.getTail());
-    else if (typeOf(op.getKeys()).getElementType().isInteger(8))
-      table = buildE4M3Table(builder);
+      : op(op), keys(builder, op.getKeyFormat(), op.getKeys()), values(builder, op.getValueFormat(), op.getValues()),
+        tokens{op.getPositions(), op.getSequences(), op.getPageTable(), op.getKeyFormat().getPage()} {
+    if (op.getRows())
+      ownPages = buildOwnPages(builder, tokens, op.getKeyFormat(), op.getRows(), op.getKeys().back());
   }
 
   /// The token sees the positions from `begin` on and before `end`.
@@ -228,51 +249,120 @@ public:
 
   /// Elements of the key and the value at a position that the token sees.
   Value key(ScalarBuilder &b, Integer token, Integer position, Integer head, Integer feature) {
-    Integer page = tokens.pageOf(b, token, position), slot = position % layout.page;
+    Integer slot = position % page();
+    Value stored = keys.element(b, tokens.pageOf(b, token, position), head, slot, feature);
     if (!ownPages)
-      return decode(b, tensor::ExtractOp::create(b, op.getKeys(), ValueRange{page, head, feature, slot}));
-    Value code = decodeElement(b, op.getKeys(), op.getKeyParameters(), {page, head, feature}, slot, layout.bits);
+      return stored;
     Value row = b.widen(tensor::ExtractOp::create(b, ownPages, ValueRange{token, head, feature, slot}));
-    Integer isOwn = position / layout.page == tokens.position(b, token) / layout.page;
-    return b.select(isOwn, row, code);
+    Integer isOwn = position / page() == tokens.position(b, token) / page();
+    return b.select(isOwn, row, stored);
   }
   Value value(ScalarBuilder &b, Integer token, Integer position, Integer head, Integer feature) {
-    Integer page = tokens.pageOf(b, token, position), slot = position % layout.page;
-    if (!ownPages)
-      return decode(b, tensor::ExtractOp::create(b, op.getValues(), ValueRange{page, head, slot, feature}));
-    return decodeElement(b, op.getValues(), op.getValueParameters(), {page, head, slot}, feature, layout.bits);
+    return values.element(b, tokens.pageOf(b, token, position), head, position % page(), feature);
   }
-  int64_t valueFeatures() {
-    int64_t stored = typeOf(op.getValues()).getDimSize(3);
-    return ownPages ? stored * 8 / layout.bits : stored;
-  }
-  int64_t page() { return layout.page; }
+  int64_t page() { return tokens.page; }
 
 private:
-  Value decode(ScalarBuilder &b, Value stored) {
-    return table ? b.lookUp(table, b.toIndexUnsigned(stored)) : b.widen(stored);
-  }
-
   nn::CachedAttentionOp op;
-  nn::CodeLayout layout;
+  PageReader keys, values;
   Tokens tokens;
-  Value ownPages, table;
+  Value ownPages; ///< null if pages hold all keys
 };
 
 } // namespace
 
 //===-- Appends ------------------------------------------------------------------------------------------------===//
 
-Value buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op) {
-  Type element = typeOf(op.getCache()).getElementType();
-  unsigned slot = op.getTransposed() ? 3 : 2, feature = op.getTransposed() ? 2 : 3;
-  Tokens tokens{op.getPositions(), op.getSequences(), op.getPageTable(), typeOf(op.getCache()).getDimSize(slot)};
-  MixedSizes sizes = builder.sizesOf(op.getCache());
+/// Rows into pages of floats.
+static Value buildAppend(ReferenceBuilder &builder, nn::CacheAppendOp op, const Tokens &tokens) {
+  nn::CacheFormatAttr format = op.getFormat();
+  Value cache = op.getCache()[0];
+  unsigned slot = format.getSlotDimension(), feature = format.getFeatureDimension();
+  MixedSizes sizes = builder.sizesOf(cache);
   Value writers = buildWriters(builder, tokens, {sizes[0], sizes[slot]}, [&](ScalarBuilder &b, Integer token) {
     return (tokens.pageOf(b, token) == b.place(0)) & (tokens.slot(b, token) == b.place(1));
   });
   return builder.parallel(
-      sizes, element, {{op.getCache(), builder.identity(4)}, {writers, builder.map(4, {0, slot})}},
+      sizes, typeOf(cache).getElementType(), {{cache, builder.identity(4)}, {writers, builder.map(4, {0, slot})}},
+      [&](ScalarBuilder &b, ValueRange v) {
+        Integer head = b.place(1), column = b.place(feature);
+        return selectWritten(b, v[1], v[0], [&](Integer token) {
+          return store(b, tensor::ExtractOp::create(b, op.getRows(), ValueRange{token, head, column}),
+                       format.getElement());
+        });
+      });
+}
+
+/// Rows into pages of quantized values: values, which never are transposed, and parameters.
+static SmallVector<Value> buildQuantizedAppend(ReferenceBuilder &builder, nn::CacheAppendOp op, const Tokens &tokens) {
+  nn::CacheFormatAttr format = op.getFormat();
+  Value bytes = op.getCache()[0], parameters = op.getCache()[1];
+  int64_t bits = format.getBits();
+  bool isKeys = format.getKind() == nn::CacheKind::Keys;
+  Value numbers = isKeys ? buildOwnPages(builder, tokens, format, op.getRows(), op.getCache()[2]) : Value(op.getRows());
+  QuantizedGroups groups = buildGroups(builder, numbers, bits);
+  // A group of keys is written with the last slot of its page, one of values with its own slot.
+  MixedSizes sizes = builder.sizesOf(bytes), writerSizes = {sizes[0]};
+  if (!isKeys)
+    writerSizes.push_back(sizes[2]);
+  Value writers = buildWriters(builder, tokens, writerSizes, [&](ScalarBuilder &b, Integer token) {
+    Integer slot = tokens.slot(b, token);
+    return (tokens.pageOf(b, token) == b.place(0)) & (isKeys ? slot == tokens.page - 1 : slot == b.place(1));
+  });
+  auto writersAt = [&](unsigned slotDimension) {
+    return isKeys ? builder.map(4, {0}) : builder.map(4, {0, slotDimension});
+  };
+  auto extractNew = [&](ScalarBuilder &b, Value values, ArrayRef<Value> indices) -> Value {
+    return tensor::ExtractOp::create(b, values, indices);
+  };
+  Value newBytes = builder.parallel(sizes, builder.getI8Type(), {{bytes, builder.identity(4)}, {writers, writersAt(2)}},
+                                    [&](ScalarBuilder &b, ValueRange v) {
+                                      Integer head = b.place(1), row = b.place(2), byte = b.place(3);
+                                      return selectWritten(b, v[1], v[0], [&](Integer token) {
+                                        return buildByte(byte, bits, [&](Integer column) -> Integer {
+                                          if (!isKeys)
+                                            return {b, extractNew(b, groups.values, {token, head, column})};
+                                          return {b, format.getTransposed()
+                                                         ? extractNew(b, groups.values, {token, head, row, column})
+                                                         : extractNew(b, groups.values, {token, head, column, row})};
+                                        });
+                                      });
+                                    });
+  Value newParameters = builder.parallel(
+      builder.sizesOf(parameters), builder.getI8Type(), {{parameters, builder.identity(4)}, {writers, writersAt(3)}},
+      [&](ScalarBuilder &b, ValueRange v) {
+        Integer head = b.place(1), isScale = b.place(2) == 0, feature = b.place(3);
+        return selectWritten(b, v[1], v[0], [&](Integer token) {
+          SmallVector<Value> indices = {token, head};
+          if (isKeys)
+            indices.push_back(feature);
+          return b.select(isScale, extractNew(b, groups.scales, indices), extractNew(b, groups.zeros, indices));
+        });
+      });
+  return {newBytes, newParameters};
+}
+
+/// Rows into the tails of their sequences.
+static Value buildTail(ReferenceBuilder &builder, nn::CacheAppendOp op, const Tokens &tokens) {
+  Value tail = op.getCache()[0];
+  Type element = typeOf(tail).getElementType();
+  unsigned slot = op.getFormat().getSlotDimension(), feature = op.getFormat().getFeatureDimension();
+  MixedSizes sizes = builder.sizesOf(tail);
+  // One more than the number of the last page of each sequence, 0 without a token in the call.
+  Value ends = builder.fold(builder.filled(sizes.front(), builder.getIndexAttr(0)), 1,
+                            {{op.getPositions(), builder.map(2, {1})}}, [&](ScalarBuilder &b, ValueRange v) -> Value {
+                              Integer end(b, v[1]);
+                              Integer isOfSequence = tokens.sequence(b, b.place(1)) == b.place(0);
+                              return choose(isOfSequence, larger(end, b.toIndex(v[0]) / tokens.page + 1), end);
+                            });
+  Value writers = buildWriters(builder, tokens, {sizes[0], sizes[slot]}, [&](ScalarBuilder &b, Integer token) {
+    Integer sequence = b.place(0), position = tokens.position(b, token);
+    Integer end(b, tensor::ExtractOp::create(b, ends, ValueRange{sequence}));
+    return (tokens.sequence(b, token) == sequence) & (position / tokens.page + 1 == end) &
+           (position % tokens.page == b.place(1));
+  });
+  return builder.parallel(
+      sizes, element, {{tail, builder.identity(4)}, {writers, builder.map(4, {0, slot})}},
       [&](ScalarBuilder &b, ValueRange v) {
         Integer head = b.place(1), column = b.place(feature);
         return selectWritten(b, v[1], v[0], [&](Integer token) {
@@ -281,74 +371,13 @@ Value buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op) {
       });
 }
 
-SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendQuantizedOp op) {
-  auto [page, bits] = nn::codeLayoutOf(op);
-  Tokens tokens{op.getPositions(), op.getSequences(), op.getPageTable(), page};
-  bool isKeys = static_cast<bool>(op.getTail());
-  Value groups = isKeys ? buildOwnPages(builder, tokens, op.getRows(), op.getTail()) : Value(op.getRows());
-  Codes codes = buildCodes(builder, groups, bits);
-  // A group of keys is written with the last slot of its page, one of values with its own slot.
-  MixedSizes sizes = builder.sizesOf(op.getCodes()), writerSizes = {sizes[0]};
-  if (!isKeys)
-    writerSizes.push_back(sizes[2]);
-  Value writers = buildWriters(builder, tokens, writerSizes, [&, page = page](ScalarBuilder &b, Integer token) {
-    Integer slot = tokens.slot(b, token);
-    return (tokens.pageOf(b, token) == b.place(0)) & (isKeys ? slot == page - 1 : slot == b.place(1));
-  });
-  auto writersAt = [&](unsigned slotDimension) {
-    return isKeys ? builder.map(4, {0}) : builder.map(4, {0, slotDimension});
-  };
-  auto extractNew = [&](ScalarBuilder &b, Value values, ArrayRef<Value> indices) -> Value {
-    return tensor::ExtractOp::create(b, values, indices);
-  };
-  Value newCodes =
-      builder.parallel(sizes, builder.getI8Type(), {{op.getCodes(), builder.identity(4)}, {writers, writersAt(2)}},
-                       [&](ScalarBuilder &b, ValueRange v) {
-                         Integer head = b.place(1), feature = b.place(2), byte = b.place(3);
-                         return selectWritten(b, v[1], v[0], [&](Integer token) {
-                           return isKeys ? extractNew(b, codes.bytes, {token, head, feature, byte})
-                                         : extractNew(b, codes.bytes, {token, head, byte});
-                         });
-                       });
-  Value newParameters = builder.parallel(
-      builder.sizesOf(op.getParameters()), builder.getI8Type(),
-      {{op.getParameters(), builder.identity(4)}, {writers, writersAt(3)}}, [&](ScalarBuilder &b, ValueRange v) {
-        Integer head = b.place(1), isScale = b.place(2) == 0, feature = b.place(3);
-        return selectWritten(b, v[1], v[0], [&](Integer token) {
-          SmallVector<Value> indices = {token, head};
-          if (isKeys)
-            indices.push_back(feature);
-          return b.select(isScale, extractNew(b, codes.scales, indices), extractNew(b, codes.zeros, indices));
-        });
-      });
-  return {newCodes, newParameters};
-}
-
-Value buildReference(ReferenceBuilder &builder, nn::TailAppendOp op) {
-  Type element = typeOf(op.getTail()).getElementType();
-  Tokens tokens{op.getPositions(), op.getSequences(), /*pageTable=*/Value(), typeOf(op.getTail()).getDimSize(3)};
-  MixedSizes sizes = builder.sizesOf(op.getTail());
-  // One more than the number of the last page of each sequence, 0 without a token in the call.
-  Value ends = builder.fold(builder.filled(sizes.front(), builder.getIndexAttr(0)), 1,
-                            {{op.getPositions(), builder.map(2, {1})}}, [&](ScalarBuilder &b, ValueRange v) -> Value {
-                              Integer end(b, v[1]);
-                              Integer isOfSequence = tokens.sequence(b, b.place(1)) == b.place(0);
-                              return choose(isOfSequence, larger(end, b.toIndex(v[0]) / tokens.page + 1), end);
-                            });
-  Value writers = buildWriters(builder, tokens, {sizes[0], sizes[3]}, [&](ScalarBuilder &b, Integer token) {
-    Integer sequence = b.place(0), position = tokens.position(b, token);
-    Integer end(b, tensor::ExtractOp::create(b, ends, ValueRange{sequence}));
-    return (tokens.sequence(b, token) == sequence) & (position / tokens.page + 1 == end) &
-           (position % tokens.page == b.place(1));
-  });
-  return builder.parallel(
-      sizes, element, {{op.getTail(), builder.identity(4)}, {writers, builder.map(4, {0, 3})}},
-      [&](ScalarBuilder &b, ValueRange v) {
-        Integer head = b.place(1), feature = b.place(2);
-        return selectWritten(b, v[1], v[0], [&](Integer token) {
-          return store(b, tensor::ExtractOp::create(b, op.getRows(), ValueRange{token, head, feature}), element);
-        });
-      });
+SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op) {
+  Tokens tokens{op.getPositions(), op.getSequences(), op.getPageTable(), op.getFormat().getPage()};
+  if (op.getTail())
+    return {buildTail(builder, op, tokens)};
+  if (op.getFormat().isQuantized())
+    return buildQuantizedAppend(builder, op, tokens);
+  return {buildAppend(builder, op, tokens)};
 }
 
 //===-- Attention ----------------------------------------------------------------------------------------------===//
@@ -357,7 +386,7 @@ Value buildReference(ReferenceBuilder &builder, nn::TailAppendOp op) {
 /// that the page table has room for; a sink is one more, which no token sees.
 static Value buildScores(ReferenceBuilder &builder, nn::CachedAttentionOp op, AttendedCaches &caches) {
   MixedSizes query = builder.sizesOf(op.getQuery());
-  int64_t group = op.getQuery().getType().getDimSize(1) / op.getKeys().getType().getDimSize(1);
+  int64_t group = op.getQuery().getType().getDimSize(1) / typeOf(op.getKeys()[0]).getDimSize(1);
   OpFoldResult positions = builder.scaled(builder.sizesOf(op.getPageTable()).back(), 1, caches.page());
   OpFoldResult columns = op.getSinks() ? builder.scaled(positions, 1, 1, 1) : positions;
   SmallVector<std::pair<Value, AffineMap>> inputs;
@@ -387,18 +416,18 @@ static Value buildScores(ReferenceBuilder &builder, nn::CachedAttentionOp op, At
 Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op) {
   AttendedCaches caches(builder, op);
   MixedSizes query = builder.sizesOf(op.getQuery());
-  int64_t group = op.getQuery().getType().getDimSize(1) / op.getKeys().getType().getDimSize(1);
+  int64_t group = op.getQuery().getType().getDimSize(1) / typeOf(op.getKeys()[0]).getDimSize(1);
   Value weights = buildSoftmax(builder, buildScores(builder, op, caches), builder.getF64Type());
   Type element = op.getQuery().getType().getElementType();
-  return builder.parallel({query[0], query[1], builder.getIndexAttr(caches.valueFeatures())}, element, {},
-                          [&](ScalarBuilder &b, ValueRange) {
-                            Integer token = b.place(0), head = b.place(1), feature = b.place(2);
-                            Value sum = b.sum(caches.begin(b, token), caches.end(b, token), [&](Integer position) {
-                              Value weight = tensor::ExtractOp::create(b, weights, ValueRange{token, head, position});
-                              return b.mul(weight, b.exact(caches.value(b, token, position, head / group, feature)));
-                            });
-                            return b.narrow(sum, element);
-                          });
+  OpFoldResult features = builder.getIndexAttr(op.getType().getDimSize(2));
+  return builder.parallel({query[0], query[1], features}, element, {}, [&](ScalarBuilder &b, ValueRange) {
+    Integer token = b.place(0), head = b.place(1), feature = b.place(2);
+    Value sum = b.sum(caches.begin(b, token), caches.end(b, token), [&](Integer position) {
+      Value weight = tensor::ExtractOp::create(b, weights, ValueRange{token, head, position});
+      return b.mul(weight, b.exact(caches.value(b, token, position, head / group, feature)));
+    });
+    return b.narrow(sum, element);
+  });
 }
 
 } // namespace intarsia::reference

@@ -37,6 +37,14 @@ void inlineGroup(IRRewriter &rewriter, nn::GroupOp group) {
   rewriter.replaceOp(group, values);
 }
 
+/// True if an op is of a cache whose pages have no size yet.
+bool isOfOpenCache(Operation *op) {
+  if (auto append = dyn_cast<nn::CacheAppendOp>(op))
+    return append.getFormat().isOpen();
+  auto attention = dyn_cast<nn::CachedAttentionOp>(op);
+  return attention && attention.getKeyFormat().isOpen();
+}
+
 struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
   void getDependentDialects(DialectRegistry &registry) const override {
     LowerNnToReferenceBase::getDependentDialects(registry);
@@ -59,6 +67,11 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
       auto reference = dyn_cast<ReferenceOpInterface>(op);
       if (!reference) {
         op->emitOpError("has no reference lowering; give it one in lib/Reference");
+        signalPassFailure();
+        continue;
+      }
+      if (isOfOpenCache(op)) {
+        op->emitOpError("is of a cache whose pages have no size yet; run partition-lay-out-caches first");
         signalPassFailure();
         continue;
       }

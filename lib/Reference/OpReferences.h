@@ -29,10 +29,8 @@ mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
 /// indices and weights.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
-/// codes and parameters.
-llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendQuantizedOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::TailAppendOp op);
+/// The tensors of the cache that the op updates.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
 
 /// Dequantizes blocks of ggml.

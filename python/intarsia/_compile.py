@@ -46,7 +46,7 @@ def compile(
     path: str | os.PathLike[str],
     target: str = "cpu",
     quantize: str | None = None,
-    kv: str = "f16",
+    kv: str | None = None,
     output: str | os.PathLike[str] | None = None,
     *,
     quantize_parts: Sequence[str] = (),
@@ -66,8 +66,9 @@ def compile(
     quantize : str, optional
         The format that weights are quantized to, as ``intarsia-compile --help`` lists them: ``"int4"``, … Without it,
         weights are kept as they are. If it has 4 bits, the head and the embedding have ``"int6"``.
-    kv : str
-        Element type of a language model's key/value cache: ``"f16"``, ``"bf16"``, ``"f32"``, …
+    kv : str, optional
+        The format of a language model's key/value cache, as ``intarsia-compile --help`` lists them: ``"int8"``, or
+        ``"int8,cache.0=f16"`` with another one for some layers. Without it, that tool's default.
     output : path, optional
         The artifact to write (``.itx``; its weights lie beside it). Without it, the artifact is kept in a temporary
         folder while the module lives.
@@ -93,7 +94,7 @@ def compile(
         flags.append(f"--quantize={quantize}")
     if quantize_parts:
         flags.append(f"--quantize-parts={','.join(quantize_parts)}")
-    if kv != "f16":  # the default of intarsia-compile, which refuses the flag for a model without a cache
+    if kv is not None:
         flags.append(f"--kv={kv}")
     if output is not None:
         _run([os.fspath(path), "-o", os.fspath(output), *flags, *options])

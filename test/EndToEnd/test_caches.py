@@ -25,9 +25,9 @@ func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", 
     %kc: tensor<?xGxDx32xCACHE> {nn.name = "kc", nn.sizes = ["pages", "", "", ""], nn.state},
     %vc: tensor<?xGx32xDxCACHE> {nn.name = "vc", nn.sizes = ["pages", "", "", ""], nn.state})
     -> (tensor<?xHxDxf32>, tensor<?xGxDx32xCACHE> {nn.state = 7 : i64}, tensor<?xGx32xDxCACHE> {nn.state = 8 : i64}) {
-  %kn = nn.cache_append %kc, %k, %p, %s, %t {transposed} : (tensor<?xGxDx32xCACHE>, tensor<?xGxDxf32>, tensor<?xINTEGER>, tensor<?xINTEGER>, tensor<?x?xINTEGER>) -> tensor<?xGxDx32xCACHE>
-  %vn = nn.cache_append %vc, %v, %p, %s, %t : (tensor<?xGx32xDxCACHE>, tensor<?xGxDxf32>, tensor<?xINTEGER>, tensor<?xINTEGER>, tensor<?x?xINTEGER>) -> tensor<?xGx32xDxCACHE>
-  %o = nn.cached_attention %q, %kn, %vn, %p, %s, %t SINKS {scale = 0.15 : f32 ATTRIBUTES} : (tensor<?xHxDxf32>, tensor<?xGxDx32xCACHE>, tensor<?xGx32xDxCACHE>, tensor<?xINTEGER>, tensor<?xINTEGER>, tensor<?x?xINTEGER> SINKTYPE) -> tensor<?xHxDxf32>
+  %kn = nn.cache_append(%kc) <keys, ELEMENT, page = 32, transposed>, %k, %p, %s, %t : (tensor<?xGxDx32xCACHE>, tensor<?xGxDxf32>, tensor<?xINTEGER>, tensor<?xINTEGER>, tensor<?x?xINTEGER>) -> tensor<?xGxDx32xCACHE>
+  %vn = nn.cache_append(%vc) <values, ELEMENT, page = 32>, %v, %p, %s, %t : (tensor<?xGx32xDxCACHE>, tensor<?xGxDxf32>, tensor<?xINTEGER>, tensor<?xINTEGER>, tensor<?x?xINTEGER>) -> tensor<?xGx32xDxCACHE>
+  %o = nn.cached_attention %q, (%kn) <keys, ELEMENT, page = 32, transposed>, (%vn) <values, ELEMENT, page = 32>, %p, %s, %t SINKS {scale = 0.15 : f32 ATTRIBUTES} : (tensor<?xHxDxf32>, tensor<?xGxDx32xCACHE>, tensor<?xGx32xDxCACHE>, tensor<?xINTEGER>, tensor<?xINTEGER>, tensor<?x?xINTEGER> SINKTYPE) -> tensor<?xHxDxf32>
   return %o, %kn, %vn : tensor<?xHxDxf32>, tensor<?xGxDx32xCACHE>, tensor<?xGx32xDxCACHE>
 }
 """
@@ -36,7 +36,12 @@ func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", 
 def program(
     cache: str, integer: str = "i64", attributes: str = "", sinks: bool = False, head_dim: int = HEAD_DIM
 ) -> str:
-    text = PROGRAM.replace("CACHE", cache).replace("INTEGER", integer).replace("ATTRIBUTES", attributes)
+    text = (
+        PROGRAM.replace("ELEMENT", "f8E4M3FN" if cache == "i8" else cache)
+        .replace("CACHE", cache)
+        .replace("INTEGER", integer)
+        .replace("ATTRIBUTES", attributes)
+    )
     text = text.replace("SINKTYPE", f", tensor<{HEADS}xf32>" if sinks else "").replace(
         "SINKS", "sinks %z" if sinks else ""
     )

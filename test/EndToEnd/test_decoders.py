@@ -34,11 +34,17 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return raw[offset : offset + count].reshape(shape)
 
 
+def page_tokens(module: intarsia.Module) -> int:
+    """Tokens of a page, which the device decides."""
+    return next(function["page_tokens"] for function in module.manifest["functions"] if function["name"] == "step")
+
+
 class Server:
     """Sequences of one model; pages are given out in an order of their own."""
 
-    def __init__(self, module: intarsia.Module, sequences: int, pages_each: int) -> None:
+    def __init__(self, module: intarsia.Module, sequences: int, tokens_each: int) -> None:
         self.step = module.step
+        pages_each = -(-tokens_each // page_tokens(module))
         pages = sequences * pages_each
         self.table = np.random.default_rng(3).permutation(pages).reshape(sequences, pages_each)
         self.lengths = [0] * sequences
@@ -82,7 +88,7 @@ def test_prefill_and_decode(tools, scratch, name):
     everyone = range(len(lengths))
 
     # All prompts in one call, then ten tokens each.
-    server = Server(module, len(lengths), 2)
+    server = Server(module, len(lengths), 64)
     for s, actual in zip(everyone, server.run([(s, ids[s, : lengths[s]]) for s in everyone]), strict=True):
         check(actual, logits[s, : lengths[s]])
     for step in range(steps):
@@ -91,7 +97,7 @@ def test_prefill_and_decode(tools, scratch, name):
             check(actual, logits[s, [at[s]]])
 
     # The longest prompt in chunks, while another sequence already decodes.
-    server = Server(module, len(lengths), 2)
+    server = Server(module, len(lengths), 64)
     check(server.run([(1, ids[1, : lengths[1]])])[0], logits[1, : lengths[1]])
     for step, begin in enumerate(range(0, lengths[0], 7)):
         end = min(begin + 7, lengths[0])
@@ -121,7 +127,7 @@ def test_tied_setting_of_an_archive_with_both_weights(tools, scratch, tmp_path, 
         return
     with np.load(HERE / "decoders" / "llama" / "golden.npz") as golden:
         ids, length, logits = golden["input_ids"][0], golden["lengths"][0], golden["logits"][0]
-    check(Server(module, 1, 2).run([(0, ids[:length])])[0], logits[:length])
+    check(Server(module, 1, 64).run([(0, ids[:length])])[0], logits[:length])
 
 
 def test_experts_in_mxfp4(tools, scratch):
@@ -131,7 +137,7 @@ def test_experts_in_mxfp4(tools, scratch):
     with np.load(folder / "golden.npz") as golden:
         ids, logits = golden["input_ids"], golden["logits"]
     tools.compile(folder, "-o", scratch / "mxfp4.itx", "--kv=f32")
-    error = np.abs(Server(intarsia.load(scratch / "mxfp4.itx"), 1, 2).run([(0, ids[0])])[0] - logits[0])
+    error = np.abs(Server(intarsia.load(scratch / "mxfp4.itx"), 1, 64).run([(0, ids[0])])[0] - logits[0])
     assert TOLERANCE < np.quantile(error, 0.7) < 0.01 * np.abs(logits).max()
 
 
@@ -142,7 +148,7 @@ def test_texts_longer_than_longrope_was_trained_for_first(tools, scratch):
     with np.load(folder / "golden.npz") as golden:
         ids, logits = golden["long_input_ids"][0], golden["long_logits"][0]
     # In chunks: with the frequencies of long texts from the first token on, no matter how many there are yet.
-    server = Server(module, 1, 2)
+    server = Server(module, 1, 64)
     for begin, end in ((0, 40), (40, 63), (63, 64)):
         check(server.run([(0, ids[begin:end])])[0], logits[begin:end])
 
@@ -150,7 +156,7 @@ def test_texts_longer_than_longrope_was_trained_for_first(tools, scratch):
 def test_places_beyond_the_context_are_refused(tools, scratch):
     folder = HERE / "decoders" / "phi3-longrope"
     tools.compile(folder, "-o", scratch / "short.itx", "--kv=f32")
-    server = Server(intarsia.load(scratch / "short.itx"), 1, 2)
+    server = Server(intarsia.load(scratch / "short.itx"), 1, 64)
     with pytest.raises(intarsia.Error, match="positions"):
         server.run([(0, np.zeros(57, np.int64))])  # original_max_position_embeddings is 56
 
@@ -162,6 +168,6 @@ def test_two_byte_caches_are_close(tools, scratch):
     # Roundings of 2^-11 and 2^-8 of keys and values, on logits up to 5.
     for kind, tolerance in (("f16", 5e-3), ("bf16", 4e-2)):
         tools.compile(folder, "-o", scratch / f"{kind}.itx", f"--kv={kind}")
-        server = Server(intarsia.load(scratch / f"{kind}.itx"), 1, 2)
+        server = Server(intarsia.load(scratch / f"{kind}.itx"), 1, 64)
         error = np.abs(server.run([(0, ids[0])])[0] - logits[0]).max()
         assert TOLERANCE < error <= tolerance, kind

@@ -90,7 +90,8 @@ def test_perplexity_through_the_cache(tools, scratch, golden, kind, memory, incr
     generator = intarsia.Generator(scratch / "m.itx")
     step, windows = generator.module.step, golden["windows"][:50]
     count, length = windows.shape[0], windows.shape[1] - 1
-    pages = -(-length // 32)
+    page = next(function["page_tokens"] for function in generator.module.manifest["functions"])
+    pages = -(-length // page)
     state = intarsia.make_state(step, pages=count * pages, sequences=count)
     losses = np.zeros((count, length))
     everyone = np.arange(count)

@@ -26,7 +26,7 @@ MODELS = [
 def run(path: Path, output: Path, tools, ids: np.ndarray, prompt: int, activations: int = 16) -> np.ndarray:
     """Logits of a text whose end is decoded token by token."""
     tools.compile(path, "-o", output, "--kv=f32", f"--quantize-activations={activations}")
-    server = Server(intarsia.load(output), 1, 2)
+    server = Server(intarsia.load(output), 1, 64)
     parts = [server.run([(0, ids[:prompt])])[0]]
     parts += [server.run([(0, ids[[at]])])[0] for at in range(prompt, len(ids))]
     return np.concatenate(parts)

@@ -1,8 +1,8 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Caches of codes through the whole compiler: codes equal to NumPy's, attention against NumPy in float64.
+"""Quantized caches through the whole compiler: values equal to NumPy's, attention against NumPy in float64.
 
-The rule of nn.cache_append_quantized is written down once more here, in float32. State begins as random bytes: what was
+The rule of #nn.cache_format is written down once more here, in float32. State begins as random bytes: what was
 not written must not be read.
 """
 
@@ -28,17 +28,17 @@ func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", 
     %kt: tensor<?xGxDx32xf16> {nn.name = "tail", nn.sizes = ["sequences", "", "", ""], nn.state})
     -> (tensor<?xHxDxf32>, tensor<?xGxDxKSi8> {nn.state = 7 : i64}, tensor<?xGx2xDTi8> {nn.state = 8 : i64},
         tensor<?xGx32xVSi8> {nn.state = 9 : i64}, tensor<?xGx2x32xi8> {nn.state = 10 : i64}, tensor<?xGxDx32xf16> {nn.state = 11 : i64}) {
-  %k1, %kp1 = nn.cache_append_quantized %kc, %kp, %k, %p, %s, %t tail %kt : (tensor<?xGxDxKSi8>, tensor<?xGx2xDTi8>, tensor<?xGxDxf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?xGxDx32xf16>) -> (tensor<?xGxDxKSi8>, tensor<?xGx2xDTi8>)
-  %v1, %vp1 = nn.cache_append_quantized %vc, %vp, %v, %p, %s, %t : (tensor<?xGx32xVSi8>, tensor<?xGx2x32xi8>, tensor<?xGxDxf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?xGx32xVSi8>, tensor<?xGx2x32xi8>)
-  %o = nn.cached_attention %q, %k1, %v1, %p, %s, %t SINKS quantized(%kp1, %vp1, %k, %kt) {scale = 0.15 : f32 ATTRIBUTES} : (tensor<?xHxDxf32>, tensor<?xGxDxKSi8>, tensor<?xGx32xVSi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64> SINKTYPE, tensor<?xGx2xDTi8>, tensor<?xGx2x32xi8>, tensor<?xGxDxf32>, tensor<?xGxDx32xf16>) -> tensor<?xHxDxf32>
-  %t1 = nn.tail_append %kt, %k, %p, %s : (tensor<?xGxDx32xf16>, tensor<?xGxDxf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xGxDx32xf16>
+  %k1, %kp1 = nn.cache_append(%kc, %kp, %kt) <keys, uiBITS, page = 32, transposed>, %k, %p, %s, %t : (tensor<?xGxDxKSi8>, tensor<?xGx2xDTi8>, tensor<?xGxDx32xf16>, tensor<?xGxDxf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?xGxDxKSi8>, tensor<?xGx2xDTi8>)
+  %v1, %vp1 = nn.cache_append(%vc, %vp) <values, uiBITS, page = 32>, %v, %p, %s, %t : (tensor<?xGx32xVSi8>, tensor<?xGx2x32xi8>, tensor<?xGxDxf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?xGx32xVSi8>, tensor<?xGx2x32xi8>)
+  %o = nn.cached_attention %q, (%k1, %kp1, %kt) <keys, uiBITS, page = 32, transposed>, (%v1, %vp1) <values, uiBITS, page = 32>, %p, %s, %t rows %k SINKS {scale = 0.15 : f32 ATTRIBUTES} : (tensor<?xHxDxf32>, tensor<?xGxDxKSi8>, tensor<?xGx2xDTi8>, tensor<?xGxDx32xf16>, tensor<?xGx32xVSi8>, tensor<?xGx2x32xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?xGxDxf32> SINKTYPE) -> tensor<?xHxDxf32>
+  %t1 = nn.cache_append(%kt) <keys, uiBITS, page = 32, transposed>, %k, %p, %s {tail} : (tensor<?xGxDx32xf16>, tensor<?xGxDxf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xGxDx32xf16>
   return %o, %k1, %kp1, %v1, %vp1, %t1 : tensor<?xHxDxf32>, tensor<?xGxDxKSi8>, tensor<?xGx2xDTi8>, tensor<?xGx32xVSi8>, tensor<?xGx2x32xi8>, tensor<?xGxDx32xf16>
 }
 """
 
 
 def program(bits: int, head_dim: int, attributes: str = "", sinks: bool = False) -> str:
-    text = PROGRAM.replace("ATTRIBUTES", attributes)
+    text = PROGRAM.replace("ATTRIBUTES", attributes).replace("BITS", str(bits))
     text = text.replace("SINKTYPE", f", tensor<{HEADS}xf32>" if sinks else "")
     text = text.replace("SINKS", "sinks %z" if sinks else "")
     sizes = {"KS": PAGE * bits // 8, "VS": head_dim * bits // 8, "HT": HEADS, "DT": head_dim}

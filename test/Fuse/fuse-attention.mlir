@@ -72,14 +72,14 @@ func.func @rotated_rows(%q: tensor<?x4x64xf32> {nn.sizes = ["tokens", "", ""]}, 
     -> (tensor<?x2x64x32xf16>, tensor<?x4x64xf32>) {
   // CHECK: %[[K:.*]] = nn.group cache_append({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
   // CHECK-NEXT: %[[R:.*]] = nn.rope
-  // CHECK-NEXT: nn.cache_append %{{.*}}, %[[R]]
+  // CHECK-NEXT: nn.cache_append(%{{.*}}) <keys, f16, page = 32, transposed>, %[[R]]
   // CHECK: nn.group cached_attention({{.*}}) {why = "nn.rope: {{.*}} us inside, {{.*}} apart"}
   // CHECK-NEXT: %[[R:.*]] = nn.rope
   // CHECK-NEXT: nn.cached_attention %[[R]]
   %rq = nn.rope %q, %positions, %f : (tensor<?x4x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x4x64xf32>
   %rk = nn.rope %k, %positions, %f : (tensor<?x2x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x2x64xf32>
-  %new = nn.cache_append %keys, %rk, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
-  %a = nn.cached_attention %rq, %new, %values, %positions, %sequences, %pages {scale = 1.250000e-01 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  %new = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rk, %positions, %sequences, %pages : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
+  %a = nn.cached_attention %rq, (%new) <keys, f16, page = 32, transposed>, (%values) <values, f16, page = 32>, %positions, %sequences, %pages {scale = 1.250000e-01 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   return %new, %a : tensor<?x2x64x32xf16>, tensor<?x4x64xf32>
 }
 
@@ -92,8 +92,8 @@ func.func @rotated_for_two(%k: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]
     %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""]}) -> (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>) {
   // CHECK-NOT: nn.group
   // CHECK: %[[R:.*]] = nn.rope
-  // CHECK-NEXT: nn.cache_append %{{.*}}, %[[R]]
+  // CHECK-NEXT: nn.cache_append(%{{.*}}) <keys, f16, page = 32, transposed>, %[[R]]
   %rk = nn.rope %k, %positions, %f : (tensor<?x2x64xf32>, tensor<?xi64>, tensor<32xf32>) -> tensor<?x2x64xf32>
-  %new = nn.cache_append %keys, %rk, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
+  %new = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rk, %positions, %sequences, %pages : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
   return %new, %rk : tensor<?x2x64x32xf16>, tensor<?x2x64xf32>
 }

@@ -7,6 +7,7 @@
 // CHECK-SAME:  memref<?xi64> {nn.below = [1, "sequences"],
 // CHECK-SAME:  memref<?x?xi64> {nn.below = [1, "pages"],
 // CHECK-SAME:  %[[CACHE:[^:]*]]: memref<?x2x64x32xf16> {{.*}}nn.state
+// CHECK-SAME:  nn.page_tokens = 32 : i64
 // CHECK:       %[[APPENDED:.*]] = rt.dispatch @cache_append{{.*}} outs(%[[CACHE]] : memref<?x2x64x32xf16>)
 // CHECK:       rt.wait %[[APPENDED]]
 // CHECK-NOT:   rt.output
@@ -15,7 +16,7 @@ func.func @step(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
                 %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "places"]},
                 %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""], nn.state})
     -> (tensor<?x2x64x32xf16> {nn.state = 4 : i64}) {
-  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
   return %k : tensor<?x2x64x32xf16>
 }
 
@@ -33,8 +34,8 @@ func.func @tail(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
                 %parameters: tensor<?x2x2x64xi8> {nn.sizes = ["pages", "", "", ""], nn.state},
                 %tail: tensor<?x2x64x32xf16> {nn.sizes = ["sequences", "", "", ""], nn.state})
     -> (tensor<?x2x64x16xi8> {nn.state = 4 : i64}, tensor<?x2x2x64xi8> {nn.state = 5 : i64}, tensor<?x2x64x32xf16> {nn.state = 6 : i64}) {
-  %c, %p = nn.cache_append_quantized %codes, %parameters, %rows, %positions, %sequences, %pages tail %tail : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x64x32xf16>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
-  %t = nn.tail_append %tail, %rows, %positions, %sequences : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
+  %c, %p = nn.cache_append(%codes, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  %t = nn.cache_append(%tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences {tail} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
   return %c, %p, %t : tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>
 }
 
@@ -44,9 +45,9 @@ func.func @tail_read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>,
                            %pages: tensor<2x3xi64>, %codes: tensor<6x2x64x16xi8> {nn.state},
                            %parameters: tensor<6x2x2x64xi8> {nn.state}, %tail: tensor<2x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x16xi8> {nn.state = 4 : i64}, tensor<6x2x2x64xi8> {nn.state = 5 : i64}, tensor<2x2x64x32xf16> {nn.state = 6 : i64}) {
-  // expected-error@+1 {{'nn.tail_append' op updates a tensor in place that something else reads}}
-  %t = nn.tail_append %tail, %rows, %positions, %sequences : (tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<2x2x64x32xf16>
-  %c, %p = nn.cache_append_quantized %codes, %parameters, %rows, %positions, %sequences, %pages tail %tail : (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>, tensor<2x2x64x32xf16>) -> (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>)
+  // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that something else reads}}
+  %t = nn.cache_append(%tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences {tail} : (tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<2x2x64x32xf16>
+  %c, %p = nn.cache_append(%codes, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>)
   return %c, %p, %t : tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>
 }
 
@@ -55,7 +56,7 @@ func.func @tail_read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>,
 func.func @not_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
                      %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16>) -> tensor<6x2x64x32xf16> {
   // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that is no argument with nn.state}}
-  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }
 
@@ -65,7 +66,7 @@ func.func @read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %seq
                       %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}, tensor<6x2x64x32xf16>) {
   // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that something else reads}}
-  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k, %keys : tensor<6x2x64x32xf16>, tensor<6x2x64x32xf16>
 }
 
@@ -75,7 +76,7 @@ func.func @old_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequ
                      %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state},
                      %other: tensor<6x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x32xf16> {nn.state = 5 : i64}) {
-  %k = nn.cache_append %keys, %rows, %positions, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   // expected-error@+1 {{'func.return' op result 0 is not argument 5 in its last state, as its nn.state says}}
   return %k : tensor<6x2x64x32xf16>
 }
@@ -87,7 +88,7 @@ func.func @computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>,
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
   %next = arith.addi %positions, %sequences : tensor<4xi64>
   // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
-  %k = nn.cache_append %keys, %rows, %next, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %next, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }
 
@@ -99,6 +100,27 @@ func.func @partly_computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<
   %next = arith.addi %positions, %positions : tensor<2xi64>
   %places = tensor.concat dim(0) %positions, %next : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
   // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
-  %k = nn.cache_append %keys, %rows, %places, %sequences, %pages {transposed} : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %places, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
+}
+
+// -----
+
+func.func @open_pages(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                      %pages: tensor<2x3xi64>, %keys: tensor<6x2x?x64xf16> {nn.state})
+    -> (tensor<6x2x?x64xf16> {nn.state = 4 : i64}) {
+  // expected-error@+1 {{'nn.cache_append' op is of a cache #nn.cache_format<keys, f16>, whose pages have no size yet; run the partition phase first}}
+  %k = nn.cache_append(%keys) <keys, f16>, %rows, %positions, %sequences, %pages : (tensor<6x2x?x64xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x?x64xf16>
+  return %k : tensor<6x2x?x64xf16>
+}
+
+// -----
+
+func.func @two_pages(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+                     %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state}, %values: tensor<6x2x16x64xf16> {nn.state})
+    -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}, tensor<6x2x16x64xf16> {nn.state = 5 : i64}) {
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  // expected-error@+1 {{'nn.cache_append' op is of a cache with pages of 16 tokens, the function has pages of 32: one page table serves all caches}}
+  %v = nn.cache_append(%values) <values, f16, page = 16>, %rows, %positions, %sequences, %pages : (tensor<6x2x16x64xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x16x64xf16>
+  return %k, %v : tensor<6x2x64x32xf16>, tensor<6x2x16x64xf16>
 }

@@ -183,7 +183,7 @@ func.func @cache_append(%c: tensor<?x2x8x4xf16>, %r: tensor<?x2x8xf32>, %p: tens
   // CHECK: scf.yield %[[NEW]] : f16
   // CHECK: scf.yield %[[OLD]] : f16
   // CHECK-NOT: = nn.
-  %0 = nn.cache_append %c, %r, %p, %s, %t {transposed} : (tensor<?x2x8x4xf16>, tensor<?x2x8xf32>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>) -> tensor<?x2x8x4xf16>
+  %0 = nn.cache_append(%c) <keys, f16, page = 4, transposed>, %r, %p, %s, %t : (tensor<?x2x8x4xf16>, tensor<?x2x8xf32>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>) -> tensor<?x2x8x4xf16>
   return %0 : tensor<?x2x8x4xf16>
 }
 
@@ -198,12 +198,12 @@ func.func @cache_append_quantized(%c: tensor<?x1x2x16xi8>, %q: tensor<?x1x2x2xi8
   // CHECK: arith.minimumf
   // CHECK: arith.maximumf
   // CHECK: math.roundeven
-  // Two codes a byte.
-  // CHECK: arith.shli %{{.*}}, %{{.*}} : i8
   // CHECK: ins(%[[CODES]], %[[WRITERS:.*]] : tensor<?x1x2x16xi8>, tensor<?xindex>)
+  // Two values a byte.
+  // CHECK: arith.shli %{{.*}}, %{{.*}} : i8
   // CHECK: ins(%[[PARAMETERS]], %[[WRITERS]] : tensor<?x1x2x2xi8>, tensor<?xindex>)
   // CHECK-NOT: = nn.
-  %0, %1 = nn.cache_append_quantized %c, %q, %r, %p, %s, %t tail %k : (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>, tensor<?x1x2xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x1x2x32xf16>) -> (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>)
+  %0, %1 = nn.cache_append(%c, %q, %k) <keys, ui4, page = 32, transposed>, %r, %p, %s, %t : (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>, tensor<?x1x2x32xf16>, tensor<?x1x2xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>)
   return %0, %1 : tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>
 }
 
@@ -217,7 +217,7 @@ func.func @tail_append(%k: tensor<?x1x2x32xf16>, %r: tensor<?x1x2xf32>, %p: tens
   // CHECK: ins(%[[TAIL]], %{{.*}} : tensor<?x1x2x32xf16>, tensor<?x32xindex>)
   // CHECK: scf.if %{{.*}} -> (f16)
   // CHECK-NOT: = nn.
-  %0 = nn.tail_append %k, %r, %p, %s : (tensor<?x1x2x32xf16>, tensor<?x1x2xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x1x2x32xf16>
+  %0 = nn.cache_append(%k) <keys, ui4, page = 32, transposed>, %r, %p, %s {tail} : (tensor<?x1x2x32xf16>, tensor<?x1x2xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x1x2x32xf16>
   return %0 : tensor<?x1x2x32xf16>
 }
 
@@ -239,6 +239,6 @@ func.func @cached_attention(%q: tensor<?x4x8xf32>, %k: tensor<?x2x8x32xi8>, %v: 
   // CHECK: %[[END:.*]] = arith.addi %{{.*}}, %c1{{.*}} : index
   // CHECK: scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step
   // CHECK-NOT: = nn.
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t sinks %z {scale = 0.125 : f32, window = 40 : i64, soft_cap = 1.5 : f32} : (tensor<?x4x8xf32>, tensor<?x2x8x32xi8>, tensor<?x2x32x8xi8>, tensor<?xi64>, tensor<?xi64>, tensor<2x3xi64>, tensor<4xf32>) -> tensor<?x4x8xf32>
+  %0 = nn.cached_attention %q, (%k) <keys, f8E4M3FN, page = 32, transposed>, (%v) <values, f8E4M3FN, page = 32>, %p, %s, %t sinks %z {scale = 0.125 : f32, window = 40 : i64, soft_cap = 1.5 : f32} : (tensor<?x4x8xf32>, tensor<?x2x8x32xi8>, tensor<?x2x32x8xi8>, tensor<?xi64>, tensor<?xi64>, tensor<2x3xi64>, tensor<4xf32>) -> tensor<?x4x8xf32>
   return %0 : tensor<?x4x8xf32>
 }

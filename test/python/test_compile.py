@@ -113,7 +113,7 @@ def test_flags(flags):
         "--kv=bf16",
         "--threads=1",
     ]
-    assert flags(quantize="none", kv="f16") == ["--target=cpu", "--quantize=none"]
+    assert flags(quantize="none", kv="f16") == ["--target=cpu", "--quantize=none", "--kv=f16"]
 
 
 def test_formats_of_weights(tmp_path):
@@ -131,7 +131,7 @@ def test_type_of_caches(tmp_path):
     model = Path(__file__).resolve().parents[2] / "examples" / "glossary"
     module = intarsia.compile(model, kv="f32", output=tmp_path / "glossary.itx")
     assert {value.dtype for value in module.step.signature.inputs if value.state} == {"f32"}
-    with pytest.raises(intarsia.CompileError, match="int9"):
+    with pytest.raises(intarsia.CompileError, match="--kv=int9: caches can be f32"):
         intarsia.compile(model, kv="int9")
 
 

@@ -112,7 +112,7 @@ def test_e4m3(tools, tmp_path) -> None:
     mlir = """
       func.func @f(%c: tensor<?x4x2x32xi8>, %r: tensor<?x4x32xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>,
                    %t: tensor<?x?xi64>) -> tensor<?x4x2x32xi8> {
-        %0 = nn.cache_append %c, %r, %p, %s, %t : (tensor<?x4x2x32xi8>, tensor<?x4x32xf32>, tensor<?xi64>,
+        %0 = nn.cache_append(%c) <values, f8E4M3FN, page = 2>, %r, %p, %s, %t : (tensor<?x4x2x32xi8>, tensor<?x4x32xf32>, tensor<?xi64>,
             tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x2x32xi8>
         return %0 : tensor<?x4x2x32xi8>
       }"""

@@ -90,7 +90,7 @@ def test_cache_append_in_place(compiled) -> None:
         '%p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<2x2xi64>'
     )
     append = (
-        f"  %n = nn.cache_append %c, %r, %p, %s, %t : ({cache}, tensor<?x2x16xf32>, tensor<?xi64>, tensor<?xi64>, "
+        f"  %n = nn.cache_append(%c) <values, f32, page = 8>, %r, %p, %s, %t : ({cache}, tensor<?x2x16xf32>, tensor<?xi64>, tensor<?xi64>, "
         f"tensor<2x2xi64>) -> {cache}\n  rt.yield %n : {cache}"
     )
     program = kernel("append", "cache_append", arguments, cache, append, '"s0"')

@@ -47,9 +47,11 @@ struct Flags {
                  clEnumValN(Emit::Obj, "obj", "relocatable object for a linker, weights beside it"),
                  clEnumValN(Emit::Bundle, "bundle", "artifacts for several architectures in one file"))};
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
-  cl::opt<std::string> cacheType{
-      "kv", cl::value_desc("type"), cl::cat(category),
-      cl::desc("How a language model's keys and values are kept: f16 (default), bf16, f32, fp8, int8, int4")};
+  cl::list<std::string> caches{
+      "kv", cl::CommaSeparated, cl::value_desc("format"), cl::cat(category),
+      cl::desc("How a language model's keys and values are kept: f16 (default), bf16, f32, fp8, int8, int4; of some "
+               "layers by a glob over the names of states, int8,cache.0=f16,cache.[2-3]=int4,cache.*.keys=f16: the "
+               "last that matches holds")};
   cl::opt<unsigned> context{
       "context", cl::value_desc("tokens"), cl::cat(category),
       cl::desc("Longest text of a language model (default: what it was trained for; models with longrope: what it was "
@@ -76,8 +78,8 @@ struct Flags {
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
       cl::values(clEnumValN(Phase::Import, "import", "functions of nn ops"),
-                 clEnumValN(Phase::Quantize, "quantize", "the same, with the formats of weights and activations"),
-                 clEnumValN(Phase::Partition, "partition", "the same, with the device of each op"),
+                 clEnumValN(Phase::Quantize, "quantize", "the same, with formats of weights, activations and caches"),
+                 clEnumValN(Phase::Partition, "partition", "the same, with the device of each op, caches laid out"),
                  clEnumValN(Phase::Fuse, "fuse", "a group for each kernel-to-be"),
                  clEnumValN(Phase::Lower, "lower", "kernels and host programs"),
                  clEnumValN(Phase::Target, "target", "kernels as objects, one for each device and variant"),
@@ -145,13 +147,12 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.explainFile = flags.explain;
   options.partition.places.assign(flags.places.begin(), flags.places.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());
-  if (flags.cacheType.getNumOccurrences())
-    options.import.cacheType = flags.cacheType;
   if (flags.context.getNumOccurrences())
     options.import.context = flags.context;
   options.quantize.format = flags.quantize;
   options.quantize.activations = flags.quantizeActivations;
   options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());
+  options.quantize.caches.assign(flags.caches.begin(), flags.caches.end());
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());

@@ -18,8 +18,7 @@ namespace intarsia::importer {
 
 /// The user's options for the import of a model.
 struct ImportOptions {
-  std::optional<std::string> cacheType; ///< type of key/value caches: f32, f16 (the default), bf16, fp8, int8 or int4
-  std::optional<int64_t> context;       ///< maximal tokens of a text of a language model
+  std::optional<int64_t> context; ///< maximal tokens of a text of a language model
 };
 
 /// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, for a

@@ -23,6 +23,10 @@ struct QuantizeOptions {
   /// Parts that are quantized: linears, experts, lm_head, embedding; empty: all. Each may name its own format,
   /// `lm_head=int4`.
   std::vector<std::string> parts;
+  /// Formats of key/value caches: f32, f16, bf16, fp8, int8 or int4 for all, or for those whose names a glob matches,
+  /// `cache.[2-3]=int4` or `cache.0.keys=f16`; the last that matches holds. Caches that nothing is said of get the
+  /// default of quantize-kv-cache.
+  std::vector<std::string> caches;
 };
 
 /// Returns the names of the formats of weights, for people: "int4, … and none".
@@ -48,7 +52,10 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
 /// Returns an error that names an option with an invalid value.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);
 
-/// Adds the phase: weights and activations get their formats.
+/// Returns an error that names an invalid format of caches.
+llvm::Error checkCacheFormats(llvm::ArrayRef<std::string> caches);
+
+/// Adds the phase: weights, activations and caches get their formats.
 void buildQuantizePipeline(mlir::OpPassManager &pipeline, const QuantizeOptions &options);
 
 /// Registers the phase's passes and the pipeline `intarsia-quantize` with tools that take passes by name.

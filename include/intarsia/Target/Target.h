@@ -86,6 +86,12 @@ struct KernelCandidate {
   bool hasParts;       ///< slices of the root's result are stored each for itself
 };
 
+/// How the pages of a cache are laid out.
+struct CacheLayout {
+  int64_t page;    ///< tokens
+  bool transposed; ///< matrices of pages are [features, page] instead of [page, features]
+};
+
 /// A text behind the colon of --target, empty for the machine that compiles, and its meaning.
 struct NamedVariant {
   std::string name, meaning;
@@ -128,6 +134,10 @@ public:
   /// format or GGUF type that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
   virtual rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
                                 int64_t slices) const = 0;
+
+  /// Returns how kernels read the pages of a cache of a format whose layout is open: with pages of `page` tokens, or if
+  /// that is 0 of the size that the device prefers. An error says why kernels do not read such a cache.
+  virtual llvm::Expected<CacheLayout> cacheLayout(nn::CacheFormatAttr format, int64_t page) const = 0;
 
   /// Returns the target of a kind; null if there is none.
   static const Target *find(llvm::StringRef kind);

@@ -104,8 +104,6 @@ void HuggingFaceImport::readSettings() {
                               : "has no model_type; supported: " + known);
   }
   architecture = registered->make(*config, options);
-  if (options.cacheType && architecture->asEncoder())
-    return errors.report("--kv=" + *options.cacheType + ": a model of type " + modelType + " has no key/value cache");
   if (options.context && architecture->asEncoder())
     return errors.report("--context=" + llvm::Twine(*options.context) + ": a model of type " + modelType +
                          " is no language model");

@@ -27,10 +27,16 @@ public:
     const ValueInfo &table = function_.inputs[layout.pageTable];
     if (!ids.hasRange || !positions.hasRange)
       return refuse("'input_ids' and 'positions' have no range of values");
-    // Positions are less than pages * tokens of a page; the factor is the tokens of a page.
+    // Positions are less than pages * tokens of a page, or kernels would read beyond the page table.
     if (table.symbols[0] < 0 || table.symbols[1] < 0 || table.belowSize < 0 || positions.belowSize != table.symbols[1])
       return refuse("'positions' and 'page_table' do not say what limits them");
-    layout.pageTokens = positions.belowFactor;
+    if (function_.pageTokens == 0)
+      return refuse("its manifest does not say how many tokens a page has; if an older compiler made the artifact, "
+                    "compile the model again");
+    if (positions.belowFactor > function_.pageTokens)
+      return refuse(format("'positions' may be %lld times the pages of a sequence, a page has %lld tokens",
+                           (long long)positions.belowFactor, (long long)function_.pageTokens));
+    layout.pageTokens = function_.pageTokens;
     layout.context = positions.rangeHigh;
     layout.vocabulary = ids.rangeHigh;
     for (size_t i = 0; i < function_.inputs.size(); ++i)

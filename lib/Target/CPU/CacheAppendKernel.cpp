@@ -1,4 +1,4 @@
-//===- CacheAppendKernel.cpp - Rows into caches: as they are, as codes, into tails ------------------------------===//
+//===- CacheAppendKernel.cpp - Rows into caches: as they are, quantized, into tails -----------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -30,23 +30,23 @@ private:
   nn::CacheAppendOp root;
 };
 
-/// Stores rows of tokens into the tails of their sequences, where pages of codes are gathered.
+/// Stores rows of tokens into the tails of their sequences, where pages are gathered before they are quantized.
 class TailAppendKernel final : public CacheEmitter {
 public:
-  TailAppendKernel(rt::KernelOp kernel, nn::TailAppendOp root, const TileConfig &config)
+  TailAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
       : CacheEmitter(kernel, config), root(root) {}
 
 private:
   LogicalResult run() override;
   void plan() override { planTokens(root.getRows()); }
 
-  nn::TailAppendOp root;
+  nn::CacheAppendOp root;
 };
 
-/// Stores rows of tokens as codes: each row, or a page with its last token.
+/// Quantizes rows of tokens: each row, or a page with its last token.
 class CacheAppendQuantizedKernel final : public CacheEmitter {
 public:
-  CacheAppendQuantizedKernel(rt::KernelOp kernel, nn::CacheAppendQuantizedOp root, const TileConfig &config)
+  CacheAppendQuantizedKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
       : CacheEmitter(kernel, config), root(root) {}
 
 private:
@@ -63,7 +63,7 @@ private:
   LogicalResult quantizePage(const TokenPlaces &places, const Token &token, Value codesOfPage, Value parametersOfPage,
                              Value head);
 
-  nn::CacheAppendQuantizedOp root;
+  nn::CacheAppendOp root;
   std::optional<Storage> codes, parameters, tail;
   int64_t page = 0, bits = 0, features = 0, rowBytes = 0;
   Value group; ///< the numbers that are quantized next, f32
@@ -71,22 +71,22 @@ private:
 } // namespace
 
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
-  return std::make_unique<CacheAppendKernel>(kernel, cast<nn::CacheAppendOp>(root), config);
-}
-Emitter makeTailAppendKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
-  return std::make_unique<TailAppendKernel>(kernel, cast<nn::TailAppendOp>(root), config);
-}
-Emitter makeCacheAppendQuantizedKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
-  return std::make_unique<CacheAppendQuantizedKernel>(kernel, cast<nn::CacheAppendQuantizedOp>(root), config);
+  auto append = cast<nn::CacheAppendOp>(root);
+  if (append.getTail())
+    return std::make_unique<TailAppendKernel>(kernel, append, config);
+  if (append.getFormat().isQuantized())
+    return std::make_unique<CacheAppendQuantizedKernel>(kernel, append, config);
+  return std::make_unique<CacheAppendKernel>(kernel, append, config);
 }
 
 LogicalResult CacheAppendKernel::run() {
-  std::optional<Storage> cache = view(root.getCache());
-  if (!cache || yielded(0) != root.getResult() || kernel.getResultTypes().size() != 1)
+  std::optional<Storage> cache = view(root.getCache()[0]);
+  if (!cache || yielded(0) != root.getNewCache()[0] || kernel.getResultTypes().size() != 1)
     return unsupported(root, "the cache is computed in the same kernel, or is not its one result");
+  if (root.getFormat().isOpen())
+    return unsupported(root, "its pages have no size yet");
   auto rowsType = cast<RankedTensorType>(root.getRows().getType());
-  auto cacheType = cast<RankedTensorType>(root.getCache().getType());
-  int64_t heads = rowsType.getDimSize(1), page = cacheType.getDimSize(root.getTransposed() ? 3 : 2);
+  int64_t heads = rowsType.getDimSize(1), page = root.getFormat().getPage();
   return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
     FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), token);
     if (failed(at))
@@ -101,8 +101,8 @@ LogicalResult CacheAppendKernel::run() {
 
 /// Stores a row of one head into a slot of the page at `to`.
 LogicalResult CacheAppendKernel::storeRow(Value token, Value head, Value to, int64_t page, Value slot) {
-  Type element = cacheElement(cast<RankedTensorType>(root.getCache().getType()).getElementType());
-  if (root.getTransposed())
+  Type element = root.getFormat().getElement();
+  if (root.getFormat().getTransposed())
     return storeColumn(root.getRows(), token, head, to, page, slot, element, element);
   int64_t features = cast<RankedTensorType>(root.getRows().getType()).getDimSize(2);
   return vectorLoop(constant(features), [&](Value feature, int64_t width) -> LogicalResult {
@@ -114,11 +114,13 @@ LogicalResult CacheAppendKernel::storeRow(Value token, Value head, Value to, int
 }
 
 LogicalResult TailAppendKernel::run() {
-  std::optional<Storage> tail = view(root.getTail());
-  if (!tail || yielded(0) != root.getResult() || kernel.getResultTypes().size() != 1)
+  std::optional<Storage> tail = view(root.getCache()[0]);
+  if (!tail || yielded(0) != root.getNewCache()[0] || kernel.getResultTypes().size() != 1)
     return unsupported(root, "the tail is computed in the same kernel, or is not its one result");
-  auto type = cast<RankedTensorType>(root.getTail().getType());
-  int64_t heads = type.getDimSize(1), page = type.getDimSize(3);
+  if (!root.getFormat().getTransposed())
+    return unsupported(root, "its tail is not transposed");
+  auto type = cast<RankedTensorType>(root.getCache()[0].getType());
+  int64_t heads = type.getDimSize(1), page = root.getFormat().getPage();
   TokenPlaces places{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
   return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
     FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), token);
@@ -142,20 +144,21 @@ LogicalResult TailAppendKernel::run() {
 }
 
 LogicalResult CacheAppendQuantizedKernel::findOperands() {
-  codes = view(root.getCodes());
-  parameters = view(root.getParameters());
-  if (root.getTail())
-    tail = view(root.getTail());
-  if (!codes || !parameters || (root.getTail() && !tail) || kernel.getResultTypes().size() != 2 ||
-      yielded(0) != root.getNewCodes() || yielded(1) != root.getNewParameters())
-    return unsupported(root, "a cache is computed in the same kernel, or codes and parameters are not its two results");
-  nn::CodeLayout layout = nn::codeLayoutOf(root);
-  page = layout.page;
-  bits = layout.bits;
-  if (root.getTail() && page != kPanelWidth)
-    return unsupported(root, "its pages do not have " + Twine(kPanelWidth) + " slots");
+  nn::CacheFormatAttr format = root.getFormat();
+  codes = view(root.getCache()[0]);
+  parameters = view(root.getCache()[1]);
+  if (format.hasTail())
+    tail = view(root.getCache()[2]);
+  if (!codes || !parameters || (format.hasTail() && !tail) || kernel.getResultTypes().size() != 2 ||
+      yielded(0) != root.getNewCache()[0] || yielded(1) != root.getNewCache()[1])
+    return unsupported(root, "a cache is computed in the same kernel, or its values and parameters are not the "
+                             "kernel's two results");
+  page = format.getPage();
+  bits = format.getBits();
+  if (format.hasTail() && (page != kPanelWidth || !format.getTransposed()))
+    return unsupported(root, "its pages do not have " + Twine(kPanelWidth) + " slots, transposed");
   features = cast<RankedTensorType>(root.getRows().getType()).getDimSize(2);
-  rowBytes = cast<RankedTensorType>(root.getCodes().getType()).getDimSize(3);
+  rowBytes = cast<RankedTensorType>(root.getCache()[0].getType()).getDimSize(3);
   return success();
 }
 

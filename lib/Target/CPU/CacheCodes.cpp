@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The layout is that of nn.cache_append_quantized.
+// The layout is that of #nn.cache_format.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CacheEmitter.h"
 

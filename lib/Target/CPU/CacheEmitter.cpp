@@ -31,10 +31,6 @@ FailureOr<CacheEmitter::TokenPlace> CacheEmitter::placeOf(Value positions, Value
   return TokenPlace{*position, *sequence};
 }
 
-Type CacheEmitter::cacheElement(Type element) {
-  return element.isInteger(8) ? Float8E4M3FNType::get(element.getContext()) : element;
-}
-
 void CacheEmitter::planTokens(Value rows) {
   Value tokens = size(sizes.of(rows)[0]);
   Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(1));

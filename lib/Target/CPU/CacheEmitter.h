@@ -12,7 +12,7 @@
 
 namespace intarsia::cpu {
 
-/// The base of kernels around a cache. Quantized values are laid out as nn.cache_append_quantized says.
+/// The base of kernels around a cache. Quantized values are laid out as #nn.cache_format says.
 class CacheEmitter : public KernelEmitter {
 public:
   using KernelEmitter::KernelEmitter;
@@ -42,9 +42,6 @@ protected:
   /// Returns where the rows of one head of a page begin; `place` is the number of the page within its sequence.
   Element pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
                  mlir::Value head);
-  /// Returns the type of a cache's elements as they are computed with: E4M3 where the tensor holds i8 that are no
-  /// codes.
-  static mlir::Type cacheElement(mlir::Type element);
   /// True if `row` is a row of this call that holds the token at `position` of `sequence`.
   Element isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
   /// Writes rows[row, head, :], rounded, to a slot of a panel [features, page].

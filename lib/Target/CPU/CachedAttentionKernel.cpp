@@ -53,7 +53,7 @@ private:
   }
 
   Value sums, valueBlock, maxima, totals;
-  /// Scratch for quantized caches: scales and zero points of values, and for each row the contribution of the zero
+  /// Scratch for quantized values: their scales and zero points, and for each row the contribution of the zero
   /// points to its sums.
   Value valueScales, valueZeros, offsets;
   Value lowest, lowestScalar, zero, zeroScalar, iota;
@@ -76,10 +76,8 @@ void CachedAttentionKernel::plan() {
 }
 
 LogicalResult CachedAttentionKernel::run() {
-  if (page != kPanelWidth)
-    return unsupported(root, "its pages do not have " + std::to_string(kPanelWidth) + " slots");
   Value tokens = size(sizes.of(root.getQuery())[0]);
-  if (failed(storesOnly(root)) || failed(findOperands()))
+  if (failed(checkLayout()) || failed(storesOnly(root)) || failed(findOperands()))
     return failure();
   makeRoom();
   places = {root.getPositions(), root.getSequences(), tokens};
@@ -98,9 +96,10 @@ void CachedAttentionKernel::makeRoom() {
   valueBlock = copyValues ? scratch(page * paddedDim * 4) : Value();
   maxima = scratch(maximalRows * 4);
   totals = scratch(maximalRows * 4);
-  if (!quantized)
+  if (quantizedKeys)
+    makeRoomForCodes();
+  if (!quantizedValues)
     return;
-  makeRoomForCodes();
   valueScales = scratch(blockKeys * 4);
   valueZeros = scratch(blockKeys * 4);
   offsets = scratch(maximalRows * 4);
@@ -146,7 +145,7 @@ Element CachedAttentionKernel::beginsRun(Value token, Value begin) {
   if (failed(own))
     return failure();
   position = *own;
-  if (quantized) {
+  if (quantizedKeys) {
     // The part of a page that a token sees depends on its position, so the positions of a run are consecutive.
     Element before = integerAt(root.getPositions(), {Index{max(sub(token, constant(1)), begin)}});
     if (failed(before))
@@ -166,7 +165,7 @@ Element CachedAttentionKernel::countRun(Value end) {
     if (failed(itsSequence))
       return failure();
     Value same = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, sequence, *itsSequence);
-    if (quantized) {
+    if (quantizedKeys) {
       Value expected = add(position, sub(other, first));
       Element itsPosition = integerAt(root.getPositions(), {Index{other}});
       if (failed(itsPosition))
@@ -221,7 +220,7 @@ LogicalResult CachedAttentionKernel::emitBlock(Value begin, Value firstKey, Valu
   };
   if (failed(forPages([&](Value p) { return scorePage(p, add(firstPlace, p), endKey); })))
     return failure();
-  if (quantized && failed(forPages([&](Value p) { return loadValueParameters(p); })))
+  if (quantizedValues && failed(forPages([&](Value p) { return loadValueParameters(p); })))
     return failure();
   if (failed(forLoop(constant(0), rows, constant(1), [&](Value row) { return sumUp(row, firstKey); })))
     return failure();
@@ -249,7 +248,7 @@ LogicalResult CachedAttentionKernel::startRows() {
       return failure();
     storeAt(*sink, maxima, row, f32, 1);
     storeAt(floatConstant(root.getSinks() ? 1.0 : 0.0, f32, 1), totals, row, f32, 1);
-    if (quantized)
+    if (quantizedValues)
       storeAt(zeroScalar, offsets, row, f32, 1);
     forLoop(constant(0), constant(paddedDim), constant(lanes),
             [&](Value d) { storeAt(zero, sums, add(mul(row, constant(paddedDim)), d), f32, lanes); });
@@ -284,7 +283,7 @@ LogicalResult CachedAttentionKernel::loadValueParameters(Value p) {
   Element from = pageAt(*valueParameters, add(firstPlace, p));
   if (failed(from))
     return failure();
-  loadParameters(*from, page, bits, sub(keyCount, at), offsetPointer(valueScales, at, f32),
+  loadParameters(*from, page, valueFormat.getBits(), sub(keyCount, at), offsetPointer(valueScales, at, f32),
                  offsetPointer(valueZeros, at, f32));
   return success();
 }
@@ -308,7 +307,7 @@ LogicalResult CachedAttentionKernel::sumUp(Value row, Value firstKey) {
   SmallVector<Value> blockTotals = exponentiate(begin, slots, shift);
   Value total = arith::MulFOp::create(b, loc, loadAt(totals, row, f32, 1), factor);
   total = arith::AddFOp::create(b, loc, total, horizontal(vector::CombiningKind::ADD, blockTotals[0]));
-  if (quantized) {
+  if (quantizedValues) {
     Value offset = arith::MulFOp::create(b, loc, loadAt(offsets, row, f32, 1), factor);
     Value zeros = horizontal(vector::CombiningKind::ADD, blockTotals[1]);
     storeAt(arith::SubFOp::create(b, loc, offset, zeros), offsets, row, f32, 1);
@@ -354,12 +353,12 @@ Value CachedAttentionKernel::hideAndMaximize(Value begin, Value slots, Value own
 /// their sums and, for codes, their sums times the zero points.
 SmallVector<Value> CachedAttentionKernel::exponentiate(Value begin, Value slots, Value shift) {
   Type f32 = b.getF32Type();
-  SmallVector<Value> blockTotals(quantized ? 2 : 1, zero);
+  SmallVector<Value> blockTotals(quantizedValues ? 2 : 1, zero);
   return forLoop(constant(0), slots, constant(lanes), blockTotals, [&](Value c, ValueRange running) {
     Value score = loadAt(scores, add(begin, c), f32, lanes);
     Value e = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, score, splat(shift, lanes)));
     SmallVector<Value> next{arith::AddFOp::create(b, loc, running[0], e)};
-    if (quantized) {
+    if (quantizedValues) {
       e = arith::MulFOp::create(b, loc, e, loadAt(valueScales, c, f32, lanes));
       next.push_back(vector::FMAOp::create(b, loc, e, loadAt(valueZeros, c, f32, lanes), running[1]));
     }
@@ -371,7 +370,7 @@ SmallVector<Value> CachedAttentionKernel::exponentiate(Value begin, Value slots,
 /// Copies rows of a page as f32, zeros behind each. Four bits come in multiples of 32, so that no such page is copied.
 void CachedAttentionKernel::copyValuePage(Value from, Value depth) {
   Type f32 = b.getF32Type();
-  if (!quantized) {
+  if (!quantizedValues) {
     packRows(valueBlock, from, constant(valueDim), values->elementType, depth, constant(valueDim), paddedDim);
     return;
   }
@@ -406,10 +405,10 @@ LogicalResult CachedAttentionKernel::addValues(Value p) {
     operands.aColumn = constant(1);
     operands.aType = f32;
     operands.b = pageOfValues;
-    bool readsCodes = quantized && !copyValues;
-    operands.bRow = constant(copyValues ? paddedDim : readsCodes ? valueDim * bits / 8 : valueDim);
+    bool readsCodes = quantizedValues && !copyValues;
+    operands.bRow = constant(copyValues ? paddedDim : readsCodes ? valueDim * valueFormat.getBits() / 8 : valueDim);
     operands.bType = copyValues ? f32 : values->elementType;
-    operands.codeBits = readsCodes ? bits : 0;
+    operands.codeBits = readsCodes ? valueFormat.getBits() : 0;
     operands.depth = depth;
     operands.out = offsetPointer(sums, mul(row, constant(paddedDim)), f32);
     operands.outRow = constant(paddedDim);
@@ -425,7 +424,7 @@ void CachedAttentionKernel::storeRow(Value row) {
   Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), loadAt(totals, row, f32, 1));
   vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
     Value x = loadAt(sums, add(mul(row, constant(paddedDim)), d), f32, width);
-    if (quantized)
+    if (quantizedValues)
       x = arith::AddFOp::create(b, loc, x, splat(loadAt(offsets, row, f32, 1), width));
     x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
     Indices at{{tokenOf(row)}, {headOf(row)}, {d, true}};

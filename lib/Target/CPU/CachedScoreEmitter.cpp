@@ -22,15 +22,14 @@ constexpr int64_t kLineBytes = 64;
 } // namespace
 
 CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config)
-    : CacheEmitter(kernel, config), root(root), quantized(static_cast<bool>(root.getTail())), lanes(config.lanes) {
+    : CacheEmitter(kernel, config), root(root), keyFormat(root.getKeyFormat()), valueFormat(root.getValueFormat()),
+      quantizedKeys(keyFormat.isQuantized()), quantizedValues(valueFormat.isQuantized()), lanes(config.lanes) {
   auto queryType = cast<RankedTensorType>(root.getQuery().getType());
-  keyHeads = cast<RankedTensorType>(root.getKeys().getType()).getDimSize(1);
+  keyHeads = cast<RankedTensorType>(root.getKeys()[0].getType()).getDimSize(1);
   group = queryType.getDimSize(1) / keyHeads;
   headDim = queryType.getDimSize(2);
   valueDim = cast<RankedTensorType>(root.getResult().getType()).getDimSize(2);
-  nn::CodeLayout layout = nn::codeLayoutOf(root);
-  page = layout.page;
-  bits = layout.bits;
+  page = keyFormat.getPage();
   maximalTokens = std::max<int64_t>(kMaximalRows / group, 1);
   maximalRows = maximalTokens * group;
   blockKeys = kPagesPerBlock * page;
@@ -39,18 +38,28 @@ CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionO
 }
 
 LogicalResult CachedScoreEmitter::findOperands() {
-  keys = view(root.getKeys());
-  values = view(root.getValues());
-  if (quantized) {
-    keyParameters = view(root.getKeyParameters());
-    valueParameters = view(root.getValueParameters());
-    tail = view(root.getTail());
+  keys = view(root.getKeys()[0]);
+  values = view(root.getValues()[0]);
+  if (quantizedKeys) {
+    keyParameters = view(root.getKeys()[1]);
+    tail = view(root.getKeys()[2]);
   }
-  if (!keys || !values || (quantized && (!keyParameters || !valueParameters || !tail)))
+  if (quantizedValues)
+    valueParameters = view(root.getValues()[1]);
+  if (!keys || !values || (quantizedKeys && (!keyParameters || !tail)) || (quantizedValues && !valueParameters))
     return unsupported(root, "keys or values that are computed in the same kernel");
-  if (!quantized)
-    keys->elementType = values->elementType =
-        cacheElement(cast<RankedTensorType>(root.getKeys().getType()).getElementType());
+  if (!quantizedKeys)
+    keys->elementType = keyFormat.getElement();
+  if (!quantizedValues)
+    values->elementType = valueFormat.getElement();
+  return success();
+}
+
+LogicalResult CachedScoreEmitter::checkLayout() {
+  if (page != kPanelWidth)
+    return unsupported(root, "its pages do not have " + Twine(kPanelWidth) + " slots");
+  if (!keyFormat.getTransposed() || valueFormat.getTransposed())
+    return unsupported(root, "its keys are not transposed, or its values are");
   return success();
 }
 
@@ -84,18 +93,18 @@ LogicalResult CachedScoreEmitter::prefetchPage(const Storage &cache, Value place
 LogicalResult CachedScoreEmitter::prefetchPages(Value place, Value endKey) {
   if (failed(prefetchPage(*values, place)))
     return failure();
-  if (quantized && failed(prefetchPage(*valueParameters, place)))
+  if (quantizedValues && failed(prefetchPage(*valueParameters, place)))
     return failure();
   Value nextPlace = min(add(place, constant(1)), div(sub(endKey, constant(1)), constant(page)));
   if (failed(prefetchPage(*keys, nextPlace)))
     return failure();
-  return quantized ? prefetchPage(*keyParameters, nextPlace) : success();
+  return quantizedKeys ? prefetchPage(*keyParameters, nextPlace) : success();
 }
 
 LogicalResult CachedScoreEmitter::scorePage(Value p, Value place, Value endKey) {
   if (failed(prefetchPages(place, endKey)))
     return failure();
-  if (quantized)
+  if (quantizedKeys)
     return scoreCodes(p, place);
   Element from = pageAt(*keys, place);
   if (failed(from))
@@ -131,13 +140,13 @@ LogicalResult CachedScoreEmitter::scoreLaterPage(Value p, Value place, Value lat
   Element parameters = pageAt(*keyParameters, place);
   if (failed(parameters))
     return failure();
-  loadParameters(*parameters, headDim, bits, Value(), keyScales, keyZeros);
+  loadParameters(*parameters, headDim, keyFormat.getBits(), Value(), keyScales, keyZeros);
   Value begin = mul(later, constant(group));
   forLoop(begin, rows, constant(1), [&](Value row) { scaleQueries(row, p); });
   Element codes = pageAt(*keys, place);
   if (failed(codes))
     return failure();
-  score(begin, rows, scaledQueries, {*codes, b.getI8Type(), bits}, p);
+  score(begin, rows, scaledQueries, {*codes, b.getI8Type(), keyFormat.getBits()}, p);
   return success();
 }
 

@@ -19,6 +19,8 @@ public:
 
 protected:
   mlir::LogicalResult findOperands();
+  /// Returns an error if the pages of the caches are not laid out as the kernel reads them.
+  mlir::LogicalResult checkLayout();
   void makeRoomForScores();
   void makeRoomForCodes();
   /// Returns where a page of the run lies in a cache.
@@ -29,8 +31,9 @@ protected:
   mlir::LogicalResult scorePage(mlir::Value p, mlir::Value place, mlir::Value endKey);
 
   nn::CachedAttentionOp root;
-  bool quantized;
-  int64_t keyHeads, group, headDim, valueDim, page, bits;
+  nn::CacheFormatAttr keyFormat, valueFormat;
+  bool quantizedKeys, quantizedValues;
+  int64_t keyHeads, group, headDim, valueDim, page;
   int64_t maximalTokens, maximalRows, blockKeys, lanes, paddedDim;
   /// A page of values is read where it lies if its rows are whole vectors, else from a padded copy.
   bool copyValues;
@@ -55,7 +58,7 @@ private:
   void scaleQueries(mlir::Value row, mlir::Value p);
   void score(mlir::Value begin, mlir::Value end, mlir::Value from, const PageOfKeys &pageOfKeys, mlir::Value p);
 
-  /// Scratch for quantized caches: a page of keys that are not quantized yet, queries times the scales of a page, and
+  /// Scratch for quantized keys: a page of keys that are not quantized yet, queries times the scales of a page, and
   /// scales and zero points of the keys.
   mlir::Value panel, scaledQueries, keyScales, keyZeros;
 };

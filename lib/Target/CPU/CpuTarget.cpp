@@ -142,6 +142,7 @@ public:
   bool splitsAt(int64_t feature) const override { return feature % kPanelWidth == 0; }
   rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
                         int64_t slices) const override;
+  Expected<target::CacheLayout> cacheLayout(nn::CacheFormatAttr format, int64_t page) const override;
 };
 
 Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> CpuTarget::compilers(ArrayRef<StringRef> specs) const {
@@ -179,6 +180,14 @@ Expected<target::FittedModel> CpuTarget::model(StringRef spec) const {
   return target::FittedModel{level, "kernels were not measured on '" + variant->name +
                                         "': costs, which decide what is fused, are estimated by the figures of " +
                                         level->name};
+}
+
+/// A page of transposed keys is the packed right operand of a product.
+Expected<target::CacheLayout> CpuTarget::cacheLayout(nn::CacheFormatAttr format, int64_t page) const {
+  if (page != 0 && page != kPanelWidth)
+    return createStringError("kernels of processors read pages of " + Twine(kPanelWidth) + " tokens, not of " +
+                             Twine(page));
+  return target::CacheLayout{kPanelWidth, format.getKind() == nn::CacheKind::Keys};
 }
 
 std::vector<target::NamedVariant> CpuTarget::listVariants() const {

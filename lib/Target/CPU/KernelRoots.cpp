@@ -24,8 +24,6 @@ static ArrayRef<Root> roots() {
       {TypeID::get<nn::MatmulOp>(), makeMatmulKernel},
       {TypeID::get<nn::AttentionOp>(), makeAttentionKernel},
       {TypeID::get<nn::CacheAppendOp>(), makeCacheAppendKernel},
-      {TypeID::get<nn::CacheAppendQuantizedOp>(), makeCacheAppendQuantizedKernel},
-      {TypeID::get<nn::TailAppendOp>(), makeTailAppendKernel},
       {TypeID::get<nn::CachedAttentionOp>(), makeCachedAttentionKernel},
       {TypeID::get<nn::RouteOp>(), makeRouteKernel},
       {TypeID::get<nn::ExpertsOp>(), makeExpertsKernel},

@@ -20,8 +20,6 @@ Emitter makeCodeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const T
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
-Emitter makeCacheAppendQuantizedKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
-Emitter makeTailAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);

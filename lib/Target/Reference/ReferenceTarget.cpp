@@ -24,6 +24,9 @@ namespace {
 /// Rows of a panel. It differs from that of processors, so that nothing can take a weight of theirs for one of ours.
 constexpr int64_t panelWidth = 16;
 
+/// Tokens of a page that it prefers, another number than that of processors for the same reason.
+constexpr int64_t pageTokens = 16;
+
 class ReferenceCompiler : public target::KernelCompiler {
 public:
   std::string triple() const override { return ""; }
@@ -134,6 +137,11 @@ public:
     if (use == StoredOperand::Matrix || (use == StoredOperand::Table && format))
       return rt::LayoutAttr::get(context, rt::LayoutKind::Panels, panelWidth, format, 1);
     return rt::LayoutAttr::get(context, rt::LayoutKind::RowMajor, 0, mlir::Attribute(), 1);
+  }
+
+  /// Pages may have any size, and lie as they are written.
+  Expected<target::CacheLayout> cacheLayout(nn::CacheFormatAttr, int64_t page) const override {
+    return target::CacheLayout{page == 0 ? pageTokens : page, /*transposed=*/false};
   }
 
 private:

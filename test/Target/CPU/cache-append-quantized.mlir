@@ -20,7 +20,7 @@
 // CHECK-LABEL: func.func @rows_plan
 rt.kernel @rows(%c: tensor<?x2x32x32xi8> {nn.sizes = ["s0", "", "", ""]}, %q: tensor<?x2x2x32xi8> {nn.sizes = ["s0", "", "", ""]}, %r: tensor<?x2x64xf32> {nn.sizes = ["s1", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s1"]}, %s: tensor<?xi64> {nn.sizes = ["s1"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x2x32x32xi8> {nn.sizes = ["s0", "", "", ""]}, tensor<?x2x2x32xi8> {nn.sizes = ["s0", "", "", ""]}) attributes {root = #nn.root<cache_append>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0, %1 = nn.cache_append_quantized %c, %q, %r, %p, %s, %t : (tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>)
+  %0, %1 = nn.cache_append(%c, %q) <values, ui4, page = 32>, %r, %p, %s, %t : (tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>)
   rt.yield %0, %1 : tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>
 }
 
@@ -48,6 +48,6 @@ rt.kernel @rows(%c: tensor<?x2x32x32xi8> {nn.sizes = ["s0", "", "", ""]}, %q: te
 // CHECK:                 arith.ori %{{.*}} : vector<16xi8>
 rt.kernel @pages(%c: tensor<?x2x64x16xi8> {nn.sizes = ["s0", "", "", ""]}, %q: tensor<?x2x2x64xi8> {nn.sizes = ["s0", "", "", ""]}, %r: tensor<?x2x64xf32> {nn.sizes = ["s1", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s1"]}, %s: tensor<?xi64> {nn.sizes = ["s1"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]}, %l: tensor<?x2x64x32xf16> {nn.sizes = ["s2", "", "", ""]})
     -> (tensor<?x2x64x16xi8> {nn.sizes = ["s0", "", "", ""]}, tensor<?x2x2x64xi8> {nn.sizes = ["s0", "", "", ""]}) attributes {root = #nn.root<cache_append>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0, %1 = nn.cache_append_quantized %c, %q, %r, %p, %s, %t tail %l : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x64x32xf16>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  %0, %1 = nn.cache_append(%c, %q, %l) <keys, ui4, page = 32, transposed>, %r, %p, %s, %t : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
   rt.yield %0, %1 : tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>
 }

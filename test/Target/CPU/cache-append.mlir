@@ -25,7 +25,7 @@
 // CHECK:         "llvm.intr.smul.with.overflow"(%[[THREADS]], %c4_i64)
 rt.kernel @append(%c: tensor<?x2x32x40xf16> {nn.sizes = ["s0", "", "", ""]}, %r: tensor<?x2x40xf32> {nn.sizes = ["s1", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s1"]}, %s: tensor<?xi64> {nn.sizes = ["s1"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x2x32x40xf16> {nn.sizes = ["s0", "", "", ""]}) attributes {root = #nn.root<cache_append>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cache_append %c, %r, %p, %s, %t : (tensor<?x2x32x40xf16>, tensor<?x2x40xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x32x40xf16>
+  %0 = nn.cache_append(%c) <values, f16, page = 32>, %r, %p, %s, %t : (tensor<?x2x32x40xf16>, tensor<?x2x40xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x32x40xf16>
   rt.yield %0 : tensor<?x2x32x40xf16>
 }
 
@@ -45,7 +45,7 @@ rt.kernel @append(%c: tensor<?x2x32x40xf16> {nn.sizes = ["s0", "", "", ""]}, %r:
 // CHECK-LABEL: func.func @transposed_plan
 rt.kernel @transposed(%c: tensor<?x2x40x32xf16> {nn.sizes = ["s0", "", "", ""]}, %r: tensor<?x2x40xf32> {nn.sizes = ["s1", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s1"]}, %s: tensor<?xi64> {nn.sizes = ["s1"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x2x40x32xf16> {nn.sizes = ["s0", "", "", ""]}) attributes {root = #nn.root<cache_append>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cache_append %c, %r, %p, %s, %t {transposed} : (tensor<?x2x40x32xf16>, tensor<?x2x40xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x40x32xf16>
+  %0 = nn.cache_append(%c) <keys, f16, page = 32, transposed>, %r, %p, %s, %t : (tensor<?x2x40x32xf16>, tensor<?x2x40xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x40x32xf16>
   rt.yield %0 : tensor<?x2x40x32xf16>
 }
 
@@ -59,6 +59,6 @@ rt.kernel @transposed(%c: tensor<?x2x40x32xf16> {nn.sizes = ["s0", "", "", ""]},
 // CHECK-LABEL: func.func @e4m3_plan
 rt.kernel @e4m3(%c: tensor<?x2x32x40xi8> {nn.sizes = ["s0", "", "", ""]}, %r: tensor<?x2x40xf32> {nn.sizes = ["s1", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s1"]}, %s: tensor<?xi64> {nn.sizes = ["s1"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x2x32x40xi8> {nn.sizes = ["s0", "", "", ""]}) attributes {root = #nn.root<cache_append>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cache_append %c, %r, %p, %s, %t : (tensor<?x2x32x40xi8>, tensor<?x2x40xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x32x40xi8>
+  %0 = nn.cache_append(%c) <values, f8E4M3FN, page = 32>, %r, %p, %s, %t : (tensor<?x2x32x40xi8>, tensor<?x2x40xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x32x40xi8>
   rt.yield %0 : tensor<?x2x32x40xi8>
 }

@@ -46,7 +46,7 @@ rt.kernel @quantized(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: ten
                      %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]},
                      %kp: tensor<?x2x2x64xi8> {nn.sizes = ["s1", "", "", ""]}, %vp: tensor<?x2x2x32xi8> {nn.sizes = ["s1", "", "", ""]}, %r: tensor<?x2x64xf32> {nn.sizes = ["s0", "", ""]}, %l: tensor<?x2x64x32xf16> {nn.sizes = ["s2", "", "", ""]})
     -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t quantized(%kp, %vp, %r, %l) {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x16xi8>, tensor<?x2x32x32xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x2x64xi8>, tensor<?x2x2x32xi8>, tensor<?x2x64xf32>, tensor<?x2x64x32xf16>) -> tensor<?x4x64xf32>
+  %0 = nn.cached_attention %q, (%k, %kp, %l) <keys, ui4, page = 32, transposed>, (%v, %vp) <values, ui4, page = 32>, %p, %s, %t rows %r {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x32x32xi8>, tensor<?x2x2x32xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x64xf32>) -> tensor<?x4x64xf32>
   rt.yield %0 : tensor<?x4x64xf32>
 }
 
@@ -63,6 +63,6 @@ rt.kernel @bytes(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<
                      %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]},
                      %kp: tensor<?x2x2x64xi8> {nn.sizes = ["s1", "", "", ""]}, %vp: tensor<?x2x2x32xi8> {nn.sizes = ["s1", "", "", ""]}, %r: tensor<?x2x64xf32> {nn.sizes = ["s0", "", ""]}, %l: tensor<?x2x64x32xf16> {nn.sizes = ["s2", "", "", ""]})
     -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t quantized(%kp, %vp, %r, %l) {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xi8>, tensor<?x2x32x64xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x2x64xi8>, tensor<?x2x2x32xi8>, tensor<?x2x64xf32>, tensor<?x2x64x32xf16>) -> tensor<?x4x64xf32>
+  %0 = nn.cached_attention %q, (%k, %kp, %l) <keys, ui8, page = 32, transposed>, (%v, %vp) <values, ui8, page = 32>, %p, %s, %t rows %r {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xi8>, tensor<?x2x2x32xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?x2x64xf32>) -> tensor<?x4x64xf32>
   rt.yield %0 : tensor<?x4x64xf32>
 }

@@ -47,7 +47,7 @@
 rt.kernel @runs(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x32xf16> {nn.sizes = ["s1", "", "", ""]}, %v: tensor<?x2x32x64xf16> {nn.sizes = ["s1", "", "", ""]},
           %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  %0 = nn.cached_attention %q, (%k) <keys, f16, page = 32, transposed>, (%v) <values, f16, page = 32>, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   rt.yield %0 : tensor<?x4x64xf32>
 }
 
@@ -70,7 +70,7 @@ rt.kernel @runs(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?
 rt.kernel @padded(%q: tensor<?x4x40xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x40x32xf16> {nn.sizes = ["s1", "", "", ""]}, %v: tensor<?x2x32x40xf16> {nn.sizes = ["s1", "", "", ""]},
           %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x4x40xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x40xf32>, tensor<?x2x40x32xf16>, tensor<?x2x32x40xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x40xf32>
+  %0 = nn.cached_attention %q, (%k) <keys, f16, page = 32, transposed>, (%v) <values, f16, page = 32>, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x40xf32>, tensor<?x2x40x32xf16>, tensor<?x2x32x40xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x40xf32>
   rt.yield %0 : tensor<?x4x40xf32>
 }
 
@@ -87,6 +87,6 @@ rt.kernel @padded(%q: tensor<?x4x40xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor
 rt.kernel @e4m3(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x32xi8> {nn.sizes = ["s1", "", "", ""]}, %v: tensor<?x2x32x64xi8> {nn.sizes = ["s1", "", "", ""]},
           %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  %0 = nn.cached_attention %q, %k, %v, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xi8>, tensor<?x2x32x64xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  %0 = nn.cached_attention %q, (%k) <keys, f8E4M3FN, page = 32, transposed>, (%v) <values, f8E4M3FN, page = 32>, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xi8>, tensor<?x2x32x64xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   rt.yield %0 : tensor<?x4x64xf32>
 }

@@ -26,6 +26,6 @@
 // CHECK:                 llvm.store %[[X]]
 rt.kernel @tail(%l: tensor<?x2x64x32xf16> {nn.sizes = ["s0", "", "", ""]}, %r: tensor<?x2x64xf32> {nn.sizes = ["s1", "", ""]}, %p: tensor<?xi64> {nn.sizes = ["s1"]}, %s: tensor<?xi64> {nn.sizes = ["s1"]})
     -> (tensor<?x2x64x32xf16> {nn.sizes = ["s0", "", "", ""]}) attributes {root = #nn.root<cache_append>, sizes = ["s0", "s1"]} {
-  %0 = nn.tail_append %l, %r, %p, %s : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
+  %0 = nn.cache_append(%l) <keys, ui4, page = 32, transposed>, %r, %p, %s {tail} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
   rt.yield %0 : tensor<?x2x64x32xf16>
 }

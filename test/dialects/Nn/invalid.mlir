@@ -189,7 +189,7 @@ func.func private @f() attributes {nn.decisions = 3 : i64}
 
 // -----
 
-// expected-error@+1 {{function attribute nn.size_limit is unknown; known are nn.size_limits, nn.expected_sizes, nn.metadata, nn.decisions}}
+// expected-error@+1 {{function attribute nn.size_limit is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions}}
 func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}) attributes {nn.size_limit = {n = 4 : i64}}
 
 // -----

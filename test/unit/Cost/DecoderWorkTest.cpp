@@ -31,7 +31,7 @@ using namespace intarsia;
 
 namespace {
 
-constexpr int64_t tokens = 3, outputs = 2, pagesOfASequence = 5;
+constexpr int64_t tokens = 3, outputs = 2, pagesOfASequence = 5, tokensOfAPage = 32;
 
 struct Counts {
   double headFlops = 0, linearFlops = 0, expertFlops = 0, attentionFlops = 0, scores = 0;
@@ -63,7 +63,6 @@ protected:
     MLIRContext context;
     std::string error;
     importer::ImportOptions options;
-    options.cacheType = "f16";
     OwningOpRef<ModuleOp> module = importer::importHuggingFace(folder(), options, &context, error);
     if (!module) {
       ADD_FAILURE() << error;
@@ -74,15 +73,15 @@ protected:
     auto size = [&](StringRef name, int64_t value) {
       return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
     };
-    function->setAttr(
-        "nn.expected_sizes",
-        builder.getDictionaryAttr({size("outputs", outputs), size("pages", 7), size("sequences", 1),
-                                   size("pages_of_a_sequence", pagesOfASequence), size("tokens", tokens)}));
+    function->setAttr("nn.expected_sizes",
+                      builder.getDictionaryAttr({size("outputs", outputs), size("pages", 7), size("sequences", 1),
+                                                 size("pages_of_a_sequence", pagesOfASequence), size("tokens", tokens),
+                                                 size("tokens_of_a_page", tokensOfAPage)}));
     WorkModel model(function);
     for (BlockArgument argument : function.getArguments())
       if (function.getArgAttr(argument.getArgNumber(), "nn.state")) {
-        auto type = cast<RankedTensorType>(argument.getType()); // [pages, heads, slots and features]
-        addCache(counts, type, function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name").getValue());
+        auto type = cast<RankedTensorType>(argument.getType()); // [pages, heads, tokens of a page, features]
+        addCache(counts, type);
       }
     llvm::StringSet<> known;
     function.walk([&](Operation *op) { add(op, model, shape, known, counts); });
@@ -90,14 +89,9 @@ protected:
   }
 
 private:
-  static void addCache(Counts &counts, RankedTensorType type, StringRef name) {
-    double numbers = 1;
-    for (int64_t dim : type.getShape().drop_front())
-      numbers *= double(dim);
-    // Keys are [heads, features, slots], values [heads, slots, features].
-    int64_t slots = type.getDimSize(name.ends_with(".keys") ? 3 : 2);
-    counts.cacheBytesPerToken += numbers / double(slots) * type.getElementTypeBitWidth() / 8;
-    counts.context = double(pagesOfASequence * slots);
+  static void addCache(Counts &counts, RankedTensorType type) {
+    counts.cacheBytesPerToken += double(type.getDimSize(1) * type.getDimSize(3)) * type.getElementTypeBitWidth() / 8;
+    counts.context = double(pagesOfASequence * tokensOfAPage);
   }
 
   static void add(Operation *op, const WorkModel &model, const ModelShape &shape, llvm::StringSet<> &known,
@@ -162,7 +156,7 @@ TEST_P(DecoderWork, IsCountedEqually) {
   EXPECT_EQ(counts.matrixNumbers, shape.parameters());
   if (StringRef(GetParam()) == "llama") // two norms a layer, one at the end
     EXPECT_EQ(counts.vectorNumbers, (2 * shape.layers + 1) * shape.hidden);
-  EXPECT_EQ(counts.cacheBytesPerToken, shape.cacheBytesPerToken(2));
+  EXPECT_EQ(counts.cacheBytesPerToken, shape.cacheBytesPerToken(4)); // importers keep full precision
   double scores = 0, flops = scoreFlops(shape, counts.context, scores);
   EXPECT_EQ(counts.scores, scores);
   EXPECT_EQ(counts.attentionFlops, flops + 5 * scores);

@@ -252,6 +252,8 @@ TEST(Manifest, RefusesContradictions) {
   refused(replaced(good, "\"at_most\"", "\"less\""), "unknown relation 'less'");
   refused(replaced(good, "\"left\":\"sequence\",", ""), "'left' is missing");
   refused(replaced(good, "\"maximum\":512", "\"maximum\":0"), "not positive");
+  refused(replaced(good, R"({"name":"total",)", R"({"name":"total","page_tokens":0,)"),
+          "'page_tokens' of function 'total' is not positive");
   refused(replaced(good, "\"name\":\"mask\"", "\"name\":\"ids\""), "two inputs named 'ids'");
   refused(replaced(good, "\"name\":\"total\"", "\"name\":\"main\""), "two functions named 'main'");
   refused(replaced(good, "m.safetensors", "../m.safetensors"), "another folder");

@@ -27,7 +27,7 @@ inline const char *decoderManifest() {
   return R"({"format":1,"producer":"test 1.0","flags":[],
  "target":{"triple":"test","variants":[{"name":"plain","cpu":"x","features":[]}]},"kernels":["step"],"labels":[""],
  "functions":[
-  {"name":"step","sizes":[{"name":"tokens"},{"name":"sequences"},{"name":"pages_of_a_sequence"},{"name":"outputs"},
+  {"name":"step","page_tokens":4,"sizes":[{"name":"tokens"},{"name":"sequences"},{"name":"pages_of_a_sequence"},{"name":"outputs"},
                           {"name":"pages"}],
    "checks":[{"relation":"equal","left":"tokens","right":"0","why":"'failing' needs it"}],
    "inputs":[{"name":"input_ids","dtype":"i64","shape":["tokens"],"range":[0,16]},
@@ -41,7 +41,7 @@ inline const char *decoderManifest() {
               "below":{"size":"tokens","factor":1}},
              {"name":"keys","dtype":"i64","shape":["pages",4],"state":true}],
    "outputs":[{"name":"logits","dtype":"f32","shape":["outputs",16]}]},
-  {"name":"tailed","sizes":[{"name":"tokens"},{"name":"sequences"},{"name":"pages_of_a_sequence"},{"name":"outputs"},
+  {"name":"tailed","page_tokens":4,"sizes":[{"name":"tokens"},{"name":"sequences"},{"name":"pages_of_a_sequence"},{"name":"outputs"},
                             {"name":"pages"}],
    "checks":[{"relation":"equal","left":"tokens","right":"0","why":"'failing' needs it"}],
    "inputs":[{"name":"tail","dtype":"f32","shape":["sequences",4],"state":true},

@@ -12,8 +12,7 @@ using namespace mlir;
 
 namespace intarsia::importer {
 
-Decoder::Decoder(const Config &config, const ImportOptions &options)
-    : config(config), contextAsked(options.context), cache(options.cacheType.value_or("f16"), config.sink()) {}
+Decoder::Decoder(const Config &config, const ImportOptions &options) : config(config), contextAsked(options.context) {}
 
 llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> Decoder::sizeLimits() const { return {}; }
 
@@ -61,7 +60,7 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
   inputs.push_back({"sequences", i64, {"tokens"}, std::nullopt, std::nullopt});
   inputs.push_back({"page_table", i64, {"sequences", "pages_of_a_sequence"}, std::nullopt, std::nullopt});
   inputs.push_back({"output_tokens", i64, {"outputs"}, std::nullopt, std::nullopt});
-  cache.declare(inputs, builder, layers.size, keyValueHeads, headDim, config.sink());
+  cache.declare(inputs, builder, layers.size, keyValueHeads, headDim);
   graph.beginFunction("step", inputs);
   cache.begin(graph);
 

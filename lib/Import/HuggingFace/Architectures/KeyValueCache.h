@@ -11,19 +11,14 @@
 
 namespace intarsia::importer {
 
-/// The paged caches of all layers, in the type of `--kv=`. They are state of the function that is built.
-///
-///   f32, f16, bf16, fp8   cache.N.keys, cache.N.values: elements, fp8 as bit patterns of E4M3
-///   int8, int4            the same, quantized; cache.N.key_parameters, cache.N.value_parameters: scales, zero points;
-///                         cache.N.key_tail [sequences, …], f16: keys of each sequence's last page
+/// The paged caches of all layers, state of the function that is built: cache.N.keys and cache.N.values, in full
+/// precision, f32 [pages, heads, tokens_of_a_page, head_dim]. The quantize phase decides their elements, the partition
+/// phase their pages.
 class KeyValueCache {
 public:
-  /// Reports an unknown kind.
-  KeyValueCache(llvm::StringRef kind, Errors &errors);
-
   /// Declares the state of so many layers.
   void declare(llvm::SmallVectorImpl<Input> &inputs, mlir::OpBuilder &builder, int64_t layers, int64_t heads,
-               int64_t headDim, Errors &errors);
+               int64_t headDim);
   /// Takes the declared inputs of the function that has begun.
   void begin(GraphBuilder &graph);
   /// Makes the state after the last op results of the function.
@@ -39,15 +34,10 @@ private:
     std::string name;
     mlir::Value value; ///< the current value
   };
-  /// The last three are null in caches that are not quantized.
   struct Layer {
-    State keys, values, keyParameters, valueParameters, keyTail;
+    State keys, values;
   };
-
-  std::string kind;
-  int64_t codeBits = 0; ///< bits of a quantized value; 0: not quantized
   std::vector<Layer> layers;
-  std::vector<State *> states; ///< states of all layers, in the order of inputs and results
 };
 
 } // namespace intarsia::importer

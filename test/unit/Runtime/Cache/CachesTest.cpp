@@ -386,6 +386,11 @@ TEST_P(Caches, OtherFunctions) {
               HasSubstr("'input_ids' is not i64 of rank 1"));
   EXPECT_THAT(refused("\"below\":{\"size\":\"pages_of_a_sequence\"", "\"below\":{\"size\":\"sequences\""),
               HasSubstr("'positions' and 'page_table' do not say what limits them"));
+  EXPECT_THAT(refused("\"page_tokens\":4,", ""),
+              HasSubstr("its manifest does not say how many tokens a page has; if an older compiler made the artifact, "
+                        "compile the model again"));
+  EXPECT_THAT(refused("\"page_tokens\":4", "\"page_tokens\":3"),
+              HasSubstr("'positions' may be 4 times the pages of a sequence, a page has 3 tokens"));
   EXPECT_THAT(refused("\"shape\":[\"pages\",4],\"state\":true", "\"shape\":[\"pages\",4]"),
               HasSubstr("nothing is known of its input 'keys'"));
   EXPECT_THAT(refused("\"shape\":[\"pages\",4],\"state\":true", "\"shape\":[\"pages\",4],\"default\":1"),
