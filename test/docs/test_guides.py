@@ -12,7 +12,7 @@ import re
 import pytest
 from pages import SOURCE, Quotation, read_page, run_page
 
-GUIDES = ("adding-an-op", "adding-a-fusion", "adding-a-block-format")
+GUIDES = ("adding-an-op", "adding-a-fusion", "adding-a-block-format", "adding-a-target")
 LONGEST = 150
 
 
@@ -61,6 +61,28 @@ def test_files_exist(guide):
             if not any(SOURCE.glob(path)):
                 missing.append(path)
     assert not missing
+
+
+def virtual_functions(header: str, name: str) -> list[str]:
+    """Return the virtual functions of a class."""
+    body = re.search(rf"^class {name} \{{(.*?)^\}};", (SOURCE / header).read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^  virtual [^;{]*?\b(\w+)\(", re.sub(r"virtual\s[^;{]*~\w+\(.*", "", body[1]), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "some"),
+    [
+        ("include/intarsia/Target/Target.h", "Target", "holdsNorm"),
+        ("include/intarsia/Target/Target.h", "KernelCompiler", "compileKernels"),
+        ("lib/Runtime/Core/Device.h", "Device", "dispatch"),
+    ],
+)
+def test_what_a_target_answers(header, name, some):
+    """The guide of targets names every function that a new one has to write."""
+    functions = virtual_functions(header, name)
+    assert some in functions
+    text = text_of("adding-a-target")
+    assert [function for function in functions if f"`{function}`" not in text] == []
 
 
 @pytest.mark.parametrize("guide", GUIDES)
