@@ -23,6 +23,7 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::rt;
 
+#include "dialects/Rt/LayoutInterface.cpp.inc"
 #include "dialects/Rt/RtDialect.cpp.inc"
 #include "dialects/Rt/RtEnums.cpp.inc"
 #include "dialects/Rt/RtInterfaces.cpp.inc"
@@ -48,9 +49,6 @@ void RtDialect::initialize() {
       >();
 }
 
-/// Numbers of 32 bits that the 32 registers of AVX-512 hold: no kernel keeps the sums of more columns in registers.
-static constexpr int64_t maximalPanelWidth = 512;
-
 LogicalResult TargetAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef kind,
                                  ArrayRef<StringAttr> variants) {
   if (kind.empty())
@@ -60,33 +58,6 @@ LogicalResult TargetAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
   for (StringAttr variant : variants)
     if (variant.getValue().empty())
       return emitError() << "target '" << kind << "' has a variant without a name; this machine is \"native\"";
-  return success();
-}
-
-LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LayoutKind kind, int64_t width,
-                                 Attribute format, int64_t slices) {
-  if (kind == LayoutKind::Panels && (width < 1 || width > maximalPanelWidth))
-    return emitError() << "layout panels has width " << width << ", must be from 1 to " << maximalPanelWidth;
-  if (kind == LayoutKind::RowMajor && width != 0)
-    return emitError() << "layout row_major has width " << width << ", takes none";
-  if (format && kind != LayoutKind::Panels)
-    return emitError() << "layout row_major has format " << format << ", only panels hold codes";
-  if (slices < 1 || (slices > 1 && kind != LayoutKind::Panels))
-    return emitError() << "layout is in " << slices << " slices, must be in one, or in several of panels";
-  return success();
-}
-
-static LogicalResult verifyLayout(Operation *op, const Twine &where, LayoutAttr layout, Type type) {
-  auto shaped = dyn_cast<ShapedType>(type);
-  if (!shaped || !shaped.hasRank())
-    return op->emitOpError() << "layout of " << where << " stands on " << type << ", which has no dimensions";
-  if (layout.getKind() == LayoutKind::Panels && shaped.getRank() < 2)
-    return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
-                             << " has rank " << shaped.getRank();
-  if (layout.getSlices() > 1 && (shaped.getRank() != 2 || shaped.getDimSize(0) % layout.getWidth() != 0 ||
-                                 shaped.getDimSize(0) / layout.getWidth() % layout.getSlices() != 0))
-    return op->emitOpError() << "layout of " << where << " is in " << layout.getSlices()
-                             << " slices of whole panels, which the rows of " << type << " are not";
   return success();
 }
 
@@ -100,10 +71,15 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
   if (!kernel)
     return op->emitOpError() << "rt.layout of " << where << " stands on a '" << op->getName()
                              << "', must be on an 'rt.kernel'";
-  auto layout = dyn_cast<LayoutAttr>(attribute.getValue());
+  auto layout = dyn_cast<LayoutAttrInterface>(attribute.getValue());
   if (!layout)
-    return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue() << ", must be #rt.layout<…>";
-  return verifyLayout(op, where, layout, kernel.getArgumentTypes()[argIndex]);
+    return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue()
+                             << ", must be a layout such as #rt.row_major or #rt.panels<…>";
+  auto type = dyn_cast<ShapedType>(kernel.getArgumentTypes()[argIndex]);
+  if (!type)
+    return op->emitOpError() << "layout of " << where << " stands on " << kernel.getArgumentTypes()[argIndex]
+                             << ", which has no dimensions";
+  return layout.verifyType(op, where, type);
 }
 
 FlatSymbolRefAttr rt::memoryDeviceOf(Type memref) {
@@ -286,7 +262,7 @@ LogicalResult ConstantOp::verify() {
       return emitOpError() << "is laid out as " << stored << ", its recipe gives values quantized to "
                            << (format ? format : Attribute(UnitAttr::get(getContext())));
   }
-  return verifyLayout(*this, "the constant", getLayout(), type);
+  return getLayout().verifyType(*this, "the constant", type);
 }
 
 //===-- Host program ------------------------------------------------------------------------------------------===//

@@ -18,6 +18,9 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "dialects/Rt/TensorStorage.h"
+
+#include "dialects/Rt/LayoutInterface.h.inc"
 #include "dialects/Rt/RtDialect.h.inc"
 #include "dialects/Rt/RtEnums.h.inc"
 #include "dialects/Rt/RtInterfaces.h.inc"

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RT_OPS
 #define INTARSIA_RT_OPS
 
+include "dialects/Rt/LayoutInterface.td"
 include "dialects/Rt/RtInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
@@ -50,30 +51,46 @@ def Rt_Queue : Rt_Type<"Queue", "queue", "An ordered queue of a device: what is 
 }
 def Rt_Event : Rt_Type<"Event", "event", "The end of something that was put on a queue">;
 
-def Rt_LayoutKind : I32EnumAttr<"LayoutKind", "how a weight lies in memory", [
-    I32EnumAttrCase<"RowMajor", 0, "row_major">, I32EnumAttrCase<"Panels", 1, "panels">]> {
-  let cppNamespace = "::intarsia::rt";
-}
-def Rt_LayoutAttr : AttrDef<Rt_Dialect, "Layout"> {
-  let mnemonic = "layout";
-  let summary = "How a weight lies in memory";
-  let description = [{
-    `#rt.layout<row_major>`, or `#rt.layout<panels, 32>`: a matrix `[N, K]` stored as `[ceil(N / 32)][K][32]`, columns
-    beyond N zero, so that a kernel reads 32 neighbouring output features of one k with one or two loads; of a tensor
-    of matrices `[…, N, K]` each is stored so, one after another.
-
-    `#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the codes and scales of
-    that format, in the panels of include/intarsia/Quantize/BlockPanels.h. Its type stays that of the numbers which they mean.
-    Blocks of GGUF that are no block format are an `#nn.ggml_type` there. Of a tensor of matrices each is stored so; the
-    format's axis is that of one matrix.
-
-    `#rt.layout<panels, 32 in 2 slices>`: panels of the two halves of the rows alternate, the first of the first half
-    before the first of the second, so that a kernel which multiplies both reads them in order.
+def Rt_RowMajorAttr : AttrDef<Rt_Dialect, "RowMajor", [LayoutAttrInterface]> {
+  let mnemonic = "row_major";
+  let summary = "A weight that lies in memory as an array of its shape";
+  let extraClassDeclaration = [{
+    ::llvm::LogicalResult verifyType(::mlir::Operation *op, const ::llvm::Twine &where, ::mlir::ShapedType type) const;
+    ::intarsia::BlockFormatAttrInterface getFormat() const { return nullptr; }
+    bool isRowMajor() const { return true; }
+    ::llvm::StringRef getNameSuffix() const { return ""; }
+    ::llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(::mlir::RankedTensorType type,
+                                                                 ::llvm::StringRef dtype) const;
   }];
-  let parameters = (ins EnumParameter<Rt_LayoutKind>:$kind, DefaultValuedParameter<"int64_t", "0">:$width,
-                        OptionalParameter<"::mlir::Attribute">:$format, DefaultValuedParameter<"int64_t", "1">:$slices);
-  let assemblyFormat = "`<` $kind (`,` $width^)? (`in` $slices^ `slices`)? (`,` $format^)? `>`";
+}
+
+def Rt_PanelsAttr : AttrDef<Rt_Dialect, "Panels", [LayoutAttrInterface]> {
+  let mnemonic = "panels";
+  let summary = "A weight that lies in memory in panels of its rows";
+  let description = [{
+    `#rt.panels<32>`: a matrix `[N, K]` stored as `[ceil(N / 32)][K][32]`, columns beyond N zero, so that a kernel reads 32
+    neighbouring output features of one k with one or two loads; of a tensor of matrices `[…, N, K]` each is stored so,
+    one after another. Other devices have panels of other widths.
+
+    `#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>`: the matrix is stored as the quantized values and scales of
+    that format, in the panels of dialects/Rt/BlockPanels.h. Its type stays that of the values which they mean. Blocks of
+    GGUF that are no block format are an `#nn.ggml_type` there. Of a tensor of matrices each is stored so; the format's
+    axis is that of one matrix.
+
+    `#rt.panels<32 in 2 slices>`: panels of the two halves of the rows alternate, the first of the first half before the
+    first of the second, so that a kernel which multiplies both reads them in order.
+  }];
+  let parameters = (ins "int64_t":$width, DefaultValuedParameter<"int64_t", "1">:$slices,
+                        OptionalParameter<"::intarsia::BlockFormatAttrInterface">:$format);
+  let assemblyFormat = "`<` $width (`in` $slices^ `slices`)? (`,` $format^)? `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::llvm::LogicalResult verifyType(::mlir::Operation *op, const ::llvm::Twine &where, ::mlir::ShapedType type) const;
+    bool isRowMajor() const { return false; }
+    ::llvm::StringRef getNameSuffix() const { return ".panels"; }
+    ::llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(::mlir::RankedTensorType type,
+                                                                 ::llvm::StringRef dtype) const;
+  }];
 }
 
 def Rt_TargetAttr : AttrDef<Rt_Dialect, "Target"> {
@@ -213,7 +230,7 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol, IsolatedFromAbove]> {
     archive.
 
     ```mlir
-    rt.constant @qkv.panels layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
+    rt.constant @qkv.panels layout(#rt.panels<32>) : tensor<768x384xf32> {
       %q = nn.weight @weights["query.weight"] : tensor<384x384xf32>
       %k = nn.weight @weights["key.weight"] : tensor<384x384xf32>
       %c = tensor.concat dim(0) %q, %k : (tensor<384x384xf32>, tensor<384x384xf32>) -> tensor<768x384xf32>
@@ -221,9 +238,9 @@ def Rt_ConstantOp : Rt_Op<"constant", [Symbol, IsolatedFromAbove]> {
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Rt_LayoutAttr:$layout, TypeAttrOf<AnyRankedTensor>:$type);
+  let arguments = (ins SymbolNameAttr:$sym_name, LayoutAttrInterface:$layout, TypeAttrOf<AnyRankedTensor>:$type);
   let regions = (region SizedRegion<1>:$recipe);
-  let assemblyFormat = "$sym_name `layout` `(` qualified($layout) `)` `:` $type attr-dict-with-keyword $recipe";
+  let assemblyFormat = "$sym_name `layout` `(` $layout `)` `:` $type attr-dict-with-keyword $recipe";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The tensor that the recipe makes.

@@ -8,6 +8,7 @@
 
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ void divide(const Item &item, uint64_t dataBegin, std::vector<Unit> &units) {
 }
 
 /// Makes one piece from its rows, in memory that is zero.
-static llvm::Error makePiece(const Item &item, int64_t number, char *piece, std::vector<char> &memory) {
+static llvm::Error makePiece(const Item &item, int64_t number, char *piece, Scratch &memory) {
   const TensorStorage &storage = *item.storage;
   const TensorSource &source = *item.source;
   int64_t columns = source.shape().back(), rowBytes = columns * source.elementBytes();
@@ -51,10 +52,10 @@ static llvm::Error makePiece(const Item &item, int64_t number, char *piece, std:
         return error;
     return llvm::Error::success();
   }
-  memory.resize((lastRow - firstRow) * rowBytes);
+  char *scratch = memory.reserve((lastRow - firstRow) * rowBytes);
   llvm::SmallVector<StoredRun, 64> rows;
   for (int64_t row = firstRow; row < lastRow; ++row) {
-    auto stored = source.read({row * columns, columns}, memory.data() + (row - firstRow) * rowBytes);
+    auto stored = source.read({row * columns, columns}, scratch + (row - firstRow) * rowBytes);
     if (!stored)
       return stored.takeError();
     rows.push_back(*stored);
@@ -67,24 +68,24 @@ llvm::Expected<llvm::StringRef> makeUnit(const Unit &unit, UnitMemory &memory) {
   const Item &item = *unit.item;
   if (!item.storage)
     return llvm::StringRef(item.data.data() + unit.first, unit.bytes);
+  char *result = memory.result.reserve(unit.bytes);
   if (item.storage->isInOrder) {
-    memory.result.resize(unit.bytes);
     int64_t count = unit.last - unit.first;
-    auto stored = item.source->read({unit.first, count}, memory.result.data());
+    auto stored = item.source->read({unit.first, count}, result);
     if (!stored)
       return stored.takeError();
     if (stored->stride == 1)
       return llvm::StringRef(stored->data, unit.bytes); // often still in the archive
-    gatherElements(*stored, count, item.source->elementBytes(), memory.result.data());
-    return llvm::StringRef(memory.result.data(), unit.bytes);
+    gatherElements(*stored, count, item.source->elementBytes(), result);
+    return llvm::StringRef(result, unit.bytes);
   }
-  memory.result.assign(unit.bytes, 0);
+  std::memset(result, 0, unit.bytes);
   for (int64_t number = unit.first; number < unit.last; ++number) {
-    char *piece = memory.result.data() + (number - unit.first) * item.storage->pieceBytes;
+    char *piece = result + (number - unit.first) * item.storage->pieceBytes;
     if (llvm::Error error = makePiece(item, number, piece, memory.rows))
       return std::move(error);
   }
-  return llvm::StringRef(memory.result.data(), unit.bytes);
+  return llvm::StringRef(result, unit.bytes);
 }
 
 void dropSources(const Unit &unit) {

@@ -134,8 +134,8 @@ void writeOperands(llvm::json::OStream &json, ModuleOp module, const ModuleTable
 /// layout.
 void writeOperandTypes(llvm::json::OStream &json, ModuleOp module) {
   auto isStored = [](rt::KernelOp kernel, unsigned argument) {
-    auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument, "rt.layout");
-    return layout && layout.getKind() != rt::LayoutKind::RowMajor;
+    auto layout = kernel.getArgAttrOfType<rt::LayoutAttrInterface>(argument, "rt.layout");
+    return layout && !layout.isRowMajor();
   };
   for (auto kernel : module.getOps<rt::KernelOp>())
     json.array([&] {

@@ -106,9 +106,10 @@ llvm::Error WeightPacker::State::add(rt::ConstantOp constant) {
   StringRef dtype = safetensorsDtype(type.getElementType());
   if (dtype.empty())
     return createStringError("constant '" + constant.getSymName() + "' has elements that archives do not hold");
-  auto storage = makeStorage(constant.getLayout(), type, dtype);
+  auto storage = constant.getLayout().makeStorage(type, dtype);
   if (!storage)
-    return createStringError("constant '" + constant.getSymName() + "': " + llvm::toString(storage.takeError()));
+    return createStringError("constant '" + constant.getSymName() + "', " + typeText(dtype, type.getShape()) + ": " +
+                             llvm::toString(storage.takeError()));
   Item item;
   item.storage = std::move(*storage);
   item.source = recipe->source;

@@ -46,6 +46,15 @@ std::vector<char> dataOf(DenseElementsAttr value) {
   return data;
 }
 
+/// Returns the product of sizes, nullopt if it does not fit in 64 bits.
+std::optional<int64_t> productOf(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    if (llvm::MulOverflow(product, size, product))
+      return std::nullopt;
+  return product;
+}
+
 /// Makes the sources of the ops of one recipe, operands before their users.
 class Reader {
 public:

@@ -12,7 +12,7 @@
 #define INTARSIA_LIB_ASSEMBLE_TENSORSOURCE_H
 
 #include "dialects/Nn/Nn.h"
-#include "lib/Assemble/Layouts.h"
+#include "dialects/Rt/TensorStorage.h"
 #include "lib/Formats/GgmlTypes.h"
 #include "lib/Formats/Safetensors.h"
 #include "lib/Quantize/BlockCodec.h"
@@ -22,6 +22,10 @@
 #include <vector>
 
 namespace intarsia::assemble {
+
+using rt::QuantizedTarget;
+using rt::StoredRun;
+using rt::TensorStorage;
 
 /// Elements of a tensor by their row-major index: `first`, `first + stride`, …
 struct Run {

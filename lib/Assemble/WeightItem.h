@@ -7,7 +7,6 @@
 #ifndef INTARSIA_LIB_ASSEMBLE_WEIGHTITEM_H
 #define INTARSIA_LIB_ASSEMBLE_WEIGHTITEM_H
 
-#include "lib/Assemble/Layouts.h"
 #include "lib/Assemble/TensorSource.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -39,9 +38,23 @@ struct Unit {
 /// Divides an item into units, in their order. The file has its data at `dataBegin`.
 void divide(const Item &item, uint64_t dataBegin, std::vector<Unit> &units);
 
+/// Memory that grows and is not written until it is used: most sources give rows where they lie in their archive.
+class Scratch {
+public:
+  char *reserve(size_t bytes) {
+    if (bytes > capacity)
+      memory = std::make_unique_for_overwrite<char[]>(capacity = bytes);
+    return memory.get();
+  }
+
+private:
+  std::unique_ptr<char[]> memory;
+  size_t capacity = 0;
+};
+
 /// Memory that a thread uses for one unit after another.
 struct UnitMemory {
-  std::vector<char> result, rows;
+  Scratch result, rows;
 };
 /// Returns the bytes that a unit stores, in the memory or in the source. An error names a value that cannot be
 /// quantized.

@@ -41,7 +41,7 @@ static Value copySlice(OpBuilder &builder, Value value, IRMapping &copies) {
 }
 
 static size_t hashOf(rt::ConstantOp constant) {
-  llvm::hash_code hash = llvm::hash_combine(constant.getLayout(), constant.getType());
+  llvm::hash_code hash = llvm::hash_combine(Attribute(constant.getLayout()), constant.getType());
   constant.getRecipe().walk([&](Operation *op) {
     hash = llvm::hash_combine(hash, op->getName(), op->getAttrDictionary(),
                               llvm::hash_combine_range(op->getResultTypes()));
@@ -69,12 +69,10 @@ static std::string nameOf(rt::ConstantOp constant) {
     name = "constant";
   if (isConcatenated)
     name += ".joined";
-  if (constant.getLayout().getKind() == rt::LayoutKind::Panels)
-    name += ".panels";
-  return name;
+  return name + constant.getLayout().getNameSuffix().str();
 }
 
-FlatSymbolRefAttr ConstantTable::add(Value tensor, rt::LayoutAttr layout) {
+FlatSymbolRefAttr ConstantTable::add(Value tensor, rt::LayoutAttrInterface layout) {
   OpBuilder builder(tensor.getContext());
   auto constant = rt::ConstantOp::create(builder, tensor.getLoc(), /*sym_name=*/"", layout,
                                          cast<RankedTensorType>(tensor.getType()));

@@ -21,7 +21,7 @@ public:
 
   /// Returns the name of the constant that holds a prepacked tensor; its recipe is a copy of the ops that make the
   /// tensor.
-  mlir::FlatSymbolRefAttr add(mlir::Value tensor, rt::LayoutAttr layout);
+  mlir::FlatSymbolRefAttr add(mlir::Value tensor, rt::LayoutAttrInterface layout);
 
 private:
   mlir::SymbolTable &symbols;

@@ -7,7 +7,6 @@
 #include "dialects/Nn/Prepacking.h"
 #include "intarsia/Analysis/SizeMaterializer.h"
 #include "intarsia/Lower/Lower.h"
-#include "intarsia/Quantize/BlockPanels.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
@@ -116,12 +115,12 @@ private:
   LogicalResult copyResults(func::ReturnOp returnOp);
   FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after);
   LogicalResult checkStates(func::ReturnOp returnOp);
-  FailureOr<Value> bufferOf(Value value, Attribute memory, rt::LayoutAttr layout = nullptr);
+  FailureOr<Value> bufferOf(Value value, Attribute memory, rt::LayoutAttrInterface layout = nullptr);
   Value copyOf(Value root, Attribute memory);
   Value copy(Location location, Value value, Value from, Value to);
   Value viewOf(Value view, Value sourceBuffer);
   Value undoView(Value view, Value viewBuffer);
-  rt::LayoutAttr layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target);
+  rt::LayoutAttrInterface layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target);
   SmallVector<Value> dynamicSizes(Value tensor);
 
   func::FuncOp source;
@@ -549,13 +548,13 @@ Value HostProgram::copyOf(Value root, Attribute memory) {
 }
 
 /// The buffer that holds a tensor in a memory. Constants are made in the layout that is asked for.
-FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::LayoutAttr layout) {
+FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::LayoutAttrInterface layout) {
   if (Value known = buffers.lookup({value, memory}))
     return known;
   std::string reason;
   if (nn::isPrepacked(value, &reason)) {
     if (!layout)
-      layout = rt::LayoutAttr::get(builder.getContext(), rt::LayoutKind::RowMajor, 0, Attribute(), 1);
+      layout = rt::RowMajorAttr::get(builder.getContext());
     FlatSymbolRefAttr name = constants.add(value, layout);
     MemRefType type = bufferType(value, memory);
     Value &buffer = constantBuffers[{name, type}];
@@ -606,12 +605,12 @@ static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &tar
 
 /// Returns how the device stores a constant that a group reads, by the ops that read it; null for operands that are
 /// computed.
-rt::LayoutAttr HostProgram::layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target) {
+rt::LayoutAttrInterface HostProgram::layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target) {
   Value weight = group.getInputs()[operand];
   if (!nn::isPrepacked(weight))
     return nullptr;
-  Attribute format = nn::quantizedFormatOf(weight);
-  if (format && !BlockPanels::of(format, cast<RankedTensorType>(weight.getType()).getShape().back()))
+  BlockFormatAttrInterface format = nn::quantizedFormatOf(weight);
+  if (format && !target.storesQuantized(format, cast<RankedTensorType>(weight.getType()).getShape().back()))
     format = nullptr;
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   std::optional<StoredOperand> use;
@@ -668,7 +667,7 @@ LogicalResult HostProgram::checkStates(func::ReturnOp returnOp) {
 }
 
 LogicalResult HostProgram::dispatch(nn::GroupOp group) {
-  SmallVector<rt::LayoutAttr> layouts;
+  SmallVector<rt::LayoutAttrInterface> layouts;
   SmallVector<Value> inputs, results, after, sizeValues;
   DeviceUse *device = deviceOf(group);
   if (!device)

@@ -174,11 +174,11 @@ std::string labelOf(Location location) {
   return llvm::join(names, ", ");
 }
 
-FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr device, ArrayRef<rt::LayoutAttr> layouts,
-                                      const SymbolicSizes &sizes) {
+FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr device,
+                                      ArrayRef<rt::LayoutAttrInterface> layouts, const SymbolicSizes &sizes) {
   OpBuilder builder(group.getContext());
   KernelSizes names(builder, sizes, group.getInputs());
-  auto attributesOf = [&](Value value, rt::LayoutAttr layout) -> FailureOr<DictionaryAttr> {
+  auto attributesOf = [&](Value value, rt::LayoutAttrInterface layout) -> FailureOr<DictionaryAttr> {
     FailureOr<ArrayAttr> texts = names.of(value);
     if (failed(texts))
       return group.emitError() << "a size of " << value.getType()

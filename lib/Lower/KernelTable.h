@@ -31,7 +31,7 @@ public:
   /// operand that is a weight, null for others. Fails with an error if a size of a result is not known from sizes of
   /// the arguments.
   mlir::FailureOr<KernelUse> add(nn::GroupOp group, mlir::FlatSymbolRefAttr device,
-                                 mlir::ArrayRef<rt::LayoutAttr> layouts, const SymbolicSizes &sizes);
+                                 mlir::ArrayRef<rt::LayoutAttrInterface> layouts, const SymbolicSizes &sizes);
 
 private:
   mlir::SymbolTable &symbols;

@@ -17,9 +17,9 @@ def LowerGroupsToKernels : Pass<"lower-groups-to-kernels", "::mlir::ModuleOp"> {
     computed from the function's symbols and compared where an op would otherwise leave its operands (`rt.check`), results are `rt.output`s that their last kernel writes in place, values in
     between `rt.alloc`s, weights `rt.constant_data`. A kernel starts after the kernels whose results it reads.
 
-    Weights that are the `weight` of an `nn.linear` in the group get the layout `#rt.layout<panels, 32>`, all others
-    `#rt.layout<row_major>`. A weight that is needed in both is packed twice. Concatenations along the outermost
-    dimension, reshapes and transposes of weights are done ahead of time.
+    A weight becomes an `rt.constant` whose recipe is a copy of the ops that make it, in the layout that the device's
+    target chooses by the ops that read it: of the CPU `#rt.panels<32>` for a matrix that a linear multiplies by, else
+    `#rt.row_major`. A weight that is needed in two layouts is packed twice.
   }];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
 }

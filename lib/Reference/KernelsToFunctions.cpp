@@ -125,9 +125,9 @@ private:
   }
 
   FailureOr<Value> buildInput(unsigned index, RankedTensorType type) {
-    auto layout = dyn_cast_if_present<rt::LayoutAttr>(kernel.getArgAttr(index, "rt.layout"));
+    auto layout = dyn_cast_if_present<rt::LayoutAttrInterface>(kernel.getArgAttr(index, "rt.layout"));
     RankedTensorType stored = layout ? storageTypeOf(type, layout) : type;
-    if (!stored || (layout && layout.getKind() == rt::LayoutKind::Panels && !type.hasStaticShape()))
+    if (!stored || (layout && !layout.isRowMajor() && !type.hasStaticShape()))
       return kernel.emitOpError() << "argument " << index << " of type " << type << " is laid out as " << layout
                                   << ", which the reference cannot read";
     Value buffer = bufferAt(index, sizesOf(stored, kernel.getArgAttr(index, "nn.sizes")), stored);

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Reference/StoredWeights.h"
 
-#include "intarsia/Quantize/BlockPanels.h"
+#include "dialects/Rt/BlockPanels.h"
 
 using namespace mlir;
 
@@ -19,7 +19,7 @@ struct RowPlace {
 };
 
 /// Panels of slices alternate: the first of each, then the second of each.
-RowPlace placeOf(Integer row, int64_t rows, rt::LayoutAttr layout) {
+RowPlace placeOf(Integer row, int64_t rows, rt::PanelsAttr layout) {
   Integer panel = row / layout.getWidth();
   if (layout.getSlices() > 1) {
     int64_t panelsOfSlice = rows / layout.getWidth() / layout.getSlices();
@@ -28,7 +28,7 @@ RowPlace placeOf(Integer row, int64_t rows, rt::LayoutAttr layout) {
   return {panel, row % layout.getWidth()};
 }
 
-/// Reads the numbers of panels of codes, of which include/intarsia/Quantize/BlockPanels.h has the layout.
+/// Reads the numbers of panels of codes, of which dialects/Rt/BlockPanels.h has the layout.
 class CodeReader {
 public:
   CodeReader(ReferenceBuilder &builder, const BlockPanels &panels, Value bytes) : panels(panels), bytes(bytes) {
@@ -131,19 +131,22 @@ private:
   Value elements, scales; ///< tables of numbers by code; null where the format needs none
 };
 
-std::optional<BlockPanels> panelsOf(RankedTensorType weight, rt::LayoutAttr layout) {
+std::optional<BlockPanels> panelsOf(RankedTensorType weight, rt::PanelsAttr layout) {
   return BlockPanels::of(layout.getFormat(), weight.getShape().back(), layout.getWidth());
 }
 
-int64_t panelCount(RankedTensorType weight, rt::LayoutAttr layout) {
+int64_t panelCount(RankedTensorType weight, rt::PanelsAttr layout) {
   return llvm::divideCeil(weight.getDimSize(weight.getRank() - 2), layout.getWidth());
 }
 
 } // namespace
 
-RankedTensorType storageTypeOf(RankedTensorType weight, rt::LayoutAttr layout) {
-  if (layout.getKind() == rt::LayoutKind::RowMajor)
+RankedTensorType storageTypeOf(RankedTensorType weight, rt::LayoutAttrInterface stored) {
+  if (isa<rt::RowMajorAttr>(stored))
     return weight;
+  auto layout = dyn_cast<rt::PanelsAttr>(stored);
+  if (!layout)
+    return {};
   ArrayRef<int64_t> leading = weight.getShape().drop_back(2);
   int64_t panels = panelCount(weight, layout);
   if (layout.getFormat()) {
@@ -158,9 +161,11 @@ RankedTensorType storageTypeOf(RankedTensorType weight, rt::LayoutAttr layout) {
   return RankedTensorType::get(shape, weight.getElementType());
 }
 
-Value buildStoredWeight(ReferenceBuilder &builder, Value storage, RankedTensorType weight, rt::LayoutAttr layout) {
-  if (layout.getKind() == rt::LayoutKind::RowMajor)
-    return storage;
+Value buildStoredWeight(ReferenceBuilder &builder, Value storage, RankedTensorType weight,
+                        rt::LayoutAttrInterface stored) {
+  auto layout = dyn_cast<rt::PanelsAttr>(stored);
+  if (!layout)
+    return storage; // row-major
   unsigned rank = weight.getRank();
   MixedSizes sizes;
   for (int64_t size : weight.getShape())

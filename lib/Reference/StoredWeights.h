@@ -13,13 +13,13 @@
 namespace intarsia::reference {
 
 /// Returns the dense tensor that the memory of a weight holds: its elements in panels, or bytes of codes and scales.
-/// Null if nothing is known of the layout's format.
-mlir::RankedTensorType storageTypeOf(mlir::RankedTensorType weight, rt::LayoutAttr layout);
+/// Null for layouts, and formats of layouts, that nothing is known of.
+mlir::RankedTensorType storageTypeOf(mlir::RankedTensorType weight, rt::LayoutAttrInterface layout);
 
 /// Builds loops that read a weight of type `weight` from `storage`, a tensor of the type above. Panels may have any
 /// width.
 mlir::Value buildStoredWeight(ReferenceBuilder &builder, mlir::Value storage, mlir::RankedTensorType weight,
-                              rt::LayoutAttr layout);
+                              rt::LayoutAttrInterface layout);
 
 } // namespace intarsia::reference
 

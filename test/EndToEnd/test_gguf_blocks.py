@@ -51,9 +51,7 @@ def function(tensors: dict[str, tuple[str, np.ndarray]], file: str) -> str:
         rows, width = blocks.shape
         raw, out = f"tensor<{rows}x{width}xi8>", f"tensor<{rows}x{width // size * elements}xf32>"
         body.append(f'  %{key}b = nn.weight @weights["{key}"] : {raw}')
-        body.append(
-            f"  %{key} = nn.dequantize %{key}b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {out}"
-        )
+        body.append(f"  %{key} = nn.dequantize %{key}b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {out}")
         results.append(f"%{key}")
         types.append(out)
     arguments = ", ".join(f'{t} {{nn.name = "{r[1:]}"}}' for r, t in zip(results, types, strict=True))

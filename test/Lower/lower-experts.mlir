@@ -3,11 +3,11 @@
 // Weights of experts that are stored one by one are joined and stored in panels, biases in rows.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK-DAG: rt.constant @"0.gate.joined.panels" layout(#rt.layout<panels, 32>) : tensor<2x2x48x64xf32> {
-// CHECK-DAG: rt.constant @down.panels layout(#rt.layout<panels, 32>) : tensor<2x64x48xf32> {
-// CHECK-DAG: rt.constant @bias layout(#rt.layout<row_major>) : tensor<2x64xf32> {
+// CHECK-DAG: rt.constant @"0.gate.joined.panels" layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
+// CHECK-DAG: rt.constant @down.panels layout(#rt.panels<32>) : tensor<2x64x48xf32> {
+// CHECK-DAG: rt.constant @bias layout(#rt.row_major) : tensor<2x64xf32> {
 // CHECK: rt.kernel @experts
-// CHECK-SAME: tensor<2x2x48x64xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64x48xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.layout<row_major>}
+// CHECK-SAME: tensor<2x2x48x64xf32> {rt.layout = #rt.panels<32>}, %{{.*}}: tensor<2x64x48xf32> {rt.layout = #rt.panels<32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.row_major}
 // CHECK-SAME: root = #nn.root<experts>
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}) -> tensor<?x64xf32> {
   %g0 = nn.weight @weights["0.gate"] : tensor<48x64xf32>
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // Gates of all experts and what they gate, as GGUF files have them: matrices of two tensors by turns.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate.joined.panels layout(#rt.layout<panels, 32>) : tensor<2x2x48x64xf32> {
+// CHECK: rt.constant @gate.joined.panels layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
 // CHECK: linalg.transpose ins({{.*}} : tensor<2x2x48x64xf32>) {{.*}} permutation = [1, 0, 2, 3]
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
   %gate = nn.weight @weights["gate"] : tensor<2x48x64xf32>
@@ -45,10 +45,10 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // A tensor of matrices that are transposed, their columns gate and up by turns, is read by its strides.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate_up.panels layout(#rt.layout<panels, 32>) : tensor<2x2x48x64xf32> {
+// CHECK: rt.constant @gate_up.panels layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
 // CHECK: tensor.expand_shape {{.*}} : tensor<2x64x96xf32> into tensor<2x64x48x2xf32>
 // CHECK: linalg.transpose {{.*}} permutation = [0, 3, 2, 1]
-// CHECK: rt.constant @bias layout(#rt.layout<row_major>) : tensor<2x2x48xf32> {
+// CHECK: rt.constant @bias layout(#rt.row_major) : tensor<2x2x48xf32> {
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
   %stored = nn.weight @weights["gate_up"] : tensor<2x64x96xf32>
   %columns = tensor.expand_shape %stored [[0], [1], [2, 3]] output_shape [2, 64, 48, 2] : tensor<2x64x96xf32> into tensor<2x64x48x2xf32>
@@ -67,8 +67,8 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // Gate and up in blocks, by turns, and a second matrix that is rounded: panels of codes, the format is that of a matrix.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate.joined.panels layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<2x2x64x64xf32> {
-// CHECK: rt.constant @down.panels layout(#rt.layout<panels, 32, #nn.block_format<i8, f16, 32, axis = 1>>) : tensor<2x64x64xf32> {
+// CHECK: rt.constant @gate.joined.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<2x2x64x64xf32> {
+// CHECK: rt.constant @down.panels layout(#rt.panels<32, #nn.block_format<i8, f16, 32, axis = 1>>) : tensor<2x64x64xf32> {
 // CHECK: rt.kernel @experts
 // CHECK: nn.quantize
 // CHECK: nn.experts

@@ -15,9 +15,9 @@ func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "se
   return %r : tensor<?x?x1536xf32>
 }
 // CHECK-LABEL: module {
-// CHECK-DAG: rt.constant @dense.weight.panels layout(#rt.layout<panels, 32>) : tensor<1536x384xf32> {
-// CHECK-DAG: rt.constant @dense.bias layout(#rt.layout<row_major>) : tensor<1536xf32> {
-// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.layout<panels, 32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.layout<row_major>}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {device = @cpu, root = #nn.root<linear>, sizes = ["s0", "s1"]}
+// CHECK-DAG: rt.constant @dense.weight.panels layout(#rt.panels<32>) : tensor<1536x384xf32> {
+// CHECK-DAG: rt.constant @dense.bias layout(#rt.row_major) : tensor<1536xf32> {
+// CHECK: rt.kernel @linear_gelu_384x1536(%{{.*}}: tensor<?x?x384xf32> {nn.sizes = ["s0", "s1", ""]}, %{{.*}}: tensor<1536x384xf32> {rt.layout = #rt.panels<32>}, %{{.*}}: tensor<1536xf32> {rt.layout = #rt.row_major}) -> (tensor<?x?x1536xf32> {nn.sizes = ["s0", "s1", ""]}) attributes {device = @cpu, root = #nn.root<linear>, sizes = ["s0", "s1"]}
 // CHECK: nn.linear
 // CHECK: nn.gelu
 // CHECK: rt.yield
@@ -88,8 +88,8 @@ func.func @main(%ids: tensor<?xi64> {nn.sizes = ["tokens"]}) -> (tensor<?x100xf3
   return %l : tensor<?x100xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @table layout(#rt.layout<row_major>)
-// CHECK: rt.constant @table.panels layout(#rt.layout<panels, 32>)
+// CHECK: rt.constant @table layout(#rt.row_major)
+// CHECK: rt.constant @table.panels layout(#rt.panels<32>)
 // CHECK: rt.kernel @rows_embedding_64
 // CHECK: rt.kernel @linear_64x100
 
@@ -118,13 +118,13 @@ func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
   return %1, %2 : tensor<?x64xf32>, tensor<?x8xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @a.joined.panels layout(#rt.layout<panels, 32>) : tensor<64x16xf32> {
+// CHECK: rt.constant @a.joined.panels layout(#rt.panels<32>) : tensor<64x16xf32> {
 // CHECK-NEXT: %[[A:.*]] = nn.weight @weights["a"] : tensor<32x16xf32>
 // CHECK-NEXT: %[[B:.*]] = nn.weight @more["b"] : tensor<32x4x4xf32>
 // CHECK-NEXT: %[[FLAT:.*]] = tensor.collapse_shape %[[B]]
 // CHECK-NEXT: %[[AB:.*]] = tensor.concat dim(0) %[[A]], %[[FLAT]]
 // CHECK-NEXT: rt.yield %[[AB]] : tensor<64x16xf32>
-// CHECK: rt.constant @c.panels layout(#rt.layout<panels, 32>) : tensor<8x16xf32> {
+// CHECK: rt.constant @c.panels layout(#rt.panels<32>) : tensor<8x16xf32> {
 // CHECK-NEXT: %[[C:.*]] = nn.weight @weights["c"] : tensor<16x8xf32>
 // CHECK-NEXT: %[[E:.*]] = tensor.empty()
 // CHECK-NEXT: %[[T:.*]] = linalg.transpose ins(%[[C]] : tensor<16x8xf32>) outs(%[[E]] : tensor<8x16xf32>) permutation = [1, 0]
@@ -284,7 +284,8 @@ func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x8xf
 // CHECK: rt.constant @c.panels
 // CHECK-NOT: rt.device =
 // CHECK: rt.constant @d.panels
-// CHECK-NOT: rt.constant
+// CHECK-NOT: rt.constant @
+// CHECK: rt.constant_data @c.panels
 
 // -----
 
@@ -299,7 +300,7 @@ func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
   return %r : tensor<?x2xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @constant layout(#rt.layout<row_major>) : tensor<2xf32> {
+// CHECK: rt.constant @constant layout(#rt.row_major) : tensor<2xf32> {
 // CHECK-NEXT: %[[C:.*]] = arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
 // CHECK-NEXT: rt.yield %[[C]] : tensor<2xf32>
 // CHECK: func.func @main(%{{.*}}: memref<?x2xf32> {nn.sizes = ["arg0.0", ""]})
@@ -322,7 +323,7 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %r : tensor<2x3x4xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @w layout(#rt.layout<row_major>) : tensor<6x4xf32> {
+// CHECK: rt.constant @w layout(#rt.row_major) : tensor<6x4xf32> {
 // CHECK: linalg.transpose
 // CHECK: %[[T:.*]] = rt.constant_data @w : memref<6x4xf32>
 // CHECK: memref.expand_shape %[[T]] {{.*}} : memref<6x4xf32> into memref<2x3x4xf32>
@@ -361,14 +362,14 @@ func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y
 // A rounded weight is a constant that is stored as codes; joined ones too. What is no panel of a linear is stored as the
 // numbers that the codes mean.
 nn.archive @weights {file = "w.safetensors"}
-// CHECK: rt.constant @a.joined.panels layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<16x64xf32> {
+// CHECK: rt.constant @a.joined.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<16x64xf32> {
 // CHECK-NEXT: %[[A:.*]] = nn.weight @weights["a"] : tensor<8x64xf16>
 // CHECK-NEXT: %[[AC:.*]], %[[AS:.*]] = nn.quantize %[[A]]
 // CHECK-NEXT: %[[AD:.*]] = nn.dequantize %[[AC]], %[[AS]]
 // CHECK: tensor.concat dim(0) %[[AD]],
-// CHECK: rt.constant @c layout(#rt.layout<row_major>) : tensor<8x64xf32> {
+// CHECK: rt.constant @c layout(#rt.row_major) : tensor<8x64xf32> {
 // CHECK: nn.quantize {{.*}} {format = #nn.block_format<nf4, f32, 64, axis = 1>}
-// CHECK: rt.kernel @{{.*}}(%{{.*}}: tensor<16x64xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+// CHECK: rt.kernel @{{.*}}(%{{.*}}: tensor<16x64xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
 func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {nn.name = "y"}) -> (tensor<4x16xf32>, tensor<8x64xf32>) {
   %a = nn.weight @weights["a"] : tensor<8x64xf16>
   %b = nn.weight @weights["b"] : tensor<8x64xf16>
@@ -396,9 +397,9 @@ func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {n
 // Panels of gate and up alternate where they are read together, and do not where each is a result.
 nn.archive @weights {file = "model.safetensors"}
 // CHECK-LABEL: rt.kernel @linear_silu_mul_16x64
-// CHECK-SAME: tensor<64x16xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>}
+// CHECK-SAME: tensor<64x16xf32> {rt.layout = #rt.panels<32 in 2 slices>}
 // CHECK-LABEL: rt.kernel @linear_silu_16x64
-// CHECK-SAME: tensor<64x16xf32> {rt.layout = #rt.layout<panels, 32>}
+// CHECK-SAME: tensor<64x16xf32> {rt.layout = #rt.panels<32>}
 func.func @main(%x: tensor<4x16xf32> {nn.name = "x"}) -> (tensor<4x32xf32> {nn.name = "m"}, tensor<4x32xf32> {nn.name = "s"}, tensor<4x32xf32> {nn.name = "u"}) {
   %gate = nn.weight @weights["gate"] : tensor<32x16xf32>
   %up = nn.weight @weights["up"] : tensor<32x16xf32>

@@ -2,7 +2,7 @@
 
 // What may leave the phase: no message.
 nn.archive @weights {file = "model.safetensors"}
-rt.constant @w layout(#rt.layout<row_major>) : tensor<8xf32> {
+rt.constant @w layout(#rt.row_major) : tensor<8xf32> {
   %w = nn.weight @weights["w"] : tensor<8xf32>
   rt.yield %w : tensor<8xf32>
 }

@@ -34,7 +34,7 @@ rt.kernel @relu(%x: tensor<?x8xf32> {nn.sizes = ["s0 * s1", ""]}) -> (tensor<?x8
 // CHECK: %[[K:.*]] = linalg.index 1
 // CHECK: tensor.extract %[[STORED]][%[[PANEL]], %[[K]], %[[INSIDE]]] : tensor<3x8x16xf32>
 // CHECK: nn.linear %{{.*}}, %{{.*}} : (tensor<4x8xf32>, tensor<40x8xf32>) -> tensor<4x40xf32>
-rt.kernel @linear(%x: tensor<4x8xf32>, %w: tensor<40x8xf32> {rt.layout = #rt.layout<panels, 16>}) -> tensor<4x40xf32>
+rt.kernel @linear(%x: tensor<4x8xf32>, %w: tensor<40x8xf32> {rt.layout = #rt.panels<16>}) -> tensor<4x40xf32>
     attributes {root = #nn.root<linear>, sizes = []} {
   %r = nn.linear %x, %w : (tensor<4x8xf32>, tensor<40x8xf32>) -> tensor<4x40xf32>
   rt.yield %r : tensor<4x40xf32>
@@ -50,7 +50,7 @@ rt.kernel @linear(%x: tensor<4x8xf32>, %w: tensor<40x8xf32> {rt.layout = #rt.lay
 // CHECK: arith.bitcast %{{.*}} : i16 to f16
 // CHECK: arith.mulf
 // CHECK: nn.linear
-rt.kernel @codes(%x: tensor<4x128xf32>, %w: tensor<32x128xf32> {rt.layout = #rt.layout<panels, 16, #nn.block_format<i8, f16, 32, axis = 1>>})
+rt.kernel @codes(%x: tensor<4x128xf32>, %w: tensor<32x128xf32> {rt.layout = #rt.panels<16, #nn.block_format<i8, f16, 32, axis = 1>>})
     -> tensor<4x32xf32> attributes {root = #nn.root<linear>, sizes = []} {
   %r = nn.linear %x, %w : (tensor<4x128xf32>, tensor<32x128xf32>) -> tensor<4x32xf32>
   rt.yield %r : tensor<4x32xf32>
@@ -65,7 +65,7 @@ rt.kernel @codes(%x: tensor<4x128xf32>, %w: tensor<32x128xf32> {rt.layout = #rt.
 // CHECK: %[[FIRST:.*]] = arith.muli %[[OF_SLICE]], %c2
 // CHECK: %[[SLICE:.*]] = arith.divui %[[PANEL]], %c2
 // CHECK: arith.addi %[[FIRST]], %[[SLICE]]
-rt.kernel @slices(%x: tensor<4x8xf32>, %w: tensor<128x8xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>}) -> tensor<4x128xf32>
+rt.kernel @slices(%x: tensor<4x8xf32>, %w: tensor<128x8xf32> {rt.layout = #rt.panels<32 in 2 slices>}) -> tensor<4x128xf32>
     attributes {root = #nn.root<linear>, sizes = []} {
   %r = nn.linear %x, %w : (tensor<4x8xf32>, tensor<128x8xf32>) -> tensor<4x128xf32>
   rt.yield %r : tensor<4x128xf32>

@@ -233,7 +233,7 @@ def linear(layout: str, weight: str, element: str = "f32") -> str:
         "linear",
         "linear",
         f'%x: tensor<?x{depth}x{element}> {{nn.sizes = ["s0", ""]}}, '
-        f"%w: tensor<{rows}x{depth}x{element}> {{rt.layout = #rt.layout<{layout}>}}",
+        f"%w: tensor<{rows}x{depth}x{element}> {{rt.layout = #rt.{layout}}}",
         f'tensor<?x{rows}x{element}> {{nn.sizes = ["s0", ""]}}',
         f"  %r = nn.linear %x, %w : (tensor<?x{depth}x{element}>, tensor<{rows}x{depth}x{element}>) -> "
         f"tensor<?x{rows}x{element}>\n  rt.yield %r : tensor<?x{rows}x{element}>",
@@ -245,10 +245,10 @@ def linear(layout: str, weight: str, element: str = "f32") -> str:
     ("layout", "rows", "width", "slices"),
     [
         ("row_major", 37, 0, 1),
-        ("panels, 16", 37, 16, 1),
-        ("panels, 32", 37, 32, 1),
-        ("panels, 5", 37, 5, 1),
-        ("panels, 8 in 2 slices", 48, 8, 2),
+        ("panels<16>", 37, 16, 1),
+        ("panels<32>", 37, 32, 1),
+        ("panels<5>", 37, 5, 1),
+        ("panels<8 in 2 slices>", 48, 8, 2),
     ],
 )
 @pytest.mark.parametrize(("element", "dtype"), [("f32", np.float32), ("bf16", BF16), ("f16", np.float16)])
@@ -261,7 +261,7 @@ def test_linear(compiled, layout, rows, width, slices, element, dtype) -> None:
 
 
 class Codes:
-    """Panels of codes, written by the description in include/intarsia/Quantize/BlockPanels.h."""
+    """Panels of codes, written by the description in dialects/Rt/BlockPanels.h."""
 
     def __init__(self, width: int, bits: int, unit: int, unit_scales: int, head: int = 0) -> None:
         self.width, self.bits, self.unit, self.head = width, bits, unit, head
@@ -306,7 +306,7 @@ def put(memory: np.ndarray, offset: int, value, dtype) -> None:
 def decoded(compiled, attribute: str, shape: tuple[int, int], width: int, stored: np.ndarray) -> np.ndarray:
     """Read a stored weight through a product with the identity, which changes no number."""
     x = np.eye(shape[1], dtype=np.float32)
-    program = linear(f"panels, {width}, {attribute}", shape)
+    program = linear(f"panels<{width}, {attribute}>", shape)
     [result] = compiled(program)(0, [x, stored], [np.empty((shape[1], shape[0]), np.float32)], (shape[1],))
     return result.T
 
@@ -458,7 +458,7 @@ func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({o
     np.save(tmp_path / "x.npy", np.eye(depth, dtype=np.float32))
     options = ["--quantize-activations=16", "--target=reference", "-o", tmp_path / "m.itx"]
     tools.compile(tmp_path / "m.mlir", *options)
-    assert "panels, 16, " in tools.compile(tmp_path / "m.mlir", *options[:2], "--stop-after=lower", "-o", "-").stdout
+    assert "panels<16, " in tools.compile(tmp_path / "m.mlir", *options[:2], "--stop-after=lower", "-o", "-").stdout
     tools.run("intarsia-run", tmp_path / "m.itx", f"--input=x=@{tmp_path}/x.npy", f"--output=@{tmp_path}/y.npy")
     expected = gguf.dequantize(stored, gguf.GGMLQuantizationType[name]).T
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)

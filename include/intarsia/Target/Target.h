@@ -130,10 +130,12 @@ public:
   /// True if kernels can treat the features of a linear before and from `feature` on each by themselves: results are
   /// stored apart, or stored matrices are cut there.
   virtual bool splitsAt(int64_t feature) const = 0;
-  /// Returns how a constant operand is stored. `use` is None if it is read in other ways too; `format` is the block
-  /// format or GGUF type that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
-  virtual rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
-                                int64_t slices) const = 0;
+  /// True if kernels read rows of so many elements as quantized values of a format; of others they read floats.
+  virtual bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const = 0;
+  /// Returns how a constant operand is stored. `use` is None if it is read in other ways too; `format`, which the
+  /// target stores, is the one that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
+  virtual rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
+                                         int64_t slices) const = 0;
 
   /// Returns how kernels read the pages of a cache of a format whose layout is open: with pages of `page` tokens, or if
   /// that is 0 of the size that the device prefers. An error says why kernels do not read such a cache.

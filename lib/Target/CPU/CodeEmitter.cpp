@@ -21,7 +21,7 @@ std::optional<BlockPanels> CodeEmitter::panelsOf(Value weight) {
   auto argument = dyn_cast<BlockArgument>(weight);
   if (!argument || argument.getOwner() != &kernel.getBody().front())
     return std::nullopt;
-  auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
+  auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
   if (!layout || !layout.getFormat())
     return std::nullopt;
   return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getShape().back());

@@ -7,7 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_CODEEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_CODEEMITTER_H
 
-#include "intarsia/Quantize/BlockPanels.h"
+#include "dialects/Rt/BlockPanels.h"
 #include "lib/Target/CPU/TileEmitter.h"
 
 namespace intarsia::cpu {

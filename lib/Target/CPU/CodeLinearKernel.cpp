@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Weights lie as codes in panels (include/intarsia/Quantize/BlockPanels.h). Activations are rounded to 8 bits by blocks
+// Weights lie as codes in panels (dialects/Rt/BlockPanels.h). Activations are rounded to 8 bits by blocks
 // of 32 or 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm),
 // as records into scratch that all threads see (RecordEmitter.cpp); the tiles of the product start when those are done.
 //

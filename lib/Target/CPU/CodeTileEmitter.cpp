@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Products of records (RecordEmitter.cpp) by panels of codes (include/intarsia/Quantize/BlockPanels.h). Blocks of 32
+// Products of records (RecordEmitter.cpp) by panels of codes (dialects/Rt/BlockPanels.h). Blocks of 32
 // are scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale joins: a
 // multiplication less.
 //===----------------------------------------------------------------------------------------------------------===//

@@ -140,8 +140,11 @@ public:
   /// An epilogue writes a tile of each result while the root's tile is in registers.
   unsigned largestResultCount() const override { return 2; }
   bool splitsAt(int64_t feature) const override { return feature % kPanelWidth == 0; }
-  rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
-                        int64_t slices) const override;
+  bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const override {
+    return BlockPanels::of(format, elements, kPanelWidth).has_value();
+  }
+  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
+                                 int64_t slices) const override;
   Expected<target::CacheLayout> cacheLayout(nn::CacheFormatAttr format, int64_t page) const override;
 };
 
@@ -218,12 +221,12 @@ bool CpuTarget::holdsNorm(const target::KernelCandidate &kernel, std::string &wh
   return whyNot.empty();
 }
 
-rt::LayoutAttr CpuTarget::layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format,
-                                 int64_t slices) const {
+rt::LayoutAttrInterface CpuTarget::layout(mlir::MLIRContext *context, StoredOperand use,
+                                          BlockFormatAttrInterface format, int64_t slices) const {
   // A quantized table is stored as matrices are, so that a head that shares it reads it too.
   if (use == StoredOperand::Matrix || (use == StoredOperand::Table && format))
-    return rt::LayoutAttr::get(context, rt::LayoutKind::Panels, kPanelWidth, format, slices);
-  return rt::LayoutAttr::get(context, rt::LayoutKind::RowMajor, 0, mlir::Attribute(), 1);
+    return rt::PanelsAttr::get(context, kPanelWidth, slices, format);
+  return rt::RowMajorAttr::get(context);
 }
 } // namespace
 

@@ -16,10 +16,10 @@ namespace intarsia::cpu {
 LogicalResult ExpertsEmitter::findMatrices(Matrices &matrices) {
   matrices.stored = view(matrices.value);
   matrices.type = b.getF32Type();
-  rt::LayoutAttr layout;
+  rt::PanelsAttr layout;
   if (auto argument = dyn_cast<BlockArgument>(matrices.value))
-    layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
-  matrices.packed = layout && layout.getKind() == rt::LayoutKind::Panels;
+    layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
+  matrices.packed = bool(layout);
   if (!matrices.stored || (matrices.packed && layout.getWidth() != kPanelWidth))
     return unsupported(root, "its weights are neither packed in panels of 32 nor tensors in memory");
   if (matrices.packed && !matrices.codes)

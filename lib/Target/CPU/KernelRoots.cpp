@@ -31,8 +31,25 @@ static ArrayRef<Root> roots() {
   return table;
 }
 
+/// Refuses layouts of other devices: quantized values in panels of another width, and what is neither panels nor rows.
+static LogicalResult checkLayouts(rt::KernelOp kernel) {
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument) {
+    Attribute layout = kernel.getArgAttr(argument, "rt.layout");
+    auto panels = dyn_cast_if_present<rt::PanelsAttr>(layout);
+    bool isKnown =
+        panels ? !panels.getFormat() || panels.getWidth() == kPanelWidth : !layout || isa<rt::RowMajorAttr>(layout);
+    if (!isKnown)
+      return kernel.emitOpError()
+             << "argument " << argument << " is laid out as " << layout
+             << ", which the cpu target does not read; let lower-groups-to-kernels choose its layout";
+  }
+  return success();
+}
+
 LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp module, StringRef planName,
                          StringRef runName) {
+  if (failed(checkLayouts(kernel)))
+    return failure();
   Operation *root = nullptr, *second = nullptr;
   kernel.getBody().walk([&](KernelRootOpInterface op) {
     if (op.getKernelRoot() == KernelRoot::Rows)

@@ -89,7 +89,7 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
 LogicalResult LinearEmitter::findPanelOrder() {
   int64_t slices = 1;
   if (auto weight = dyn_cast<BlockArgument>(root.getWeight()))
-    if (auto layout = kernel.getArgAttrOfType<rt::LayoutAttr>(weight.getArgNumber(), "rt.layout"))
+    if (auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout"))
       slices = layout.getSlices();
   if (slices != 1 && slices != together())
     return unsupported(root, "panels of " + Twine(slices) + " slices of its weight alternate, its result is read in " +

@@ -180,10 +180,10 @@ LogicalResult LinearKernel::splitOutputs() {
 LogicalResult LinearKernel::placeOperands() {
   input = view(root.getInput());
   unsigned inputRank = sizes.of(root.getInput()).size();
-  rt::LayoutAttr layout;
+  rt::PanelsAttr layout;
   if (auto argument = dyn_cast<BlockArgument>(root.getWeight()))
-    layout = kernel.getArgAttrOfType<rt::LayoutAttr>(argument.getArgNumber(), "rt.layout");
-  hasPanels = layout && layout.getKind() == rt::LayoutKind::Panels && !codes;
+    layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
+  hasPanels = layout && !codes;
   bool bf16Dot = config.bf16Dot && hasPanels && weightType.getElementType().isBF16();
   bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
   packsInput = !readable || (inputRank > 2 && !input->dense);

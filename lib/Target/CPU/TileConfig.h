@@ -7,7 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
 #define INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
 
-#include "intarsia/Quantize/BlockPanels.h"
+#include "dialects/Rt/BlockPanels.h"
 #include <cstdint>
 
 namespace intarsia::cpu {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Reference/ReferenceTarget.h"
 
+#include "dialects/Rt/BlockPanels.h"
 #include "intarsia/Reference/Reference.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
@@ -132,11 +133,15 @@ public:
   bool holdsNorm(const target::KernelCandidate &, std::string &) const override { return true; }
   unsigned largestResultCount() const override { return std::numeric_limits<uint16_t>::max(); }
   bool splitsAt(int64_t) const override { return true; }
-  rt::LayoutAttr layout(mlir::MLIRContext *context, StoredOperand use, mlir::Attribute format, int64_t) const override {
+  bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const override {
+    return BlockPanels::of(format, elements, panelWidth).has_value();
+  }
+  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
+                                 int64_t) const override {
     // Slices need no order of their own: a kernel decodes the whole weight before it reads any.
     if (use == StoredOperand::Matrix || (use == StoredOperand::Table && format))
-      return rt::LayoutAttr::get(context, rt::LayoutKind::Panels, panelWidth, format, 1);
-    return rt::LayoutAttr::get(context, rt::LayoutKind::RowMajor, 0, mlir::Attribute(), 1);
+      return rt::PanelsAttr::get(context, panelWidth, /*slices=*/1, format);
+    return rt::RowMajorAttr::get(context);
   }
 
   /// Pages may have any size, and lie as they are written.

@@ -1,5 +1,5 @@
 nn.archive @weights {file = "model.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<128xf32> {
+rt.constant @c layout(#rt.row_major) : tensor<128xf32> {
   %c = nn.weight @weights["c"] : tensor<128xf32>
   rt.yield %c : tensor<128xf32>
 }

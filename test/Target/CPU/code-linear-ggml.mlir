@@ -20,7 +20,7 @@
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[SCALE]]
 // CHECK:         llvm.store %[[WIDE]]
 // CHECK-LABEL: func.func @q4_0_plan
-rt.kernel @q4_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q4_0>>})
+rt.kernel @q4_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q4_0>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -55,7 +55,7 @@ rt.kernel @q4_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:      %[[SCALED:.*]] = vector.fma %[[NUMBER]]
 // CHECK-NEXT:      vector.fma %{{.*}}, %{{.*}}, %[[SCALED]]
 // CHECK-LABEL: func.func @q4_1_plan
-rt.kernel @q4_1(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q4_1>>})
+rt.kernel @q4_1(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q4_1>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -75,7 +75,7 @@ rt.kernel @q4_1(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[SCALE]]
 // CHECK:         llvm.store %[[WIDE]]
 // CHECK-LABEL: func.func @q8_0_plan
-rt.kernel @q8_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q8_0>>})
+rt.kernel @q8_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q8_0>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -112,7 +112,7 @@ rt.kernel @q8_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    arith.mulf %[[SCALE]], %[[OF_BLOCK]]
 // CHECK:         arith.negf
 // CHECK-LABEL: func.func @q4_k_plan
-rt.kernel @q4_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q4_k>>})
+rt.kernel @q4_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q4_k>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -140,7 +140,7 @@ rt.kernel @q4_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK:         llvm.store %[[CODE]]
 // CHECK:         arith.negf
 // CHECK-LABEL: func.func @q5_k_plan
-rt.kernel @q5_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q5_k>>})
+rt.kernel @q5_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q5_k>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -178,7 +178,7 @@ rt.kernel @q5_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    arith.mulf %[[SCALE]], %[[OF_BLOCK]]
 // CHECK-NOT:     arith.negf
 // CHECK-LABEL: func.func @q6_k_plan
-rt.kernel @q6_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q6_k>>})
+rt.kernel @q6_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q6_k>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -202,7 +202,7 @@ rt.kernel @q6_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    %[[CODES:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
 // CHECK:         llvm.store %[[CODES]]
 // CHECK-LABEL: func.func @mxfp4_plan
-rt.kernel @mxfp4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<mxfp4>>})
+rt.kernel @mxfp4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<mxfp4>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>

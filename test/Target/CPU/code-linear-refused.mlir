@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels --verify-diagnostics
 
-rt.kernel @numbers(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @numbers(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
@@ -12,7 +12,7 @@ rt.kernel @numbers(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x
 // -----
 
 // Blocks of 64 activations are none that records are made of: the ops that round them have no kernel.
-rt.kernel @other_blocks(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+rt.kernel @other_blocks(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 64, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x4xf32>)
   // expected-error @below {{the cpu target cannot compile 'nn.dequantize' in kernel 'other_blocks': no kernel shape computes it}}

@@ -17,7 +17,7 @@
 // CHECK:             llvm.store %{{.*}} : f32
 // CHECK:         arith.muli %{{.*}}, %c1728_i64
 // CHECK-LABEL: func.func @depth_plan
-rt.kernel @depth(%x: tensor<?x72xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x72xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+rt.kernel @depth(%x: tensor<?x72xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x72xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x72xf32>) -> (tensor<?x72xi8>, tensor<?x3xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x72xi8>, tensor<?x3xf32>) -> tensor<?x72xf32>
@@ -37,7 +37,7 @@ rt.kernel @depth(%x: tensor<?x72xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x72x
 // CHECK:         } else {
 // CHECK:           scf.for %{{.*}} = %{{.*}} to %[[COUNT]] step %c1_i64
 // CHECK:             llvm.store {{.*}} : f32
-rt.kernel @columns(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<40x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+rt.kernel @columns(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<40x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
     -> (tensor<?x40xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>

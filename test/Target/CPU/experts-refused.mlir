@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels --verify-diagnostics
 
 rt.kernel @numbers(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.layout<panels, 32>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.layout<panels, 32>})
+          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.panels<32>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x2xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xi8>, tensor<?x2xf32>) -> tensor<?x64xf32>
@@ -13,7 +13,7 @@ rt.kernel @numbers(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2x
 // -----
 
 rt.kernel @numbers_down(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.layout<panels, 32>})
+          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x2xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x64xi8>, tensor<?x2xf32>) -> tensor<?x64xf32>
@@ -25,7 +25,7 @@ rt.kernel @numbers_down(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor
 // -----
 
 rt.kernel @narrow_panels(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.layout<panels, 16>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.layout<panels, 32>})
+          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.panels<16>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   // expected-error @below {{the cpu target cannot compile 'nn.experts' in kernel 'narrow_panels': its weights are neither packed in panels of 32 nor tensors in memory}}
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x64x64xf32>, tensor<8x64x64xf32>) -> tensor<?x64xf32>
@@ -35,7 +35,7 @@ rt.kernel @narrow_panels(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tenso
 // -----
 
 rt.kernel @followed(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.layout<panels, 32>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.layout<panels, 32>})
+          %g: tensor<8x2x64x64xf32> {rt.layout = #rt.panels<32>}, %d: tensor<8x64x64xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   // expected-error @below {{the cpu target cannot compile 'nn.experts' in kernel 'followed': an op stands between it and the kernel's result}}
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x64x64xf32>, tensor<8x64x64xf32>) -> tensor<?x64xf32>

@@ -57,7 +57,7 @@
 // CHECK:         %[[SHARED:.*]] = llvm.getelementptr %[[PLAN]][%c2_i64]
 // CHECK:         llvm.store %{{.*}}, %[[SHARED]]
 rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-                   %g: tensor<8x2x40x64xf32> {rt.layout = #rt.layout<panels, 32>}, %d: tensor<8x64x40xf32> {rt.layout = #rt.layout<panels, 32>})
+                   %g: tensor<8x2x40x64xf32> {rt.layout = #rt.panels<32>}, %d: tensor<8x64x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x40x64xf32>, tensor<8x64x40xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
@@ -77,7 +77,7 @@ rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2x
 // CHECK:           scf.yield
 // CHECK-LABEL: func.func @ordered_plan
 rt.kernel @ordered(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-                   %g: tensor<8x2x96x64xf32> {rt.layout = #rt.layout<panels, 32>}, %d: tensor<8x64x96xf32> {rt.layout = #rt.layout<panels, 32>})
+                   %g: tensor<8x2x96x64xf32> {rt.layout = #rt.panels<32>}, %d: tensor<8x64x96xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
@@ -95,7 +95,7 @@ rt.kernel @ordered(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2x
 // CHECK-NOT:     llvm.intr.prefetch
 // CHECK-LABEL: func.func @row_major_plan
 rt.kernel @row_major(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
-                     %g: tensor<8x2x40x64xf32> {rt.layout = #rt.layout<row_major>}, %d: tensor<8x64x40xf32> {rt.layout = #rt.layout<row_major>})
+                     %g: tensor<8x2x40x64xf32> {rt.layout = #rt.row_major}, %d: tensor<8x64x40xf32> {rt.layout = #rt.row_major})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<experts>, sizes = ["s0"]} {
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x40x64xf32>, tensor<8x64x40xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>

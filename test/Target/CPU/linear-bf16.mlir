@@ -5,7 +5,7 @@
 // CHECK: arith.shli {{.*}} : vector<16xi32>
 // CHECK: arith.bitcast {{.*}} : vector<16xi32> to vector<16xf32>
 // CHECK-NOT: dpbf16ps
-rt.kernel @narrow(%x: tensor<?x64xbf16> {nn.sizes = ["s0", ""]}, %w: tensor<32x64xbf16> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @narrow(%x: tensor<?x64xbf16> {nn.sizes = ["s0", ""]}, %w: tensor<32x64xbf16> {rt.layout = #rt.panels<32>})
     -> (tensor<?x32xbf16> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x64xbf16>, tensor<32x64xbf16>) -> tensor<?x32xbf16>
   rt.yield %0 : tensor<?x32xbf16>

@@ -17,7 +17,7 @@
 // CHECK:         %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c256_i64 step %c1_i64
 // CHECK-COUNT-16:  vector.fma
 // CHECK-LABEL: func.func @i4_plan
-rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>})
+rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
@@ -33,7 +33,7 @@ rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 // CHECK:         llvm.store %[[NUMBER]]
 // CHECK:         vector.fma
 // CHECK-LABEL: func.func @q4_k_plan
-rt.kernel @q4_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.layout<panels, 32, #nn.ggml_type<q4_k>>})
+rt.kernel @q4_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q4_k>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>

@@ -20,7 +20,7 @@
 // CHECK:         %[[END_OF_TILES:.*]] = arith.minsi %[[END]], %[[TILES]]
 // CHECK:         scf.for %{{.*}} = %[[BEGIN]] to %[[END_OF_TILES]] step %c1_i64
 // CHECK:           vector.fma
-rt.kernel @linear_norm(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.layout<panels, 32>}, %g: tensor<64xf32>)
+rt.kernel @linear_norm(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.panels<32>}, %g: tensor<64xf32>)
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<64x40xf32>) -> tensor<?x64xf32>
   %1 = nn.rms_norm %0, %g {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>

@@ -15,7 +15,7 @@
 // CHECK:             arith.extf {{.*}} : f16 to f32
 // CHECK:         %[[LEFT:.*]] = llvm.getelementptr %[[PACKED]]
 // CHECK:         vector.fma
-rt.kernel @widened(%x: tensor<?x40xf16> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @widened(%x: tensor<?x40xf16> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %e = arith.extf %x : tensor<?x40xf16> to tensor<?x40xf32>
   %0 = nn.linear %e, %w : (tensor<?x40xf32>, tensor<64x40xf32>) -> tensor<?x64xf32>
@@ -28,7 +28,7 @@ rt.kernel @widened(%x: tensor<?x40xf16> {nn.sizes = ["s0", ""]}, %w: tensor<64x4
 // CHECK-LABEL: func.func @direct_run
 // CHECK-NOT:     vector<16xf32>, !llvm.ptr
 // CHECK:         vector.fma
-rt.kernel @direct(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @direct(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<64x40xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>

@@ -24,7 +24,7 @@
 // CHECK:         llvm.store %[[PANELS_PER_TILE]], %[[SLOT]]
 // CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c7_i64]
 // CHECK:         llvm.store %[[GROUPS]], %[[SLOT]]
-rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x70xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<70x40xf32>) -> tensor<?x70xf32>
   rt.yield %0 : tensor<?x70xf32>
@@ -38,7 +38,7 @@ rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40
 // CHECK:         %[[COUNT:.*]] = arith.divui %{{.*}}, %c16_i64 : i64
 // CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[PLAN]][%c3_i64]
 // CHECK:         llvm.store %[[COUNT]], %[[FINISH]]
-rt.kernel @norm(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.layout<panels, 32>}, %g: tensor<64xf32>)
+rt.kernel @norm(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.panels<32>}, %g: tensor<64xf32>)
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<64x40xf32>) -> tensor<?x64xf32>
   %1 = nn.rms_norm %0, %g {epsilon = 1.0e-6 : f32} : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>

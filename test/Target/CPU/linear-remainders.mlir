@@ -8,7 +8,7 @@
 // CHECK-NOT:       vector.fma
 // CHECK:           scf.yield
 // CHECK-LABEL: func.func @depth_plan
-rt.kernel @depth(%x: tensor<?x41xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x41xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @depth(%x: tensor<?x41xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x41xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x41xf32>, tensor<64x41xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
@@ -29,7 +29,7 @@ rt.kernel @depth(%x: tensor<?x41xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x41x
 // CHECK:             llvm.store {{.*}} : vector<16xf32>
 // CHECK:           scf.for %{{.*}} = %[[VECTORS]] to %[[COUNT]] step %c1_i64
 // CHECK:             llvm.store {{.*}} : f32
-rt.kernel @columns(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @columns(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x70xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<70x40xf32>) -> tensor<?x70xf32>
   rt.yield %0 : tensor<?x70xf32>
@@ -42,7 +42,7 @@ rt.kernel @columns(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x4
 // CHECK:         vector.fma
 // CHECK-NOT:     llvm.store {{.*}} : f32
 // CHECK-LABEL: func.func @whole_plan
-rt.kernel @whole(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @whole(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<64x40xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>

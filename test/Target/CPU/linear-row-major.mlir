@@ -29,7 +29,7 @@
 // CHECK-LABEL: func.func @linear_plan
 // Sums of 6 x 32 f32, and a panel of 32 x 20.
 // CHECK:         llvm.store %c3328_i64
-rt.kernel @linear(%x: tensor<?x20xf32> {nn.sizes = ["s0", ""]}, %w: tensor<40x20xf32> {rt.layout = #rt.layout<row_major>})
+rt.kernel @linear(%x: tensor<?x20xf32> {nn.sizes = ["s0", ""]}, %w: tensor<40x20xf32> {rt.layout = #rt.row_major})
     -> (tensor<?x40xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x20xf32>, tensor<40x20xf32>) -> tensor<?x40xf32>
   rt.yield %0 : tensor<?x40xf32>

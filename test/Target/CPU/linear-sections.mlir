@@ -25,7 +25,7 @@
 // CHECK:           %[[PLACE:.*]] = arith.addi %{{.*}}, %[[COLUMN]]
 // CHECK:           %[[TO:.*]] = llvm.getelementptr %[[KEY]][%[[PLACE]]]
 // CHECK:           llvm.store %{{.*}}, %[[TO]] {{.*}} vector<16xf32>
-rt.kernel @two_results(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @two_results(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}, tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x40xf32>
@@ -55,7 +55,7 @@ rt.kernel @two_results(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<
 // CHECK-NEXT:    %[[PRODUCT:.*]] = arith.mulf %[[GATE]], %[[UP]] : vector<16xf32>
 // CHECK-NOT:     llvm.store
 // CHECK:         llvm.store %[[PRODUCT]]
-rt.kernel @gate_up(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @gate_up(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x40xf32>
@@ -80,7 +80,7 @@ rt.kernel @gate_up(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x
 // CHECK:           %[[WEIGHT:.*]] = llvm.getelementptr %{{.*}}[%[[PLACE]]]
 // CHECK:           llvm.getelementptr %[[WEIGHT]][%c2560_i64]
 // CHECK:           vector.fma
-rt.kernel @in_slices(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x40xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>})
+rt.kernel @in_slices(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x40xf32> {rt.layout = #rt.panels<32 in 2 slices>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x40xf32>

@@ -36,7 +36,7 @@
 // ARM-LABEL: func.func @linear_run
 // ARM:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c6_i64
 // ARM-COUNT-2:   %{{.*}}:24 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
-rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.layout<panels, 32>})
+rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x70xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<70x40xf32>) -> tensor<?x70xf32>
   rt.yield %0 : tensor<?x70xf32>

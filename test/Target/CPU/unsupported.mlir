@@ -67,7 +67,7 @@ rt.kernel @rounded(%x: tensor<4x64xf32>, %i: tensor<4x2xi32>, %w: tensor<4x2xf32
 
 // -----
 
-rt.kernel @slices(%x: tensor<4x64xf32>, %w: tensor<64x64xf32> {rt.layout = #rt.layout<panels, 32 in 2 slices>}) -> (tensor<4x64xf32>) attributes {root = #nn.root<linear>, sizes = []} {
+rt.kernel @slices(%x: tensor<4x64xf32>, %w: tensor<64x64xf32> {rt.layout = #rt.panels<32 in 2 slices>}) -> (tensor<4x64xf32>) attributes {root = #nn.root<linear>, sizes = []} {
   // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'slices': panels of 2 slices of its weight alternate, its result is read in 1}}
   %0 = nn.linear %x, %w : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   rt.yield %0 : tensor<4x64xf32>

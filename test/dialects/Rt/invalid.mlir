@@ -1,73 +1,5 @@
-// RUN: intarsia-opt %s --split-input-file --verify-diagnostics
-
-// expected-error@+1 {{layout panels has width 0, must be from 1 to 512}}
-rt.constant @c layout(#rt.layout<panels>) : tensor<4x4xf32> {
-  %w = arith.constant dense<1.0> : tensor<4x4xf32>
-  rt.yield %w : tensor<4x4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{layout panels has width 2143289344, must be from 1 to 512}}
-rt.constant @c layout(#rt.layout<panels, 2143289344>) : tensor<4x4xf32> {
-  %w = arith.constant dense<1.0> : tensor<4x4xf32>
-  rt.yield %w : tensor<4x4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op layout of the constant is in 576460752303423488 slices of whole panels, which the rows of 'tensor<64x4xf32>' are not}}
-rt.constant @c layout(#rt.layout<panels, 32 in 576460752303423488 slices>) : tensor<64x4xf32> {
-  %w = arith.constant dense<1.0> : tensor<64x4xf32>
-  rt.yield %w : tensor<64x4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{layout row_major has width 4, takes none}}
-rt.constant @c layout(#rt.layout<row_major, 4>) : tensor<4x4xf32> {
-  %w = arith.constant dense<1.0> : tensor<4x4xf32>
-  rt.yield %w : tensor<4x4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op layout of the constant is panels, which needs at least rank 2, 'tensor<4xf32>' has rank 1}}
-rt.constant @c layout(#rt.layout<panels, 32>) : tensor<4xf32> {
-  %w = arith.constant dense<1.0> : tensor<4xf32>
-  rt.yield %w : tensor<4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has type 'tensor<?xf32>', a constant has a static shape}}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<?xf32> {
-  rt.yield
-}
-
-// -----
-
 // expected-error@+1 {{argument attribute rt.place of argument 0 is unknown; known is rt.layout}}
 func.func @f(%x: tensor<4xf32> {rt.place = 1 : i64}) { return }
-
-// -----
-
-// expected-error@+1 {{rt.layout of argument 0 stands on a 'func.func', must be on an 'rt.kernel'}}
-func.func @f(%x: tensor<4xf32> {rt.layout = #rt.layout<row_major>}) { return }
-
-// -----
-
-// expected-error@+1 {{rt.layout of argument 0 is "panels", must be #rt.layout<…>}}
-rt.kernel @k(%x: tensor<4xf32> {rt.layout = "panels"}) attributes {root = #nn.root<rows>, sizes = []} {
-  rt.yield
-}
-
-// -----
-
-// expected-error@+1 {{layout of argument 0 stands on 'f32', which has no dimensions}}
-rt.kernel @k(%x: f32 {rt.layout = #rt.layout<row_major>}) attributes {root = #nn.root<rows>, sizes = []} {
-  rt.yield
-}
 
 // -----
 
@@ -116,18 +48,6 @@ rt.kernel @k(%x: tensor<4xf32>) -> (tensor<?xf32>) attributes {root = #nn.root<r
 func.func @f() {
   // expected-error@+1 {{'rt.constant_data' op constant @c is not defined by an 'rt.constant'}}
   %0 = rt.constant_data @c : memref<4xf32>
-  return
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
-  %w = arith.constant dense<1.0> : tensor<4xf32>
-  rt.yield %w : tensor<4xf32>
-}
-func.func @f() {
-  // expected-error@+1 {{'rt.constant_data' op has type 'memref<5xf32>', constant @c is 'tensor<4xf32>'}}
-  %0 = rt.constant_data @c : memref<5xf32>
   return
 }
 
@@ -228,150 +148,8 @@ rt.kernel @k() attributes {root = #nn.root<rows>, sizes = []} {
 
 // -----
 
-// expected-error@+1 {{layout row_major has format #nn.block_format<i4, f16, 32, axis = 1>, only panels hold codes}}
-rt.constant @c layout(#rt.layout<row_major, 0, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
-  %w = arith.constant dense<1.0> : tensor<8x64xf32>
-  rt.yield %w : tensor<8x64xf32>
-}
-
-// -----
-
-// expected-error@+1 {{layout is in 2 slices, must be in one, or in several of panels}}
-rt.constant @c layout(#rt.layout<row_major in 2 slices>) : tensor<64x4xf32> {
-  %w = arith.constant dense<1.0> : tensor<64x4xf32>
-  rt.yield %w : tensor<64x4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op layout of the constant is in 2 slices of whole panels, which the rows of 'tensor<96x4xf32>' are not}}
-rt.constant @c layout(#rt.layout<panels, 32 in 2 slices>) : tensor<96x4xf32> {
-  %w = arith.constant dense<1.0> : tensor<96x4xf32>
-  rt.yield %w : tensor<96x4xf32>
-}
-
-// -----
-
 // expected-error@+1 {{target 'cpu' has a variant without a name; this machine is "native"}}
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3", ""]>}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has a recipe with arguments, which nothing gives a value}}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
-^bb0(%x: tensor<4xf32>):
-  rt.yield %x : tensor<4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has a recipe that does not end with 'rt.yield' of one tensor}}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
-  rt.yield
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<5xf32> {
-  %c = arith.constant dense<1.0> : tensor<4xf32>
-  // expected-error@+1 {{'rt.yield' op gives 'tensor<4xf32>', constant @c is 'tensor<5xf32>'}}
-  rt.yield %c : tensor<4xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has a recipe that does not end with 'rt.yield' of one tensor}}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<5xf32> {
-  llvm.unreachable
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
-  %c = arith.constant dense<1.0> : tensor<4xf32>
-  // expected-error@+1 {{'nn.relu' op cannot be in the recipe of constant @c: the packer has no rows for it}}
-  %r = nn.relu %c : tensor<4xf32>
-  rt.yield %r : tensor<4xf32>
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
-  // expected-error@+1 {{'arith.constant' op cannot be in the recipe of constant @c: it does not make a tensor of static shape}}
-  %c = arith.constant 1.0 : f32
-  %r = arith.constant dense<1.0> : tensor<4xf32>
-  rt.yield %r : tensor<4xf32>
-}
-
-// -----
-
-rt.constant @c layout(#rt.layout<row_major>) : tensor<2xf32> {
-  // expected-error@+1 {{'arith.constant' op cannot be in the recipe of constant @c: the constant's data is not held as dense elements}}
-  %c = arith.constant sparse<[[1]], [2.0]> : tensor<2xf32>
-  rt.yield %c : tensor<2xf32>
-}
-
-// -----
-
-// expected-error@+1 {{'rt.constant' op has a recipe that makes no tensor}}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4xf32> {
-  %e = tensor.empty() : tensor<4xf32>
-  rt.yield %e : tensor<4xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4x4xf32> {
-  %a = nn.weight @w["a"] : tensor<4x2xf32>
-  // expected-error@+1 {{'tensor.concat' op cannot be in the recipe of constant @c: weights are concatenated ahead of time along their outermost dimension only}}
-  %c = tensor.concat dim(1) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
-  rt.yield %c : tensor<4x4xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<2x8xf32> {
-  %a = nn.weight @w["a"] : tensor<4x2xf32>
-  %b = tensor.concat dim(0) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
-  %e = tensor.empty() : tensor<2x8xf32>
-  // expected-error@+1 {{'linalg.transpose' op cannot be in the recipe of constant @c: only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones rows can be moved}}
-  %t = linalg.transpose ins(%b : tensor<8x2xf32>) outs(%e : tensor<2x8xf32>) permutation = [1, 0]
-  rt.yield %t : tensor<2x8xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<8xf32> {
-  %a = nn.weight @w["a"] : tensor<4x2xf32>
-  %e = tensor.empty() : tensor<2x4xf32>
-  %t = linalg.transpose ins(%a : tensor<4x2xf32>) outs(%e : tensor<2x4xf32>) permutation = [1, 0]
-  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
-  %v = tensor.collapse_shape %t [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
-  rt.yield %v : tensor<8xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
-rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
-  %a = nn.weight @w["a"] : tensor<8x64xf32>
-  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<8x64xf32>) -> (tensor<8x64xi8>, tensor<8x2xf16>)
-  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<8x64xi8>, tensor<8x2xf16>) -> tensor<8x64xf32>
-  rt.yield %d : tensor<8x64xf32>
-}
-
-// -----
-
-nn.archive @w {file = "w.safetensors"}
-// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
-rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
-  %a = nn.weight @w["a"] : tensor<8x64xf32>
-  rt.yield %a : tensor<8x64xf32>
-}
 
 // -----
 
@@ -419,7 +197,185 @@ func.func private @f() attributes {rt.form = 2 : i64}
 
 // -----
 
-rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
+// RUN: intarsia-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{layout panels has width 0, must be from 1 to 512}}
+rt.constant @c layout(#rt.panels<0>) : tensor<4x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4x4xf32>
+  rt.yield %w : tensor<4x4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{layout panels has width 2143289344, must be from 1 to 512}}
+rt.constant @c layout(#rt.panels<2143289344>) : tensor<4x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4x4xf32>
+  rt.yield %w : tensor<4x4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op layout of the constant is in 576460752303423488 slices of whole panels, which the rows of 'tensor<64x4xf32>' are not}}
+rt.constant @c layout(#rt.panels<32 in 576460752303423488 slices>) : tensor<64x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<64x4xf32>
+  rt.yield %w : tensor<64x4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op layout of the constant is panels, which needs at least rank 2, 'tensor<4xf32>' has rank 1}}
+rt.constant @c layout(#rt.panels<32>) : tensor<4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %w : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has type 'tensor<?xf32>', a constant has a static shape}}
+rt.constant @c layout(#rt.row_major) : tensor<?xf32> {
+  rt.yield
+}
+
+// -----
+
+// expected-error@+1 {{rt.layout of argument 0 stands on a 'func.func', must be on an 'rt.kernel'}}
+func.func @f(%x: tensor<4xf32> {rt.layout = #rt.row_major}) { return }
+
+// -----
+
+// expected-error@+1 {{rt.layout of argument 0 is "panels", must be a layout such as #rt.row_major or #rt.panels<…>}}
+rt.kernel @k(%x: tensor<4xf32> {rt.layout = "panels"}) attributes {root = #nn.root<rows>, sizes = []} {
+  rt.yield
+}
+
+// -----
+
+// expected-error@+1 {{layout of argument 0 stands on 'f32', which has no dimensions}}
+rt.kernel @k(%x: f32 {rt.layout = #rt.row_major}) attributes {root = #nn.root<rows>, sizes = []} {
+  rt.yield
+}
+
+// -----
+
+rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
+  %w = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %w : tensor<4xf32>
+}
+func.func @f() {
+  // expected-error@+1 {{'rt.constant_data' op has type 'memref<5xf32>', constant @c is 'tensor<4xf32>'}}
+  %0 = rt.constant_data @c : memref<5xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op layout of the constant is in 2 slices of whole panels, which the rows of 'tensor<96x4xf32>' are not}}
+rt.constant @c layout(#rt.panels<32 in 2 slices>) : tensor<96x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<96x4xf32>
+  rt.yield %w : tensor<96x4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe with arguments, which nothing gives a value}}
+rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
+^bb0(%x: tensor<4xf32>):
+  rt.yield %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe that does not end with 'rt.yield' of one tensor}}
+rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
+  rt.yield
+}
+
+// -----
+
+rt.constant @c layout(#rt.row_major) : tensor<5xf32> {
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  // expected-error@+1 {{'rt.yield' op gives 'tensor<4xf32>', constant @c is 'tensor<5xf32>'}}
+  rt.yield %c : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe that does not end with 'rt.yield' of one tensor}}
+rt.constant @c layout(#rt.row_major) : tensor<5xf32> {
+  llvm.unreachable
+}
+
+// -----
+
+rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  // expected-error@+1 {{'nn.relu' op cannot be in the recipe of constant @c: the packer has no rows for it}}
+  %r = nn.relu %c : tensor<4xf32>
+  rt.yield %r : tensor<4xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
+  // expected-error@+1 {{'arith.constant' op cannot be in the recipe of constant @c: it does not make a tensor of static shape}}
+  %c = arith.constant 1.0 : f32
+  %r = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %r : tensor<4xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.row_major) : tensor<2xf32> {
+  // expected-error@+1 {{'arith.constant' op cannot be in the recipe of constant @c: the constant's data is not held as dense elements}}
+  %c = arith.constant sparse<[[1]], [2.0]> : tensor<2xf32>
+  rt.yield %c : tensor<2xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'rt.constant' op has a recipe that makes no tensor}}
+rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  rt.yield %e : tensor<4xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.row_major) : tensor<4x4xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2xf32>
+  // expected-error@+1 {{'tensor.concat' op cannot be in the recipe of constant @c: weights are concatenated ahead of time along their outermost dimension only}}
+  %c = tensor.concat dim(1) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
+  rt.yield %c : tensor<4x4xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.row_major) : tensor<2x8xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2xf32>
+  %b = tensor.concat dim(0) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+  %e = tensor.empty() : tensor<2x8xf32>
+  // expected-error@+1 {{'linalg.transpose' op cannot be in the recipe of constant @c: only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones rows can be moved}}
+  %t = linalg.transpose ins(%b : tensor<8x2xf32>) outs(%e : tensor<2x8xf32>) permutation = [1, 0]
+  rt.yield %t : tensor<2x8xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+rt.constant @c layout(#rt.row_major) : tensor<8xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2xf32>
+  %e = tensor.empty() : tensor<2x4xf32>
+  %t = linalg.transpose ins(%a : tensor<4x2xf32>) outs(%e : tensor<2x4xf32>) permutation = [1, 0]
+  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
+  %v = tensor.collapse_shape %t [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
+  rt.yield %v : tensor<8xf32>
+}
+
+// -----
+
+rt.constant @c layout(#rt.row_major) : tensor<1x64xf32> {
   %a = arith.constant dense<1.0> : tensor<1x64xf32>
   // expected-error@+1 {{'nn.quantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero points}}
   %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf16>)
@@ -430,7 +386,7 @@ rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
 // -----
 
 nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
+rt.constant @c layout(#rt.row_major) : tensor<4x64xf16> {
   %a = nn.weight @w["a"] : tensor<4x64xf16>
   %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xf16>) -> (tensor<4x64xi8>, tensor<4x2xf16>)
   // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: weights that are quantized ahead of time are dequantized to f32 only}}
@@ -440,7 +396,7 @@ rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
 
 // -----
 
-rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
+rt.constant @c layout(#rt.row_major) : tensor<1x64xf32> {
   %v = arith.constant dense<1> : tensor<1x64xi8>
   %s = arith.constant dense<1.0> : tensor<1x2xf16>
   // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds}}
@@ -450,7 +406,7 @@ rt.constant @c layout(#rt.layout<row_major>) : tensor<1x64xf32> {
 
 // -----
 
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4x32xf32> {
+rt.constant @c layout(#rt.row_major) : tensor<4x32xf32> {
   %b = arith.constant dense<1> : tensor<4x18xi8>
   // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds}}
   %d = nn.dequantize %b {format = #nn.ggml_type<q4_0>} : (tensor<4x18xi8>) -> tensor<4x32xf32>
@@ -461,7 +417,27 @@ rt.constant @c layout(#rt.layout<row_major>) : tensor<4x32xf32> {
 
 nn.archive @w {file = "w.safetensors"}
 // expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
-rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+rt.constant @c layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<8x64xf32>
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<8x64xf32>) -> (tensor<8x64xi8>, tensor<8x2xf16>)
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<8x64xi8>, tensor<8x2xf16>) -> tensor<8x64xf32>
+  rt.yield %d : tensor<8x64xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
+rt.constant @c layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<8x64xf32>
+  rt.yield %a : tensor<8x64xf32>
+}
+
+// -----
+
+nn.archive @w {file = "w.safetensors"}
+// expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to #nn.block_format<i8, f16, 32, axis = 1>}}
+rt.constant @c layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x64xf32> {
   %a = nn.weight @w["a"] : tensor<8x68xi8>
   %d = nn.dequantize %a {format = #nn.ggml_type<q8_0>} : (tensor<8x68xi8>) -> tensor<8x64xf32>
   rt.yield %d : tensor<8x64xf32>
@@ -472,7 +448,7 @@ rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis 
 // Rows that are no whole blocks, two of which are three blocks.
 nn.archive @w {file = "w.safetensors"}
 // expected-error@+1 {{is laid out as #nn.block_format<i4, f16, 32, axis = 1>, its recipe gives values quantized to unit}}
-rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x48xf32> {
+rt.constant @c layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<8x48xf32> {
   %a = nn.weight @w["a"] : tensor<4x54xi8>
   %d = nn.dequantize %a {format = #nn.ggml_type<q4_0>} : (tensor<4x54xi8>) -> tensor<4x96xf32>
   %r = tensor.expand_shape %d [[0], [1, 2]] output_shape [4, 2, 48] : tensor<4x96xf32> into tensor<4x2x48xf32>
@@ -483,7 +459,7 @@ rt.constant @c layout(#rt.layout<panels, 32, #nn.block_format<i4, f16, 32, axis 
 // -----
 
 nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<64x4xbf16> {
+rt.constant @c layout(#rt.row_major) : tensor<64x4xbf16> {
   %v = nn.weight @w["v"] : tensor<64x4xi4>
   %s = nn.weight @w["s"] : tensor<2x4xi8>
   // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized ahead of time along their last dimension, without zero points and without a scale of the tensor}}
@@ -494,10 +470,26 @@ rt.constant @c layout(#rt.layout<row_major>) : tensor<64x4xbf16> {
 // -----
 
 nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<4x64xf16> {
+rt.constant @c layout(#rt.row_major) : tensor<4x64xf16> {
   %v = nn.weight @w["v"] : tensor<4x64xi4>
   %s = nn.weight @w["s"] : tensor<4x2xi8>
   // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized ahead of time to f32 and bf16 only}}
   %d = nn.dequantize %v, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<4x64xi4>, tensor<4x2xi8>) -> tensor<4x64xf16>
   rt.yield %d : tensor<4x64xf16>
 }
+
+// -----
+
+// expected-error@+1 {{layout panels is in 0 slices, must be in one or several}}
+rt.constant @c layout(#rt.panels<32 in 0 slices>) : tensor<64x4xf32> {
+  %w = arith.constant dense<1.0> : tensor<64x4xf32>
+  rt.yield %w : tensor<64x4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{Invalid attribute `layout` in property conversion: "panels"}}
+"rt.constant"() <{layout = "panels", sym_name = "c", type = tensor<4xf32>}> ({
+  %w = arith.constant dense<1.0> : tensor<4xf32>
+  rt.yield %w : tensor<4xf32>
+}) : () -> ()

@@ -7,9 +7,9 @@ rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4", "native"]>}
 
 nn.archive @weights {file = "model.safetensors"}
 
-// CHECK: rt.kernel @linear(%{{.*}}: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %{{.*}}: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>}) -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
+// CHECK: rt.kernel @linear(%{{.*}}: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %{{.*}}: tensor<768x384xf32> {rt.layout = #rt.panels<32>}) -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
 rt.kernel @linear(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]},
-                  %w: tensor<768x384xf32> {rt.layout = #rt.layout<panels, 32>})
+                  %w: tensor<768x384xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x768xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %r = nn.linear %x, %w : (tensor<?x384xf32>, tensor<768x384xf32>) -> tensor<?x768xf32>
   // CHECK: rt.yield %{{.*}} : tensor<?x768xf32>
@@ -35,32 +35,32 @@ rt.object @"cpu.x86-64-v3" {device = @cpu, host = "x86_64-unknown-linux-gnu", nu
 rt.object @cpu.other {device = @cpu, host = "x86_64-unknown-linux-gnu", number = 1 : i64, variant = #rt.variant<"other", cpu = "">,
                       kernels = [], numbers = array<i64>, hash = "", code = []}
 
-// CHECK: rt.constant @c0 layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
+// CHECK: rt.constant @c0 layout(#rt.panels<32>) : tensor<768x384xf32> {
 // CHECK-NEXT: %[[Q:.*]] = nn.weight @weights["query.weight"] : tensor<384x384xf32>
 // CHECK-NEXT: %[[K:.*]] = nn.weight @weights["key.weight"] : tensor<384x384xf32>
 // CHECK-NEXT: %[[C:.*]] = tensor.concat dim(0) %[[Q]], %[[K]]
 // CHECK-NEXT: rt.yield %[[C]] : tensor<768x384xf32>
-rt.constant @c0 layout(#rt.layout<panels, 32>) : tensor<768x384xf32> {
+rt.constant @c0 layout(#rt.panels<32>) : tensor<768x384xf32> {
   %q = nn.weight @weights["query.weight"] : tensor<384x384xf32>
   %k = nn.weight @weights["key.weight"] : tensor<384x384xf32>
   %c = tensor.concat dim(0) %q, %k : (tensor<384x384xf32>, tensor<384x384xf32>) -> tensor<768x384xf32>
   rt.yield %c : tensor<768x384xf32>
 }
-// CHECK: rt.constant @slices layout(#rt.layout<panels, 32 in 2 slices>)
-rt.constant @slices layout(#rt.layout<panels, 32 in 2 slices>) : tensor<768x384xf32> {
+// CHECK: rt.constant @slices layout(#rt.panels<32 in 2 slices>)
+rt.constant @slices layout(#rt.panels<32 in 2 slices>) : tensor<768x384xf32> {
   %w = nn.weight @weights["gate_up.weight"] : tensor<768x384xf32>
   rt.yield %w : tensor<768x384xf32>
 }
-// CHECK: rt.constant @codes layout(#rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>)
-rt.constant @codes layout(#rt.layout<panels, 32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<768x384xf32> {
+// CHECK: rt.constant @codes layout(#rt.panels<32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>)
+rt.constant @codes layout(#rt.panels<32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<768x384xf32> {
   %w = nn.weight @weights["gate_up.weight"] : tensor<768x384xf32>
   %v, %s = nn.quantize %w {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<768x384xf32>) -> (tensor<768x384xi4>, tensor<768x12xf16>)
   %d = nn.dequantize %v, %s {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<768x384xi4>, tensor<768x12xf16>) -> tensor<768x384xf32>
   rt.yield %d : tensor<768x384xf32>
 }
-// CHECK: rt.constant @c1 layout(#rt.layout<row_major>) : tensor<2xf32> {
+// CHECK: rt.constant @c1 layout(#rt.row_major) : tensor<2xf32> {
 // CHECK-NEXT: arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
-rt.constant @c1 layout(#rt.layout<row_major>) : tensor<2xf32> {
+rt.constant @c1 layout(#rt.row_major) : tensor<2xf32> {
   %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
   rt.yield %c : tensor<2xf32>
 }

@@ -1,20 +1,18 @@
-//===- Layouts.h - Tensors as layouts store them ------------------------------------------------------------------===//
+//===- TensorStorage.h - Tensors as layouts store them ------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_ASSEMBLE_LAYOUTS_H
-#define INTARSIA_LIB_ASSEMBLE_LAYOUTS_H
+#ifndef INTARSIA_DIALECTS_RT_TENSORSTORAGE_H
+#define INTARSIA_DIALECTS_RT_TENSORSTORAGE_H
 
-#include "dialects/Rt/Rt.h"
 #include "lib/Formats/DecodeBlocks.h"
-#include "llvm/Support/Error.h"
-#include <memory>
+#include "llvm/ADT/ArrayRef.h"
 #include <string>
 #include <vector>
 
-namespace intarsia::assemble {
+namespace intarsia::rt {
 
 /// Elements in memory, `stride` elements apart, which need not be aligned.
 struct StoredRun {
@@ -61,13 +59,6 @@ struct QuantizedTarget {
   char *piece;
 };
 
-/// Returns the storage of a tensor of `type`, whose elements the archive calls `dtype`.
-llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(rt::LayoutAttr layout, mlir::RankedTensorType type,
-                                                           llvm::StringRef dtype);
-
-/// Returns the product of sizes, nullopt if it does not fit in 64 bits.
-std::optional<int64_t> productOf(llvm::ArrayRef<int64_t> sizes);
-
-} // namespace intarsia::assemble
+} // namespace intarsia::rt
 
 #endif

@@ -1,28 +1,16 @@
-//===- Layouts.cpp - Tensors as layouts store them ----------------------------------------------------------------===//
+//===- Layouts.cpp - Layouts of weights ---------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Assemble/Layouts.h"
-
-#include "intarsia/Quantize/BlockPanels.h"
-#include "lib/Assemble/PackWeights.h"
+#include "dialects/Rt/BlockPanels.h"
+#include "dialects/Rt/Rt.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
-using llvm::createStringError;
 
-namespace intarsia::assemble {
-
-std::optional<int64_t> productOf(ArrayRef<int64_t> sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes)
-    if (llvm::MulOverflow(product, size, product))
-      return std::nullopt;
-  return product;
-}
-
+namespace intarsia::rt {
 namespace {
 
 /// Rows one after another.
@@ -107,12 +95,12 @@ private:
 /// Panels of quantized values and scales.
 class QuantizedPanelStorage : public PanelStorage {
 public:
-  QuantizedPanelStorage(RankedTensorType type, rt::LayoutAttr layout, const BlockPanels &panels)
+  QuantizedPanelStorage(RankedTensorType type, PanelsAttr layout, const BlockPanels &panels)
       : PanelStorage(type, "U8", layout.getWidth(), layout.getSlices()), panels(panels) {
     isQuantized = true;
     pieceBytes = panels.panelBytes();
     shape = {pieces, pieceBytes};
-    suffix += "." + cast<BlockFormatAttrInterface>(layout.getFormat()).getName();
+    suffix += "." + layout.getFormat().getName();
   }
   void clear(char *piece) const override { panels.clear(reinterpret_cast<uint8_t *>(piece)); }
   void storeQuantized(ArrayRef<uint8_t> values, ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
@@ -127,28 +115,67 @@ private:
   BlockPanels panels;
 };
 
+/// Numbers of 32 bits that the 32 registers of AVX-512 hold: no kernel keeps the sums of more columns in registers.
+constexpr int64_t maximalPanelWidth = 512;
+
+/// Returns true if the product of sizes fits in 64 bits.
+bool canBeCounted(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  return llvm::none_of(sizes, [&](int64_t size) { return llvm::MulOverflow(product, size, product); });
+}
+
+LogicalResult verifyRank(Operation *op, const Twine &where, ShapedType type) {
+  if (type.hasRank())
+    return success();
+  return op->emitOpError() << "layout of " << where << " stands on " << type << ", which has no dimensions";
+}
+
 } // namespace
 
-llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(rt::LayoutAttr layout, RankedTensorType type,
-                                                           StringRef dtype) {
-  if (layout.getKind() == rt::LayoutKind::RowMajor)
-    return std::make_unique<RowMajorStorage>(type, dtype);
-  int64_t width = layout.getWidth();
+LogicalResult RowMajorAttr::verifyType(Operation *op, const Twine &where, ShapedType type) const {
+  return verifyRank(op, where, type);
+}
+
+llvm::Expected<std::unique_ptr<TensorStorage>> RowMajorAttr::makeStorage(RankedTensorType type, StringRef dtype) const {
+  return std::make_unique<RowMajorStorage>(type, dtype);
+}
+
+LogicalResult PanelsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t width, int64_t slices,
+                                 BlockFormatAttrInterface) {
+  if (width < 1 || width > maximalPanelWidth)
+    return emitError() << "layout panels has width " << width << ", must be from 1 to " << maximalPanelWidth;
+  if (slices < 1)
+    return emitError() << "layout panels is in " << slices << " slices, must be in one or several";
+  return success();
+}
+
+LogicalResult PanelsAttr::verifyType(Operation *op, const Twine &where, ShapedType type) const {
+  if (failed(verifyRank(op, where, type)))
+    return failure();
+  if (type.getRank() < 2)
+    return op->emitOpError() << "layout of " << where << " is panels, which needs at least rank 2, " << type
+                             << " has rank " << type.getRank();
+  if (getSlices() > 1 && (type.getRank() != 2 || type.getDimSize(0) % getWidth() != 0 ||
+                          type.getDimSize(0) / getWidth() % getSlices() != 0))
+    return op->emitOpError() << "layout of " << where << " is in " << getSlices()
+                             << " slices of whole panels, which the rows of " << type << " are not";
+  return success();
+}
+
+llvm::Expected<std::unique_ptr<TensorStorage>> PanelsAttr::makeStorage(RankedTensorType type, StringRef dtype) const {
   SmallVector<int64_t> sizes(type.getShape());
   sizes.push_back(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   int64_t &rows = sizes[type.getRank() - 2];
-  if (rows > std::numeric_limits<int64_t>::max() - width)
-    return createStringError(typeText(dtype, type.getShape()) + " has more rows than panels can hold");
-  rows = llvm::alignTo(rows, width);
-  if (!productOf(sizes))
-    return createStringError(typeText(dtype, type.getShape()) + " has more bytes in panels of " + Twine(width) +
-                             " than 64 bits hold");
-  if (!layout.getFormat())
-    return std::make_unique<PanelStorage>(type, dtype, width, layout.getSlices());
-  std::optional<BlockPanels> panels = BlockPanels::of(layout.getFormat(), type.getShape().back(), width);
+  bool canBeAligned = rows <= std::numeric_limits<int64_t>::max() - getWidth();
+  rows = canBeAligned ? llvm::alignTo(rows, getWidth()) : rows;
+  if (!canBeAligned || !canBeCounted(sizes))
+    return llvm::createStringError("has more bytes in panels of " + Twine(getWidth()) + " than 64 bits hold");
+  if (!getFormat())
+    return std::make_unique<PanelStorage>(type, dtype, getWidth(), getSlices());
+  std::optional<BlockPanels> panels = BlockPanels::of(getFormat(), type.getShape().back(), getWidth());
   if (!panels)
-    return createStringError("no panels of " + Twine(width) + " hold its format");
-  return std::make_unique<QuantizedPanelStorage>(type, layout, *panels);
+    return llvm::createStringError("no panels of " + Twine(getWidth()) + " hold values in " + getFormat().getName());
+  return std::make_unique<QuantizedPanelStorage>(type, *this, *panels);
 }
 
-} // namespace intarsia::assemble
+} // namespace intarsia::rt

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize/BlockPanels.h"
+#include "dialects/Rt/BlockPanels.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "lib/Formats/DecodeBlocks.h"

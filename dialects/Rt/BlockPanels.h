@@ -27,8 +27,8 @@
 // units are no deeper than those of 32 rows. Integer codes are stored with an offset that makes them unsigned. Rows
 // beyond N and k's beyond K are zeros of the format.
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_QUANTIZE_BLOCKPANELS_H
-#define INTARSIA_QUANTIZE_BLOCKPANELS_H
+#ifndef INTARSIA_DIALECTS_RT_BLOCKPANELS_H
+#define INTARSIA_DIALECTS_RT_BLOCKPANELS_H
 
 #include "dialects/Nn/Nn.h"
 #include <optional>
