@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 5u
+#define ITX_MODULE_ABI_VERSION 6u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -101,8 +101,9 @@ typedef struct itx_host_api {
    * buffers are in the device's own memory; others are in the host's. */
   itx_event (*copy)(itx_call *call, uint32_t device, uint32_t queue, void *destination, const void *source,
                     int64_t bytes, uint32_t memories, const itx_event *after, uint32_t after_count);
-  /* Blocks until the event has happened. */
-  void (*wait)(itx_call *call, itx_event event);
+  /* Blocks until the event has happened. Returns 0, or 1 if the call has failed: a host function that goes on by what
+   * it reads from memory then returns 1 at once. */
+  int32_t (*wait)(itx_call *call, itx_event event);
   /* Ends the call because of a size, before anything is made. `size` is negative, or INT64_MAX if it does not fit in 64
    * bits, or larger than the workspace. `owner` is one of ITX_SIZE_OF_*. The host function then returns 1 at once. */
   void (*refuse)(itx_call *call, uint32_t owner, uint32_t index, int64_t size);
@@ -111,8 +112,8 @@ typedef struct itx_host_api {
 /* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.
  * `inputs`: data of each input in manifest order, defaults filled in, token ranges checked; in the host's memory, or in
  * that of the device that the manifest names for it. `weights`: data of each tensor of the manifest's
- * "weights"."tensors", in the memory that "weights"."devices" says. Returns 0, or 1 when a check or prepare failed or a
- * size was refused. */
+ * "weights"."tensors", in the memory that "weights"."devices" says. Returns 0, or 1 when a check, prepare or wait
+ * failed or a size was refused. */
 typedef int32_t (*itx_host_fn)(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                                void *const *weights);
 

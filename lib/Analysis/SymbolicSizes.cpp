@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "llvm/ADT/StringSet.h"
@@ -193,6 +194,43 @@ void SymbolicSizes::visit(Operation *op) {
       Sizes valueSizes(of(value));
       setSizes(result, valueSizes);
     }
+    return;
+  }
+  // The values of control flow. What branches yield, and what loops carry, has one size.
+  auto setAll = [&](ValueRange to, ValueRange from) {
+    for (auto [value, source] : llvm::zip_equal(to, from)) {
+      Sizes sourceSizes(of(source));
+      setSizes(value, sourceSizes);
+    }
+  };
+  auto requireSame = [&](ValueRange values, ValueRange others) {
+    for (auto [value, other] : llvm::zip_equal(values, others))
+      for (auto [left, right] : llvm::zip_equal(of(value), of(other)))
+        requireEqual(left, right, op);
+  };
+  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    visitBlock(*branch.thenBlock());
+    if (branch.elseBlock()) {
+      visitBlock(*branch.elseBlock());
+      setAll(branch.getResults(), branch.thenYield().getOperands());
+      requireSame(branch.thenYield().getOperands(), branch.elseYield().getOperands());
+    }
+    return;
+  }
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    setAll(loop.getRegionIterArgs(), loop.getInitArgs());
+    visitBlock(*loop.getBody());
+    setAll(loop.getResults(), loop.getInitArgs());
+    requireSame(loop.getInitArgs(), loop.getYieldedValues());
+    return;
+  }
+  if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+    setAll(loop.getBeforeArguments(), loop.getInits());
+    visitBlock(*loop.getBeforeBody());
+    setAll(loop.getAfterArguments(), loop.getConditionOp().getArgs());
+    setAll(loop.getResults(), loop.getConditionOp().getArgs());
+    visitBlock(*loop.getAfterBody());
+    requireSame(loop.getInits(), loop.getYieldOp().getOperands());
     return;
   }
   if (visitShape(op))

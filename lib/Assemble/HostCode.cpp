@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/IRBuilder.h"
@@ -121,10 +122,22 @@ public:
   llvm::Constant *entry();
 
 private:
+  llvm::Error translateBlock(Block &block);
   llvm::Error translate(Operation &op);
+  llvm::Error translateIf(scf::IfOp op);
+  llvm::Error translateFor(scf::ForOp op);
+  llvm::Error translateWhile(scf::WhileOp op);
+  SmallVector<llvm::PHINode *> carry(ValueRange arguments, ValueRange inits, llvm::BasicBlock *before);
+  llvm::Value *loadElement(memref::LoadOp load);
   llvm::Error prepare();
   llvm::Error testSizes();
   llvm::Value *arithmetic(Operation &op);
+  llvm::Value *integerArithmetic(Operation &op);
+  llvm::BasicBlock *newBlock() { return llvm::BasicBlock::Create(context, "", function); }
+  llvm::Type *typeOf(Value integer) {
+    Type type = integer.getType();
+    return builder.getIntNTy(type.isIndex() ? 64 : type.getIntOrFloatBitWidth());
+  }
   llvm::Value *exact(llvm::Intrinsic::ID operation, llvm::Value *left, llvm::Value *right);
   llvm::Value *positive(llvm::Value *divisor);
   llvm::Value *notNegative(llvm::Value *dividend);
@@ -179,7 +192,7 @@ llvm::Error HostFunction::build() {
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
   size_t mostBuffers = 0, mostSizes = 0, mostEvents = 0, outputRanks = 0, outputCount = 0;
   Block &body = source.getBody().front();
-  for (Operation &op : body) {
+  source.walk([&](Operation *op) {
     if (auto dispatch = dyn_cast<rt::DispatchOp>(op)) {
       mostBuffers = std::max<size_t>(mostBuffers, dispatch.getInputs().size() + dispatch.getOutputs().size());
       mostSizes = std::max<size_t>(mostSizes, dispatch.getSizes().size());
@@ -190,7 +203,7 @@ llvm::Error HostFunction::build() {
       outputRanks += cast<MemRefType>(output.getType()).getRank();
       ++outputCount;
     }
-  }
+  });
   buffers.emplace(builder, pointer, mostBuffers);
   sizes.emplace(builder, builder.getInt64Ty(), mostSizes);
   events.emplace(builder, builder.getInt64Ty(), mostEvents);
@@ -201,7 +214,11 @@ llvm::Error HostFunction::build() {
   for (BlockArgument input : body.getArguments())
     values[input] =
         builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_32(pointer, inputs, input.getArgNumber()));
-  for (Operation &op : body)
+  return translateBlock(body);
+}
+
+llvm::Error HostFunction::translateBlock(Block &block) {
+  for (Operation &op : block)
     if (llvm::Error error = translate(op))
       return error;
   return llvm::Error::success();
@@ -258,10 +275,65 @@ llvm::Value *HostFunction::floorDivide(llvm::Value *dividend, llvm::Value *divis
   return builder.CreateSub(quotient, builder.CreateZExt(builder.CreateICmpSLT(remainder, zero), builder.getInt64Ty()));
 }
 
+/// Returns LLVM's name of a comparison.
+static llvm::CmpInst::Predicate predicateOf(arith::CmpIPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpIPredicate::eq:
+    return llvm::CmpInst::ICMP_EQ;
+  case arith::CmpIPredicate::ne:
+    return llvm::CmpInst::ICMP_NE;
+  case arith::CmpIPredicate::slt:
+    return llvm::CmpInst::ICMP_SLT;
+  case arith::CmpIPredicate::sle:
+    return llvm::CmpInst::ICMP_SLE;
+  case arith::CmpIPredicate::sgt:
+    return llvm::CmpInst::ICMP_SGT;
+  case arith::CmpIPredicate::sge:
+    return llvm::CmpInst::ICMP_SGE;
+  case arith::CmpIPredicate::ult:
+    return llvm::CmpInst::ICMP_ULT;
+  case arith::CmpIPredicate::ule:
+    return llvm::CmpInst::ICMP_ULE;
+  case arith::CmpIPredicate::ugt:
+    return llvm::CmpInst::ICMP_UGT;
+  case arith::CmpIPredicate::uge:
+    return llvm::CmpInst::ICMP_UGE;
+  }
+  llvm_unreachable("all predicates are there");
+}
+
+/// Computes an integer that is no size: it wraps around, as integers of its type do. Returns null for ops that it does
+/// not know.
+llvm::Value *HostFunction::integerArithmetic(Operation &op) {
+  SmallVector<llvm::Value *> operands = all(op.getOperands());
+  llvm::Type *type = typeOf(op.getResult(0));
+  return llvm::TypeSwitch<Operation *, llvm::Value *>(&op)
+      .Case([&](arith::ConstantOp constant) -> llvm::Value * {
+        auto value = dyn_cast<IntegerAttr>(constant.getValue());
+        return value ? llvm::ConstantInt::get(type, value.getValue()) : nullptr;
+      })
+      .Case([&](arith::CmpIOp compare) {
+        return builder.CreateICmp(predicateOf(compare.getPredicate()), operands[0], operands[1]);
+      })
+      .Case([&](arith::SelectOp) { return builder.CreateSelect(operands[0], operands[1], operands[2]); })
+      .Case([&](arith::AddIOp) { return builder.CreateAdd(operands[0], operands[1]); })
+      .Case([&](arith::SubIOp) { return builder.CreateSub(operands[0], operands[1]); })
+      .Case([&](arith::MulIOp) { return builder.CreateMul(operands[0], operands[1]); })
+      .Case([&](arith::AndIOp) { return builder.CreateAnd(operands[0], operands[1]); })
+      .Case([&](arith::OrIOp) { return builder.CreateOr(operands[0], operands[1]); })
+      .Case([&](arith::XOrIOp) { return builder.CreateXor(operands[0], operands[1]); })
+      .Case<arith::ExtSIOp, arith::IndexCastOp>([&](auto) { return builder.CreateSExtOrTrunc(operands[0], type); })
+      .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
+          [&](auto) { return builder.CreateZExtOrTrunc(operands[0], type); })
+      .Default([](Operation *) { return nullptr; });
+}
+
 /// Computes a number from others, and sets `overflow`.
 llvm::Value *HostFunction::arithmetic(Operation &op) {
-  SmallVector<llvm::Value *> operands = all(op.getOperands());
   overflow = nullptr;
+  if (!op.getResult(0).getType().isIndex() || isa<arith::SelectOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
+    return integerArithmetic(op);
+  SmallVector<llvm::Value *> operands = all(op.getOperands());
   for (Value operand : op.getOperands())
     if (llvm::Value *other = overflows.lookup(operand))
       overflow = overflow ? builder.CreateOr(overflow, other) : other;
@@ -293,7 +365,7 @@ llvm::Value *HostFunction::arithmetic(Operation &op) {
 
 /// Emits: if the condition holds, run the code of `before` and return 1.
 void HostFunction::returnIf(llvm::Value *failed, llvm::function_ref<void()> before) {
-  auto *end = llvm::BasicBlock::Create(context, "", function), *next = llvm::BasicBlock::Create(context, "", function);
+  llvm::BasicBlock *end = newBlock(), *next = newBlock();
   builder.CreateCondBr(failed, end, next);
   builder.SetInsertPoint(end);
   before();
@@ -365,7 +437,7 @@ static Operation *firstLaunch(Value buffer) {
     Operation *launch = isa<rt::DispatchOp>(user)        ? user
                         : isa<ViewLikeOpInterface>(user) ? firstLaunch(user->getResult(0))
                                                          : nullptr;
-    if (launch && (!first || launch->isBeforeInBlock(first)))
+    if (launch && (!first || (launch->getBlock() == first->getBlock() && launch->isBeforeInBlock(first))))
       first = launch;
   }
   return first;
@@ -376,9 +448,10 @@ static Operation *firstLaunch(Value buffer) {
 llvm::Error HostFunction::testSizes() {
   SmallVector<Operation *> order;
   Block &body = source.getBody().front();
-  for (Operation &op : body)
+  source.walk([&](Operation *op) {
     if (isa<rt::OutputOp, rt::DispatchOp, rt::CopyOp, memref::ViewOp>(op))
-      order.push_back(&op);
+      order.push_back(op);
+  });
   for (rt::WorkspaceOp workspace : body.getOps<rt::WorkspaceOp>())
     order.push_back(workspace);
   for (Operation *op : order) {
@@ -454,8 +527,113 @@ llvm::Error HostFunction::prepare() {
   return llvm::Error::success();
 }
 
+/// Loads an integer from memory of the host. Booleans take a byte, in which any other number than 0 is true.
+llvm::Value *HostFunction::loadElement(memref::LoadOp load) {
+  llvm::Value *offset = builder.getInt64(0);
+  ArrayRef<int64_t> shape = load.getMemRefType().getShape();
+  for (auto [size, index] : llvm::zip_equal(shape, load.getIndices()))
+    // No other index than 0 comes before a dynamic size.
+    offset = builder.CreateAdd(builder.CreateMul(offset, builder.getInt64(ShapedType::isDynamic(size) ? 0 : size)),
+                               values.lookup(index));
+  bool isBoolean = load.getType().isInteger(1);
+  llvm::Type *stored = isBoolean ? builder.getInt8Ty() : typeOf(load.getResult());
+  llvm::Value *address = builder.CreateInBoundsGEP(stored, values.lookup(load.getMemRef()), offset);
+  llvm::Value *value = builder.CreateLoad(stored, address);
+  return isBoolean ? builder.CreateIsNotNull(value) : value;
+}
+
+llvm::Error HostFunction::translateIf(scf::IfOp op) {
+  llvm::BasicBlock *thenBlock = newBlock(), *end = newBlock(), *elseBlock = op.elseBlock() ? newBlock() : end;
+  builder.CreateCondBr(values.lookup(op.getCondition()), thenBlock, elseBlock);
+  SmallVector<std::pair<llvm::BasicBlock *, SmallVector<llvm::Value *>>> given;
+  for (auto [block, into] : {std::pair(op.thenBlock(), thenBlock), {op.elseBlock(), elseBlock}}) {
+    if (!block)
+      continue;
+    builder.SetInsertPoint(into);
+    if (llvm::Error error = translateBlock(*block))
+      return error;
+    given.push_back({builder.GetInsertBlock(), all(block->getTerminator()->getOperands())});
+    builder.CreateBr(end);
+  }
+  builder.SetInsertPoint(end);
+  for (auto [number, result] : llvm::enumerate(op.getResults())) {
+    llvm::PHINode *value = builder.CreatePHI(typeOf(result), given.size());
+    for (auto &[block, list] : given)
+      value->addIncoming(list[number], block);
+    values[result] = value;
+  }
+  return llvm::Error::success();
+}
+
+/// Emits the values that a loop carries at the beginning of its header, which `before` leads to.
+SmallVector<llvm::PHINode *> HostFunction::carry(ValueRange arguments, ValueRange inits, llvm::BasicBlock *before) {
+  SmallVector<llvm::PHINode *> carried;
+  for (auto [argument, init] : llvm::zip_equal(arguments, inits)) {
+    carried.push_back(builder.CreatePHI(typeOf(argument), 2));
+    carried.back()->addIncoming(values.lookup(init), before);
+    values[argument] = carried.back();
+  }
+  return carried;
+}
+
+llvm::Error HostFunction::translateFor(scf::ForOp op) {
+  SmallVector<llvm::Value *> bounds = all({op.getLowerBound(), op.getUpperBound(), op.getStep()});
+  for (auto [bound, value] : llvm::zip_equal(op->getOperands().take_front(3), bounds))
+    if ((overflow = overflows.lookup(bound)))
+      refuseIf(overflow, ITX_SIZE_OF_WORKSPACE, 0, value);
+  // The number of iterations fits whatever the bounds are; the last of them plus a step may not.
+  llvm::Type *type = bounds[0]->getType();
+  llvm::Value *zero = llvm::ConstantInt::get(type, 0), *one = llvm::ConstantInt::get(type, 1);
+  llvm::Value *isEmpty =
+      op.getUnsignedCmp() ? builder.CreateICmpUGE(bounds[0], bounds[1]) : builder.CreateICmpSGE(bounds[0], bounds[1]);
+  llvm::Value *distance = builder.CreateSub(builder.CreateSub(bounds[1], bounds[0]), one);
+  llvm::Value *count =
+      builder.CreateSelect(isEmpty, zero, builder.CreateAdd(builder.CreateUDiv(distance, bounds[2]), one));
+  llvm::BasicBlock *before = builder.GetInsertBlock(), *header = newBlock(), *body = newBlock(), *end = newBlock();
+  builder.CreateBr(header);
+  builder.SetInsertPoint(header);
+  llvm::PHINode *number = builder.CreatePHI(type, 2);
+  number->addIncoming(zero, before);
+  SmallVector<llvm::PHINode *> carried = carry(op.getRegionIterArgs(), op.getInitArgs(), before);
+  builder.CreateCondBr(builder.CreateICmpULT(number, count), body, end);
+  builder.SetInsertPoint(body);
+  values[op.getInductionVar()] = builder.CreateAdd(bounds[0], builder.CreateMul(number, bounds[2]));
+  if (llvm::Error error = translateBlock(*op.getBody()))
+    return error;
+  number->addIncoming(builder.CreateAdd(number, one), builder.GetInsertBlock());
+  for (auto [value, next] : llvm::zip_equal(carried, op.getYieldedValues()))
+    value->addIncoming(values.lookup(next), builder.GetInsertBlock());
+  builder.CreateBr(header);
+  builder.SetInsertPoint(end);
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), carried))
+    values[result] = value;
+  return llvm::Error::success();
+}
+
+llvm::Error HostFunction::translateWhile(scf::WhileOp op) {
+  llvm::BasicBlock *before = builder.GetInsertBlock(), *header = newBlock(), *body = newBlock(), *end = newBlock();
+  builder.CreateBr(header);
+  builder.SetInsertPoint(header);
+  SmallVector<llvm::PHINode *> carried = carry(op.getBeforeArguments(), op.getInits(), before);
+  if (llvm::Error error = translateBlock(*op.getBeforeBody()))
+    return error;
+  scf::ConditionOp condition = op.getConditionOp();
+  builder.CreateCondBr(values.lookup(condition.getCondition()), body, end);
+  for (auto [argument, result, value] : llvm::zip_equal(op.getAfterArguments(), op.getResults(), condition.getArgs()))
+    values[argument] = values[result] = values.lookup(value);
+  builder.SetInsertPoint(body);
+  if (llvm::Error error = translateBlock(*op.getAfterBody()))
+    return error;
+  for (auto [value, next] : llvm::zip_equal(carried, op.getYieldOp().getOperands()))
+    value->addIncoming(values.lookup(next), builder.GetInsertBlock());
+  builder.CreateBr(header);
+  builder.SetInsertPoint(end);
+  return llvm::Error::success();
+}
+
 llvm::Error HostFunction::translate(Operation &op) {
-  bool usesBuffers = isa<rt::OutputOp, rt::WorkspaceOp, rt::DispatchOp, rt::CopyOp, func::ReturnOp>(op);
+  bool usesBuffers = isa<rt::OutputOp, rt::WorkspaceOp, rt::DispatchOp, rt::CopyOp, memref::LoadOp, scf::IfOp,
+                         scf::ForOp, scf::WhileOp, func::ReturnOp>(op);
   if (usesBuffers)
     if (llvm::Error error = prepare())
       return error;
@@ -532,10 +710,23 @@ llvm::Error HostFunction::translate(Operation &op) {
         return llvm::Error::success();
       })
       .Case([&](rt::WaitOp wait) {
-        for (Value event : wait.getEvents())
-          call(waitFunction, builder.getVoidTy(), {theCall, values.lookup(event)});
+        // A loop that goes on by what failed work has not written might not end.
+        bool mayRepeat = wait->getParentOp() != source;
+        for (Value event : wait.getEvents()) {
+          llvm::Value *failed = call(waitFunction, builder.getInt32Ty(), {theCall, values.lookup(event)});
+          if (mayRepeat)
+            returnIf(builder.CreateIsNotNull(failed));
+        }
         return llvm::Error::success();
       })
+      .Case([&](memref::LoadOp load) {
+        values[load.getResult()] = loadElement(load);
+        return llvm::Error::success();
+      })
+      .Case([&](scf::IfOp branch) { return translateIf(branch); })
+      .Case([&](scf::ForOp loop) { return translateFor(loop); })
+      .Case([&](scf::WhileOp loop) { return translateWhile(loop); })
+      .Case<scf::YieldOp, scf::ConditionOp>([&](auto) { return llvm::Error::success(); })
       .Case([&](func::ReturnOp) {
         builder.CreateRet(builder.getInt32(0));
         return llvm::Error::success();

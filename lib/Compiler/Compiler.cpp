@@ -18,6 +18,7 @@
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/MachineLimits.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
@@ -389,8 +390,8 @@ llvm::Error Compilation::run(PassManager &manager, Phase phase) {
 }
 
 llvm::Error Compilation::writeArtifact(WeightPacking packing) {
-  if (llvm::Error error = assembleModule(*module, assembleOptions(), std::move(packing),
-                                         [&](StringRef step) { progress.begin(step); }))
+  if (llvm::Error error =
+          assembleModule(*module, assembleOptions(), std::move(packing), [&](StringRef step) { progress.begin(step); }))
     return error;
   uint64_t bytes = 0;
   llvm::sys::fs::file_size(output, bytes);
@@ -436,7 +437,7 @@ llvm::Error Compilation::run() {
 
 void registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
-                  math::MathDialect, memref::MemRefDialect, tensor::TensorDialect>();
+                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
 bool compile(const CompileOptions &options) {

@@ -8,6 +8,7 @@
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "lib/Fuse/Fuser.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace intarsia::fuse {
 #define GEN_PASS_DEF_FUSECANONICALIZE
@@ -24,12 +25,22 @@ bool isNamed(Operation &op) {
   return !isa<linalg::GenericOp, linalg::FillOp>(op) && op.getNumResults() > 0 && !isCompileTime(op.getResult(0));
 }
 
+/// True for a number that the host computes while it runs, not from sizes and constants alone.
+bool isOfTheHost(Value value) {
+  if (isa<TensorType>(value.getType()))
+    return false;
+  Operation *op = value.getDefiningOp();
+  return !op || isa<tensor::ExtractOp>(op) || op->getNumRegions() || isa<func::CallOp>(op) ||
+         llvm::any_of(op->getOperands(), isOfTheHost);
+}
+
 struct FuseCanonicalize : fuse::impl::FuseCanonicalizeBase<FuseCanonicalize> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (!isStraightLine(function))
       return;
     IRRewriter rewriter(&getContext());
+    branchInsteadOfSelect(function.getBody().front(), rewriter);
     SmallVector<linalg::LinalgOp> named;
     SmallVector<tensor::DimOp> dims;
     for (Operation &op : function.getBody().front()) {
@@ -65,6 +76,23 @@ struct FuseCanonicalize : fuse::impl::FuseCanonicalizeBase<FuseCanonicalize> {
         rewriter.replaceAllUsesWith(dim.getResult(), value);
     }
     eraseDeadOps(function.getBody().front());
+  }
+
+  /// A choice between tensors by what the host knows when it runs is a branch: kernels do not get that number. MLIR's
+  /// canonicalizer makes a select of a branch without work.
+  static void branchInsteadOfSelect(Block &block, IRRewriter &rewriter) {
+    for (auto select : llvm::make_early_inc_range(block.getOps<arith::SelectOp>())) {
+      if (!isa<TensorType>(select.getType()) || isa<ShapedType>(select.getCondition().getType()) ||
+          !isOfTheHost(select.getCondition()))
+        continue;
+      rewriter.setInsertionPoint(select);
+      auto yield = [](Value value) {
+        return [value](OpBuilder &builder, Location location) { scf::YieldOp::create(builder, location, value); };
+      };
+      auto branch = scf::IfOp::create(rewriter, select.getLoc(), select.getCondition(), yield(select.getTrueValue()),
+                                      yield(select.getFalseValue()));
+      rewriter.replaceOp(select, branch);
+    }
   }
 };
 } // namespace

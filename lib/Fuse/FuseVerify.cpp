@@ -35,25 +35,34 @@ LogicalResult verifyGroup(nn::GroupOp group) {
   return success();
 }
 
+LogicalResult verifyBlock(Block &block) {
+  bool wrong = false;
+  for (Operation &op : block) {
+    if (!mayStayOutside(&op)) {
+      op.emitError() << "'" << op.getName() << "' is in no group after the fuse phase";
+      wrong = true;
+    }
+    if (auto group = dyn_cast<nn::GroupOp>(op))
+      wrong |= failed(verifyGroup(group));
+    if (isControlFlow(&op))
+      for (Region &region : op.getRegions())
+        for (Block &inner : region)
+          wrong |= failed(verifyBlock(inner));
+  }
+  return failure(wrong);
+}
+
 struct FuseVerify : fuse::impl::FuseVerifyBase<FuseVerify> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isExternal())
       return;
-    bool wrong = false;
     if (!function.getBody().hasOneBlock()) {
-      function.emitError("a function that leaves the fuse phase must be one block, without control flow");
+      function.emitError("a function that leaves the fuse phase must be one block, without control flow but scf.if, "
+                         "scf.for and scf.while");
       return signalPassFailure();
     }
-    for (Operation &op : function.getBody().front()) {
-      if (!mayStayOutside(&op)) {
-        op.emitError() << "'" << op.getName() << "' is in no group after the fuse phase";
-        wrong = true;
-      }
-      if (auto group = dyn_cast<nn::GroupOp>(op))
-        wrong |= failed(verifyGroup(group));
-    }
-    if (wrong)
+    if (failed(verifyBlock(function.getBody().front())))
       signalPassFailure();
   }
 };

@@ -11,13 +11,40 @@
 #define INTARSIA_LIB_FUSE_OUTSIDE_H
 
 #include "lib/Fuse/KernelShapes.h"
+#include "lib/Fuse/Regions.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 
 namespace intarsia::fuse {
 
-/// Groups, weights and constants and what is known ahead of time of them, views, index arithmetic, the terminator.
+/// True for an op with regions that the host runs: groups are inside.
+inline bool isControlFlow(mlir::Operation *op) {
+  return llvm::isa<mlir::scf::IfOp, mlir::scf::ForOp, mlir::scf::WhileOp>(op);
+}
+
+/// True for the call of a function that holds a body of control flow during the phase.
+inline bool isOutlined(mlir::Operation *op) {
+  auto call = llvm::dyn_cast<mlir::func::CallOp>(op);
+  auto callee = call ? mlir::SymbolTable::lookupNearestSymbolFrom(op, call.getCalleeAttr()) : nullptr;
+  return callee && callee->hasAttr(outlinedAttr);
+}
+
+/// True for an element that the host reads, to compute with it or to decide by it.
+inline bool isReadByHost(mlir::Operation *op) {
+  return llvm::isa<mlir::tensor::ExtractOp>(op) && op->getResult(0).getType().isIntOrIndex() &&
+         llvm::all_of(op->getUsers(), [](mlir::Operation *user) {
+           return isControlFlow(user) || isOutlined(user) || user->hasTrait<mlir::OpTrait::IsTerminator>() ||
+                  (llvm::isa_and_nonnull<mlir::arith::ArithDialect>(user->getDialect()) &&
+                   llvm::all_of(user->getResultTypes(), [](mlir::Type type) { return type.isIntOrIndex(); }));
+         });
+}
+
+/// Groups, weights and constants and what is known ahead of time of them, views, integers that the host computes with
+/// or reads from tensors, control flow, the terminator.
 inline bool mayStayOutside(mlir::Operation *op) {
-  if (llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
+  if (isControlFlow(op) || isOutlined(op) || isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) ||
+      op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
     return true;
   if ((op->getNumResults() == 1 || llvm::isa<nn::QuantizeOp>(op)) && isCompileTime(op->getResult(0)))
     return true;
@@ -26,7 +53,7 @@ inline bool mayStayOutside(mlir::Operation *op) {
       return llvm::isa<mlir::linalg::TransposeOp>(user) && isCompileTime(user->getResult(0));
     });
   return llvm::isa_and_nonnull<mlir::arith::ArithDialect>(op->getDialect()) &&
-         llvm::all_of(op->getResultTypes(), [](mlir::Type type) { return type.isIndex(); });
+         llvm::all_of(op->getResultTypes(), [](mlir::Type type) { return type.isIntOrIndex(); });
 }
 
 /// Ops that groups have copies of; the originals are dead once everything is in a group.

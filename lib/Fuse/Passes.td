@@ -19,14 +19,31 @@ class DecidingPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
+def FuseOutlineRegions : Pass<"fuse-outline-regions", "::mlir::ModuleOp"> {
+  let summary = "Bodies of control flow become functions";
+  let description = [{
+    Each body of `scf.if`, `scf.for` and `scf.while` becomes a private function, so that the passes of this phase see
+    functions that are straight lines. Weights, constants and sizes that a body reads come with it; arguments keep the
+    names of their sizes. An op on tensors that takes a number which the host computes while it runs, such as a loop's
+    counter, is refused.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+def FuseInlineRegions : Pass<"fuse-inline-regions", "::mlir::ModuleOp"> {
+  let summary = "Bodies of control flow return to their places";
+  let description = "Undoes `fuse-outline-regions`, at the end of the phase.";
+}
+
 def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
   let summary = "Brings ops into the few forms that the passes of this phase look for";
   let description = [{
     Named linalg ops (transpose, broadcast, reduce, …) become `linalg.generic`, all but `linalg.fill`. Every
-    `tensor.dim` asks a function argument, so that no computed tensor is kept for its sizes alone. Dead ops go.
+    `tensor.dim` asks a function argument, so that no computed tensor is kept for its sizes alone. An `arith.select` between
+    tensors by a number that only the host has becomes an `scf.if`. Dead ops go.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
-                           "::mlir::linalg::LinalgDialect"];
+                           "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect"];
 }
 
 def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
@@ -111,8 +128,9 @@ def FuseVerify : Pass<"fuse-verify", "::mlir::func::FuncOp"> {
   let summary = "States what may leave this phase";
   let description = [{
     Every op on tensors is in a group, except weights, constants, `tensor.concat` and reshapes of those, reshapes that
-    are views (`tensor.expand_shape`, `tensor.collapse_shape`), `tensor.dim` and arithmetic on index values. Each group
-    has the shape of one kernel: its root names what it is built around.
+    are views (`tensor.expand_shape`, `tensor.collapse_shape`), `tensor.dim`, arithmetic on integers and `tensor.extract` of
+    them, and `scf.if`, `scf.for` and `scf.while`, whose bodies meet the same. Each group has the shape of one kernel: its
+    root names what it is built around.
   }];
 }
 

@@ -26,6 +26,7 @@ template <typename Options> static Options deciding(const FuseOptions &options) 
 }
 
 void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &options) {
+  pipeline.addPass(createFuseOutlineRegions());
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createFuseCanonicalize());
@@ -42,6 +43,7 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
   FuseRecordDecisionsOptions record = deciding<FuseRecordDecisionsOptions>(options);
   record.file = options.explainFile;
   pipeline.addPass(createFuseRecordDecisions(record));
+  pipeline.addPass(createFuseInlineRegions());
   pipeline.nest<func::FuncOp>().addPass(createFuseVerify());
 }
 

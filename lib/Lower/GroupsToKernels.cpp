@@ -4,21 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Lower/HostProgram.h"
+
 #include "dialects/Nn/Prepacking.h"
-#include "intarsia/Analysis/SizeMaterializer.h"
 #include "intarsia/Lower/Lower.h"
-#include "intarsia/Target/Target.h"
-#include "lib/Lower/ConstantTable.h"
-#include "lib/Lower/EventOrder.h"
 #include "lib/Lower/InputRanges.h"
-#include "lib/Lower/KernelTable.h"
 #include "lib/Lower/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
-#include <map>
 
 using namespace mlir;
 
@@ -27,11 +22,6 @@ namespace intarsia::lower {
 #include "lib/Lower/Passes.h.inc"
 
 namespace {
-
-MemRefType bufferType(Value tensor, Attribute memory = nullptr) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  return MemRefType::get(type.getShape(), type.getElementType(), MemRefLayoutAttrInterface(), memory);
-}
 
 /// The source of a value that is another's data under another shape; null for values that are not.
 Value viewSource(Value value) {
@@ -43,12 +33,6 @@ Value viewSource(Value value) {
   if (auto cast = dyn_cast_or_null<tensor::CastOp>(op))
     return cast.getSource();
   return nullptr;
-}
-
-Value viewRoot(Value value) {
-  while (Value source = viewSource(value))
-    value = source;
-  return value;
 }
 
 /// Quantized values and scales of a weight: the weight is what is prepacked.
@@ -79,70 +63,18 @@ std::string nameOf(Value value) {
   return name ? name.str() : argument ? "arg" + std::to_string(argument.getArgNumber()) : "";
 }
 
-/// A device, as a host program uses it.
-struct DeviceUse {
-  FlatSymbolRefAttr name;
-  const target::Target *target;
-  Attribute memory; // of its buffers; null for the host's
-  Value queue;      // of its kernels
-  Value copyQueue;  // another one, so that copies go on beside kernels
-};
+} // namespace
 
-/// A function on tensors becomes a host program.
-class HostProgram {
-public:
-  HostProgram(func::FuncOp source, KernelTable &kernels, ConstantTable &constants)
-      : source(source), kernels(kernels), constants(constants), sizes(source), builder(source.getContext()) {}
+MemRefType bufferType(Value tensor, Attribute memory) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return MemRefType::get(type.getShape(), type.getElementType(), MemRefLayoutAttrInterface(), memory);
+}
 
-  LogicalResult build();
-
-private:
-  LogicalResult checkSource();
-  LogicalResult checkSizes();
-  LogicalResult makeFunction();
-  LogicalResult makeQueues();
-  DeviceUse *deviceOf(Operation *op);
-  FailureOr<Attribute> memoryOfState(Value argument);
-  FailureOr<Attribute> memoryOfInput(BlockArgument argument);
-  Attribute memoryOfResult(Value root, Attribute home);
-  void nameSizes();
-  void makeSizeChecks();
-  std::string originOf(AffineExpr left, AffineExpr right);
-  Value sizeValue(AffineExpr size);
-  void makeOutputs(func::ReturnOp returnOp);
-  LogicalResult dispatch(nn::GroupOp group);
-  LogicalResult copyToReaders(nn::GroupOp group);
-  LogicalResult copyResults(func::ReturnOp returnOp);
-  FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after);
-  LogicalResult checkStates(func::ReturnOp returnOp);
-  FailureOr<Value> bufferOf(Value value, Attribute memory, rt::LayoutAttrInterface layout = nullptr);
-  Value copyOf(Value root, Attribute memory);
-  Value copy(Location location, Value value, Value from, Value to);
-  Value viewOf(Value view, Value sourceBuffer);
-  Value undoView(Value view, Value viewBuffer);
-  rt::LayoutAttrInterface layoutOf(nn::GroupOp group, unsigned operand, const target::Target &target);
-  SmallVector<Value> dynamicSizes(Value tensor);
-
-  func::FuncOp source;
-  KernelTable &kernels;
-  ConstantTable &constants;
-  SymbolicSizes sizes;
-  OpBuilder builder;
-  func::FuncOp host;
-  std::unique_ptr<SizeMaterializer> sizeValues;
-  Operation *headEnd = nullptr; // sizes are computed and checked before it
-  std::map<std::string, DeviceUse> devices;
-  using InMemory = std::pair<Value, Attribute>;
-  DenseMap<InMemory, Value> buffers; // of tensors that are not constants, in each memory that has them
-  DenseMap<Value, Attribute> homes;  // memories that roots are written to, or that a call gives arguments in
-  DenseMap<std::pair<Attribute, Type>, Value> constantBuffers;
-  DenseMap<InMemory, Value> events;   // of roots that a kernel or a copy writes
-  SmallVector<Value> outputs;         // null for states
-  DenseMap<Value, Value> hostOutputs; // of roots that are results, and copied to the memory of the host
-  SmallVector<bool> isWritten;        // in place, by the kernel that computes it
-  DenseSet<Value> states;             // tensors that may be updated in place
-  EventOrder order;
-};
+Value viewRoot(Value value) {
+  while (Value source = viewSource(value))
+    value = source;
+  return value;
+}
 
 LogicalResult HostProgram::checkSource() {
   if (source.isExternal() || !source.getBody().hasOneBlock())
@@ -154,11 +86,15 @@ LogicalResult HostProgram::checkSource() {
     Type element = getElementTypeOrSelf(type);
     return element.isIntOrFloat() && (element.isInteger(1) || element.getIntOrFloatBitWidth() % 8 == 0);
   };
-  for (Operation &op : source.getBody().front())
-    for (Type type : op.getResultTypes())
-      if (isa<RankedTensorType>(type) && !hasBytes(type) && !isPartOfWeight(op))
-        return op.emitError() << "elements of type " << getElementTypeOrSelf(type)
-                              << " have no layout in memory; a group must hide them";
+  WalkResult hidden = source.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
+    for (Type type : op->getResultTypes())
+      if (isa<RankedTensorType>(type) && !hasBytes(type) && !isPartOfWeight(*op))
+        return op->emitError() << "elements of type " << getElementTypeOrSelf(type)
+                               << " have no layout in memory; a group must hide them";
+    return isa<nn::GroupOp>(op) ? WalkResult::skip() : WalkResult::advance();
+  });
+  if (hidden.wasInterrupted())
+    return failure();
   // Products of sizes are computed with 64 bits: those that a call decides are checked there.
   auto isTooLarge = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -249,13 +185,18 @@ FailureOr<Attribute> HostProgram::memoryOfState(Value argument) {
   SmallVector<Value> versions = {argument};
   llvm::SetVector<Operation *> users;
   for (unsigned i = 0; i < versions.size(); ++i)
-    for (OpOperand &use : versions[i].getUses())
+    for (OpOperand &use : versions[i].getUses()) {
+      if (isControlFlow(use.getOwner()) || use.getOwner()->getBlock() != &source.getBody().front())
+        return use.getOwner()->emitError() << "'" << use.getOwner()->getName() << "' uses state '" << nameOf(argument)
+                                           << "' in control flow; state is updated outside of it: call the function "
+                                              "once for each step";
       if (auto group = dyn_cast<nn::GroupOp>(use.getOwner())) {
         users.insert(group);
         for (OpResult result : group->getResults())
           if (updatedArgument(group, result.getResultNumber()) == use.getOperandNumber())
             versions.push_back(result);
       }
+    }
   SmallVector<Operation *> ordered = users.takeVector();
   llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   DeviceUse *first = nullptr;
@@ -371,10 +312,8 @@ LogicalResult HostProgram::makeFunction() {
 
 /// Gets the queues of all devices that the function uses.
 LogicalResult HostProgram::makeQueues() {
-  Block &body = source.getBody().front();
-  for (nn::GroupOp group : body.getOps<nn::GroupOp>())
-    if (!deviceOf(group))
-      return failure();
+  if (source.walk([&](nn::GroupOp group) { return WalkResult(success(deviceOf(group) != nullptr)); }).wasInterrupted())
+    return failure();
   if (!deviceOf(source))
     return failure();
   auto get = [&](FlatSymbolRefAttr device, int64_t index) -> Value {
@@ -542,7 +481,7 @@ Value HostProgram::copyOf(Value root, Attribute memory) {
   Value from = home && memory ? copyOf(root, Attribute()) : buffers.lookup({root, home});
   Value to = memory ? Value() : hostOutputs.lookup(root);
   if (!to)
-    to = rt::AllocOp::create(builder, root.getLoc(), bufferType(root, memory), dynamicSizes(root));
+    to = makeBuffer(root, memory);
   events[{root, memory}] = copy(root.getLoc(), root, from, to);
   return buffers[{root, memory}] = to;
 }
@@ -558,6 +497,9 @@ FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::Layout
     FlatSymbolRefAttr name = constants.add(value, layout);
     MemRefType type = bufferType(value, memory);
     Value &buffer = constantBuffers[{name, type}];
+    OpBuilder::InsertionGuard guard(builder);
+    if (outermost)
+      builder.setInsertionPoint(outermost); // for all that follows, not for one region
     if (!buffer)
       buffer = rt::ConstantDataOp::create(builder, value.getLoc(), type, name);
     return buffer;
@@ -569,7 +511,7 @@ FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::Layout
     return copyOf(value, memory);
   }
   if (!source) {
-    if (isa<tensor::EmptyOp>(value.getDefiningOp()))
+    if (isa_and_nonnull<tensor::EmptyOp>(value.getDefiningOp()))
       return value.getDefiningOp()->emitOpError() << "is read, but nothing writes it; fill it with linalg.fill";
     InFlightDiagnostic diagnostic = value.getDefiningOp()->emitOpError()
                                     << "is outside of a group and not made ahead of time"
@@ -701,7 +643,7 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
     if (updated[number])
       buffer = updated[number];
     if (!buffer)
-      buffer = rt::AllocOp::create(builder, location, bufferType(result, device->memory), dynamicSizes(result));
+      buffer = makeBuffer(result, device->memory);
     results.push_back(buffer);
   }
   after = order.prune(after);
@@ -740,6 +682,33 @@ LogicalResult HostProgram::copyResults(func::ReturnOp returnOp) {
   return success();
 }
 
+/// Builds what the ops of a block do at the end of the host program's current block.
+LogicalResult HostProgram::buildBlock(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    if (isControlFlow(&op) || isa<nn::GroupOp, tensor::ExtractOp>(op)) {
+      LogicalResult built = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+                                .Case([&](nn::GroupOp group) { return dispatch(group); })
+                                .Case([&](tensor::ExtractOp extract) { return read(extract); })
+                                .Case([&](scf::IfOp branch) { return buildIf(branch); })
+                                .Case([&](scf::ForOp loop) { return buildFor(loop); })
+                                .Default([&](Operation *loop) { return buildWhile(cast<scf::WhileOp>(loop)); });
+      if (failed(built))
+        return failure();
+      continue;
+    }
+    bool isTensorOp = llvm::any_of(op.getResultTypes(), [](Type type) { return isa<TensorType>(type); });
+    if (op.getNumRegions() && !isa<linalg::TransposeOp>(op))
+      return op.emitOpError() << "is outside of a group; run the fuse phase first";
+    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || isPartOfWeight(op) || op.use_empty())
+      continue; // integers and views when they are used, sizes from the function's symbols
+    std::string reason;
+    if (!nn::isPrepacked(op.getResult(0), &reason))
+      return op.emitOpError() << "is outside of a group and not made ahead of time"
+                              << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
+  }
+  return success();
+}
+
 LogicalResult HostProgram::build() {
   if (failed(checkSource()))
     return failure();
@@ -755,22 +724,8 @@ LogicalResult HostProgram::build() {
   if (failed(makeFunction()))
     return failure();
   makeOutputs(returnOp);
-  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
-    if (auto group = dyn_cast<nn::GroupOp>(op)) {
-      if (failed(dispatch(group)))
-        return failure();
-      continue;
-    }
-    bool isTensorOp = llvm::any_of(op.getResultTypes(), [](Type type) { return isa<TensorType>(type); });
-    if (op.getNumRegions() && !isa<linalg::TransposeOp>(op))
-      return op.emitOpError() << "is outside of a group; run the fuse phase first";
-    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || isPartOfWeight(op) || op.use_empty())
-      continue; // sizes are computed from the function's symbols, views when they are used
-    std::string reason;
-    if (!nn::isPrepacked(op.getResult(0), &reason))
-      return op.emitOpError() << "is outside of a group and not made ahead of time"
-                              << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
-  }
+  if (failed(buildBlock(body)))
+    return failure();
   if (failed(checkStates(returnOp)) || failed(copyResults(returnOp)))
     return failure();
   if (SmallVector<Value> last = order.last(); !last.empty())
@@ -780,6 +735,7 @@ LogicalResult HostProgram::build() {
   return success();
 }
 
+namespace {
 struct GroupsToKernels : impl::LowerGroupsToKernelsBase<GroupsToKernels> {
   void runOnOperation() override {
     ModuleOp module = getOperation();

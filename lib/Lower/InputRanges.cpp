@@ -21,6 +21,8 @@ bool collectArguments(Value value, SmallVectorImpl<BlockArgument> &arguments) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (auto group = dyn_cast<nn::GroupOp>(argument.getOwner()->getParentOp()))
       return collectArguments(group.getInputs()[argument.getArgNumber()], arguments);
+    if (!isa<func::FuncOp>(argument.getOwner()->getParentOp()))
+      return false; // what a loop carries
     arguments.push_back(argument);
     return true;
   }

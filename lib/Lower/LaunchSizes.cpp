@@ -7,6 +7,7 @@
 #include "lib/Lower/LaunchSizes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 
@@ -78,8 +79,9 @@ public:
                               declaredSizes(kernel.getArgumentTypes()[number], kernel.getArgAttr(number, "nn.sizes")))))
         return failure();
     for (auto [number, output] : llvm::enumerate(dispatch.getOutputs()))
-      if (failed(verifyBuffer("output " + Twine(number), output,
-                              declaredSizes(kernel.getResultTypes()[number], kernel.getResultAttr(number, "nn.sizes")))))
+      if (failed(
+              verifyBuffer("output " + Twine(number), output,
+                           declaredSizes(kernel.getResultTypes()[number], kernel.getResultAttr(number, "nn.sizes")))))
         return failure();
     return kernel.isExternal() ? success() : verifyResults();
   }
@@ -138,10 +140,9 @@ private:
   Sizes declaredSizes(Type type, Attribute names) {
     Sizes sizes;
     for (auto [dimension, size] : llvm::enumerate(cast<ShapedType>(type).getShape()))
-      sizes.push_back(
-          ShapedType::isDynamic(size)
-              ? kernel.parseSize(cast<StringAttr>(cast<ArrayAttr>(names)[dimension]).getValue())
-              : getAffineConstantExpr(size, kernel.getContext()));
+      sizes.push_back(ShapedType::isDynamic(size)
+                          ? kernel.parseSize(cast<StringAttr>(cast<ArrayAttr>(names)[dimension]).getValue())
+                          : getAffineConstantExpr(size, kernel.getContext()));
     return sizes;
   }
 
@@ -192,6 +193,24 @@ LogicalResult verifyViews(const HostSizes &host) {
   return success();
 }
 
+/// The element that the host reads is in the buffer, whatever the sizes of the call.
+LogicalResult verifyLoad(memref::LoadOp load, const HostSizes &host) {
+  bool isFirst = true; // all indices so far are 0
+  for (auto [dimension, index, size] : llvm::enumerate(load.getIndices(), host.sizes.of(load.getMemRef()))) {
+    std::optional<int64_t> number = getConstantIntValue(index);
+    if (!isFirst && load.getMemRefType().isDynamicDim(dimension))
+      return load.emitOpError() << "reads behind a dynamic dimension of " << load.getMemRefType();
+    isFirst &= number == 0;
+    if (!number || *number < 0)
+      return load.emitOpError() << "reads at an index that is no constant of at least 0";
+    AffineExpr least = getAffineConstantExpr(*number + 1, load.getContext());
+    if (!host.holds(Relation::AtMost, least, size))
+      return load.emitOpError() << "reads index " << *number << " of " << host.toString(size)
+                                << " elements; no rt.check says that there are so many";
+  }
+  return success();
+}
+
 } // namespace
 
 LaunchSizes::LaunchSizes(ModuleOp module) {
@@ -210,18 +229,18 @@ LogicalResult LaunchSizes::verify(func::FuncOp function) {
   HostSizes host(function);
   if (failed(verifyViews(host)))
     return failure();
-  for (Operation &op : function.getBody().front()) {
-    LogicalResult result = success();
+  WalkResult walked = function.walk([&](Operation *op) -> WalkResult {
     if (auto dispatch = dyn_cast<rt::DispatchOp>(op)) {
       rt::KernelOp kernel = kernels.lookup(dispatch.getKernelAttr().getAttr());
-      result = Launch(dispatch, kernel, sizesIn(kernel), host).verify();
-    } else if (auto copy = dyn_cast<rt::CopyOp>(op)) {
-      result = verifyCopy(copy, host);
+      return Launch(dispatch, kernel, sizesIn(kernel), host).verify();
     }
-    if (failed(result))
-      return failure();
-  }
-  return success();
+    if (auto copy = dyn_cast<rt::CopyOp>(op))
+      return verifyCopy(copy, host);
+    if (auto load = dyn_cast<memref::LoadOp>(op))
+      return verifyLoad(load, host);
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
 }
 
 } // namespace intarsia::lower

@@ -17,11 +17,16 @@ def LowerGroupsToKernels : Pass<"lower-groups-to-kernels", "::mlir::ModuleOp"> {
     computed from the function's symbols and compared where an op would otherwise leave its operands (`rt.check`), results are `rt.output`s that their last kernel writes in place, values in
     between `rt.alloc`s, weights `rt.constant_data`. A kernel starts after the kernels whose results it reads.
 
+    `scf.if`, `scf.for` and `scf.while` stay and pass integers alone: tensors that they give or carry lie in buffers that
+    are made before the outermost of them. All work is done where a region begins and where it ends. `tensor.extract` is a
+    wait and a `memref.load` in the host's memory.
+
     A weight becomes an `rt.constant` whose recipe is a copy of the ops that make it, in the layout that the device's
     target chooses by the ops that read it: of the CPU `#rt.panels<32>` for a matrix that a linear multiplies by, else
     `#rt.row_major`. A weight that is needed in two layouts is packed twice.
   }];
-  let dependentDialects = ["::intarsia::rt::RtDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def LowerPlanBuffers : Pass<"lower-plan-buffers", "::mlir::func::FuncOp"> {
@@ -38,8 +43,8 @@ def LowerPlanBuffers : Pass<"lower-plan-buffers", "::mlir::func::FuncOp"> {
 def LowerVerify : Pass<"lower-verify", "::mlir::ModuleOp"> {
   let summary = "Says what may leave the lower phase";
   let description = [{
-    Kernels hold tensor programs without groups or weights. Functions are one block of `rt` ops, index arithmetic and
-    memref views; buffers are dense, made before the first kernel starts and after all sizes are checked, and each
+    Kernels hold tensor programs without groups or weights, or are compiled. Functions are one block of `rt` ops, integer
+    arithmetic, memref views, and control flow that holds the same; work writes no constant and no input; buffers are dense, made before the first kernel starts and after all sizes are checked, and each
     result has one. Dynamic sizes of arguments have names that calls give (`rt.symbols`), results are described. The
     sizes of a launch are those of its buffers and meet what the ops in its kernel need: by the sizes of a call alone,
     or because an `rt.check` says so.

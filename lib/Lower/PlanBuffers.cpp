@@ -79,6 +79,7 @@ private:
   LogicalResult collect();
   void choosePlaces();
   void orderReuse();
+  static void orderBlock(Block &block, const DenseMap<Operation *, SmallVector<Value>> &extra);
   LogicalResult write();
   LogicalResult writeWorkspace(Attribute memory, Operation *&headEnd);
 
@@ -99,17 +100,41 @@ void collectUsers(Value buffer, SmallVectorImpl<Operation *> &users) {
   }
 }
 
+/// Numbers the ops of a block and of the regions within: where each begins and where it ends.
+void numberOps(Block &block, unsigned &next, DenseMap<Operation *, std::pair<unsigned, unsigned>> &positions) {
+  for (Operation &op : block) {
+    unsigned begin = next++;
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        numberOps(inner, next, positions);
+    positions[&op] = {begin, op.getNumRegions() ? next++ : begin};
+  }
+}
+
+/// Returns the innermost block that all ops are in, themselves or in their regions.
+Block *commonBlock(ArrayRef<Operation *> ops) {
+  Block *common = ops.front()->getBlock();
+  for (Operation *op : ops)
+    while (!common->findAncestorOpInBlock(*op))
+      common = common->getParentOp()->getBlock();
+  return common;
+}
+
 LogicalResult Plan::collect() {
-  DenseMap<Operation *, unsigned> positions;
-  for (auto [position, op] : llvm::enumerate(block))
-    positions[&op] = position;
+  DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
+  unsigned count = 0;
+  numberOps(block, count, positions);
   for (rt::AllocOp alloc : llvm::make_early_inc_range(block.getOps<rt::AllocOp>())) {
     Buffer buffer;
     buffer.alloc = alloc;
     collectUsers(alloc.getResult(), buffer.users);
+    // A buffer that only one region uses is written there before it is read, each time that the region runs. Another
+    // one is in use for as long as the control flow runs that uses it.
+    Block *common = buffer.users.empty() ? nullptr : commonBlock(buffer.users);
     for (Operation *user : buffer.users) {
-      buffer.firstUse = std::min(buffer.firstUse, positions[user]);
-      buffer.lastUse = std::max(buffer.lastUse, positions[user]);
+      auto [begin, end] = positions[common->findAncestorOpInBlock(*user)];
+      buffer.firstUse = std::min(buffer.firstUse, begin);
+      buffer.lastUse = std::max(buffer.lastUse, end);
     }
     auto type = cast<MemRefType>(alloc.getType());
     buffer.bytes = SizePolynomial(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
@@ -168,13 +193,23 @@ void Plan::orderReuse() {
     Buffer *before = previous.lookup(&buffer);
     if (!before)
       continue;
+    // All work is done where control flow begins and ends.
     for (Operation *writer : buffer.users)
       for (Operation *user : before->users)
-        if (user->getNumResults() && user->isBeforeInBlock(writer))
+        if (isa<rt::DispatchOp, rt::CopyOp>(user) && user->getBlock() == writer->getBlock() &&
+            user->isBeforeInBlock(writer))
           extra[writer].push_back(user->getResult(0));
   }
+  orderBlock(block, extra);
+}
+
+/// Lets the work of a block, and of those within, wait for `extra` events, and for none that others imply.
+void Plan::orderBlock(Block &block, const DenseMap<Operation *, SmallVector<Value>> &extra) {
   EventOrder order;
   for (Operation &op : block) {
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        orderBlock(inner, extra);
     if (auto wait = dyn_cast<rt::WaitOp>(op)) {
       wait.getEventsMutable().assign(order.prune(wait.getEvents()));
       continue;

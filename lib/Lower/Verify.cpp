@@ -9,6 +9,7 @@
 #include "lib/Lower/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
@@ -124,76 +125,154 @@ LogicalResult verifyWritten(Operation *op, ValueRange buffers) {
     std::optional<rt::Lifetime> lifetime = rt::lifetimeOf(buffer);
     bool isInput = lifetime == rt::Lifetime::External && !rootOf(buffer).getDefiningOp();
     if (lifetime == rt::Lifetime::Constant || isInput)
-      return op->emitOpError() << "writes " << (isInput ? "an input of the function, which has no nn.state"
-                                                        : "a constant")
+      return op->emitOpError() << "writes "
+                               << (isInput ? "an input of the function, which has no nn.state" : "a constant")
                                << " (output " << index << ")";
   }
   return success();
 }
 
-LogicalResult verifyHost(func::FuncOp function) {
-  if (function.isExternal() || !function.getBody().hasOneBlock())
-    return function.emitOpError() << "must have a body of one block";
-  if (function.getNumResults())
-    return function.emitOpError() << "returns values; results of host programs are rt.output";
-  auto symbols = function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr);
-  auto results = function->getAttrOfType<ArrayAttr>(rt::hostResultsAttr);
-  if (!symbols || !results)
-    return function.emitOpError() << "lacks the attributes '" << rt::hostSymbolsAttr << "' and '" << rt::hostResultsAttr
-                                  << "'";
-  if (failed(verifySignature(function, symbols, results)))
-    return failure();
+/// Verifies one host program.
+class HostVerifier {
+public:
+  explicit HostVerifier(func::FuncOp function) : function(function) {}
 
-  llvm::SmallVector<bool> hasOutput(results.size(), false);
-  Operation *started = nullptr;
-  llvm::SmallMapVector<Attribute, Value, 2> workspaces; // by memory
-  for (Operation &op : function.getBody().front()) {
+  LogicalResult verify() {
+    if (function.isExternal() || !function.getBody().hasOneBlock())
+      return function.emitOpError() << "must have a body of one block";
+    if (function.getNumResults())
+      return function.emitOpError() << "returns values; results of host programs are rt.output";
+    symbols = function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr);
+    results = function->getAttrOfType<ArrayAttr>(rt::hostResultsAttr);
+    if (!symbols || !results)
+      return function.emitOpError() << "lacks the attributes '" << rt::hostSymbolsAttr << "' and '"
+                                    << rt::hostResultsAttr << "'";
+    if (failed(verifySignature(function, symbols, results)))
+      return failure();
+    hasOutput.assign(results.size(), false);
+    if (failed(verifyBlock(function.getBody().front())))
+      return failure();
+    for (auto [index, present] : llvm::enumerate(hasOutput))
+      if (!present)
+        return function.emitOpError() << "has no buffer for result " << index;
+    return success();
+  }
+
+private:
+  LogicalResult verifyBlock(Block &block) {
+    for (Operation &op : block) {
+      bool isMade = isa<rt::SymbolOp, rt::OutputOp, rt::CheckOp, rt::WorkspaceOp, rt::AllocOp>(op);
+      if (isMade && op.getParentOp() != function)
+        return op.emitOpError() << "stands in control flow; sizes are checked and buffers made before any";
+      if (failed(isMade                                            ? verifyMade(op)
+                 : isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)    ? verifyControlFlow(op)
+                 : isa<rt::DispatchOp, rt::CopyOp, rt::WaitOp>(op) ? verifyWork(op)
+                                                                   : verifyOther(op)) ||
+          failed(verifyBuffers(op)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// Verifies what comes before the first work: sizes, checks, buffers.
+  LogicalResult verifyMade(Operation &op) {
     if (auto symbol = dyn_cast<rt::SymbolOp>(op)) {
       if (!llvm::is_contained(symbols, Attribute(symbol.getNameAttr())))
         return op.emitOpError() << "names '" << symbol.getName() << "', which is no size of this function";
-    } else if (auto output = dyn_cast<rt::OutputOp>(op)) {
-      uint64_t index = output.getIndex();
-      if (index >= results.size())
-        return op.emitOpError() << "is result " << index << " of a function that has " << results.size();
-      auto described = cast<ShapedType>(cast<DictionaryAttr>(results[index]).getAs<TypeAttr>("type").getValue());
-      auto type = cast<MemRefType>(output.getType());
-      if (type.getShape() != described.getShape() || type.getElementType() != described.getElementType())
-        return op.emitOpError() << "is " << type << ", " << rt::hostResultsAttr << " describes result " << index
-                                << " as " << described;
-      if (std::exchange(hasOutput[index], true))
-        return op.emitOpError() << "makes result " << index << " a second time";
-      if (started)
-        return op.emitOpError() << "comes after work was started; buffers are made first";
-    } else if (auto queue = dyn_cast<rt::GetQueueOp>(op)) {
+      return success();
+    }
+    if (isa<rt::AllocOp>(op))
+      return op.emitOpError() << "has no place in the workspace; run lower-plan-buffers";
+    if (isa<rt::CheckOp>(op)) {
+      if (started || !workspaces.empty() || llvm::is_contained(hasOutput, true))
+        return op.emitOpError() << "comes after a buffer was made; sizes are checked first";
+      return success();
+    }
+    return isa<rt::OutputOp>(op) ? verifyOutput(cast<rt::OutputOp>(op)) : verifyWorkspace(cast<rt::WorkspaceOp>(op));
+  }
+
+  LogicalResult verifyOutput(rt::OutputOp output) {
+    uint64_t index = output.getIndex();
+    if (index >= results.size())
+      return output.emitOpError() << "is result " << index << " of a function that has " << results.size();
+    auto described = cast<ShapedType>(cast<DictionaryAttr>(results[index]).getAs<TypeAttr>("type").getValue());
+    auto type = cast<MemRefType>(output.getType());
+    if (type.getShape() != described.getShape() || type.getElementType() != described.getElementType())
+      return output.emitOpError() << "is " << type << ", " << rt::hostResultsAttr << " describes result " << index
+                                  << " as " << described;
+    if (std::exchange(hasOutput[index], true))
+      return output.emitOpError() << "makes result " << index << " a second time";
+    if (started)
+      return output.emitOpError() << "comes after work was started; buffers are made first";
+    return success();
+  }
+
+  LogicalResult verifyWorkspace(rt::WorkspaceOp made) {
+    auto type = cast<MemRefType>(made.getType());
+    if (type.getShape() != ArrayRef(ShapedType::kDynamic) || !type.getElementType().isInteger(8) ||
+        !type.getLayout().isIdentity())
+      return made.emitOpError() << "is " << type << ", must be memref<?xi8> in one of the memories";
+    if (started)
+      return made.emitOpError() << "comes after work was started; buffers are made first";
+    if (!workspaces.insert({type.getMemorySpace(), made.getResult()}).second)
+      return made.emitOpError() << "is the second workspace of the function in its memory";
+    return success();
+  }
+
+  /// Verifies work and waits: events order what one block starts, and all work of a region is done at its ends.
+  LogicalResult verifyWork(Operation &op) {
+    started |= !isa<rt::WaitOp>(op);
+    for (Value operand : op.getOperands())
+      if (isa<rt::EventType>(operand.getType()) && operand.getParentBlock() != op.getBlock())
+        return op.emitOpError()
+               << "waits for an event of another block; work is waited for in the block that starts it";
+    if (auto dispatch = dyn_cast<rt::DispatchOp>(op))
+      return verifyWritten(&op, dispatch.getOutputs());
+    if (auto copy = dyn_cast<rt::CopyOp>(op))
+      return verifyWritten(&op, copy.getDestination());
+    return success();
+  }
+
+  LogicalResult verifyControlFlow(Operation &op) {
+    started = true;
+    for (Type type : op.getResultTypes())
+      if (!type.isIntOrIndex())
+        return op.emitOpError() << "gives a " << type << "; control flow of host programs passes integers alone";
+    for (Region &region : op.getRegions())
+      for (Block &block : region) {
+        for (Type type : block.getArgumentTypes())
+          if (!type.isIntOrIndex())
+            return op.emitOpError() << "carries a " << type << "; control flow of host programs passes integers alone";
+        if (failed(verifyBlock(block)))
+          return failure();
+      }
+    return success();
+  }
+
+  LogicalResult verifyOther(Operation &op) {
+    if (auto queue = dyn_cast<rt::GetQueueOp>(op)) {
       FlatSymbolRefAttr device = queue.getType().getDevice();
       if (!SymbolTable::lookupNearestSymbolFrom<rt::DeviceOp>(&op, device))
         return op.emitOpError() << "is a queue of " << device << ", which is no rt.device of the module";
-    } else if (isa<rt::CheckOp>(op)) {
-      if (started || !workspaces.empty() || llvm::is_contained(hasOutput, true))
-        return op.emitOpError() << "comes after a buffer was made; sizes are checked first";
-    } else if (auto made = dyn_cast<rt::WorkspaceOp>(op)) {
-      auto type = cast<MemRefType>(made.getType());
-      if (type.getShape() != ArrayRef(ShapedType::kDynamic) || !type.getElementType().isInteger(8) ||
-          !type.getLayout().isIdentity())
-        return op.emitOpError() << "is " << type << ", must be memref<?xi8> in one of the memories";
-      if (started)
-        return op.emitOpError() << "comes after work was started; buffers are made first";
-      if (!workspaces.insert({type.getMemorySpace(), made.getResult()}).second)
-        return op.emitOpError() << "is the second workspace of the function in its memory";
-    } else if (isa<rt::AllocOp>(op)) {
-      return op.emitOpError() << "has no place in the workspace; run lower-plan-buffers";
-    } else if (isa<rt::DispatchOp, rt::CopyOp>(op)) {
-      started = &op;
-      auto dispatch = dyn_cast<rt::DispatchOp>(op);
-      if (failed(verifyWritten(&op, dispatch ? ValueRange(dispatch.getOutputs())
-                                             : ValueRange(cast<rt::CopyOp>(op)->getOperands().take_back()))))
-        return failure();
-    } else if (!isa<rt::RtDialect>(op.getDialect()) && !isa<func::ReturnOp>(op) &&
-               !isa<memref::ViewOp, memref::ExpandShapeOp, memref::CollapseShapeOp, memref::CastOp>(op) &&
-               !(isa<arith::ArithDialect>(op.getDialect()) && op.getNumResults() == 1 &&
-                 op.getResult(0).getType().isIndex())) {
-      return op.emitOpError() << "does not belong into a host program";
+      return success();
     }
+    if (auto load = dyn_cast<memref::LoadOp>(op)) {
+      if (!load.getType().isInteger() || load.getMemRefType().getMemorySpace())
+        return op.emitOpError() << "reads " << load.getType() << " from " << load.getMemRefType()
+                                << "; the host reads integers in its own memory";
+      return success();
+    }
+    bool isArithmetic = isa<arith::ArithDialect>(op.getDialect()) && op.getNumResults() == 1 &&
+                        op.getResult(0).getType().isIntOrIndex() &&
+                        llvm::all_of(op.getOperandTypes(), [](Type type) { return type.isIntOrIndex(); });
+    if (!isArithmetic && !isa<rt::RtDialect>(op.getDialect()) &&
+        !isa<func::ReturnOp, scf::YieldOp, scf::ConditionOp, memref::ViewOp, memref::ExpandShapeOp,
+             memref::CollapseShapeOp, memref::CastOp>(op))
+      return op.emitOpError() << "does not belong into a host program";
+    return success();
+  }
+
+  LogicalResult verifyBuffers(Operation &op) {
     if (auto view = dyn_cast<memref::ViewOp>(op);
         view && !llvm::is_contained(llvm::make_second_range(workspaces), view.getSource()))
       return op.emitOpError() << "is a view of what is not the function's workspace";
@@ -206,12 +285,15 @@ LogicalResult verifyHost(func::FuncOp function) {
       if (memref && memref.getMemorySpace() && failed(verifyMemory(&op, memref)))
         return failure();
     }
+    return success();
   }
-  for (auto [index, present] : llvm::enumerate(hasOutput))
-    if (!present)
-      return function.emitOpError() << "has no buffer for result " << index;
-  return success();
-}
+
+  func::FuncOp function;
+  ArrayAttr symbols, results;
+  SmallVector<bool> hasOutput;
+  bool started = false;
+  llvm::SmallMapVector<Attribute, Value, 2> workspaces; // by memory
+};
 
 struct Verify : impl::LowerVerifyBase<Verify> {
   void runOnOperation() override {
@@ -226,7 +308,7 @@ struct Verify : impl::LowerVerifyBase<Verify> {
     }
     LaunchSizes launches(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(verifyHost(function)) || failed(launches.verify(function)))
+      if (failed(HostVerifier(function).verify()) || failed(launches.verify(function)))
         return signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -48,10 +48,12 @@ struct PartitionAlternatives : impl::PartitionAlternativesBase<PartitionAlternat
     func::FuncOp copy = function.clone();
     copy.setSymName((function.getSymName() + "." + device.getSymName()).str());
     copy->setAttr(rt::alternativeAttr, function.getSymNameAttr());
-    for (Block &block : copy.getBody())
-      for (Operation &op : block)
-        if (rt::runsOnDevice(&op))
-          op.setAttr(rt::deviceAttr, FlatSymbolRefAttr::get(device.getSymNameAttr()));
+    copy.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op != copy && !isa<RegionBranchOpInterface>(op) && rt::runsOnDevice(op))
+        op->setAttr(rt::deviceAttr, FlatSymbolRefAttr::get(device.getSymNameAttr()));
+      // Ops in control flow are placed each for itself.
+      return op == copy || isa<RegionBranchOpInterface>(op) ? WalkResult::advance() : WalkResult::skip();
+    });
     return copy;
   }
 };

@@ -49,25 +49,29 @@ struct PartitionPlace : impl::PartitionPlaceBase<PartitionPlace> {
         return signalPassFailure();
     llvm::StringSet<> seen;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      for (Block &block : function.getBody())
-        for (Operation &op : block) {
-          if (!rt::runsOnDevice(&op))
-            continue;
-          SmallVector<StringRef> names = namesOf(&op);
-          for (StringRef name : names)
-            seen.insert(name);
-          for (Place &place : all) {
-            if (llvm::none_of(names, [&](StringRef name) { return place.glob.match(name); }))
-              continue;
-            place.isUsed = true;
-            op.setAttr(rt::deviceAttr, place.device);
-          }
-        }
+      function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+        bool isControlFlow = isa<RegionBranchOpInterface>(op); // ops in it are placed each for itself
+        if (op != function && !isControlFlow && rt::runsOnDevice(op))
+          place(op, all, seen);
+        return op == function || isControlFlow ? WalkResult::advance() : WalkResult::skip();
+      });
     for (const Place &place : all)
       if (!place.isUsed) {
         refuseUnused(place, seen);
         return signalPassFailure();
       }
+  }
+
+  static void place(Operation *op, MutableArrayRef<Place> all, llvm::StringSet<> &seen) {
+    SmallVector<StringRef> names = namesOf(op);
+    for (StringRef name : names)
+      seen.insert(name);
+    for (Place &place : all) {
+      if (llvm::none_of(names, [&](StringRef name) { return place.glob.match(name); }))
+        continue;
+      place.isUsed = true;
+      op->setAttr(rt::deviceAttr, place.device);
+    }
   }
 
   LogicalResult parse(const std::string &text, SmallVectorImpl<Place> &all) {

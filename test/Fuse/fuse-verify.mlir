@@ -63,3 +63,19 @@ func.func @control_flow(%x: tensor<4xf32>) -> tensor<4xf32> {
 ^next:
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// Bodies of control flow meet the same.
+func.func @loop(%x: tensor<4xf32>, %flags: tensor<1xi1>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c = tensor.extract %flags[%c0] : tensor<1xi1>
+  %r = scf.if %c -> tensor<4xf32> {
+    // expected-error @below {{'nn.relu' is in no group after the fuse phase}}
+    %y = nn.relu %x : tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  } else {
+    scf.yield %x : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}

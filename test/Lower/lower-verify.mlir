@@ -204,3 +204,77 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = [
   %e = rt.dispatch @relu on %q : !rt.queue<@cpu> sizes(%n) ins(%x : memref<?xf32>) outs(%o : memref<8xf32>)
   return
 }
+
+// -----
+
+// Buffers are made and sizes are checked before control flow.
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+func.func @main(%f: memref<1xi1>) attributes {rt.symbols = [], rt.results = [{type = tensor<8xf32>}]} {
+  %c0 = arith.constant 0 : index
+  %c = memref.load %f[%c0] : memref<1xi1>
+  scf.if %c {
+    // expected-error@+1 {{stands in control flow; sizes are checked and buffers made before any}}
+    %o = rt.output 0 () : memref<8xf32>
+  }
+  return
+}
+
+// -----
+
+// All work of a region is done at its ends.
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+func.func @main(%x: memref<8xf32>, %f: memref<1xi1>) attributes {rt.symbols = [], rt.results = [{type = tensor<8xf32>}]} {
+  %q = rt.get_queue 0 : !rt.queue<@cpu>
+  %c0 = arith.constant 0 : index
+  %c = memref.load %f[%c0] : memref<1xi1>
+  %o = rt.output 0 () : memref<8xf32>
+  %e = rt.copy %x to %o on %q : !rt.queue<@cpu> : memref<8xf32> to memref<8xf32>
+  scf.if %c {
+    // expected-error@+1 {{waits for an event of another block; work is waited for in the block that starts it}}
+    rt.wait %e
+  }
+  return
+}
+
+// -----
+
+func.func @main(%f: memref<1xi1>) attributes {rt.symbols = [], rt.results = []} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // expected-error@+1 {{carries a 'memref<1xi1>'; control flow of host programs passes integers alone}}
+  scf.while (%now = %f) : (memref<1xi1>) -> () {
+    %c = memref.load %now[%c0] : memref<1xi1>
+    scf.condition(%c)
+  } do {
+    scf.yield %f : memref<1xi1>
+  }
+  return
+}
+
+// -----
+
+func.func @main(%f: memref<1xf32>) attributes {rt.symbols = [], rt.results = []} {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{reads 'f32' from 'memref<1xf32>'; the host reads integers in its own memory}}
+  %v = memref.load %f[%c0] : memref<1xf32>
+  return
+}
+
+// -----
+
+func.func @main(%f: memref<?xi64> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = []} {
+  %c2 = arith.constant 2 : index
+  // expected-error@+1 {{reads index 2 of n elements; no rt.check says that there are so many}}
+  %v = memref.load %f[%c2] : memref<?xi64>
+  return
+}
+
+// -----
+
+func.func @main(%f: memref<4x?xi64> {nn.sizes = ["", "n"]}) attributes {rt.symbols = ["n"], rt.results = []} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // expected-error@+1 {{reads behind a dynamic dimension of 'memref<4x?xi64>'}}
+  %v = memref.load %f[%c1, %c0] : memref<4x?xi64>
+  return
+}

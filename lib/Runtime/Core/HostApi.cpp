@@ -302,8 +302,8 @@ static itx_event hostCopy(::itx_call *call, uint32_t device, uint32_t queue, voi
   return event;
 }
 
-static void hostWait(::itx_call *call, itx_event event) {
-  attempt(*call, [&] { return waitFor(*call, event); });
+static int32_t hostWait(::itx_call *call, itx_event event) {
+  return attempt(*call, [&] { return waitFor(*call, event); }) ? 0 : 1;
 }
 
 static void hostRefuse(itx_call *call, uint32_t owner, uint32_t index, int64_t size) {

@@ -1,0 +1,58 @@
+// RUN: intarsia-opt %s --fuse-outline-regions | FileCheck %s
+// RUN: intarsia-opt %s --fuse-outline-regions --fuse-inline-regions | FileCheck %s --check-prefix=BACK
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4"]>}
+nn.archive @weights {file = "model.safetensors"}
+
+// Weights, constants and sizes come along; arguments have the names of their sizes.
+// CHECK-LABEL: func.func @main
+// CHECK: scf.for {{.*}} iter_args(%[[NOW:.*]] = %{{.*}}) -> (tensor<?x8xf32>) {
+// CHECK-NEXT: %[[H:.*]] = func.call @main.for(%{{.*}}, %[[NOW]], %{{.*}}) : (index, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT: scf.yield %[[H]]
+// CHECK: scf.if
+// CHECK-NEXT: func.call @main.if(%{{.*}}, %{{.*}}) : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT: scf.yield
+// CHECK-NEXT: } else {
+// CHECK-NEXT: scf.yield
+// CHECK-LABEL: func.func private @main.if
+// CHECK-SAME: {nn.sizes = ["rows", ""]}, %{{.*}}: tensor<?x8xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x8xf32> attributes {nn.expected_sizes = {rows = 32 : i64}, outlined_from = "main"}
+// CHECK: arith.addf
+// CHECK-LABEL: func.func private @main.for
+// CHECK-SAME: index, %{{.*}}: tensor<?x8xf32> {nn.sizes = ["rows", ""]})
+// CHECK-DAG: nn.weight @weights["w"]
+// CHECK-DAG: arith.constant 5.000000e-01
+// CHECK-DAG: tensor.dim
+// CHECK: nn.linear
+
+// BACK-LABEL: func.func @main
+// BACK: scf.for
+// BACK: nn.linear
+// BACK: scf.yield
+// BACK: scf.if
+// BACK-NEXT: arith.addf
+// BACK-NEXT: scf.yield
+// BACK-NOT: func.call
+// BACK-NOT: func.func
+func.func @main(%x: tensor<?x8xf32> {nn.sizes = ["rows", ""]}, %k: tensor<?xf32> {nn.sizes = ["k"]}) -> tensor<?x8xf32>
+    attributes {nn.expected_sizes = {rows = 32}} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %half = arith.constant 0.5 : f32
+  %w = nn.weight @weights["w"] : tensor<8x8xf32>
+  %n = tensor.dim %k, %c0 : tensor<?xf32>
+  %rows = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%now = %x) -> tensor<?x8xf32> {
+    %s = tensor.splat %half[%rows] : tensor<?x8xf32>
+    %h = nn.linear %now, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+    %next = arith.addf %h, %s : tensor<?x8xf32>
+    scf.yield %next : tensor<?x8xf32>
+  }
+  %isMany = arith.cmpi sgt, %n, %c1 : index
+  %y = scf.if %isMany -> tensor<?x8xf32> {
+    %a = arith.addf %r, %x : tensor<?x8xf32>
+    scf.yield %a : tensor<?x8xf32>
+  } else {
+    scf.yield %r : tensor<?x8xf32>
+  }
+  return %y : tensor<?x8xf32>
+}
