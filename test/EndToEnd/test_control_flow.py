@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import intarsia
 import numpy as np
 import pytest
@@ -174,6 +177,32 @@ def test_while_by_what_kernels_compute(tools, tmp_path):
                 expected, times = expected * np.float32(0.5), times + 1
             assert count.tolist() == [times]
             assert (value == expected).all()
+
+
+def run_while(tools, folder, limit: float, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the loop on the reference device in a process of its own, from 2^60 down to the limit."""
+    (folder / "m.mlir").write_text(WHILE)
+    tools.compile(folder / "m.mlir", "--target=reference", "-o", folder / "m.itx")
+    np.save(folder / "x.npy", np.full(5, 2.0**60, dtype=np.float32))
+    np.save(folder / "limit.npy", np.float32(limit))
+    command = [tools.path("intarsia-run"), folder / "m.itx", f"--input=x=@{folder}/x.npy"]
+    command += [f"--input=arg1=@{folder}/limit.npy", f"--output=result1=@{folder}/count.npy"]
+    environment = os.environ | environment
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+def test_device_with_delays(tools, tmp_path):
+    done = run_while(tools, tmp_path, 1.5, {"ITX_REFERENCE_DELAY_MICROSECONDS": "300"})
+    assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "count.npy").tolist() == [60]
+
+
+@pytest.mark.parametrize("piece", [3, 20, 21, 22, 23, 24, 25])
+def test_device_that_fails_in_a_loop(tools, tmp_path, piece):
+    """The loop would not end: the flag that it goes on by is not written any more."""
+    done = run_while(tools, tmp_path, -1.0, {"ITX_REFERENCE_FAIL": f"lost:{piece}"})
+    assert done.returncode == 1
+    assert "the reference device is lost" in done.stderr
 
 
 def test_trip_count_by_what_kernels_compute(tools, tmp_path):
