@@ -85,8 +85,8 @@ SmallVector<CacheTensor> CacheFormatAttr::getTensors(int64_t heads, int64_t feat
   int64_t rows = getTransposed() ? features : page, columns = getTransposed() ? page : features;
   int64_t slots = getSlotDimension();
   bool isFloat = !isQuantized() && getBits() > 8;
-  if (isQuantized() && !ShapedType::isDynamic(columns))
-    columns = columns * getBits() / 8;
+  if (getBits() == 4 && !ShapedType::isDynamic(columns))
+    columns /= 2; // two elements a byte
   SmallVector<CacheTensor> tensors = {
       {"", isFloat ? getElement() : builder.getI8Type(), true, {heads, rows, columns}, slots}};
   if (isQuantized()) {
@@ -102,7 +102,8 @@ SmallVector<CacheTensor> CacheFormatAttr::getTensors(int64_t heads, int64_t feat
 
 int64_t CacheFormatAttr::getFeatures(RankedTensorType elements) const {
   int64_t size = elements.getDimSize(getFeatureDimension());
-  return isQuantized() && !getTransposed() && !ShapedType::isDynamic(size) ? size * 8 / getBits() : size;
+  bool isPacked = getBits() == 4 && !getTransposed() && !ShapedType::isDynamic(size);
+  return isPacked ? int64_t(uint64_t(size) * 2) : size; // of any size that IR may have
 }
 
 CacheFormatAttr CacheFormatAttr::withElement(Type element) const {

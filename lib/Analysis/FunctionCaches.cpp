@@ -75,6 +75,9 @@ private:
       return op->emitOpError() << "is of a cache " << format
                                << " that is no argument with nn.state, so that its pages cannot be laid out";
     }
+    if (format.isOpen() && !function.getBody().hasOneBlock())
+      return op->emitOpError() << "is of a cache " << format
+                               << " in a function of several blocks, whose pages cannot be laid out";
     auto [entry, isNew] = numbers.try_emplace(tensors.front(), caches.size());
     if (isNew)
       caches.push_back({nameOf(tensors.front()), format, tensors, {}});

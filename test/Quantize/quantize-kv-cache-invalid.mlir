@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --quantize-kv-cache=formats=int8 --split-input-file --verify-diagnostics
+// RUN: intarsia-opt %s --quantize-kv-cache=formats=int8 --split-input-file --verify-diagnostics --allow-unregistered-dialect
 
 func.func @twice(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %k: tensor<?x2x?x64xf32> {nn.state, nn.name = "keys"}) -> (tensor<?x2x?x64xf32> {nn.state = 4 : i64}) {
   %k1 = nn.cache_append(%k) <keys, f32>, %r, %p, %s, %t : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
@@ -48,4 +48,14 @@ func.func @quantized(%s: tensor<?xi64>, %p: tensor<?xi64>, %t: tensor<?x?xi64>, 
     -> (tensor<?x2x?x32xi8> {nn.state = 4 : i64}, tensor<?x2x2x?xi8> {nn.state = 5 : i64}) {
   %v1, %q1 = nn.cache_append(%v, %q) <values, ui4>, %r, %p, %s, %t : (tensor<?x2x?x32xi8>, tensor<?x2x2x?xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x?x32xi8>, tensor<?x2x2x?xi8>)
   return %v1, %q1 : tensor<?x2x?x32xi8>, tensor<?x2x2x?xi8>
+}
+
+// -----
+
+func.func @blocks(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %k: tensor<?x2x?x64xf32> {nn.state}) -> (tensor<?x2x?x64xf32> {nn.state = 4 : i64}) {
+  // expected-error@+1 {{'nn.cache_append' op is of a cache #nn.cache_format<keys, f32> in a function of several blocks, whose pages cannot be laid out}}
+  %k1 = nn.cache_append(%k) <keys, f32>, %r, %p, %s, %t : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
+  "test.jump"()[^bb1] : () -> ()
+^bb1:
+  return %k1 : tensor<?x2x?x64xf32>
 }
