@@ -203,7 +203,7 @@ def Rt_ObjectOp : Rt_Op<"object", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     the bytes out (`--elide-resource-strings`): it can be read, but not assembled.
 
     ```mlir
-    rt.object @cpu.x86-64-v3 {device = @cpu, host = "x86_64-unknown-linux-gnu", number = 0 : i64,
+    rt.object @"cpu.x86-64-v3" {device = @cpu, host = "x86_64-unknown-linux-gnu", number = 0 : i64,
                               variant = #rt.variant<"x86-64-v3", cpu = "x86-64-v3", features = ["avx2", "fma"]>,
                               kernels = [@relu], numbers = array<i64: 0>, hash = "…",
                               code = [dense_resource<"relu.x86-64-v3"> : tensor<1288xi8>]}

@@ -39,7 +39,7 @@ def TargetCompileKernels : Pass<"target-compile-kernels", "::mlir::ModuleOp"> {
 
     ```mlir
     rt.kernel @relu(tensor<16xf32>) -> tensor<16xf32> attributes {root = #nn.root<rows>, sizes = []}
-    rt.object @cpu.x86-64-v4 {device = @cpu, kernels = [@relu], code = [dense_resource<"relu.x86-64-v4"> : tensor<1288xi8>], …}
+    rt.object @"cpu.x86-64-v4" {device = @cpu, kernels = [@relu], code = [dense_resource<"relu.x86-64-v4"> : tensor<1288xi8>], …}
     ```
   }];
   let dependentDialects = ["::intarsia::rt::RtDialect"];

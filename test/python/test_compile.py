@@ -62,7 +62,7 @@ def test_progress_is_shown_on_a_terminal(source):
     os.close(reader)
     assert result.returncode == 0, shown
     assert result.stdout == b""
-    for part in (r"import +[\d.]+ s", r"kernels +[\d.]+ s", r"wrote .*module\.itx"):
+    for part in (r"import +[\d.]+ s", r"target +[\d.]+ s", r"wrote .*module\.itx"):
         assert re.search(part, shown), shown
 
 
@@ -70,7 +70,7 @@ def test_quiet_without_a_terminal(source, capfd):
     intarsia.compile(source)
     assert capfd.readouterr() == ("", "")
     intarsia.compile(source, options=["--verbose"])
-    assert "kernels" in capfd.readouterr().err
+    assert "target" in capfd.readouterr().err
 
 
 def test_without_output_the_artifact_lives_with_the_module(source):
