@@ -164,7 +164,7 @@ func.func @main() attributes {rt.symbols = [], rt.results = [{type = tensor<8xf3
 
 // Work writes what belongs to the call, states and results.
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
-rt.constant @c layout(#rt.layout<row_major>) : tensor<8xf32> {
+rt.constant @c layout(#rt.row_major) : tensor<8xf32> {
   %c = arith.constant dense<1.0> : tensor<8xf32>
   rt.yield %c : tensor<8xf32>
 }
