@@ -18,6 +18,7 @@
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/MachineLimits.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -436,8 +437,9 @@ llvm::Error Compilation::run() {
 } // namespace
 
 void registerCompilerDialects(DialectRegistry &registry) {
-  registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
-                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect>();
+  registry
+      .insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
+              LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
 bool compile(const CompileOptions &options) {
