@@ -26,7 +26,7 @@ int64_t numberOf(mlir::IntegerAttr number);
 
 /// A tensor of a cache, as the cache's format defines it.
 struct CacheTensor {
-  /// What it is called behind the name of the cache; empty for the tensor of elements.
+  /// The suffix of its name, behind that of the cache: "parameters". Empty for the tensor of elements.
   llvm::StringRef name;
   mlir::Type element;
   /// True if it has a unit for each page; false: one for each sequence.

@@ -25,7 +25,7 @@ class TensorStorage {
 public:
   virtual ~TensorStorage() = default;
 
-  /// What the layout adds to the name of a tensor: ".panels32".
+  /// The layout appends this suffix to the name of a tensor: ".panels32".
   std::string suffix;
   /// Element type and shape in the file.
   std::string dtype;

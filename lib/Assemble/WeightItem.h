@@ -27,7 +27,7 @@ struct Item {
   bool mayBeInfinite = false;                    // data of the IR, such as masks
 };
 
-/// What one thread makes of the packed file: the pieces of an item's storage from `first` to `last`, or elements if the
+/// A part of the packed file that one thread makes: the pieces of an item's storage from `first` to `last`, or elements if the
 /// storage has them in order, or bytes if the item has no storage.
 struct Unit {
   const Item *item = nullptr;

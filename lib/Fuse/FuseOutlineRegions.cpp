@@ -202,7 +202,7 @@ LogicalResult checkScalars(func::FuncOp function) {
                                                                     : ": the host computes with integers alone")
                                << "; compute it in a tensor";
     }
-    // What is inside of these runs on the device.
+    // Ops inside of these run on the device.
     return isa<nn::GroupOp>(op) || (op->getNumRegions() && !isHosts && !isa<func::FuncOp>(op)) ? WalkResult::skip()
                                                                                                : WalkResult::advance();
   });

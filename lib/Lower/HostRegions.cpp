@@ -296,7 +296,7 @@ LogicalResult HostProgram::buildWhile(scf::WhileOp op) {
   FailureOr<Carried> carried = makeCarried(op, op.getInits(), op.getBeforeArguments(), yielded);
   if (failed(carried))
     return failure();
-  // What the condition passes on has a buffer of its own, which is its result too.
+  // Each tensor that the condition passes on has a buffer of its own, which holds the result of the loop too.
   Carried passedOn;
   SmallVector<Type> scalarTypes;
   for (auto [value, result] : llvm::zip_equal(passed, op.getResults())) {

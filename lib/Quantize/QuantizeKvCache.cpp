@@ -39,7 +39,7 @@ constexpr llvm::StringLiteral defaultFormat = "f16";
 /// "cache.0.keys" → "cache.0".
 StringRef layerOf(StringRef name) { return name.rsplit('.').first; }
 
-/// What the user asks for: a format for all caches, or for those whose names a glob matches.
+/// One entry of --kv: a format for all caches, or for those whose names a glob matches.
 struct CacheChoice {
   std::string text;
   std::string pattern; ///< empty: all
@@ -111,7 +111,7 @@ struct QuantizeKvCache : impl::QuantizeKvCacheBase<QuantizeKvCache> {
       }
   }
 
-  /// Of several choices for a cache the last one holds.
+  /// Sets the format of a cache. If several choices match it, the last one holds.
   LogicalResult decide(func::FuncOp function, FunctionCache &cache, MutableArrayRef<CacheChoice> choices) {
     Builder builder(&getContext());
     const CacheChoice *chosen = nullptr;

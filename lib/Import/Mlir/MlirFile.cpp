@@ -32,7 +32,7 @@ llvm::Error checkNesting(llvm::MemoryBufferRef buffer) {
 }
 
 namespace {
-/// What a file says of its form.
+/// The form that a file states for itself, and the program that wrote it.
 struct StatedForm {
   int64_t form;
   StringRef producer; // "intarsia 0.1.0"

@@ -65,7 +65,8 @@ struct itx_call {
   std::vector<itx_event> after;                            // what the next work of a device waits for there
   std::vector<intarsia::runtime::Buffer> deviceWorkspaces; // by device; empty for those that use the host's memory
 
-  // Of inputs and results that are not where the function reads or writes them; all empty for a function of the CPU.
+  // These are about inputs and results that are not in the memory where the function reads or writes them; functions of the CPU leave all of them
+  // empty.
   std::vector<intarsia::runtime::Device *> outputMemories; // by output, set by the caller; null or missing: the host's
   std::vector<intarsia::runtime::InputCopy> toDevices;
   std::vector<intarsia::runtime::QueueEvent> arrivals; // of toDevices

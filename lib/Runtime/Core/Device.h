@@ -179,7 +179,7 @@ private:
   uint64_t bytes_ = 0;
 };
 
-/// What a program says about a device that it makes for itself.
+/// The settings of a device that a program makes for itself.
 struct DeviceSettings {
   int32_t threads = 0;         ///< of a launch, its caller included; 0: as many as the device chooses
   std::vector<int> processors; ///< numbers, as the system counts them, of those that its threads run on; empty: all
