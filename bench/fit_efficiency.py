@@ -88,13 +88,13 @@ def linear(rows: int, n: int, k: int, epilogue: str) -> Function:
 
 
 def attention(batch: int, sequence: int, heads: int, size: int) -> Function:
-    joined, split = tensor(batch, sequence, 3 * heads * size), tensor(batch, sequence, heads, size)
+    concatenated, split = tensor(batch, sequence, 3 * heads * size), tensor(batch, sequence, heads, size)
     part, mask = tensor(batch, sequence, heads * size), tensor(batch, 1, 1, sequence, element="i1")
     lines = []
     for index, name in enumerate("qkv"):
         lines.append(
             f"%{name} = tensor.extract_slice %x[0, 0, {index * heads * size}] [{batch}, {sequence}, {heads * size}] "
-            f"[1, 1, 1] : {joined} to {part}"
+            f"[1, 1, 1] : {concatenated} to {part}"
         )
         lines.append(
             f"%{name}h = tensor.expand_shape %{name} [[0], [1], [2, 3]] output_shape "
@@ -107,7 +107,7 @@ def attention(batch: int, sequence: int, heads: int, size: int) -> Function:
     lines.append(f"%r = tensor.collapse_shape %a [[0], [1], [2, 3]] : {split} into {part}")
     lines.append(f"return %r : {part}")
     return Function(
-        f"attention_{batch}x{sequence}x{heads}x{size}", (("x", joined), ("m", mask)), part, "\n".join(lines)
+        f"attention_{batch}x{sequence}x{heads}x{size}", (("x", concatenated), ("m", mask)), part, "\n".join(lines)
     )
 
 
@@ -359,11 +359,11 @@ def undetermined(logs: np.ndarray) -> list[str]:
     """Reports figures that the measurements do not determine: those at the start or a bound of the search."""
     names = ["launch", "transcendental"] + [f"{root} {kind}" for root in ROOTS for kind in ("compute", "bandwidth")]
     notes = []
-    for what, places in (
+    for what, ends in (
         ("left where the search began (no measured kernel is limited by it)", [START]),
         ("at a bound of the search", [LOWER, UPPER]),
     ):
-        found = [name for name, *values in zip(names, logs, *places, strict=True) if values[0] in values[1:]]
+        found = [name for name, *values in zip(names, logs, *ends, strict=True) if values[0] in values[1:]]
         if found:
             notes.append(f"# Not determined, {what}: {', '.join(found)}.")
     return notes

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""f32 matrix product by the oneDNN inside torch, as a worker of the harness (protocol: bench/common/Worker.h).
+"""f32 GEMM by the oneDNN inside torch, as a worker of the harness (protocol: bench/common/Worker.h).
 
-The weight is packed ahead of time for M rows, as torch.compile with frozen weights does it, and called through the
+The weight is prepacked for M rows, as torch.compile with frozen weights does it, and called through the
 same operator. ONEDNN_VERBOSE=1 shows that it runs brg_matmul on a blocked weight.
 
 usage: gemm_torch.py M N K THREADS [COPIES]
@@ -44,7 +44,7 @@ def main() -> None:
         answer = {
             "ready": True,
             "version": f"torch {torch.__version__}, oneDNN {version.split('MKL-DNN v')[1].split()[0]}",
-            "settings": {"operator": "mkldnn::_linear_pointwise", "weights": "packed ahead for M rows"},
+            "settings": {"operator": "mkldnn::_linear_pointwise", "weights": "prepacked for M rows"},
         }
         os.write(answers, json.dumps(answer).encode() + b"\n")
         result = torch.ops.mkldnn._linear_pointwise(x, packed[0], None, "none", [], "")

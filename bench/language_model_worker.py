@@ -141,7 +141,7 @@ class LlamaCpp(Engine):
 
 
 class OpenVino(Engine):
-    """Products in eight bits: the linears' inputs are rounded in groups of 32, attention is computed in f32."""
+    """Matmuls in eight bits: the linears' inputs are quantized in groups of 32, attention is computed in f32."""
 
     precision = "f32"
 
@@ -176,7 +176,7 @@ class OpenVino(Engine):
 
 
 class OpenVinoBf16(OpenVino):
-    """OpenVINO's default on a CPU with bf16 products: it widens weights to bf16, and quantizes no inputs."""
+    """OpenVINO's default on a CPU with bf16 matmuls: it widens weights to bf16, and quantizes no inputs."""
 
     precision = "bf16"
 

@@ -240,7 +240,7 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--quantize", default="int4", help="format of our weights")
     add("--ours", choices=("auto", "directory", "file"), default="auto", help="what ours is made of: the directory "
-        "rounded by --quantize, or the file of the peer where that is GGUF; auto: the file against q4_k_m")  # fmt: skip
+        "quantized by --quantize, or the peer's file where that is GGUF; auto: the file against q4_k_m")  # fmt: skip
     add("--peers", type=some_of(PEERS), default=peers, help=f"some of: {', '.join(PEERS)}")
     add("--tasks", type=some_of(TASKS), default=list(TASKS), help=f"some of: {', '.join(TASKS)}")
     add_options(parser, pairs=12)

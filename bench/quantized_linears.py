@@ -35,8 +35,8 @@ SHAPES = {
     "4096x14336": (4096, 14336),
     "14336x4096": (14336, 4096),
 }
-ROUNDED = ("int4", "int8", "mxfp4", "nvfp4")
-# Codes of GGUF files, and where the f16 numbers of a block lie that must not be NaN (ggml-common.h).
+QUANTIZED = ("int4", "int8", "mxfp4", "nvfp4")
+# Formats of GGUF files, and where the f16 elements of a block lie that must not be NaN (ggml-common.h).
 GGML = {"q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,)}
 ROWS = 512  # rows of a GEMM
 # Bytes of all copies that a GEMV rotates through: four times the largest usual last-level cache.
@@ -56,7 +56,7 @@ func.func @main(%x: tensor<?x{k}xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}}
   return %y : tensor<?x{n}xf32>
 }}
 """
-NUMBERS = '  %w = nn.weight @weights["w"] : tensor<{n}x{k}xf16>'
+FLOATS = '  %w = nn.weight @weights["w"] : tensor<{n}x{k}xf16>'
 BLOCKS = """\
   %b = nn.weight @weights["w"] : tensor<{n}x{width}xi8>
   %w = nn.dequantize %b {{format = #nn.ggml_type<{format}>}} : (tensor<{n}x{width}xi8>) -> tensor<{n}x{k}xf32>"""
@@ -76,7 +76,7 @@ class Linear:
 
 
 def random_blocks(format: str, rows: int, columns: int) -> np.ndarray:
-    """Returns blocks [rows, bytes] of random codes, with f16 scales and minima between 2^-8 and 2^-7."""
+    """Returns blocks [rows, bytes] of random quantized values, with f16 scales and minima between 2^-8 and 2^-7."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[format.upper()]]
@@ -102,13 +102,13 @@ def write_source(linear: Linear, folder: Path) -> Path:
         weight, element = BLOCKS.format(width=stored.shape[1], format=linear.format, **sizes), "f32"
     else:
         stored = test_values(linear.n * linear.k, 2).reshape(linear.n, linear.k).astype(np.float16)
-        weight, element = NUMBERS.format(**sizes), "f16"
+        weight, element = FLOATS.format(**sizes), "f16"
     save_file({"w": stored}, folder / "w.safetensors")
     source.write_text(MODULE.format(weight=weight, element=element, **sizes))
     return source
 
 
-def first_numbers(linear: Linear, folder: Path) -> np.ndarray:
+def first_values(linear: Linear, folder: Path) -> np.ndarray:
     """Returns the weights of some outputs, [outputs, k] in f32."""
     from safetensors import safe_open
 
@@ -148,7 +148,9 @@ class Session:
         compile_model(self.arguments.build, write_source(linear, folder), artifact, *flags)
         stored, size = sum(stored_bytes(folder / "linear.safetensors").values()), code_bytes(linear, folder)
         if stored > MOST_GROWTH * size:
-            raise NotMeasuredError(f"stored in {stored >> 20} MiB, its codes take {size >> 20}: no kernel reads them")
+            raise NotMeasuredError(
+                f"stored in {stored >> 20} MiB, its quantized values take {size >> 20}: no kernel reads them"
+            )
         return artifact
 
     def start(self, linear: Linear, rows: int, artifacts: list[Path]) -> Worker:
@@ -161,17 +163,17 @@ class Session:
         return Worker(loop, command, self.arguments.work / f"log/peak-{loop}.log", self.arguments.threads)
 
     def check(self, linear: Linear, rows: int, worker: Worker, artifact: Path) -> None:
-        """Compares some results with the product in f32."""
+        """Compares some results with the matmul in f32."""
         worker.time(1, 0)
         path = self.arguments.work / "linears/result.f32"
         worker.save(path)
         count = min(rows, 4)
         x = test_values(rows * linear.k, 1).reshape(rows, linear.k)[-count:]
         y = np.fromfile(path, "<f4").reshape(rows, linear.n)[-count:, :CHECKED]
-        expected = x @ first_numbers(linear, artifact.parent).T
+        expected = x @ first_values(linear, artifact.parent).T
         cosine = float((y * expected).sum() / np.linalg.norm(y) / np.linalg.norm(expected))
         if not cosine > LEAST_COSINE:
-            raise RuntimeError(f"{linear.key}: the product of {rows} rows is wrong, its cosine is {cosine:.4f}")
+            raise RuntimeError(f"{linear.key}: the matmul of {rows} rows is wrong, its cosine is {cosine:.4f}")
 
     def gemm(self, linear: Linear, artifact: Path) -> dict[str, Any]:
         with self.start(linear, ROWS, [artifact]) as ours, self.peak("int8") as peak:
@@ -196,33 +198,33 @@ def measure(session: Session, linear: Linear) -> list[dict[str, Any]]:
     """Measures GEMM and GEMV of a linear."""
     artifact = session.compile(linear)
     rows = []
-    for product in session.arguments.products:
-        measured = (session.gemm if product == "gemm" else session.gemv)(linear, artifact)
+    for operation in session.arguments.products:
+        measured = (session.gemm if operation == "gemm" else session.gemv)(linear, artifact)
         share, low, high = (100 * value for value in measured["share"])
         speed = measured["work"] / measured["ours_ms"] / 1e6
-        print(f"  {product}: {speed:.0f} G/s, {share:.1f} % [{low:.1f}, {high:.1f}]", file=sys.stderr, flush=True)
-        rows.append({"product": product, "format": linear.format, "k": linear.k, "n": linear.n, **measured})
+        print(f"  {operation}: {speed:.0f} G/s, {share:.1f} % [{low:.1f}, {high:.1f}]", file=sys.stderr, flush=True)
+        rows.append({"operation": operation, "format": linear.format, "k": linear.k, "n": linear.n, **measured})
     return rows
 
 
 def render(rows: list[dict[str, Any]], missing: list[str], unit_peaks: dict[str, str]) -> str:
     parts = []
-    for product, unit in (("gemm", "GOP/s"), ("gemv", "GB/s")):
+    for operation, unit in (("gemm", "GOP/s"), ("gemv", "GB/s")):
         header = ("inputs × outputs", "format", "ms", unit, "of the peak", "peak")
         cells = [
             (
                 f"{row['k']}×{row['n']}",
                 row["format"],
                 f"{row['ours_ms']:.2f}",
-                f"{row['work'] / row['ours_ms'] / 1e6:.{0 if product == 'gemm' else 1}f}",
+                f"{row['work'] / row['ours_ms'] / 1e6:.{0 if operation == 'gemm' else 1}f}",
                 "{:.0f} % [{:.0f}, {:.0f}]".format(*(100 * value for value in row["share"])),
-                f"{row['peak_work'] / row['peer_ms'] / 1e6:.{0 if product == 'gemm' else 1}f}",
+                f"{row['peak_work'] / row['peer_ms'] / 1e6:.{0 if operation == 'gemm' else 1}f}",
             )
             for row in rows
-            if row["product"] == product
+            if row["operation"] == operation
         ]
         if cells:
-            parts.append(f"{unit_peaks[product]}\n\n{table(header, cells)}")
+            parts.append(f"{unit_peaks[operation]}\n\n{table(header, cells)}")
     if missing:
         parts.append("\n".join(f"- {line}" for line in missing) + "\n")
     return "\n".join(parts)
@@ -231,7 +233,7 @@ def render(rows: list[dict[str, Any]], missing: list[str], unit_peaks: dict[str,
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures linears of coded weights against the machine's peaks.")
 
-    formats = [*ROUNDED, *GGML]
+    formats = [*QUANTIZED, *GGML]
     add = parser.add_argument
     add("--formats", type=some_of(formats), default=formats, help=f"some of: {', '.join(formats)}")
     add("--shapes", type=some_of(SHAPES), default=list(SHAPES), help=f"some of: {', '.join(SHAPES)}")

@@ -53,12 +53,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", type=listed, default=list(MEASURES), help=f"some of: {names}")
     parser.add_argument("--cases", type=listed, default=list(CASES), help=f"some of: {', '.join(CASES)}")
     shapes = ", ".join(shape.key for shape in gemm.SHAPES)
-    parser.add_argument("--shapes", type=listed, default=[], help=f"products, all by default; some of: {shapes}")
+    parser.add_argument("--shapes", type=listed, default=[], help=f"GEMMs, all by default; some of: {shapes}")
     parser.add_argument("--engines", type=listed, default=PEERS, help=f"peers, some of: {', '.join(PEERS)}")
     parser.add_argument("--pairs", type=int, default=30, help="pairs of rounds a ratio")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--baseline", default=measures.OURS, help="engine in our place; another one tries the harness without a build"
+        "--baseline",
+        default=measures.OURS,
+        help="engine instead of ours; another one tries the harness without a build",
     )
     parser.add_argument("--output", type=Path, default=ROOT / "build/bench", help="folder of results.*")
     parser.add_argument("--merge", action="store_true", help="keep what results.json has of other measurements")

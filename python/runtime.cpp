@@ -574,7 +574,7 @@ NB_MODULE(_runtime, m) {
            "Forget the tokens from `length` on. Return how many are left: fewer where so many cannot be kept.")
       .def("evict", &Sequence::evict, "Give its pages back.")
       .def("set_evictable", &Sequence::setEvictable, nb::arg("evictable"),
-           "Let the cache evict it when pages run out; of several, the one that was longest not in a step.")
+           "Let the cache evict it when pages run out; of several, the one that was longest not in a forward step.")
       .def("save", &Sequence::save, nb::arg("path"), "Write it to a file, which appears when it is complete.");
   nb::class_<Cache>(m, "Cache")
       .def(nb::init<const Module &, const std::string &, int64_t, int64_t, uint64_t>(), nb::arg("module"),

@@ -36,7 +36,7 @@ def experts(
 ) -> np.ndarray:
     """[tokens, hidden] for gate_up [experts, 2, intermediate, hidden] and down [experts, hidden, intermediate].
 
-    `rounding` gives the numbers that the intermediate features are rounded to.
+    `rounding` gives the dequantized values of the intermediate features.
     """
     x, gate_up, down = (array.astype(np.float64) for array in (x, gate_up, down))
     result = np.zeros(x.shape)

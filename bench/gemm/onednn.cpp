@@ -1,4 +1,4 @@
-//===- onednn.cpp - f32 matrix product by the system's oneDNN, as a worker of the harness ---------------------===//
+//===- onednn.cpp - f32 GEMM by the system's oneDNN, as a worker of the harness -------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,14 +17,14 @@ using dnnl::memory;
 
 namespace {
 
-struct Product {
+struct Gemm {
   dnnl::primitive primitive;
   memory::desc weightsLayout;
   std::string implementation;
 };
 
 /// Makes an inner_product, which takes W as [N, K], like PyTorch's linear.
-Product makeInnerProduct(const dnnl::engine &engine, int64_t m, int64_t n, int64_t k) {
+Gemm makeInnerProduct(const dnnl::engine &engine, int64_t m, int64_t n, int64_t k) {
   memory::desc source({m, k}, memory::data_type::f32, memory::format_tag::ab);
   memory::desc weights({n, k}, memory::data_type::f32, memory::format_tag::any);
   memory::desc result({m, n}, memory::data_type::f32, memory::format_tag::ab);
@@ -34,7 +34,7 @@ Product makeInnerProduct(const dnnl::engine &engine, int64_t m, int64_t n, int64
 }
 
 /// Makes a matmul, which takes W as [K, N].
-Product makeMatmul(const dnnl::engine &engine, int64_t m, int64_t n, int64_t k) {
+Gemm makeMatmul(const dnnl::engine &engine, int64_t m, int64_t n, int64_t k) {
   memory::desc source({m, k}, memory::data_type::f32, memory::format_tag::ab);
   memory::desc weights({k, n}, memory::data_type::f32, memory::format_tag::any);
   memory::desc result({m, n}, memory::data_type::f32, memory::format_tag::ab);
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
 
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
-  Product product = isMatmul ? makeMatmul(engine, m, n, k) : makeInnerProduct(engine, m, n, k);
+  Gemm gemm = isMatmul ? makeMatmul(engine, m, n, k) : makeInnerProduct(engine, m, n, k);
 
   Buffer<float> a(m * k), w(n * k), c(m * n);
   fillTest(a, 1);
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
                engine, w.data());
   std::vector<memory> weights;
   for (size_t i = 0; i < copies; ++i) {
-    weights.emplace_back(product.weightsLayout, engine);
+    weights.emplace_back(gemm.weightsLayout, engine);
     dnnl::reorder(plain, weights.back()).execute(stream, plain, weights.back());
   }
   memory source({{m, k}, memory::data_type::f32, memory::format_tag::ab}, engine, a.data());
@@ -80,10 +80,10 @@ int main(int argc, char **argv) {
   std::ostringstream ready;
   ready << "{\"ready\": true, \"version\": \"oneDNN " << version->major << "." << version->minor << "."
         << version->patch << "\", \"settings\": {\"primitive\": \"" << argv[4] << "\", \"implementation\": \""
-        << product.implementation << "\", \"weights\": \"format any, reordered before the first call\"}}";
+        << gemm.implementation << "\", \"weights\": \"format any, reordered before the first call\"}}";
   size_t next = 0;
   auto call = [&] {
-    product.primitive.execute(stream, arguments[next]);
+    gemm.primitive.execute(stream, arguments[next]);
     stream.wait();
     next = next + 1 == copies ? 0 : next + 1;
   };

@@ -78,7 +78,7 @@ CASES = {
 
 
 def flops(case: Case) -> int:
-    """Returns twice the multiply-adds of the case's matrix products, the least work for the FMA units."""
+    """Returns twice the multiply-adds of the case's matrix multiplications, the least work for the FMA units."""
     model = MODELS[case.model]
     batch = case.sizes[0]
     tokens = model.patches + 1 if model.patches else case.sizes[1]

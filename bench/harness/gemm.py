@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix products against oneDNN: shapes, and the artifacts of our side."""
+"""GEMMs against oneDNN: shapes, and the artifacts of our side."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def copy_artifact(artifact: Path, copies: int) -> list[Path]:
 
 
 def expected(shape: Shape) -> np.ndarray:
-    """Returns the product in f64, [m, n]."""
+    """Returns the result in f64, [m, n]."""
     a = test_values(shape.m * shape.k, 1).reshape(shape.m, shape.k).astype(np.float64)
     w = test_values(shape.n * shape.k, 2).reshape(shape.n, shape.k).astype(np.float64)
     return a @ w.T

@@ -29,7 +29,7 @@ BILLION = {
     "rope_theta": 10000.0,
     "tie_word_embeddings": False,
 }
-# Numbers of llama.cpp's formats (llama.h, enum llama_ftype).
+# Enumerators of llama.cpp's formats (llama.h, enum llama_ftype).
 FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
 
 
@@ -46,12 +46,12 @@ def load_llama_cpp() -> Any:
 
 
 def random_weights(config: Mapping[str, Any], seed: int = 1) -> dict[str, np.ndarray]:
-    """Returns f16 weights by their Hugging Face names: one array of random numbers, read at different offsets."""
+    """Returns f16 weights by their Hugging Face names: one array of random values, read at different offsets."""
     rng = np.random.default_rng(seed)
-    numbers = (0.02 * rng.standard_normal(1 << 22, np.float32)).astype(np.float16)
+    values = (0.02 * rng.standard_normal(1 << 22, np.float32)).astype(np.float16)
 
     def matrix(rows: int, columns: int) -> np.ndarray:
-        return np.resize(np.roll(numbers, int(rng.integers(1 << 20))), rows * columns).reshape(rows, columns)
+        return np.resize(np.roll(values, int(rng.integers(1 << 20))), rows * columns).reshape(rows, columns)
 
     hidden, wide, vocabulary = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     small = config["num_key_value_heads"] * hidden // config["num_attention_heads"]

@@ -160,7 +160,7 @@ def _differences(session: Session, case: Case, workers: dict[str, Worker]) -> di
     differences = {}
     for name, values in results.items():
         if values.shape != reference.shape:
-            raise RuntimeError(f"{name} gives {values.size} numbers, expected {reference.size}")
+            raise RuntimeError(f"{name} gives {values.size} values, expected {reference.size}")
         differences[name] = float(np.max(np.abs(values - reference)))
         # An engine that computes something else is not comparable. Values are of order 1; f32 engines differ by some
         # 1e-6 a layer.
@@ -250,7 +250,7 @@ def measure_size(session: Session) -> dict[str, Any]:
     return result
 
 
-# ---- Matrix products and peaks -------------------------------------------------------------------------------------
+# ---- GEMMs and peaks -------------------------------------------------------------------------------------------------
 
 
 def measure_peak(session: Session) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ def measure_gemm(session: Session) -> dict[str, Any]:
     for shape in gemm.SHAPES:
         if session.shapes and shape.key not in session.shapes:
             continue
-        say(f"==> Product {shape.title}")
+        say(f"==> GEMM {shape.title}")
         rows.append(_measure_shape(session, shape))
     return {"shapes": rows, "baseline": session.baseline}
 
@@ -278,7 +278,7 @@ def _measure_shape(session: Session, shape: gemm.Shape) -> dict[str, Any]:
     row: dict[str, Any] = {"key": shape.key, "title": shape.title, "flops": shape.flops, "engines": {}, "missing": {}}
     with contextlib.ExitStack() as stack:
         workers = []
-        for start in _product_starters(session, shape):
+        for start in _gemm_starters(session, shape):
             try:
                 worker = stack.enter_context(start())
             except (WorkerError, FileNotFoundError) as error:
@@ -289,7 +289,7 @@ def _measure_shape(session: Session, shape: gemm.Shape) -> dict[str, Any]:
                 continue
             workers.append(worker)
             row["engines"][worker.name] = {key: worker.ready[key] for key in ("version", "settings")}
-            _check_product(session, shape, worker)
+            _check_gemm(session, shape, worker)
         comparisons = alternate(workers[0], workers[1:], session.pairs, round_ms=30)
     row["comparisons"] = [one.to_json() for one in comparisons]
     if comparisons:
@@ -299,13 +299,13 @@ def _measure_shape(session: Session, shape: gemm.Shape) -> dict[str, Any]:
     return row
 
 
-def _product_starters(session: Session, shape: gemm.Shape) -> list[Callable[[], Worker]]:
+def _gemm_starters(session: Session, shape: gemm.Shape) -> list[Callable[[], Worker]]:
     """Returns functions that start each engine of a GEMM, ours first."""
     log = session.work / "log"
     sizes = [str(size) for size in (shape.m, shape.n, shape.k)]
 
     def ours() -> Worker:
-        return start_product(session, shape)
+        return start_gemm(session, shape)
 
     def system(primitive: str) -> Callable[[], Worker]:
         def start() -> Worker:
@@ -324,7 +324,7 @@ def _product_starters(session: Session, shape: gemm.Shape) -> list[Callable[[], 
     return [ours, *peers] if session.baseline == OURS else peers
 
 
-def start_product(session: Session, shape: gemm.Shape) -> Worker:
+def start_gemm(session: Session, shape: gemm.Shape) -> Worker:
     """Compiles a module with one nn.linear and starts it."""
     folder = session.work / "gemm" / shape.key
     artifact = session.compile(gemm.write_source(shape, folder), folder / "linear.itx")
@@ -333,7 +333,7 @@ def start_product(session: Session, shape: gemm.Shape) -> Worker:
     return Worker(OURS, command, session.work / "log" / f"{shape.key}-intarsia.log", shape.threads)
 
 
-def _check_product(session: Session, shape: gemm.Shape, worker: Worker) -> None:
+def _check_gemm(session: Session, shape: gemm.Shape, worker: Worker) -> None:
     worker.time(1, 0)
     path = session.work / "results" / f"gemm-{shape.key}.f32"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -343,14 +343,14 @@ def _check_product(session: Session, shape: gemm.Shape, worker: Worker) -> None:
     # Sums of K products of values in [-1, 1]: each addition rounds by at most 2^-24 of a partial sum, and few partial
     # sums exceed 2 * sqrt(K); errors of different signs add up like sqrt(K).
     if not error < 4 * shape.k * 2.0**-24:
-        raise RuntimeError(f"{worker.name}: product {shape.title} is off by {error:.3g}")
+        raise RuntimeError(f"{worker.name}: GEMM {shape.title} is off by {error:.3g}")
 
 
 def measure_peak_share(session: Session) -> dict[str, Any]:
     """Measures the GEMM of 1024³ on one thread, in rounds that alternate with the FMA loop's."""
     shape = gemm.PEAK_SHAPE
-    say(f"==> Product {shape.title}, against the FMA loop")
-    starters = _product_starters(session, shape)
+    say(f"==> GEMM {shape.title}, against the FMA loop")
+    starters = _gemm_starters(session, shape)
     log = session.work / "log/peak.log"
     loop = [session.program("intarsia-bench-peak"), "f32", "1"]
     with starters[0]() as ours, Worker("FMA loop", loop, log, 1) as peak:

@@ -35,30 +35,32 @@ def constant(values: Any, dtype: type) -> Node:
 
 
 def int4_weight(weight: np.ndarray) -> Node:
-    """Returns codes -8 … 7 [n, k / 32, 32] and scales; the largest magnitude in a group has the code -8."""
+    """Returns integers -8 … 7 [n, k / 32, 32] and scales; the largest magnitude in a group becomes -8."""
     rows, columns = weight.shape
     groups = weight.astype(np.float32).reshape(rows, columns // GROUP, GROUP)
     largest = np.take_along_axis(groups, np.abs(groups).argmax(-1, keepdims=True), -1)
     scales = (largest / -8).astype(np.float16)
     divisors = np.where(scales == 0, 1, scales.astype(np.float32))
-    codes = np.clip(np.rint(groups / divisors), -8, 7).astype(np.int8).reshape(-1, 2)
-    packed = (codes[:, 0] & 15 | (codes[:, 1] & 15) << 4).astype(np.uint8)
+    quantized = np.clip(np.rint(groups / divisors), -8, 7).astype(np.int8).reshape(-1, 2)
+    packed = (quantized[:, 0] & 15 | (quantized[:, 1] & 15) << 4).astype(np.uint8)
     # Without a copy the constant would read memory that Python has freed.
     stored = op.constant(ov.Tensor(packed, ov.Shape(groups.shape), ov.Type.i4), shared_memory=False)
-    numbers = op.multiply(op.convert(stored, "f16"), op.constant(scales))
-    return op.convert(op.reshape(numbers, constant([rows, columns], np.int64), False), "f32")
+    dequantized = op.multiply(op.convert(stored, "f16"), op.constant(scales))
+    return op.convert(op.reshape(dequantized, constant([rows, columns], np.int64), False), "f32")
 
 
 def int8_weight(weight: np.ndarray) -> Node:
-    """Returns codes 0 … 255 [n, k], and a scale and a zero point for each row."""
-    numbers = weight.astype(np.float32)
-    low = np.minimum(numbers.min(-1, keepdims=True), 0)
-    high = np.maximum(numbers.max(-1, keepdims=True), 0)
+    """Returns integers 0 … 255 [n, k], and a scale and a zero point for each row."""
+    values = weight.astype(np.float32)
+    low = np.minimum(values.min(-1, keepdims=True), 0)
+    high = np.maximum(values.max(-1, keepdims=True), 0)
     scales = ((high - low) / 255).astype(np.float16)
     divisors = np.where(scales == 0, 1, scales.astype(np.float32))
     zeros = np.clip(np.rint(-low / divisors), 0, 255)
-    codes = np.clip(np.rint(numbers / divisors) + zeros, 0, 255).astype(np.uint8)
-    offset = op.subtract(op.convert(op.constant(codes), "f16"), op.convert(op.constant(zeros.astype(np.uint8)), "f16"))
+    quantized = np.clip(np.rint(values / divisors) + zeros, 0, 255).astype(np.uint8)
+    offset = op.subtract(
+        op.convert(op.constant(quantized), "f16"), op.convert(op.constant(zeros.astype(np.uint8)), "f16")
+    )
     return op.convert(op.multiply(offset, op.constant(scales)), "f32")
 
 
@@ -98,12 +100,12 @@ class Builder:
         keys = self._with_past(self._rotate(self._split(keys, self.key_heads)), layer, "key")
         values = self._with_past(self._split(values, self.key_heads), layer, "value")
         mixed = op.scaled_dot_product_attention(queries, keys, values, self.mask, causal=False)
-        joined = op.reshape(
+        concatenated = op.reshape(
             op.transpose(mixed, constant([0, 2, 1, 3], np.int32)),
             constant([0, 0, self.heads * self.head_dim], np.int64),
             True,
         )
-        hidden = op.add(hidden, self._linear(joined, f"{at}self_attn.o_proj.weight"))
+        hidden = op.add(hidden, self._linear(concatenated, f"{at}self_attn.o_proj.weight"))
         read = self._norm(hidden, f"{at}post_attention_layernorm.weight")
         gate, up = (self._linear(read, f"{at}mlp.{name}_proj.weight") for name in ("gate", "up"))
         return op.add(hidden, self._linear(op.multiply(op.swish(gate), up), f"{at}mlp.down_proj.weight"))
@@ -117,8 +119,8 @@ class Builder:
         return op.gather(sizes, constant([axis], np.int64), constant(0, np.int64))
 
     def _slice(self, value: Node, axis: int, begin: int, end: int) -> Node:
-        numbers = (constant([number], np.int64) for number in (begin, end, 1, axis))
-        return op.slice(value, *numbers)
+        arguments = (constant([number], np.int64) for number in (begin, end, 1, axis))
+        return op.slice(value, *arguments)
 
     def _linear(self, value: Node, name: str) -> Node:
         return op.matmul(value, int4_weight(self.tensor(name)), False, True)

@@ -13,11 +13,11 @@ from harness.cases import CASES, flops
 INTRODUCTION = """\
 # Benchmarks
 
-Measured by `make bench BENCH=--update-docs`, which writes this page. A *ratio* is a peer's time divided by ours: above
-1, ours is the faster. The rounds of ours and of a peer alternate in one run, each engine in a process of its own on the
-same cores, the others stopped meanwhile; a ratio is the median over the pairs of rounds, in brackets its 95 % interval
-(bootstrap). All engines compute in f32 and give the same results to within 1e-3. *Of FMA peak* is what ours does of
-what the loops at the end of the page do on as many threads, counting matrix products alone.
+`make bench BENCH=--update-docs` measures these figures and writes this page. A *ratio* is a peer's time divided by
+ours: above 1, ours is the faster. The rounds of ours and of a peer alternate in one run, each engine in a process of
+its own on the same cores, the others stopped meanwhile; a ratio is the median over the pairs of rounds, in brackets its
+95 % interval (bootstrap). All engines compute in f32 and give the same results to within 1e-3. *Of FMA peak* is the
+rate of ours over that of the loops at the end of the page on as many threads, counting matrix multiplications alone.
 """
 
 
@@ -143,8 +143,8 @@ def _gemm(gemm: dict[str, Any]) -> str:
                 (shape["title"], f"{one['peer']}{best}", f"{ours:.0f}", f"{peer:.0f}", _interval(one), _share(one))
             )
     body = table(("M×N×K", "peer", f"{gemm['baseline']}, GFLOP/s", "peer, GFLOP/s", "ratio", "of FMA peak"), rows)
-    note = "f32, weights packed ahead of time on every side; ours is timed through the C API's `itx_invoke`."
-    return f"## Matrix products\n\n{note}\n\n{body}\n" + "\n".join(versions.values()) + "\n"
+    note = "All sides compute in f32 with prepacked weights; ours is timed through the C API's `itx_invoke`."
+    return f"## Matrix multiplications\n\n{note}\n\n{body}\n" + "\n".join(versions.values()) + "\n"
 
 
 def _peak_share(row: dict[str, Any]) -> str:

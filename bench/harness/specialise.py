@@ -109,7 +109,7 @@ class _Function:
         return re.sub(r"\?", lambda _: str(self.sizes[next(names)]), shape)
 
     def _replace_dims(self, line: str) -> str:
-        """Removes the operands of tensor.empty, and replaces sizes in lists by numbers."""
+        """Removes the operands of tensor.empty, and replaces sizes in lists by constants."""
         if "tensor.empty(" in line:
             return re.sub(r"tensor\.empty\([^)]*\)", "tensor.empty()", line)
         return VALUE.sub(lambda match: self._number(match[0]), line)

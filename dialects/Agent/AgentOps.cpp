@@ -232,6 +232,6 @@ void JoinOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContex
 LogicalResult StreamOp::verify() {
   if (getEveryAttr() && getEveryAttr().getMeanValue() <= 0)
     return emitOpError() << "streams every 0 " << stringifyUnit(getEveryAttr().getUnit())
-                         << ", must be more: a reader starts when so much is there";
+                         << ", must be more: a consumer starts when so much is there";
   return verifyUnit(*this, "streams every", getEveryAttr(), unitOf(getValue().getType()));
 }

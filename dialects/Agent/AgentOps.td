@@ -250,9 +250,9 @@ def Agent_JoinOp : Agent_Op<"join", [Pure, SameOperandsAndResultType]> {
 }
 
 def Agent_StreamOp : Agent_Op<"stream", [Pure, SameOperandsAndResultType]> {
-  let summary = "An edge whose reader need not wait for the end";
+  let summary = "An edge whose consumer need not wait for the end";
   let description = [{
-    Readers of the result start when the first `every` of the value is there, and work on such parts as they come.
+    Consumers of the result start when the first `every` of the value is there, and work on such parts as they come.
 
     ```mlir
     %sentences = agent.stream %answer every <20 tokens> : !agent.text

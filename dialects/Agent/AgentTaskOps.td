@@ -176,7 +176,7 @@ def Agent_KvTransferOp : Agent_Op<"kv_transfer", [DeclareOpInterfaceMethods<Symb
 }
 
 def Agent_ExpertsOp : Agent_Task<"experts", (ins FlatSymbolRefAttr:$model)> {
-  let summary = "The expert layers of a model, which a decode that reads it calls in every step";
+  let summary = "The expert layers of a model, which a decode that reads it calls in every forward step";
   let description = [{
     The routed experts of all layers, as something that may be placed apart from the attention that calls them
     (attention-FFN disaggregation: MegaScale-Infer, arXiv:2504.02263; Step-3, arXiv:2507.19427). It runs when its decode
@@ -202,8 +202,8 @@ def Agent_DecodeOp : Agent_Task<"decode", (ins FlatSymbolRefAttr:$model, Agent_C
   let description = [{
     One token after another, the first of them from the prefill. `context_tokens` is what is in the cache when it
     begins, the mean over all executions of a request, written by `plan-expected-work`. With `experts` it is what is left
-    of the model without them, and calls them in every step. Rejected: a cache or experts of another model, experts of
-    another region.
+    of the model without them, and calls them in every forward step. Rejected: a cache or experts of another model,
+    experts of another region.
 
     ```mlir
     %a = agent.decode @llama70b(%kv, %first) produces <300 tokens> : (!agent.kv, !agent.text) -> !agent.text

@@ -12,7 +12,7 @@ include "mlir/IR/OpBase.td"
 def BlockFormatAttrInterface : AttrInterface<"BlockFormatAttrInterface"> {
   let cppNamespace = "::intarsia";
   let description = [{
-    What the quantized values of a tensor mean: numbers in blocks that share a scale. `nn.dequantize` has the format as an
+    What the quantized values of a tensor mean, in blocks that share a scale. `nn.dequantize` has the format as an
     attribute, which says which operands there are and of which types.
   }];
   let methods = [
@@ -20,7 +20,7 @@ def BlockFormatAttrInterface : AttrInterface<"BlockFormatAttrInterface"> {
                       which other threads may be changing.}], "std::string", "getName">,
     InterfaceMethod<"The number of elements that share a scale; 0 if all of an axis do.", "int64_t", "getBlockElements">,
     InterfaceMethod<[{True if kernels can multiply the quantized values by integers of 8 bits: they are integers, or
-                      numbers that a power of two makes integers.}], "bool", "hasIntegerValues">,
+                      a power of two makes them integers.}], "bool", "hasIntegerValues">,
     InterfaceMethod<"True if the blocks of a tensor with so many dimensions are along its last one.", "bool",
                     "hasBlocksInRows", (ins "int64_t":$rank)>,
     InterfaceMethod<[{The format of the rows of a matrix: what a layout names, whatever the tensor that the matrix is of;

@@ -58,16 +58,16 @@ struct IntegerRow {
 };
 } // namespace
 
-// The number of the largest magnitude is the lowest one where that adds much to the range: -8 adds an eighth to that of
-// -7, -16 a fifteenth, -32 a thirtieth; of 8 bits -128 would add less than a hundredth.
+// The input of the largest magnitude becomes the lowest integer where that adds much to the range: -8 adds an eighth to
+// that of -7, -16 a fifteenth, -32 a thirtieth; of 8 bits -128 would add less than a hundredth.
 static constexpr IntegerRow integers[] = {
-    {BlockElement::I4, {.lowest = -8, .highest = 7, .bits = 4, .isSigned = true, .numberOfLargest = -8}},
-    {BlockElement::U4, {.lowest = 0, .highest = 15, .bits = 4, .isSigned = false, .numberOfLargest = 15}},
-    {BlockElement::I5, {.lowest = -16, .highest = 15, .bits = 5, .isSigned = true, .numberOfLargest = -16}},
-    {BlockElement::I6, {.lowest = -32, .highest = 31, .bits = 6, .isSigned = true, .numberOfLargest = -32}},
-    {BlockElement::I8, {.lowest = -128, .highest = 127, .bits = 8, .isSigned = true, .numberOfLargest = 127}},
-    {BlockElement::U8, {.lowest = 0, .highest = 255, .bits = 8, .isSigned = false, .numberOfLargest = 255}},
-    {BlockElement::Ternary, {.lowest = -1, .highest = 1, .bits = 4, .isSigned = true, .numberOfLargest = 1}},
+    {BlockElement::I4, {.lowest = -8, .highest = 7, .bits = 4, .isSigned = true, .quantizedLargest = -8}},
+    {BlockElement::U4, {.lowest = 0, .highest = 15, .bits = 4, .isSigned = false, .quantizedLargest = 15}},
+    {BlockElement::I5, {.lowest = -16, .highest = 15, .bits = 5, .isSigned = true, .quantizedLargest = -16}},
+    {BlockElement::I6, {.lowest = -32, .highest = 31, .bits = 6, .isSigned = true, .quantizedLargest = -32}},
+    {BlockElement::I8, {.lowest = -128, .highest = 127, .bits = 8, .isSigned = true, .quantizedLargest = 127}},
+    {BlockElement::U8, {.lowest = 0, .highest = 255, .bits = 8, .isSigned = false, .quantizedLargest = 255}},
+    {BlockElement::Ternary, {.lowest = -1, .highest = 1, .bits = 4, .isSigned = true, .quantizedLargest = 1}},
 };
 
 std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
@@ -77,7 +77,7 @@ std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
 
 llvm::ArrayRef<float> nn::getNf4Values() { return nf4Values; }
 
-unsigned nn::codeBits(BlockElement element) { return elementBits(element) == 4 ? 4 : 8; }
+unsigned nn::storageBits(BlockElement element) { return elementBits(element) == 4 ? 4 : 8; }
 
 unsigned nn::elementBits(BlockElement element) {
   if (const FloatFormat *format = getFloatElement(element))
@@ -115,21 +115,21 @@ unsigned nn::scaleBytes(BlockScale scale) {
 
 //===-- Scales -------------------------------------------------------------------------------------------------===//
 
-float nn::numberOfLargest(BlockElement element) {
+float nn::quantizedLargest(BlockElement element) {
   if (const FloatFormat *format = getFloatElement(element))
     return format->largest;
   std::optional<IntegerElement> format = getIntegerElement(element);
-  return format ? static_cast<float>(format->numberOfLargest) : 1.0f; // NF4
+  return format ? static_cast<float>(format->quantizedLargest) : 1.0f; // NF4
 }
 
 float nn::blockScale(BlockElement element, float largestMagnitude, float smallest) {
-  float scale = largestMagnitude / numberOfLargest(element);
+  float scale = largestMagnitude / quantizedLargest(element);
   return hasSignedScales(element) && smallest == -largestMagnitude ? -scale : scale;
 }
 
 // Chosen on weights of examples/glossary, whose mean squared error they lessen by 6 % (int4) and 22 % (nvfp4); with
 // eighteen more between 3/4 and 2 it would be 10 % and 27 %. 3/2 brings the largest number of a block to 4,
-// and so the next smaller ones to the codes around 3 (arXiv 2512.02010). The scale of MX formats is that which OCP
+// and so the next smaller ones to the elements around 3 (arXiv 2512.02010). The scale of MX formats is that which OCP
 // Microscaling names.
 static constexpr float factorsOfI4[] = {1.0f, 0.9375f};
 static constexpr float factorsOfNvfp4[] = {1.0f, 0.9375f, 1.5f};
@@ -143,24 +143,24 @@ llvm::ArrayRef<float> nn::scaleFactors(BlockElement element, BlockScale scale) {
   return noFactors;
 }
 
-float nn::decodeElement(BlockElement element, unsigned code) {
-  code &= (1u << codeBits(element)) - 1;
+float nn::decodeElement(BlockElement element, unsigned pattern) {
+  pattern &= (1u << storageBits(element)) - 1;
   if (const FloatFormat *format = getFloatElement(element))
-    return decodeFloat(*format, code & ((1u << format->bits) - 1));
+    return decodeFloat(*format, pattern & ((1u << format->bits) - 1));
   if (element == BlockElement::NF4)
-    return nf4Values[code];
+    return nf4Values[pattern];
   IntegerElement format = *getIntegerElement(element);
-  unsigned bits = codeBits(element);
-  bool negative = format.isSigned && (code >> (bits - 1)) & 1;
-  return negative ? static_cast<float>(int(code) - (1 << bits)) : static_cast<float>(code);
+  unsigned bits = storageBits(element);
+  bool negative = format.isSigned && (pattern >> (bits - 1)) & 1;
+  return negative ? static_cast<float>(int(pattern) - (1 << bits)) : static_cast<float>(pattern);
 }
 
-float nn::decodeScale(BlockScale scale, unsigned code) {
+float nn::decodeScale(BlockScale scale, unsigned pattern) {
   switch (scale) {
   case BlockScale::E8M0:
-    return decodeE8M0(uint8_t(code));
+    return decodeE8M0(uint8_t(pattern));
   case BlockScale::E4M3:
-    return decodeFloat(floatE4M3, code & 0xFF);
+    return decodeFloat(floatE4M3, pattern & 0xFF);
   default:
     llvm_unreachable("scales stored as floats need no decoding");
   }
@@ -168,16 +168,16 @@ float nn::decodeScale(BlockScale scale, unsigned code) {
 
 //===-- Rounding -----------------------------------------------------------------------------------------------===//
 
-/// Half way between two values it is the even code; midpoints are rounded to f32 as bitsandbytes has them.
+/// Half way between two values it is the even bit pattern; midpoints are rounded to f32 as bitsandbytes has them.
 static unsigned encodeNf4(float value) {
   if (std::isnan(value))
     return 7;
-  unsigned code = 0;
+  unsigned pattern = 0;
   for (unsigned lower = 0; lower != 15; ++lower) {
     auto middle = static_cast<float>((double(nf4Values[lower]) + double(nf4Values[lower + 1])) / 2);
-    code += lower % 2 == 0 ? value > middle : value >= middle;
+    pattern += lower % 2 == 0 ? value > middle : value >= middle;
   }
-  return code;
+  return pattern;
 }
 
 unsigned nn::encodeElement(BlockElement element, float value) {
@@ -188,7 +188,7 @@ unsigned nn::encodeElement(BlockElement element, float value) {
   IntegerElement format = *getIntegerElement(element);
   float number = std::isnan(value) ? 0.0f : std::nearbyint(value);
   number = std::clamp(number, static_cast<float>(format.lowest), static_cast<float>(format.highest));
-  return unsigned(static_cast<int>(number)) & ((1u << codeBits(element)) - 1);
+  return unsigned(static_cast<int>(number)) & ((1u << storageBits(element)) - 1);
 }
 
 unsigned nn::encodeScaleE4M3(float scale) { return encodeFloat(floatE4M3, scale); }
@@ -196,7 +196,7 @@ unsigned nn::encodeScaleE4M3(float scale) { return encodeFloat(floatE4M3, scale)
 unsigned nn::encodeScaleE8M0(BlockElement element, float largestMagnitude) {
   if (!std::isfinite(largestMagnitude))
     return 255;
-  // The exponent field of an f32: 2^-127 and below are all code 0.
+  // The exponent field of an f32: 2^-127 and below are all pattern 0.
   int exponent = llvm::bit_cast<uint32_t>(largestMagnitude) >> 23;
   return std::max(exponent - std::ilogb(getFloatElement(element)->largest), 0);
 }
@@ -253,9 +253,9 @@ LogicalResult BlockFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> e
                      << " scales has blocks of " << block << ", must be one of " << blocks;
 }
 
-unsigned BlockFormatAttr::getCodeBits() const { return codeBits(getElement()); }
+unsigned BlockFormatAttr::getStorageBits() const { return storageBits(getElement()); }
 
-Type BlockFormatAttr::getCodeType() const { return IntegerType::get(getContext(), getCodeBits()); }
+Type BlockFormatAttr::getStorageType() const { return IntegerType::get(getContext(), getStorageBits()); }
 
 Type BlockFormatAttr::getScaleType() const { return scaleType(getScale(), getContext()); }
 

@@ -13,51 +13,52 @@
 
 namespace intarsia::nn {
 
-/// Integer codes: their range as quantization uses it.
+/// Integer elements: their range as quantization uses it.
 struct IntegerElement {
   int lowest;
   int highest;
   unsigned bits;
   bool isSigned;
-  int numberOfLargest; ///< the code that the number of the largest magnitude in a block is brought to
+  int quantizedLargest; ///< what the input of the largest magnitude in a block is quantized to
 };
 
 /// The description of a floating-point element; null for others.
 const FloatFormat *getFloatElement(BlockElement element);
 /// The description of an integer or ternary element.
 std::optional<IntegerElement> getIntegerElement(BlockElement element);
-/// The 16 values of NF4, by code.
+/// The 16 values of NF4, by bit pattern.
 llvm::ArrayRef<float> getNf4Values();
-/// Bits that a code takes in a tensor: 4 or 8 (5 and 6 bits are stored in the low bits of 8, integers with their sign).
-unsigned codeBits(BlockElement element);
-/// Bits that tell the numbers of an element apart: 4, 5, 6 or 8.
+/// Bits that a quantized value takes in a tensor: 4 or 8 (5 and 6 bits are stored in the low bits of 8, integers with
+/// their sign).
+unsigned storageBits(BlockElement element);
+/// Bits that tell the values of an element apart: 4, 5, 6 or 8.
 unsigned elementBits(BlockElement element);
 
 /// Bytes of a stored scale.
 unsigned scaleBytes(BlockScale scale);
 /// Element type of a tensor of scales: a float type, or i8 for the patterns of E8M0 and E4M3.
 mlir::Type scaleType(BlockScale scale, mlir::MLIRContext *context);
-/// Returns the quantized value of the number with the largest magnitude in a block: the lowest of signed integers below
+/// Returns the quantized value of the input with the largest magnitude in a block: the lowest of signed integers below
 /// 8 bits, else the largest number of the element (with either sign).
-float numberOfLargest(BlockElement element);
-/// True if scales are negative where that number is positive.
-inline bool hasSignedScales(BlockElement element) { return numberOfLargest(element) < 0; }
+float quantizedLargest(BlockElement element);
+/// True if scales are negative where that input is positive.
+inline bool hasSignedScales(BlockElement element) { return quantizedLargest(element) < 0; }
 /// The scale that `nn.quantize` begins with for a block of an integer, floating-point or NF4 element without zero
 /// points; `smallest` is zero if no number is negative.
 float blockScale(BlockElement element, float largestMagnitude, float smallest);
 /// Multiples of that scale, the first is 1: stored is that which leaves the least error.
 llvm::ArrayRef<float> scaleFactors(BlockElement element, BlockScale scale);
 
-/// The number that a code means, before scaling.
-float decodeElement(BlockElement element, unsigned code);
-/// The code of a number after scaling: the nearest, ties to even, the largest where it is beyond that; of NaN that of
-/// NaN where the element has one, else of zero.
+/// The number that a bit pattern means, before scaling.
+float decodeElement(BlockElement element, unsigned pattern);
+/// The bit pattern of a number after scaling: the nearest, ties to even, the largest where it is beyond that; of NaN
+/// that of NaN where the element has one, else of zero.
 unsigned encodeElement(BlockElement element, float value);
-/// The number that a stored scale code means (E8M0: 0 is 2^-127, 255 NaN; E4M3).
-float decodeScale(BlockScale scale, unsigned code);
-/// The code of an E4M3 scale.
+/// The number that the bit pattern of a stored scale means (E8M0: 0 is 2^-127, 255 NaN; E4M3).
+float decodeScale(BlockScale scale, unsigned pattern);
+/// The bit pattern of an E4M3 scale.
 unsigned encodeScaleE4M3(float scale);
-/// The code of the E8M0 scale of a block whose largest magnitude this is (OCP Microscaling 1.0, section 6.3).
+/// The bit pattern of the E8M0 scale of a block whose largest magnitude this is (OCP Microscaling 1.0, section 6.3).
 unsigned encodeScaleE8M0(BlockElement element, float largestMagnitude);
 
 } // namespace intarsia::nn

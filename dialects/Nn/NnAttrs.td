@@ -40,7 +40,7 @@ def Nn_RootAttr : AttrDef<Nn_Dialect, "Root"> {
   let constBuilderCall = "::intarsia::nn::RootAttr::get($_builder.getContext(), $0)";
 }
 
-def Nn_BlockElement : I32EnumAttr<"BlockElement", "what one code of a block format means", [
+def Nn_BlockElement : I32EnumAttr<"BlockElement", "what one element of a block format is", [
     I32EnumAttrCase<"I4", 0, "i4">, I32EnumAttrCase<"U4", 1, "u4">, I32EnumAttrCase<"I8", 2, "i8">,
     I32EnumAttrCase<"U8", 3, "u8">, I32EnumAttrCase<"E2M1", 4, "e2m1">, I32EnumAttrCase<"E2M3", 5, "e2m3">,
     I32EnumAttrCase<"E3M2", 6, "e3m2">, I32EnumAttrCase<"E4M3", 7, "e4m3">, I32EnumAttrCase<"E5M2", 8, "e5m2">,
@@ -56,11 +56,11 @@ def Nn_BlockScale : I32EnumAttr<"BlockScale", "how the scale of a block is store
 
 def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfaceMethods<BlockFormatAttrInterface>]> {
   let mnemonic = "block_format";
-  let summary = "What the codes and scales of a block-scaled tensor mean";
+  let summary = "What the quantized values and scales of a block-scaled tensor mean";
   let description = [{
     `#nn.block_format<element, scale, block, axis>`: along `axis`, every `block` elements share a scale
-    (`block = 0`: the whole axis does). The value of a code `c` is `scale * decode(c)`, with a zero point
-    `scale * (c - zero_point)` where the op has zero points, and with a tensor scale (NVFP4) also times that.
+    (`block = 0`: the whole axis does). A quantized value `q` stands for `scale * decode(q)`, with a zero
+    point for `scale * (q - zero_point)` where the op has zero points, and with a tensor scale (NVFP4) also times that.
 
     | element | scale | block | known as |
     |---|---|---|---|
@@ -78,15 +78,15 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
   let assemblyFormat = "`<` $element `,` $scale `,` $block `,` `axis` `=` $axis `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Bits of a code as tensors hold it: 4 or 8.
-    unsigned getCodeBits() const;
-    /// Element type of the tensor of codes (i4 or i8), and of zero points.
-    ::mlir::Type getCodeType() const;
+    /// Bits of a quantized value as tensors hold it: 4 or 8.
+    unsigned getStorageBits() const;
+    /// Element type of the tensor of quantized values (i4 or i8), and of zero points.
+    ::mlir::Type getStorageType() const;
     /// Element type of the tensor of scales: a float type, or i8 for E8M0 and E4M3 bit patterns.
     ::mlir::Type getScaleType() const;
     /// Number of blocks along an axis of this size; dynamic if that is.
     int64_t getBlockCount(int64_t size) const;
-    /// True if codes may have zero points: integer elements.
+    /// True if there may be zero points: integer elements.
     bool mayHaveZeroPoints() const;
     /// True if a scale for the whole tensor belongs to it: NVFP4.
     bool hasTensorScale() const;
@@ -169,8 +169,8 @@ def Nn_GgmlTypeAttr : AttrDef<Nn_Dialect, "GgmlType", [DeclareAttrInterfaceMetho
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     const ::intarsia::GgmlType &getType() const;
-    /// The format along the last of two dimensions whose codes and scales blocks of this type are; null for types that
-    /// are none: those with minima or with scales of scales.
+    /// The format along the last of two dimensions whose quantized values and scales blocks of this type hold; null
+    /// for types that have none: those with minima or with scales of scales.
     BlockFormatAttr getBlockFormat() const;
   }];
 }

@@ -320,7 +320,7 @@ SizePairs CachedAttentionOp::getEqualSizes(SizesRange sizes) {
   return pairs;
 }
 
-/// Every token sees all slots that its sequence's pages have: the positions are not known ahead of time.
+/// Every token sees all slots that its sequence's pages have: the positions are known only when a call is made.
 Work CachedAttentionOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {
   const Sizes &query = operandSizes[0], &keys = operandSizes[getODSOperandIndexAndLength(1).first];
   const Sizes &pageTable = operandSizes[getPageTableMutable().getOperandNumber()];

@@ -10,9 +10,9 @@
 /// A tensor of a cache: floats, or bytes of quantized values, of their parameters and of E4M3.
 def Nn_CacheTensor : RankedTensorOf<[F32, BF16, F16, I8]>;
 
-// Paged key/value caches (arXiv 2309.06180, section 4). A step of a language model has rows for some tokens of several
-// sequences, in any mixture: the row t is at position `positions[t]` of sequence `sequences[t]`. A cache is a list of
-// tensors, which its format defines; row s of `page_table` lists the pages of sequence s in order.
+// Paged key/value caches (arXiv 2309.06180, section 4). A forward step of a language model has rows for some tokens of
+// several sequences, in any mixture: the row t is at position `positions[t]` of sequence `sequences[t]`. A cache is a
+// list of tensors, which its format defines; row s of `page_table` lists the pages of sequence s in order.
 
 def Nn_CacheAppendOp : Nn_TensorOp<"cache_append", "CacheAppend", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<InPlaceOpInterface>]> {

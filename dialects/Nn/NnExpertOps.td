@@ -12,7 +12,7 @@
 def Nn_RouteOp : Nn_TensorOp<"route", "Route"> {
   let summary = "The experts of each token and their weights";
   let description = [{
-    `indices[t, :]` are the numbers of the `top_k` largest of `logits[t, :]`, the largest first; of equal ones the lower
+    `indices[t, :]` are the indices of the `top_k` largest of `logits[t, :]`, the largest first; of equal ones the lower
     number comes first, and NaN counts as larger than any number. `weights[t, k] = softmax(logits[t, :])[indices[t, k]]`;
     with `normalize` they are divided by their sum, which is the softmax of the chosen logits alone. The softmax is as
     nn.softmax: a token whose logits are all -inf has weights of zero, one with a NaN has NaN.
@@ -44,9 +44,9 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
     gate_up_bias `[experts, 2, intermediate]`, down `[experts, hidden, intermediate]`, down_bias `[experts, hidden]`,
     result `[tokens, hidden]`. Computed in f32 at least, whatever weights and biases are stored as. A token with an
     index outside of the experts gets NaN. The result of a token does not depend on the tokens beside it: contributions
-    are summed in the order of the experts' numbers. With `intermediate_format` a row `h_e(x)` is rounded to that format, as by
-    nn.quantize, before `down` multiplies it. Rejected: sizes of the weights that are not static, a limit that is not
-    positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor.
+    are summed in the order of the experts' indices. With `intermediate_format` a row `h_e(x)` is quantized to that
+    format, as by nn.quantize, before `down` multiplies it. Rejected: sizes of the weights that are not static, a limit
+    that is not positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor.
 
     ```mlir
     %y = nn.experts %x, %indices, %weights, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>,

@@ -164,7 +164,7 @@ struct BlockContent {
 /// `value / scale`, zero where the scale is.
 static float ratio(float value, float scale) { return scale == 0 ? 0.0f : value / scale; }
 
-/// The multiple of `scale` that leaves the least error of the numbers in a block.
+/// The multiple of `scale` that leaves the least error of the values in a block.
 static float leastError(BlockElement element, BlockScale scaleType, float scale, ArrayRef<float> block,
                         llvm::function_ref<float(float)> asStored) {
   float best = scale, leastSum = 0;
@@ -208,7 +208,7 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
 
   std::optional<IntegerElement> integer = getIntegerElement(element);
   float tensorScale = whole.largestMagnitude / (448.0f * 6.0f);
-  SmallVector<APInt> codes, scaleCodes, zeroPoints;
+  SmallVector<APInt> quantized, scalePatterns, zeroPoints;
   SmallVector<APFloat> floatScales;
   SmallVector<float> scales, points;
   auto asStored = [&](float scale) {
@@ -218,8 +218,8 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
   };
   for (auto [content, block] : llvm::zip_equal(contents, members)) {
     if (format.getScale() == BlockScale::E8M0) {
-      scaleCodes.emplace_back(8, encodeScaleE8M0(element, content.largestMagnitude));
-      scales.push_back(decodeScale(BlockScale::E8M0, scaleCodes.back().getZExtValue()));
+      scalePatterns.emplace_back(8, encodeScaleE8M0(element, content.largestMagnitude));
+      scales.push_back(decodeScale(BlockScale::E8M0, scalePatterns.back().getZExtValue()));
       continue;
     }
     float scale;
@@ -231,8 +231,8 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
       scale = leastError(element, format.getScale(), blockScale(element, content.largestMagnitude, content.low), block,
                          asStored);
     if (format.getScale() == BlockScale::E4M3) {
-      scaleCodes.emplace_back(8, encodeScaleE4M3(ratio(scale, tensorScale)));
-      scales.push_back(decodeScale(BlockScale::E4M3, scaleCodes.back().getZExtValue()) * tensorScale);
+      scalePatterns.emplace_back(8, encodeScaleE4M3(ratio(scale, tensorScale)));
+      scales.push_back(decodeScale(BlockScale::E4M3, scalePatterns.back().getZExtValue()) * tensorScale);
       continue;
     }
     floatScales.push_back(toType(scale, scaleType.getElementType()));
@@ -240,7 +240,7 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
     if (!getZeroPoints())
       continue;
     float point = scales.back() == 0 ? 0.0f : static_cast<float>(integer->lowest) - content.low / scales.back();
-    zeroPoints.emplace_back(format.getCodeBits(), encodeElement(element, point));
+    zeroPoints.emplace_back(format.getStorageBits(), encodeElement(element, point));
     points.push_back(decodeElement(element, zeroPoints.back().getZExtValue()));
   }
   for (auto [index, value] : llvm::enumerate(values)) {
@@ -248,12 +248,12 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
     float number = ratio(value, scales[block]);
     if (getZeroPoints())
       number = std::nearbyint(number) + points[block];
-    codes.emplace_back(format.getCodeBits(), encodeElement(element, number));
+    quantized.emplace_back(format.getStorageBits(), encodeElement(element, number));
   }
 
-  results.push_back(DenseElementsAttr::get(cast<ShapedType>(getCodes().getType()), codes));
-  results.push_back(scaleCodes.empty() ? DenseElementsAttr::get(scaleType, floatScales)
-                                       : DenseElementsAttr::get(scaleType, scaleCodes));
+  results.push_back(DenseElementsAttr::get(cast<ShapedType>(getQuantized().getType()), quantized));
+  results.push_back(scalePatterns.empty() ? DenseElementsAttr::get(scaleType, floatScales)
+                                          : DenseElementsAttr::get(scaleType, scalePatterns));
   if (getZeroPoints())
     results.push_back(DenseElementsAttr::get(cast<ShapedType>(getZeroPoints().getType()), zeroPoints));
   if (getTensorScale())
@@ -262,12 +262,12 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
 }
 
 OpFoldResult DequantizeOp::fold(FoldAdaptor adaptor) {
-  auto codes = dyn_cast_if_present<DenseIntElementsAttr>(adaptor.getCodes());
+  auto quantized = dyn_cast_if_present<DenseIntElementsAttr>(adaptor.getQuantized());
   auto scales = dyn_cast_if_present<DenseElementsAttr>(adaptor.getScales());
   auto zeroPoints = dyn_cast_if_present<DenseIntElementsAttr>(adaptor.getZeroPoints());
   auto tensorScale = dyn_cast_if_present<DenseFPElementsAttr>(adaptor.getTensorScale());
   auto type = cast<RankedTensorType>(getType());
-  if (!codes || !scales || static_cast<bool>(zeroPoints) != static_cast<bool>(getZeroPoints()) ||
+  if (!quantized || !scales || static_cast<bool>(zeroPoints) != static_cast<bool>(getZeroPoints()) ||
       static_cast<bool>(tensorScale) != static_cast<bool>(getTensorScale()))
     return {};
   if (!type.hasStaticShape() || type.getNumElements() > largestFoldedTensor)
@@ -279,9 +279,9 @@ OpFoldResult DequantizeOp::fold(FoldAdaptor adaptor) {
   Blocks blocks(format, type);
   float global = tensorScale ? tensorScale.getSplatValue<APFloat>().convertToFloat() : 1.0f;
   SmallVector<APFloat> values;
-  for (auto [index, code] : llvm::enumerate(codes.getValues<APInt>())) {
+  for (auto [index, pattern] : llvm::enumerate(quantized.getValues<APInt>())) {
     int64_t scaleIndex = blocks.scaleOf(index);
-    float element = decodeElement(format.getElement(), code.getZExtValue());
+    float element = decodeElement(format.getElement(), pattern.getZExtValue());
     if (zeroPoints)
       element -= decodeElement(format.getElement(), zeroPoints.getValues<APInt>()[scaleIndex].getZExtValue());
     float scale = readScale(scales, format.getScale(), scaleIndex);

@@ -72,7 +72,7 @@ LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   return success();
 }
 
-//===-- Products ----------------------------------------------------------------------------------------------===//
+//===-- Contractions ------------------------------------------------------------------------------------------===//
 
 LogicalResult LinearOp::verify() {
   if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyRank(*this, "weight", getWeight(), 2)) ||
@@ -262,7 +262,7 @@ INTARSIA_INFER_FIRST(SigmoidOp)
 
 LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType whole,
                                               const QuantizedOperands &operands) const {
-  auto [codes, scales, zeroPoints, tensorScale] = operands;
+  auto [quantized, scales, zeroPoints, tensorScale] = operands;
   if (!scales)
     return op->emitOpError() << "has no scales, the format " << *this << " needs them";
   int64_t axis = getAxis();
@@ -282,13 +282,14 @@ LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType wh
   };
   SmallVector<int64_t> scaleShape(whole.getShape());
   scaleShape[axis] = getBlockCount(scaleShape[axis]);
-  if (failed(verifyElement("codes", codes, getCodeType())) || failed(verifyShape("codes", codes, whole.getShape())) ||
+  if (failed(verifyElement("quantized values", quantized, getStorageType())) ||
+      failed(verifyShape("quantized values", quantized, whole.getShape())) ||
       failed(verifyElement("scales", scales, getScaleType())) || failed(verifyShape("scales", scales, scaleShape)))
     return failure();
   if (zeroPoints) {
     if (!mayHaveZeroPoints())
       return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(getElement()) << " have none";
-    if (failed(verifyElement("zero points", zeroPoints, getCodeType())) ||
+    if (failed(verifyElement("zero points", zeroPoints, getStorageType())) ||
         failed(verifyShape("zero points", zeroPoints, scaleShape)))
       return failure();
   }
@@ -332,12 +333,12 @@ void QuantizeOp::print(OpAsmPrinter &printer) {
 
 LogicalResult QuantizeOp::verify() {
   return getFormat().verifyOperands(*this, typeOf(getInput()),
-                                    {getCodes(), getScales(), getZeroPoints(), getTensorScale()});
+                                    {getQuantized(), getScales(), getZeroPoints(), getTensorScale()});
 }
 
 LogicalResult DequantizeOp::verify() {
   return getFormat().verifyOperands(*this, cast<RankedTensorType>(getType()),
-                                    {getCodes(), getScales(), getZeroPoints(), getTensorScale()});
+                                    {getQuantized(), getScales(), getZeroPoints(), getTensorScale()});
 }
 
 LogicalResult GgmlTypeAttr::verifyOperands(Operation *op, RankedTensorType whole,

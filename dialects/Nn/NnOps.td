@@ -147,7 +147,7 @@ def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"GroupO
   let hasVerifier = 1;
 }
 
-//===-- Products ----------------------------------------------------------------------------------------------===//
+//===-- Contractions ------------------------------------------------------------------------------------------===//
 
 def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
   let summary = "Fully connected layer";
@@ -167,7 +167,7 @@ def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [DeclareOpInterfaceMethods<Sto
 }
 
 def Nn_MatmulOp : Nn_TensorOp<"matmul", "Matmul"> {
-  let summary = "Batched matrix product of two computed tensors";
+  let summary = "Batched matrix multiplication of two computed tensors";
   let description = [{
     `result[b…, m, n] = sum_k lhs[b…, m, k] * rhs[b…, k, n]`; with `transpose_lhs` the lhs is `[b…, k, m]`, with
     `transpose_rhs` the rhs is `[b…, n, k]`. Batch dimensions agree one by one (static ones exactly).
@@ -295,10 +295,10 @@ def Nn_EmbeddingOp : Nn_TensorOp<"embedding", "Rows", [DeclareOpInterfaceMethods
   let summary = "Rows of a table";
   let description = [{
     `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An input whose
-    elements are all indices, as they are or through reshapes, joins and casts between integers, has the table's rows
-    as its range: a call with others is refused. Any other index is known in the kernel alone, for example one that is
-    computed: outside the table it gives a row of NaN. Rejected: a table without rows, constant indices outside it, an
-    input whose `nn.range` or `nn.default` is not inside it.
+    elements are all indices, as they are or through reshapes, concatenations and casts between integers, has the
+    table's rows as its range: a call with others is refused. Any other index is known in the kernel alone, for example
+    one that is computed: outside the table it gives a row of NaN. Rejected: a table without rows, constant indices
+    outside it, an input whose `nn.range` or `nn.default` is not inside it.
 
     ```mlir
     %e = nn.embedding %table, %ids : (tensor<30522x384xf32>, tensor<?x?xi64>) -> tensor<?x?x384xf32>
@@ -334,34 +334,34 @@ include "dialects/Nn/NnExpertOps.td"
 
 def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpInterfaceMethods<SizeOpInterface>,
                                       DeclareOpInterfaceMethods<CostOpInterface>]> {
-  let summary = "Codes and scales of a tensor in a block format";
+  let summary = "Quantized values and scales of a tensor in a block format";
   let description = [{
-    Rounds to the nearest code, ties to even; what is larger than the largest number of the format becomes that. codes
-    has the shape of the input (i4 for 4-bit and ternary elements, i8 otherwise; bit patterns of the format). scales
-    has, along the format's axis, a scale a block (bit patterns in i8 for `e8m0` and `e4m3`).
+    Rounds to the nearest element of the format, ties to even; what is beyond its largest element becomes that.
+    quantized has the shape of the input (i4 for 4-bit and ternary elements, i8 otherwise; bit patterns of the format).
+    scales has, along the format's axis, a scale a block (bit patterns in i8 for `e8m0` and `e4m3`).
 
     How scales are chosen, with `m` the largest magnitude in a block:
-    - integers: `m / largest code`, but for `i4` `m / 8`, or `m / -8` if `-m` is not in the block: the number with the
-      largest magnitude has the code -8, which is an eighth of the range (of `i8`, -128 would be less than a hundredth,
-      and activations are rounded as they are computed); with `zero_points` the range `[min(block, 0), max(block, 0)]`
-      is mapped onto all codes, `zero_point = round(lowest code - min / scale)`;
+    - integers: `m / largest integer`, but for `i4` `m / 8`, or `m / -8` if `-m` is not in the block: the input with the
+      largest magnitude becomes -8, which adds an eighth to the range (of `i8`, -128 would add less than a hundredth,
+      and activations are quantized as they are computed); with `zero_points` the range `[min(block, 0), max(block, 0)]`
+      is mapped onto all integers, `zero_point = round(lowest integer - min / scale)`;
     - `ternary`: the mean magnitude of the block (arXiv 2402.17764, equation 3);
-    - `nf4`, and floats with f32 scales: `m / largest number`;
-    - MX formats: `2^(floor(log2(m)) - exponent of the largest number)` (OCP Microscaling 1.0, section 6.3), NaN for a
+    - `nf4`, and floats with f32 scales: `m / largest element`;
+    - MX formats: `2^(floor(log2(m)) - exponent of the largest element)` (OCP Microscaling 1.0, section 6.3), NaN for a
       block with NaN or infinity in it;
     - NVFP4: `tensor_scale = max(abs(input)) / (448 * 6)`, then `m / 6 / tensor_scale` rounded to E4M3.
     Of `i4` without zero points and of NVFP4 more scales are tried: that one, 15/16 of it and, of NVFP4, 3/2 of it (before
     it is divided by `tensor_scale` and rounded to its type). The first that leaves the least error is taken, which is
     the sum of `(input - dequantized)^2` over the block, in f32 and in the order of its elements. 15/16 clips the largest
-    number a little and makes the steps between all others smaller; 3/2 puts the largest number on 4 instead of 6.
-    A scale of zero is stored as such; codes of its block are that of zero.
+    value a little and makes the steps between all others smaller; 3/2 puts the largest value on 4 instead of 6.
+    A scale of zero is stored as such; the quantized values of its block are zeros.
 
     ```mlir
     %c, %s = nn.quantize %x {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x4xf16>)
     ```
   }];
   let arguments = (ins Nn_FloatTensor:$input, Nn_BlockFormatAttr:$format);
-  let results = (outs Nn_AnyTensor:$codes, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
+  let results = (outs Nn_AnyTensor:$quantized, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
                       Optional<Nn_AnyTensor>:$tensor_scale);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -372,7 +372,7 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>]> {
   let summary = "The tensor that quantized values mean";
   let description = [{
-    In a block format `result = scale * decode(code)`, or `scale * (code - zero_point)`, times `tensor_scale` where given;
+    In a block format `result = scale * decode(q)`, or `scale * (q - zero_point)`, times `tensor_scale` where given;
     the operands are as `nn.quantize` gives them. Of a weight that an archive holds in that format they are weights: an
     MXFP4 tensor of `[…, features]` is values of 4 bits and scales `[…, features / 32]` (OCP Microscaling 1.0, section 5).
 
@@ -389,11 +389,11 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
     %w = nn.dequantize %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
     ```
   }];
-  let arguments = (ins Nn_AnyTensor:$codes, Optional<Nn_AnyTensor>:$scales, Optional<Nn_AnyTensor>:$zero_points,
+  let arguments = (ins Nn_AnyTensor:$quantized, Optional<Nn_AnyTensor>:$scales, Optional<Nn_AnyTensor>:$zero_points,
                        Optional<Nn_AnyTensor>:$tensor_scale, BlockFormatAttrInterface:$format);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
-    $codes (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)? attr-dict `:`
+    $quantized (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

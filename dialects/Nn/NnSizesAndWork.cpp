@@ -172,7 +172,7 @@ Work AttentionOp::getWork(SizesRange operandSizes, SizesRange) {
   AffineExpr scores = query[0] * query[1] * query[2] * key[1];
   if (getCausal())
     scores = scores.ceilDiv(2);
-  // Both products, then scale, maximum, subtraction, sum and division of the softmax.
+  // Both matrix multiplications, then scale, maximum, subtraction, sum and division of the softmax.
   return {scores * (query[3] * 2 + value[3] * 2 + 5), scores};
 }
 

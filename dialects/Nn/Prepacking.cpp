@@ -53,7 +53,7 @@ static bool isTranspose(Operation *op) { return isa<linalg::TransposeOp>(op) && 
 
 WeightOp storedWeight(Value value) {
   if (auto dequantize = value.getDefiningOp<DequantizeOp>())
-    value = reshapeSource(dequantize.getCodes());
+    value = reshapeSource(dequantize.getQuantized());
   return value.getDefiningOp<WeightOp>();
 }
 
@@ -65,15 +65,15 @@ static Why whyNot(linalg::TransposeOp op) {
   bool keepsRows = op.getPermutation().back() == op.getInput().getType().getRank() - 1;
   if (keepsRows || reshapeSource(op.getInput()).getDefiningOp<WeightOp>())
     return std::nullopt;
-  return "only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones "
-         "rows can be moved";
+  return "only a tensor of an archive can be transposed at compile time; of concatenated, quantized and dequantized "
+         "ones rows can be moved";
 }
 
 static Why whyNot(tensor::ConcatOp op) {
   // Elements follow one another as soon as nothing lies outside the concatenated dimension.
   for (Value part : op.getInputs())
     if (llvm::any_of(typeOf(part).getShape().take_front(op.getDim()), [](int64_t size) { return size != 1; }))
-      return "weights are concatenated ahead of time along their outermost dimension only";
+      return "weights are concatenated at compile time along their outermost dimension only";
   return std::nullopt;
 }
 
@@ -82,29 +82,28 @@ static Why whyNot(QuantizeOp op) {
   int64_t rank = typeOf(op.getInput()).getRank();
   if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || op.getZeroPoints() ||
       isMadeWith(op.getInput(), llvm::IsaPred<QuantizeOp>) || !isMadeWith(op.getInput(), llvm::IsaPred<WeightOp>))
-    return "only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero "
-           "points";
+    return "only matrices of an archive are quantized at compile time, once, along their last dimension and without "
+           "zero points";
   return std::nullopt;
 }
 
 static Why whyNot(DequantizeOp op) {
-  if (auto quantize = op.getCodes().getDefiningOp<QuantizeOp>()) {
+  if (auto quantize = op.getQuantized().getDefiningOp<QuantizeOp>()) {
     if (op.getScales() != quantize.getScales() || op.getZeroPoints() != quantize.getZeroPoints() ||
         op.getTensorScale() != quantize.getTensorScale() || op.getFormat() != quantize.getFormat())
-      return "what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds";
+      return "what is dequantized at compile time must be what one nn.quantize gives, or what an archive holds";
     if (!op.getType().getElementType().isF32())
-      return "weights that are quantized ahead of time are dequantized to f32 only";
+      return "weights that are quantized at compile time are dequantized to f32 only";
     return std::nullopt;
   }
   if (!storedWeight(op.getResult()) || (op.getScales() && !op.getScales().getDefiningOp<WeightOp>()))
-    return "what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds";
+    return "what is dequantized at compile time must be what one nn.quantize gives, or what an archive holds";
   if (op.getZeroPoints() || op.getTensorScale() || !op.getFormat().hasBlocksInRows(op.getType().getRank()))
-    return "quantized values of an archive are dequantized ahead of time along their last dimension, without zero "
-           "points "
-           "and without a scale of the tensor";
+    return "quantized values of an archive are dequantized at compile time along their last dimension, without zero "
+           "points and without a scale of the tensor";
   Type element = op.getType().getElementType();
   if (!element.isF32() && !element.isBF16())
-    return "quantized values of an archive are dequantized ahead of time to f32 and bf16 only";
+    return "quantized values of an archive are dequantized at compile time to f32 and bf16 only";
   return std::nullopt;
 }
 
@@ -120,7 +119,7 @@ static Why whyNotReshaped(Value source, RankedTensorType type) {
     return dequantize && dequantize.getScales();
   };
   if (isMadeWith(source, isTranspose) || (isMadeWith(source, hasScales) && !keepsRows))
-    return "a weight that is transposed ahead of time keeps its shape, one that is quantized its rows";
+    return "a weight that is transposed at compile time keeps its shape, one that is quantized its rows";
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-//===- BlockPanels.cpp - How the codes of a quantized weight lie in memory --------------------------------------===//
+//===- BlockPanels.cpp - How the values of a quantized weight lie in memory -------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -23,12 +23,12 @@ static constexpr int64_t lineBytes = 64;
 static std::optional<BlockPanels> ofGgmlType(StringRef keyword) {
   BlockPanels panels;
   panels.scale = nn::BlockScale::F16;
-  panels.codeBits =
+  panels.elementBits =
       llvm::StringSwitch<int64_t>(keyword).Cases({"q4_1", "q4_k"}, 4).Case("q5_k", 5).Case("q6_k", 6).Default(0);
-  if (!panels.codeBits)
+  if (!panels.elementBits)
     return std::nullopt;
   bool isQ6 = keyword == "q6_k";
-  panels.codeOffset = isQ6 ? 32 : 0;
+  panels.integerOffset = isQ6 ? 32 : 0;
   panels.block = isQ6 ? 16 : 32;
   panels.scaleBits = isQ6 ? 8 : keyword == "q4_1" ? 0 : 6;
   panels.hasMinima = !isQ6;
@@ -50,8 +50,8 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth, i
     result->isE2M1 = element == BlockElement::E2M1;
     if (!result->isE2M1 && !(integer && integer->isSigned))
       return std::nullopt;
-    result->codeOffset = integer ? 1 << (integer->bits - 1) : 0;
-    result->codeBits = nn::elementBits(element);
+    result->integerOffset = integer ? 1 << (integer->bits - 1) : 0;
+    result->elementBits = nn::elementBits(element);
     result->scale = format.getScale();
     result->block = format.getBlock();
     result->hasTensorScale = format.hasTensorScale();
@@ -62,12 +62,11 @@ std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth, i
   if (!result || depth <= 0 || width <= 0 || width % lineRows != 0)
     return std::nullopt;
   result->width = width;
-  result->place(depth);
+  result->computeSizes(depth);
   return result;
 }
 
-/// Computes the sizes.
-void BlockPanels::place(int64_t k) {
+void BlockPanels::computeSizes(int64_t k) {
   depth = k;
   scaleBytes = nn::scaleBytes(scale);
   headBytes = hasTensorScale ? width * int64_t(sizeof(float)) : 0;
@@ -97,40 +96,40 @@ int64_t BlockPanels::stepBegin(int64_t step) const {
 
 void BlockPanels::clear(uint8_t *panel) const {
   std::memset(panel, 0, panelBytes());
-  if (!codeOffset)
+  if (!integerOffset)
     return;
   uint8_t zeros[stepDepth];
-  std::memset(zeros, codeOffset, stepDepth);
+  std::memset(zeros, integerOffset, stepDepth);
   for (int64_t step = 0; step < steps(); ++step)
     for (int64_t row = 0; row < width; ++row)
       storeStep(zeros, step, row, panel);
 }
 
-void BlockPanels::storeStep(const uint8_t *codes, int64_t step, int64_t row, uint8_t *panel) const {
+void BlockPanels::storeStep(const uint8_t *quantized, int64_t step, int64_t row, uint8_t *panel) const {
   uint8_t *target = panel + stepBegin(step) + row / lineRows * (stepBytes() * lineRows / width) + row % lineRows * 4;
   auto line = [&](int64_t number, auto byteOf) {
     for (int64_t byte = 0; byte < 4; ++byte)
       target[number * lineBytes + byte] = byteOf(byte);
   };
-  if (codeBits == 8) {
+  if (elementBits == 8) {
     for (int64_t word = 0; word < words; ++word)
-      std::memcpy(target + word * lineBytes, codes + 4 * word, 4);
+      std::memcpy(target + word * lineBytes, quantized + 4 * word, 4);
     return;
   }
   for (int64_t i = 0; i < words / 2; ++i)
-    line(i, [&](int64_t byte) { return (codes[4 * i + byte] & 15) | codes[16 + 4 * i + byte] << 4; });
-  int64_t highBits = codeBits - 4, wordsOfLine = highBits ? 8 / highBits : words;
+    line(i, [&](int64_t byte) { return (quantized[4 * i + byte] & 15) | quantized[16 + 4 * i + byte] << 4; });
+  int64_t highBits = elementBits - 4, wordsOfLine = highBits ? 8 / highBits : words;
   for (int64_t first = 0; highBits && first < words; first += wordsOfLine)
     line(4 + first / wordsOfLine, [&](int64_t byte) {
       unsigned bits = 0;
       for (int64_t p = 0; p < std::min(wordsOfLine, words - first); ++p)
-        bits |= codes[4 * (first + p) + byte] >> 4 << (highBits * p);
+        bits |= quantized[4 * (first + p) + byte] >> 4 << (highBits * p);
       return bits;
     });
 }
 
-void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
-                        uint8_t *panel) const {
+void BlockPanels::store(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales, float tensorScale,
+                        int64_t row, uint8_t *panel) const {
   if (block == 0) {
     std::memcpy(panel + row * scaleBytes, scales.data(), scaleBytes);
   } else {
@@ -142,14 +141,14 @@ void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> s
     if (hasTensorScale)
       std::memcpy(panel + row * sizeof(float), &tensorScale, sizeof(float));
   }
-  auto mask = static_cast<uint8_t>((1u << codeBits) - 1);
+  auto mask = static_cast<uint8_t>((1u << elementBits) - 1);
   uint8_t step[stepDepth];
   for (int64_t number = 0; number * stepDepth < depth; ++number) {
     int64_t count = std::min(stepDepth, depth - number * stepDepth);
     for (int64_t k = 0; k < count; ++k)
-      step[k] = (codes[number * stepDepth + k] + codeOffset) & mask;
+      step[k] = (quantized[number * stepDepth + k] + integerOffset) & mask;
     for (int64_t k = count; k < stepDepth; ++k)
-      step[k] = codeOffset & mask;
+      step[k] = integerOffset & mask;
     storeStep(step, number, row, panel);
   }
 }
@@ -157,10 +156,10 @@ void BlockPanels::store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> s
 void BlockPanels::store(const gguf::BlockParts &parts, int64_t number, int64_t row, uint8_t *panel) const {
   int64_t elements = scaleBits ? superBlock : block, k = number * elements;
   uint8_t *unit = panel + headBytes + k / unitDepth * unitBytes;
-  int64_t place = (k % unitDepth / elements * width + row) * scaleBytes;
-  std::memcpy(unit + place, &parts.scale, scaleBytes);
+  int64_t scaleOffset = (k % unitDepth / elements * width + row) * scaleBytes;
+  std::memcpy(unit + scaleOffset, &parts.scale, scaleBytes);
   if (hasMinima)
-    std::memcpy(unit + minimaBegin() + place, &parts.minimum, scaleBytes);
+    std::memcpy(unit + minimaBegin() + scaleOffset, &parts.minimum, scaleBytes);
   uint8_t *integers = unit + integersBegin();
   for (int64_t i = 0; scaleBits && i < superBlock / block; ++i) {
     if (scaleBits == 8) {
@@ -172,7 +171,7 @@ void BlockPanels::store(const gguf::BlockParts &parts, int64_t number, int64_t r
     *high |= (parts.scales[i] >> 4 | parts.minima[i] >> 4 << 2) << (i % 2 * 4);
   }
   for (int64_t step = 0; step < elements / stepDepth; ++step)
-    storeStep(parts.codes + step * stepDepth, k / stepDepth + step, row, panel);
+    storeStep(parts.quantized + step * stepDepth, k / stepDepth + step, row, panel);
 }
 
 } // namespace intarsia

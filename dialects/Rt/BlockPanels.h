@@ -1,11 +1,11 @@
-//===- BlockPanels.h - How the codes of a quantized weight lie in memory ----------------------------------------===//
+//===- BlockPanels.h - How the values of a quantized weight lie in memory ---------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // A matrix [N, K] in a block format, as kernels read it: panels of 32 rows (output features, the columns of the
-// product), or of another multiple of 16 rows, one after another.
+// GEMM), or of another multiple of 16 rows, one after another.
 //
 //   panel   head, then units along K
 //   head    the scales that hold for all of K, for each row: the scale of the row and the scale of the tensor (f32), if
@@ -24,7 +24,7 @@
 //           8 bits: line i of 8, word i
 //
 // Everything begins at a multiple of 64 bytes; in panels of an odd number of 16 rows at one of 32 bytes, so that their
-// units are no deeper than those of 32 rows. Integer codes are stored with an offset that makes them unsigned. Rows
+// units are no deeper than those of 32 rows. Integers are stored with an offset that makes them unsigned. Rows
 // beyond N and k's beyond K are zeros of the format.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_RT_BLOCKPANELS_H
@@ -54,15 +54,15 @@ struct BlockPanels {
   /// multiple of 16.
   static std::optional<BlockPanels> of(mlir::Attribute format, int64_t depth, int64_t width = rows);
 
-  int64_t width = rows;        ///< rows of a panel
-  int64_t depth;               ///< k's
-  int64_t codeBits;            ///< 4, 5, 6 or 8
-  int64_t codeOffset = 0;      ///< added to integer codes when they are stored
-  bool isE2M1 = false;         ///< codes are E2M1, else integers
-  nn::BlockScale scale;        ///< type of the blocks' scales, or of the scales of these
-  int64_t block;               ///< k's that share a scale; 0: all
-  int64_t scaleBits = 0;       ///< bits of a block's integer scale (6: and of its minimum); 0: it is a `scale`
-  bool hasMinima = false;      ///< a value is its code times the scale, plus a minimum (minus if scaleBits is 6)
+  int64_t width = rows;      ///< rows of a panel
+  int64_t depth;             ///< k's
+  int64_t elementBits;       ///< 4, 5, 6 or 8
+  int64_t integerOffset = 0; ///< added to integers when they are stored
+  bool isE2M1 = false;       ///< elements are E2M1, else integers
+  nn::BlockScale scale;      ///< type of the blocks' scales, or of the scales of these
+  int64_t block;             ///< k's that share a scale; 0: all
+  int64_t scaleBits = 0;     ///< bits of a block's integer scale (6: and of its minimum); 0: it is a `scale`
+  bool hasMinima = false;    ///< a value is the quantized one times the scale, plus a minimum (minus if scaleBits is 6)
   bool hasTensorScale = false; ///< the head holds a scale for all of K, in addition to those of blocks
   int64_t scaleBytes;          ///< bytes of one `scale`
   int64_t unitDepth;           ///< k's
@@ -72,7 +72,7 @@ struct BlockPanels {
 
   /// Returns the number of bytes of which heads, scales of units and steps begin at a multiple.
   int64_t alignment() const { return width % rows == 0 ? 64 : 32; }
-  int64_t stepBytes() const { return width * stepDepth * codeBits / 8; }
+  int64_t stepBytes() const { return width * stepDepth * elementBits / 8; }
   int64_t steps() const { return units * unitDepth / stepDepth; }
   int64_t panelBytes() const { return headBytes + units * unitBytes; }
   /// Returns the offset of the minima of type `scale` from the beginning of their unit.
@@ -80,11 +80,11 @@ struct BlockPanels {
   /// Returns the offset of the integer scales of blocks from the beginning of their unit.
   int64_t integersBegin() const { return width * scaleBytes * (hasMinima ? 2 : 1); }
 
-  /// Returns the offset of a step's codes from the beginning of its panel.
+  /// Returns the offset of a step's quantized values from the beginning of its panel.
   int64_t stepBegin(int64_t step) const;
 
   /// Stores a row, as BlockCodec::encodeRow gives it, into a panel, which clear() has initialised.
-  void store(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
+  void store(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
              uint8_t *panel) const;
   /// Stores a block of ggml into a panel, the `number`th of its row.
   void store(const gguf::BlockParts &parts, int64_t number, int64_t row, uint8_t *panel) const;
@@ -92,9 +92,10 @@ struct BlockPanels {
   void clear(uint8_t *panel) const;
 
 private:
-  void place(int64_t k);
-  /// Stores the codes of a step.
-  void storeStep(const uint8_t *codes, int64_t step, int64_t row, uint8_t *panel) const;
+  /// Computes the sizes for rows of `k` values.
+  void computeSizes(int64_t k);
+  /// Stores the quantized values of a step.
+  void storeStep(const uint8_t *quantized, int64_t step, int64_t row, uint8_t *panel) const;
 };
 
 } // namespace intarsia

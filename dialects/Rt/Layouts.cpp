@@ -115,7 +115,7 @@ private:
   BlockPanels panels;
 };
 
-/// Numbers of 32 bits that the 32 registers of AVX-512 hold: no kernel keeps the sums of more columns in registers.
+/// Values of 32 bits that the 32 registers of AVX-512 hold: no kernel keeps the sums of more columns in registers.
 constexpr int64_t maximalPanelWidth = 512;
 
 /// Returns true if the product of sizes fits in 64 bits.

@@ -215,7 +215,7 @@ LogicalResult YieldOp::verify() {
 LogicalResult ObjectOp::verify() {
   if (getKernels().size() != getNumbers().size())
     return emitOpError() << "has " << getKernels().size() << " kernels and " << getNumbers().size()
-                         << " numbers of them";
+                         << " indices of them";
   if (static_cast<int64_t>(getNumber()) < 0)
     return emitOpError() << "has variant number " << static_cast<int64_t>(getNumber()) << ", must not be negative";
   for (auto [index, piece] : llvm::enumerate(getCode())) {

@@ -52,7 +52,7 @@ public:
   virtual void storeBlock(const gguf::BlockParts &parts, int64_t number, int64_t row, char *piece) const {}
 };
 
-/// The place of a row of quantized values.
+/// Where a row of quantized values is stored.
 struct QuantizedTarget {
   const TensorStorage &storage;
   int64_t row; ///< of the piece

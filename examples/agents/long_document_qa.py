@@ -6,7 +6,7 @@ from intarsia import agent
 
 reader = agent.Model("llama70b", shape="llama-3.1-70b", context_tokens=131072)
 reranker = agent.Model("reranker", parameters=568e6)  # bge-reranker-v2-m3, its model card
-embedder = agent.Model("embedder", parameters=568e6)  # bge-m3, its model card: 1,024 numbers
+embedder = agent.Model("embedder", parameters=568e6)  # bge-m3, its model card: 1,024 dimensions
 
 
 @agent.function(ms=40, tokens=agent.Amount(9000, p95=32000, max=100000))

@@ -5,10 +5,10 @@
 from intarsia import agent
 
 # Qwen2-VL (Wang et al., 2024, arXiv 2409.12191): a vision transformer of 675 M parameters sees patches of 14 x 14
-# pixels and joins four of them, so that a token is 28 x 28 pixels; 2 flops for each parameter and patch.
+# pixels and merges four of them, so that a token is 28 x 28 pixels; 2 flops for each parameter and patch.
 vision = agent.Model("vision", parameters=675e6, flops_per_unit=2 * 675e6 / 14**2, tokens_per_unit=1 / 28**2)
 llama = agent.Model("llama70b", shape="llama-3.1-70b", context_tokens=131072, encoders={"image": vision})
-# CLIP ViT-L/14 has 428 M parameters and 768 numbers (Radford et al., 2021, arXiv 2103.00020).
+# CLIP ViT-L/14 has 428 M parameters and 768 dimensions (Radford et al., 2021, arXiv 2103.00020).
 clip = agent.Model("clip", parameters=428e6)
 products = agent.Index("products", vectors=2_000_000, dimension=768, chunk_tokens=60, embedder=clip, visited=1.0e-3)
 

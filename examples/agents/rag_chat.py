@@ -4,7 +4,7 @@
 
 from intarsia import agent
 
-# 22.7 M parameters, 384 numbers: the model card of all-MiniLM-L6-v2.
+# 22.7 M parameters, 384 dimensions: the model card of all-MiniLM-L6-v2.
 embedder = agent.Model("minilm", parameters=22.7e6)
 # Wikipedia as dense passage retrieval cuts it: 21 M passages of 100 words (Karpukhin et al., 2020, arXiv 2004.04906,
 # section 4.1), 4 tokens for 3 words. A graph index (HNSW) looks at some thousand of them.

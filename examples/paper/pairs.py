@@ -235,7 +235,7 @@ def _program(case: Case, pools: dict[str, str], inputs: Inputs, pinned: bool, fi
         figures = f"{{gigabytes_per_second = {LINK_GBPS}, microseconds = 10.0}}"
         lines.append(f"  fleet.link @{one}_pool to @{other}_pool {figures}")
 
-    def place(phase: str) -> str:
+    def placement(phase: str) -> str:
         return f", place = #fleet.placement<@dc::@{phase}_pool>" if pinned else ""
 
     sla = (
@@ -247,11 +247,11 @@ def _program(case: Case, pools: dict[str, str], inputs: Inputs, pinned: bool, fi
         "}",
         f'agent.model @model {{shape = "{case.model}", precisions = ["{case.precision}"], context_tokens = 131072}}',
         f"agent.graph @ask(%question: !agent.text {size}) -> !agent.text attributes {{sla = {sla}}} {{",
-        f'  %cache, %first = agent.prefill @model(%question) {{label = "ask"{place("prefill")}}}'
+        f'  %cache, %first = agent.prefill @model(%question) {{label = "ask"{placement("prefill")}}}'
         " : (!agent.text) -> (!agent.kv, !agent.text)",
         "  %there = agent.kv_transfer %cache : !agent.kv",
         f"  %answer = agent.decode @model(%there, %first) produces <{case.output} tokens>"
-        f' {{label = "ask"{place("decode")}}} : (!agent.kv, !agent.text) -> !agent.text',
+        f' {{label = "ask"{placement("decode")}}} : (!agent.kv, !agent.text) -> !agent.text',
         "  agent.return %answer : !agent.text",
         "}",
     ]
@@ -349,7 +349,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tool", type=pathlib.Path, default=ROOT / "build" / "dev" / "bin" / "intarsia-plan")
-    parser.add_argument("--roofline", action="store_true", help="data sheets alone, in place of measured efficiencies")
+    parser.add_argument("--roofline", action="store_true", help="data sheets alone, instead of measured efficiencies")
     parser.add_argument("--models", nargs="*", choices={case.model for case in CASES}, help="of the two, these alone")
     parser.add_argument("--electricity", type=float, default=DOLLARS_PER_KWH, help="$ a kWh (default: the paper's)")
     parser.add_argument("--first-token-ms", type=float, default=Inputs.first_token_ms, help="default: the paper's 250")

@@ -25,7 +25,7 @@
 
 /* ---- Kernels ---------------------------------------------------------------------------------------------- */
 
-/* The launch plan that a kernel computes from the sizes and the number of threads. */
+/* The launch that a kernel computes from the sizes and the number of threads: the elements of `plan`. */
 enum {
   ITX_PLAN_TILES = 0,           /* independent tiles; any thread may run any of them, in any order */
   ITX_PLAN_WORKSPACE_BYTES = 1, /* scratch of each thread, not initialised, ITX_BUFFER_ALIGNMENT aligned; negative if a

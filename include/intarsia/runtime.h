@@ -329,11 +329,12 @@ ITX_API void itx_pending_free(itx_pending *pending);
 
 /* ---- Caches of language models ----------------------------------------------------------------------------- */
 
-/* A language model is a function "step": it takes new tokens of several sequences, in any mixture of prompts, parts of
- * prompts and single tokens, and keeps the state for later tokens in the inputs with is_state. A cache is the memory of
- * that state: pages, each for a number of tokens of a sequence (state whose first size is "pages"), and a slot for each
- * sequence (state whose first size is "sequences"; it belongs to the page of the last token). Forked sequences share
- * the pages of their common beginning; a shared page is copied before it is written to.
+/* A language model is a function "step", which does one forward step: it takes new tokens of several sequences, in any
+ * mixture of prompts, parts of prompts and single tokens, and keeps the state for later tokens in the inputs with
+ * is_state. A cache is the memory of that state: pages, each for a number of tokens of a sequence (state whose first
+ * size is "pages"), and a slot for each sequence (state whose first size is "sequences"; it belongs to the page of the
+ * last token). Forked sequences share the pages of their common beginning; a shared page is copied before it is written
+ * to.
  *
  * The short form:
  *   itx_cache_options options = {sizeof(options), 1, 0, 0};

@@ -21,28 +21,28 @@ namespace intarsia::assemble {
 
 ModuleTables::ModuleTables(ModuleOp module) {
   for (rt::DeviceOp device : module.getOps<rt::DeviceOp>()) {
-    deviceNumbers[device.getSymName()] = devices.size();
+    deviceIndices[device.getSymName()] = devices.size();
     devices.push_back(device.getSymName().str());
   }
   for (Operation &op : module.getOps()) {
     if (auto kernel = dyn_cast<rt::KernelOp>(op)) {
-      kernelNumbers[kernel.getSymName()] = kernels.size();
+      kernelIndices[kernel.getSymName()] = kernels.size();
       kernels.push_back(kernel.getSymName().str());
-      kernelDevices.push_back(kernel.getDevice() ? deviceNumbers.lookup(*kernel.getDevice()) : 0);
+      kernelDevices.push_back(kernel.getDevice() ? deviceIndices.lookup(*kernel.getDevice()) : 0);
     } else if (auto constant = dyn_cast<rt::ConstantOp>(op)) {
-      constantNumbers.try_emplace(constant.getSymName(), constantNumbers.size());
+      constantIndices.try_emplace(constant.getSymName(), constantIndices.size());
     } else if (isa<func::FuncOp>(op)) {
       functions.push_back(&op);
     }
   }
   module.walk([&](rt::DispatchOp dispatch) {
     StringRef label = labelOf(dispatch);
-    if (labelNumbers.try_emplace(label, labels.size()).second)
+    if (labelIndices.try_emplace(label, labels.size()).second)
       labels.push_back(label.str());
   });
-  std::vector<std::set<int>> memories(constantNumbers.size());
+  std::vector<std::set<int>> memories(constantIndices.size());
   module.walk([&](rt::ConstantDataOp data) {
-    memories[constantNumbers.lookup(data.getConstant())].insert(memoryOf(data.getType()));
+    memories[constantIndices.lookup(data.getConstant())].insert(memoryOf(data.getType()));
   });
   for (auto [constant, uses] : llvm::enumerate(memories)) {
     if (uses.empty())
@@ -54,12 +54,12 @@ ModuleTables::ModuleTables(ModuleOp module) {
 
 int ModuleTables::memoryOf(Type buffer) const {
   FlatSymbolRefAttr device = rt::memoryDeviceOf(buffer);
-  return device ? static_cast<int>(deviceNumbers.lookup(device.getValue())) : -1;
+  return device ? static_cast<int>(deviceIndices.lookup(device.getValue())) : -1;
 }
 
 unsigned ModuleTables::weightNumber(Operation *op) const {
   auto data = cast<rt::ConstantDataOp>(op);
-  unsigned constant = constantNumbers.lookup(data.getConstant());
+  unsigned constant = constantIndices.lookup(data.getConstant());
   int device = memoryOf(data.getType());
   auto found =
       llvm::find_if(weights, [&](const WeightUse &use) { return use.constant == constant && use.device == device; });

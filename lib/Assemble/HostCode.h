@@ -28,7 +28,7 @@ struct ModuleTables {
   std::vector<unsigned> kernelDevices;               ///< index of the device of each kernel
   std::vector<WeightUse> weights;                    ///< each constant has one or more
   std::vector<mlir::Operation *> functions;          ///< func.funcs, in order
-  llvm::StringMap<unsigned> kernelNumbers, labelNumbers, constantNumbers, deviceNumbers;
+  llvm::StringMap<unsigned> kernelIndices, labelIndices, constantIndices, deviceIndices;
   /// Returns the index of the device whose own memory a buffer is in; -1 for memory of the host.
   int memoryOf(mlir::Type buffer) const;
   /// Returns the index in `weights` of the constant that an rt.constant_data gives.

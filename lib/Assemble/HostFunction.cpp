@@ -179,8 +179,8 @@ llvm::Error HostFunction::translate(Operation &op) {
         values[dispatch.getEvent()] =
             call(dispatchFunction, builder.getInt64Ty(),
                  {theCall, values.lookup(dispatch.getQueue()),
-                  builder.getInt32(tables.kernelNumbers.lookup(dispatch.getKernel())),
-                  builder.getInt32(tables.labelNumbers.lookup(ModuleTables::labelOf(dispatch))),
+                  builder.getInt32(tables.kernelIndices.lookup(dispatch.getKernel())),
+                  builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(dispatch))),
                   buffers->fill(pointers), builder.getInt32(pointers.size()), sizes->fill(all(dispatch.getSizes())),
                   builder.getInt32(dispatch.getSizes().size()), after, afterCount});
         return llvm::Error::success();
@@ -191,7 +191,7 @@ llvm::Error HostFunction::translate(Operation &op) {
         for (llvm::Value *size : sizesOf(type, copy.getSizes()))
           bytes = builder.CreateMul(bytes, size);
         auto [after, afterCount] = afterOf(copy.getAfter());
-        unsigned device = tables.deviceNumbers.lookup(copy.getQueue().getType().getDevice().getValue());
+        unsigned device = tables.deviceIndices.lookup(copy.getQueue().getType().getDevice().getValue());
         unsigned memories = (rt::memoryDeviceOf(copy.getDestination().getType()) ? ITX_COPY_DESTINATION_ON_DEVICE : 0) +
                             (rt::memoryDeviceOf(type) ? ITX_COPY_SOURCE_ON_DEVICE : 0);
         values[copy.getEvent()] = call(copyFunction, builder.getInt64Ty(),

@@ -108,8 +108,8 @@ private:
   llvm::Function *function;
   llvm::Value *api, *theCall, *symbols, *inputs, *weights;
   DenseMap<Value, llvm::Value *> values;
-  DenseMap<Value, llvm::Value *> overflows; // for numbers that may not fit in 64 bits: true if they do not
-  llvm::Value *overflow = nullptr;          // the same for the current number; null if it always fits
+  DenseMap<Value, llvm::Value *> overflows; // for integers that may not fit in 64 bits: true if they do not
+  llvm::Value *overflow = nullptr;          // the same for the current integer; null if it always fits
   DenseSet<Value> testedSizes;
   using Bytes = std::pair<int64_t, std::vector<void *>>; // bytes of the static part, and dynamic sizes
   std::map<Bytes, llvm::Value *> testedBytes;

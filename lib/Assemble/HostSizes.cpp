@@ -34,8 +34,8 @@ llvm::Value *HostFunction::positive(llvm::Value *divisor) {
   return builder.CreateSelect(isWrong, builder.getInt64(1), divisor);
 }
 
-/// Returns the dividend of an op that rounds to zero or takes unsigned numbers. If it is negative, the result counts as
-/// an overflow.
+/// Returns the dividend of an op that rounds to zero or takes unsigned integers. If it is negative, the result counts
+/// as an overflow.
 llvm::Value *HostFunction::notNegative(llvm::Value *dividend) {
   if (auto *constant = dyn_cast<llvm::ConstantInt>(dividend); constant && !constant->isNegative())
     return dividend;
@@ -218,7 +218,7 @@ llvm::Error HostFunction::testSizes() {
     unsigned owner = ITX_SIZE_OF_WORKSPACE, index = 0;
     auto belongsTo = [&](Operation *launch) {
       owner = ITX_SIZE_OF_LAUNCH;
-      index = tables.labelNumbers.lookup(ModuleTables::labelOf(launch));
+      index = tables.labelIndices.lookup(ModuleTables::labelOf(launch));
     };
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](rt::OutputOp output) {

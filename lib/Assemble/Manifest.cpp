@@ -117,7 +117,7 @@ void writeOperands(llvm::json::OStream &json, ModuleOp module, const ModuleTable
       for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes())) {
         auto constant = dispatch ? dispatch.getInputs()[number].getDefiningOp<rt::ConstantDataOp>() : nullptr;
         if (constant)
-          json.array([&] { json.value(weights.tensorBytes[tables.constantNumbers.lookup(constant.getConstant())]); });
+          json.array([&] { json.value(weights.tensorBytes[tables.constantIndices.lookup(constant.getConstant())]); });
         else
           writeOperand(json, kernel, type, kernel.getArgAttrDict(number));
       }
@@ -244,7 +244,7 @@ private:
   /// Returns the indices of the devices that a function puts work on.
   std::set<unsigned> devicesOf(func::FuncOp function) {
     std::set<unsigned> used;
-    auto add = [&](rt::QueueType queue) { used.insert(tables.deviceNumbers.lookup(queue.getDevice().getValue())); };
+    auto add = [&](rt::QueueType queue) { used.insert(tables.deviceIndices.lookup(queue.getDevice().getValue())); };
     function.walk([&](rt::DispatchOp dispatch) { add(dispatch.getQueue().getType()); });
     function.walk([&](rt::CopyOp copy) { add(copy.getQueue().getType()); });
     return used;

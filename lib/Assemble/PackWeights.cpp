@@ -145,8 +145,8 @@ void WeightPacker::State::makeUnique(std::string &name) {
     name = first + "." + std::to_string(count);
 }
 
-/// Places the items and returns the file's first bytes: the header's length and the header. A reader of safetensors may
-/// refuse gaps between tensors, so gaps are tensors too.
+/// Lays out the items and returns the file's first bytes: the header's length and the header. A reader of safetensors
+/// may refuse gaps between tensors, so gaps are tensors too.
 std::string WeightPacker::State::header(llvm::StringRef owner, std::vector<Item> &padding) {
   uint64_t offset = 0;
   for (Item &item : items) {
@@ -278,7 +278,7 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
   size_t hashed = 0;
   std::mutex mutex;
   std::condition_variable turn;
-  std::string problem; // message about a value that has no code
+  std::string problem; // message about a value that its format cannot represent
   std::set<const Item *> withoutMeaning;
   auto work = [&] {
     UnitMemory memory;
@@ -318,8 +318,8 @@ llvm::Expected<PackedWeights> WeightPacker::write(const std::string &path, llvm:
       result.warnings.push_back(describeNonFinite(item));
   // The header contains the hash of the data, so that other weights of the same shapes have another header.
   result.hash = hashText(hasher.finish());
-  std::string place = ("\"" + hashKey + "\":\"").str();
-  header.replace(header.find(place) + place.size(), unknownHash.size(), result.hash);
+  std::string key = ("\"" + hashKey + "\":\"").str();
+  header.replace(header.find(key) + key.size(), unknownHash.size(), result.hash);
   result.headerHash = hashTextOf(header.data(), header.size());
   store(header, 0);
   if (::close(file) != 0 && !errorCode)

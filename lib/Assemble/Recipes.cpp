@@ -118,8 +118,8 @@ private:
   }
 
   Expected<SharedSource> make(nn::DequantizeOp op) {
-    SharedSource values = sources.lookup(op.getCodes());
-    if (op.getCodes().getDefiningOp<nn::QuantizeOp>())
+    SharedSource values = sources.lookup(op.getQuantized());
+    if (op.getQuantized().getDefiningOp<nn::QuantizeOp>())
       return values; // whose source gives dequantized values where these are asked for
     return llvm::TypeSwitch<Attribute, Expected<SharedSource>>(op.getFormat())
         .Case([&](nn::GgmlTypeAttr type) -> SharedSource {

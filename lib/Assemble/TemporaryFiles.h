@@ -42,7 +42,7 @@ public:
     return status.ok() ? llvm::Error::success() : llvm::createStringError(status.message());
   }
 
-  /// Returns the error with the final names of files in place of the paths that open them.
+  /// Returns the error with the final names of files instead of the paths that open them.
   llvm::Error named(llvm::Error error) const {
     if (!error)
       return error;

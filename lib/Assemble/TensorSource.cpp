@@ -400,7 +400,7 @@ llvm::Error QuantizedTensor::findTensorScales() {
 llvm::Error QuantizedTensor::notQuantizable(int64_t element, float value) const {
   Origin origin = originOf(element);
   return createStringError(llvm::formatv(
-      "tensor '{0}' has {1} at {2}, which has no code in {3}; leave the tensor as it is or mend the weights",
+      "tensor '{0}' has {1} at {2}, which {3} cannot represent; leave the tensor as it is or mend the weights",
       origin.tensor->name, value, origin.indices(), format.getName()));
 }
 

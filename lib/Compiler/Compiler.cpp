@@ -131,8 +131,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
   if (!options.quantize.caches.empty())
     result.flags.push_back("--kv=" + llvm::join(options.quantize.caches, ","));
-  for (const std::string &place : options.partition.places)
-    result.flags.push_back("--place=" + place);
+  for (const std::string &placement : options.partition.placements)
+    result.flags.push_back("--place=" + placement);
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -246,7 +246,7 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--kv is about the quantize phase, which does not run with " +
                              (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   bool partitions = firstPhase <= Phase::Partition && options.stopAfter >= Phase::Partition;
-  if (!partitions && !options.partition.places.empty())
+  if (!partitions && !options.partition.placements.empty())
     return createStringError("--place is about the partition phase, which does not run with " +
                              (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
   if (firstPhase > Phase::Target && !options.targets.empty())

@@ -44,7 +44,7 @@ double AttentionLayers::parameters(int hidden) const {
   llvm_unreachable("all kinds are listed");
 }
 
-double AttentionLayers::cachedNumbersPerToken() const {
+double AttentionLayers::cachedElementsPerToken() const {
   switch (kind) {
   case Kind::Grouped:
     return double(keyHeads) * (keyDim + valueDim) + indexDim;
@@ -81,7 +81,7 @@ double AttentionLayers::scoreFlops(double tokens, bool prefill) const {
   case Kind::Latent: // decode works on the compressed vector itself ("absorbed")
     return prefill ? 2.0 * heads * (keyDim + rotaryDim + valueDim) * tokens
                    : 2.0 * heads * (2 * cacheRank + rotaryDim) * tokens;
-  case Kind::Linear: // decay, two products with the state, the update
+  case Kind::Linear: // decay, two multiplications by the state, the update
     return 8.0 * heads * keyDim * valueDim;
   }
   llvm_unreachable("all kinds are listed");
@@ -117,20 +117,20 @@ double ModelShape::activeParameters() const {
   return multipliedParameters() + embeddingParameters() + (tiedEmbeddings ? 0 : headParameters());
 }
 
-double ModelShape::cachedNumbers(double context) const {
+double ModelShape::cachedElements(double context) const {
   double sum = 0;
   for (const AttentionLayers &group : attention) {
     double kept = group.window ? std::min(context, double(group.window)) : context;
-    sum += group.layers * group.cachedNumbersPerToken() * kept;
+    sum += group.layers * group.cachedElementsPerToken() * kept;
   }
   return sum;
 }
 
-double ModelShape::cacheBytesPerToken(double bytesPerNumber) const {
+double ModelShape::cacheBytesPerToken(double bytesPerElement) const {
   double sum = 0;
   for (const AttentionLayers &group : attention)
-    sum += group.layers * group.cachedNumbersPerToken();
-  return sum * bytesPerNumber;
+    sum += group.layers * group.cachedElementsPerToken();
+  return sum * bytesPerElement;
 }
 
 double ModelShape::stateBytes() const {

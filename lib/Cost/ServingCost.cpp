@@ -208,7 +208,7 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   // Tied embeddings are stored once; in a pipeline the first stage has the embedding and the last the head.
   bool both = !shape.tiedEmbeddings && degrees.pipeline == 1;
   cost.weightBytes = (dense + experts) / degrees.pipeline + (both ? head + embedding : std::max(head, embedding));
-  cost.productUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
+  cost.matmulUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
   return cost;
 }
 
@@ -277,10 +277,10 @@ double ServingCost::stepCacheBytes(double context) const {
   for (const AttentionLayers &layers : attentionLayers()) {
     double heads = std::min<double>(what.degrees.tensor, layers.heads);
     double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
-    double numbers = (layers.cachedNumbersPerToken() - layers.indexDim) * layers.visible(context) / shared +
-                     layers.indexDim * context;
+    double elements = (layers.cachedElementsPerToken() - layers.indexDim) * layers.visible(context) / shared +
+                      layers.indexDim * context;
     // A state is read and written.
-    bytes += layers.layers * (numbers * bytesOf(what.precision.cache) + 2 * layers.stateBytes() / heads);
+    bytes += layers.layers * (elements * bytesOf(what.precision.cache) + 2 * layers.stateBytes() / heads);
   }
   return bytes;
 }
@@ -336,16 +336,16 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
                         (degrees.expert > 1 ? f.expertParallelImbalance : 1);
   double computeRate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
                        (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
-  double productUs = productUsPerToken * positions / computeRate;
+  double matmulUs = matmulUsPerToken * positions / computeRate;
   double cacheUs = blended(cacheBytes * replica / (bytesPerUs * f.cacheBandwidth),
                            scoreFlops * replica / (sixteenBitFlopsPerUs * f.attentionCompute), 4);
   // Imbalance of replicas that step together; that of experts is above.
   double imbalance = hasAttention && degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
   double stepUs =
-      blended(fixedUs + latencyUs, (transferUs + blended(streamUs, productUs, 4) + cacheUs) * imbalance, f.blend);
+      blended(fixedUs + latencyUs, (transferUs + blended(streamUs, matmulUs, 4) + cacheUs) * imbalance, f.blend);
   time.fixedMs = fixedUs * 1e-3;
   time.streamingMs = streamUs * 1e-3;
-  time.computeMs = productUs * 1e-3;
+  time.computeMs = matmulUs * 1e-3;
   time.cacheMs = cacheUs * 1e-3;
   time.collectiveLatencyMs = latencyUs * 1e-3;
   time.collectiveTransferMs = transferUs * 1e-3;
@@ -367,7 +367,7 @@ double ServingCost::promptUs(double prompt, const ServingFigures &f) const {
   const ModelShape &shape = *what.shape;
   double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
                 (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
-  return productUsPerToken * prompt / rate + promptScoreFlops(prompt) / (sixteenBitFlopsPerUs * f.attentionCompute) +
+  return matmulUsPerToken * prompt / rate + promptScoreFlops(prompt) / (sixteenBitFlopsPerUs * f.attentionCompute) +
          transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt / what.degrees.attentionData +
          f.prefillLayerUs * shape.layers;
 }
@@ -421,21 +421,21 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
   double rate =
       byFormat(what.precision.compute, f.firstSixteenBitCompute, f.firstEightBitCompute, f.firstFourBitCompute) *
       (isBlackwell ? f.firstBlackwellCompute : 1) * (shape.experts ? f.firstExpertCompute : 1);
-  double productUs = productUsPerToken * tokens / rate;
+  double matmulUs = matmulUsPerToken * tokens / rate;
   double streamUs = (denseStreamUs + expertStreamUs) / f.firstBandwidth;
   double scoreUs = promptScoreFlops(prompt) * prompts / (sixteenBitFlopsPerUs * f.firstAttentionCompute);
   double transferUs = transferUsPerToken(f.firstLinkEfficiency, 1) * tokens / what.degrees.attentionData;
   double lengthRatio = tokens / f.firstLongTokens;
   double longer = 1 + f.firstLongSlowdown * lengthRatio * lengthRatio / (1 + lengthRatio * lengthRatio);
   double capped = what.powerCapped ? f.firstPowerCapFactor : 1;
-  double ownUs = (layersUs + (blended(streamUs, productUs, 4) + scoreUs + transferUs) * longer) * capped;
+  double ownUs = (layersUs + (blended(streamUs, matmulUs, 4) + scoreUs + transferUs) * longer) * capped;
   double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers);
   double waitUs = ownUs * others * (burst ? 0.5 : f.firstWait);
   double overheadUs = f.firstOverheadUs * f.firstOverheadFactor[engine];
   StepTime time;
   time.fixedMs = (overheadUs + layersUs * capped) * 1e-3;
   time.streamingMs = streamUs * 1e-3;
-  time.computeMs = productUs * 1e-3;
+  time.computeMs = matmulUs * 1e-3;
   time.cacheMs = scoreUs * 1e-3;
   time.collectiveTransferMs = transferUs * 1e-3;
   time.waitMs = (waitUs + (what.onePhase ? f.firstOnePhaseUs : 0)) * 1e-3;
@@ -456,9 +456,9 @@ ExpertExchange ServingCost::expertExchange(double batch) const {
   if (what.part != ModelPart::Experts)
     reportFatalInternalError(modelPartName(what.part) + " of " + what.shape->name +
                              ": what is exchanged with experts is asked of the experts' deployment");
-  double numbers = std::max(1.0, batch) * (what.tokensPerStep > 1 ? 2 : 1) * what.shape->hidden * expertCopies() *
-                   what.shape->expertLayers;
-  return {numbers * dispatchedBytes, numbers * combinedBytes, 2 * what.shape->expertLayers};
+  double elements = std::max(1.0, batch) * (what.tokensPerStep > 1 ? 2 : 1) * what.shape->hidden * expertCopies() *
+                    what.shape->expertLayers;
+  return {elements * dispatchedBytes, elements * combinedBytes, 2 * what.shape->expertLayers};
 }
 
 double ServingCost::promptFlopsPerDevice(double newTokens, double cachedTokens) const {
@@ -466,14 +466,14 @@ double ServingCost::promptFlopsPerDevice(double newTokens, double cachedTokens) 
          promptScoreFlops(cachedTokens);
 }
 
-double ServingCost::productFlopsPerSecond() const { return 2 * multipliedParameters / group / productUsPerToken * 1e6; }
+double ServingCost::matmulFlopsPerSecond() const { return 2 * multipliedParameters / group / matmulUsPerToken * 1e6; }
 
 double ServingCost::cacheBytesPerDevice(double context) const {
   double bytes = 0;
   for (const AttentionLayers &layers : attentionLayers()) {
     double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
     double kept = layers.window ? std::min(context, double(layers.window)) : context;
-    bytes += layers.layers * (layers.cachedNumbersPerToken() * bytesOf(what.precision.cache) * kept / shared +
+    bytes += layers.layers * (layers.cachedElementsPerToken() * bytesOf(what.precision.cache) * kept / shared +
                               layers.stateBytes() / std::min<double>(what.degrees.tensor, layers.heads));
   }
   return bytes / what.degrees.pipeline;

@@ -124,11 +124,11 @@ Expected<ServingResiduals> readResiduals(const YamlNode &node, StringRef file, S
   ServingResiduals residuals;
   residuals.kind = kind.str();
   double rows = 0, groups = 0;
-  std::pair<StringRef, double *> numbers[] = {{"rows", &rows},
-                                              {"groups", &groups},
-                                              {"group_spread", &residuals.groupSpread},
-                                              {"row_spread", &residuals.rowSpread}};
-  for (auto &[key, into] : numbers) {
+  std::pair<StringRef, double *> values[] = {{"rows", &rows},
+                                             {"groups", &groups},
+                                             {"group_spread", &residuals.groupSpread},
+                                             {"row_spread", &residuals.rowSpread}};
+  for (auto &[key, into] : values) {
     const YamlNode *found = node.find(key);
     if (!found)
       return yamlError(file, node.line, "residuals of " + kind + ": '" + key + "' is missing");
@@ -144,7 +144,7 @@ Expected<ServingResiduals> readResiduals(const YamlNode &node, StringRef file, S
   const YamlNode *quantiles = node.find("quantiles");
   if (!quantiles || quantiles->kind != YamlNode::Kind::Sequence || quantiles->items.size() != 19)
     return yamlError(file, quantiles ? quantiles->line : node.line,
-                     "residuals of " + kind + ": 'quantiles' are 19 numbers, for 0.05, 0.10 … 0.95");
+                     "residuals of " + kind + ": 'quantiles' are 19 values, for 0.05, 0.10 … 0.95");
   for (const YamlNode &item : quantiles->items) {
     Expected<double> value = item.number(file, "quantiles");
     if (!value)

@@ -140,14 +140,14 @@ KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
   llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
   llvm::SmallDenseMap<Value, double> read; // bytes of each outside value that are actually read
   double written = 0;
-  bool hasProduct = root == KernelRoot::Linear || root == KernelRoot::Matmul;
+  bool hasMatmul = root == KernelRoot::Linear || root == KernelRoot::Matmul;
   for (Operation *op : ops) {
-    double productFlops = work.flops;
+    double flopsBefore = work.flops;
     add(op, work);
     // The finish has tiles and a rate of its own: its operations do not count as the matmul's.
-    if (hasProduct && isa<RowwiseOpInterface>(op)) {
+    if (hasMatmul && isa<RowwiseOpInterface>(op)) {
       work.finishElements += double(elements(op->getResult(0)));
-      work.flops = productFlops;
+      work.flops = flopsBefore;
     }
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();

@@ -1,4 +1,4 @@
-//===- DecodeBlocks.cpp - The numbers that blocks of GGUF files mean ----------------------------------------------===//
+//===- DecodeBlocks.cpp - The values that blocks of GGUF files mean -----------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,46 +21,46 @@ uint16_t twoBytes(const uint8_t *bytes) { return bytes[0] | bytes[1] << 8; }
 
 float halfToFloat(const uint8_t *bytes) { return decodeF16(twoBytes(bytes)); }
 
-/// Returns half of an E8M0 scale: the codes of MXFP4 are doubled to be integers. In this format 255 is 2^128, not NaN.
+/// Returns half of an E8M0 scale: the values of MXFP4 are doubled to be integers. In this format 255 is 2^128, not NaN.
 float halfOfE8M0(uint8_t e) { return e == 255 ? 0x1p127f : decodeE8M0(e) / 2; }
 
-/// Half of the value of an E4M3 scale, whose sign is not read. In this format the code of NaN means zero, and with the
-/// sign 480, the number that the code would be if the format had no NaN.
-float halfOfUnsignedE4M3(uint8_t code) {
-  if ((code & 0x7f) == 0x7f)
-    return code == 0x7f ? 0 : 240;
-  return decodeFloat(floatE4M3, code & 0x7f) / 2;
+/// Half of the value of an E4M3 scale, whose sign is not read. In this format the bit pattern of NaN means zero, and
+/// with the sign 480, the number that the pattern would be if the format had no NaN.
+float halfOfUnsignedE4M3(uint8_t pattern) {
+  if ((pattern & 0x7f) == 0x7f)
+    return pattern == 0x7f ? 0 : 240;
+  return decodeFloat(floatE4M3, pattern & 0x7f) / 2;
 }
 
 constexpr int8_t fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // E2M1, doubled
 constexpr int8_t nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// Unpacks 32 codes of four bits; the first 16 are in the low halves of the bytes.
-void takeNibbles(const uint8_t *packed, uint8_t *codes) {
+/// Unpacks 32 values of four bits; the first 16 are in the low halves of the bytes.
+void takeNibbles(const uint8_t *packed, uint8_t *quantized) {
   for (unsigned i = 0; i < 32; ++i)
-    codes[i] = packed[i % 16] >> (i / 16 * 4) & 15;
+    quantized[i] = packed[i % 16] >> (i / 16 * 4) & 15;
 }
 
 void takeQ4_0(const uint8_t *block, BlockParts &parts) {
   parts.scale = twoBytes(block);
-  takeNibbles(block + 2, parts.codes);
+  takeNibbles(block + 2, parts.quantized);
 }
 
 void takeQ4_1(const uint8_t *block, BlockParts &parts) {
   parts.scale = twoBytes(block);
   parts.minimum = twoBytes(block + 2);
-  takeNibbles(block + 4, parts.codes);
+  takeNibbles(block + 4, parts.quantized);
 }
 
 void takeQ8_0(const uint8_t *block, BlockParts &parts) {
   parts.scale = twoBytes(block);
   for (unsigned i = 0; i < 32; ++i)
-    parts.codes[i] = block[2 + i] ^ 128;
+    parts.quantized[i] = block[2 + i] ^ 128;
 }
 
 void takeMXFP4(const uint8_t *block, BlockParts &parts) {
   parts.scale = block[0];
-  takeNibbles(block + 1, parts.codes);
+  takeNibbles(block + 1, parts.quantized);
 }
 
 void takeScalesAndMinima(const uint8_t *block, BlockParts &parts) {
@@ -78,14 +78,14 @@ void takeScalesAndMinima(const uint8_t *block, BlockParts &parts) {
 void takeQ4_K(const uint8_t *block, BlockParts &parts) {
   takeScalesAndMinima(block, parts);
   for (unsigned i = 0; i < 256; ++i)
-    parts.codes[i] = block[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+    parts.quantized[i] = block[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
 }
 
 void takeQ5_K(const uint8_t *block, BlockParts &parts) {
   takeScalesAndMinima(block, parts);
   for (unsigned i = 0; i < 256; ++i) {
     int low = block[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15, high = block[16 + i % 32] >> (i / 32) & 1;
-    parts.codes[i] = low | high << 4;
+    parts.quantized[i] = low | high << 4;
   }
 }
 
@@ -95,7 +95,7 @@ void takeQ6_K(const uint8_t *block, BlockParts &parts) {
   for (unsigned i = 0; i < 256; ++i) {
     int low = block[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
     int high = block[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-    parts.codes[i] = low | high << 4;
+    parts.quantized[i] = low | high << 4;
   }
 }
 
@@ -104,7 +104,7 @@ void decodeQ4_0(const uint8_t *block, float *values) {
   takeQ4_0(block, parts);
   float d = decodeF16(parts.scale);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = d * float(int(parts.codes[i]) - 8);
+    values[i] = d * float(int(parts.quantized[i]) - 8);
 }
 
 void decodeQ4_1(const uint8_t *block, float *values) {
@@ -112,7 +112,7 @@ void decodeQ4_1(const uint8_t *block, float *values) {
   takeQ4_1(block, parts);
   float d = decodeF16(parts.scale), m = decodeF16(parts.minimum);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = d * float(parts.codes[i]) + m;
+    values[i] = d * float(parts.quantized[i]) + m;
 }
 
 void decodeQ5_0(const uint8_t *block, float *values) {
@@ -136,30 +136,30 @@ void decodeQ8_0(const uint8_t *block, float *values) {
   takeQ8_0(block, parts);
   float d = decodeF16(parts.scale);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = float(int(parts.codes[i]) - 128) * d;
+    values[i] = float(int(parts.quantized[i]) - 128) * d;
 }
 
 /// Returns the two bits of element i of 256; 128 elements share 32 bytes.
-int twoBits(const uint8_t *codes, unsigned i) { return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+int twoBits(const uint8_t *quantized, unsigned i) { return quantized[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
 
 void decodeQ2_K(const uint8_t *block, float *values) {
-  const uint8_t *scales = block, *codes = block + 16;
+  const uint8_t *scales = block, *quantized = block + 16;
   float d = halfToFloat(block + 80), dmin = halfToFloat(block + 82);
   for (unsigned i = 0; i < 256; ++i) {
     float scale = d * float(scales[i / 16] & 15), minimum = dmin * float(scales[i / 16] >> 4);
-    values[i] = scale * float(twoBits(codes, i)) - minimum;
+    values[i] = scale * float(twoBits(quantized, i)) - minimum;
   }
 }
 
 void decodeQ3_K(const uint8_t *block, float *values) {
-  const uint8_t *mask = block, *codes = block + 32, *packed = block + 96;
+  const uint8_t *mask = block, *quantized = block + 32, *packed = block + 96;
   float d = halfToFloat(block + 108);
   for (unsigned i = 0; i < 256; ++i) {
     unsigned part = i / 16;
     int low = packed[part % 8] >> (part / 8 * 4) & 15, high = packed[8 + part % 4] >> (part / 4 * 2) & 3;
     float scale = d * float((low | high << 4) - 32);
     int isHigh = mask[i % 32] >> (i / 32) & 1;
-    values[i] = scale * float(twoBits(codes, i) - (isHigh ? 0 : 4));
+    values[i] = scale * float(twoBits(quantized, i) - (isHigh ? 0 : 4));
   }
 }
 
@@ -168,7 +168,7 @@ void decodeWithMinima(const BlockParts &parts, float *values) {
   for (unsigned part = 0; part < 8; ++part) {
     float scale = d * float(parts.scales[part]), minimum = dmin * float(parts.minima[part]);
     for (unsigned i = 0; i < 32; ++i)
-      values[part * 32 + i] = scale * float(parts.codes[part * 32 + i]) - minimum;
+      values[part * 32 + i] = scale * float(parts.quantized[part * 32 + i]) - minimum;
   }
 }
 
@@ -190,7 +190,7 @@ void decodeQ6_K(const uint8_t *block, float *values) {
   float d = decodeF16(parts.scale);
   for (unsigned i = 0; i < 256; ++i) {
     float scale = d * float(int8_t(parts.scales[i / 16]));
-    values[i] = scale * float(int(parts.codes[i]) - 32);
+    values[i] = scale * float(int(parts.quantized[i]) - 32);
   }
 }
 
@@ -216,7 +216,7 @@ void decodeMXFP4(const uint8_t *block, float *values) {
   takeMXFP4(block, parts);
   float d = halfOfE8M0(parts.scale);
   for (unsigned i = 0; i < 32; ++i)
-    values[i] = d * float(fourBitFloats[parts.codes[i]]);
+    values[i] = d * float(fourBitFloats[parts.quantized[i]]);
 }
 
 void decodeNVFP4(const uint8_t *block, float *values) {

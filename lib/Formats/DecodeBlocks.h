@@ -1,4 +1,4 @@
-//===- DecodeBlocks.h - The numbers that blocks of GGUF files mean ------------------------------------------------===//
+//===- DecodeBlocks.h - The values that blocks of GGUF files mean -------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,10 +11,10 @@
 
 namespace intarsia::gguf {
 
-/// The contents of a block. A value is scale * scales[part] * (code - offset) - minimum * minima[part], as far as the
-/// type has these; q4_1 adds its minimum.
+/// The contents of a block. A value is scale * scales[part] * (quantized - offset) - minimum * minima[part], as
+/// far as the type has these; q4_1 adds its minimum.
 struct BlockParts {
-  uint8_t codes[256];              ///< unsigned; signed codes have the offset added
+  uint8_t quantized[256];          ///< unsigned; signed values have the offset added
   uint8_t scales[16], minima[16];  ///< integer scales of parts; two's complement in q6_k
   uint16_t scale = 0, minimum = 0; ///< as the block holds them, little-endian: f16, or E8M0 in one byte
 };

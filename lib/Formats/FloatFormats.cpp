@@ -11,12 +11,12 @@
 
 namespace intarsia {
 
-float decodeFloat(const FloatFormat &format, unsigned code) {
-  unsigned magnitude = code & ((1u << (format.bits - 1)) - 1);
-  float sign = (code >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
-  if (magnitude > format.largestCode) {
+float decodeFloat(const FloatFormat &format, unsigned pattern) {
+  unsigned magnitude = pattern & ((1u << (format.bits - 1)) - 1);
+  float sign = (pattern >> (format.bits - 1)) & 1 ? -1.0f : 1.0f;
+  if (magnitude > format.largestPattern) {
     // E5M2 has infinities between its largest number and its NaNs; the other formats have at most a NaN there.
-    bool isInfinity = format.bits == 8 && format.mantissaBits == 2 && magnitude == format.largestCode + 1;
+    bool isInfinity = format.bits == 8 && format.mantissaBits == 2 && magnitude == format.largestPattern + 1;
     return isInfinity ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
   }
   unsigned exponent = magnitude >> format.mantissaBits;
@@ -36,8 +36,8 @@ unsigned encodeFloat(const FloatFormat &format, float value) {
   // carry of the rounded mantissa increments the exponent.
   int exponent = magnitude == 0 ? format.smallestExponent : std::max(std::ilogb(magnitude), format.smallestExponent);
   auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, int(format.mantissaBits) - exponent)));
-  unsigned code = steps + (unsigned(exponent - format.smallestExponent) << format.mantissaBits);
-  return code | unsigned(std::signbit(value)) << (format.bits - 1);
+  unsigned pattern = steps + (unsigned(exponent - format.smallestExponent) << format.mantissaBits);
+  return pattern | unsigned(std::signbit(value)) << (format.bits - 1);
 }
 
 } // namespace intarsia

@@ -18,10 +18,10 @@ namespace intarsia {
 /// A format of at most 8 bits: value = (1 + mantissa / 2^mantissaBits) * 2^exponent, subnormals below.
 struct FloatFormat {
   unsigned mantissaBits;
-  int smallestExponent; ///< smallest exponent of normal numbers
-  unsigned largestCode; ///< code of `largest`, without the sign
+  int smallestExponent;    ///< smallest exponent of normal numbers
+  unsigned largestPattern; ///< bit pattern of `largest`, without the sign
   float largest;
-  int nan;       ///< code of NaN without the sign, -1 if the format has none
+  int nan;       ///< bit pattern of NaN without the sign, -1 if the format has none
   unsigned bits; ///< sign included
 };
 
@@ -33,24 +33,24 @@ inline constexpr FloatFormat floatE3M2 = {2, -2, 31, 28.0f, -1, 6};
 inline constexpr FloatFormat floatE4M3 = {3, -6, 0x7E, 448.0f, 0x7F, 8};
 inline constexpr FloatFormat floatE5M2 = {2, -14, 0x7B, 57344.0f, 0x7E, 8};
 
-/// Returns the value of a code; bits above those of the format are ignored.
-float decodeFloat(const FloatFormat &format, unsigned code);
-/// Returns the code of the nearest value, ties to even. Larger magnitudes saturate; NaN encodes as NaN if the format
-/// has one, otherwise as 0.
+/// Returns the value of a bit pattern; bits above those of the format are ignored.
+float decodeFloat(const FloatFormat &format, unsigned pattern);
+/// Returns the bit pattern of the nearest value, ties to even. Larger magnitudes saturate; NaN encodes as NaN if the
+/// format has one, otherwise as 0.
 unsigned encodeFloat(const FloatFormat &format, float value);
 
-/// Returns 2^(code - 127), NaN for 255 (OCP Microscaling Formats 1.0, section 5.4.1).
-constexpr float decodeE8M0(uint8_t code) {
-  return code == 255 ? std::numeric_limits<float>::quiet_NaN()
-                     : std::bit_cast<float>(code == 0 ? 0x00400000u : uint32_t(code) << 23);
+/// Returns 2^(pattern - 127), NaN for 255 (OCP Microscaling Formats 1.0, section 5.4.1).
+constexpr float decodeE8M0(uint8_t pattern) {
+  return pattern == 255 ? std::numeric_limits<float>::quiet_NaN()
+                        : std::bit_cast<float>(pattern == 0 ? 0x00400000u : uint32_t(pattern) << 23);
 }
 
 /// Returns the value of an IEEE 754 binary16.
-constexpr float decodeF16(uint16_t code) {
+constexpr float decodeF16(uint16_t pattern) {
   // 2^112 is between the bias of f32's exponent and that of f16, also for subnormals.
-  float magnitude = std::bit_cast<float>(uint32_t(code & 0x7FFF) << 13) * 0x1p112f;
+  float magnitude = std::bit_cast<float>(uint32_t(pattern & 0x7FFF) << 13) * 0x1p112f;
   uint32_t infinity = magnitude >= 65536.0f ? 0x7F800000u : 0u;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | infinity | uint32_t(code & 0x8000) << 16);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | infinity | uint32_t(pattern & 0x8000) << 16);
 }
 
 /// Rounds to nearest, ties to even; larger magnitudes become infinity.
@@ -69,7 +69,7 @@ constexpr uint16_t encodeF16(float value) {
 }
 
 /// Returns the value of a bf16, the upper half of an f32.
-constexpr float decodeBf16(uint16_t code) { return std::bit_cast<float>(uint32_t(code) << 16); }
+constexpr float decodeBf16(uint16_t pattern) { return std::bit_cast<float>(uint32_t(pattern) << 16); }
 
 /// Rounds to nearest, ties to even.
 constexpr uint16_t encodeBf16(float value) {

@@ -14,7 +14,7 @@
 
 namespace intarsia {
 
-/// A tensor is rows of blocks; a block holds `elements` numbers in `bytes` bytes.
+/// A tensor is rows of blocks; a block holds `elements` values in `bytes` bytes.
 struct GgmlType {
   std::string_view name;    ///< as ggml prints it
   std::string_view keyword; ///< in IR: #nn.ggml_type<q4_k>

@@ -53,8 +53,8 @@ Decisions::Decisions(func::FuncOp function, StringRef pass, ArrayRef<std::string
 
 bool Decisions::joins(const Choice &choice, std::string &why) {
   std::string label = locationName(choice.root->getLoc());
-  std::string place = label.empty() ? choice.root->getName().getStringRef().str() : label;
-  std::string id = plain(pass + ":" + function.getSymName().str() + ":" + place + ":" + choice.subject);
+  std::string root = label.empty() ? choice.root->getName().getStringRef().str() : label;
+  std::string id = plain(pass + ":" + function.getSymName().str() + ":" + root + ":" + choice.subject);
   if (unsigned count = ++uses[id]; count > 1)
     id += "#" + std::to_string(count);
 

@@ -20,12 +20,12 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
-/// Transposed weights stay as they are: they are packed ahead of time.
+/// Transposed weights stay as they are: they are prepacked.
 bool isNamed(Operation &op) {
   return !isa<linalg::GenericOp, linalg::FillOp>(op) && op.getNumResults() > 0 && !isCompileTime(op.getResult(0));
 }
 
-/// True for a number that the host computes while it runs, not from sizes and constants alone.
+/// True for a scalar that the host computes while it runs, not from sizes and constants alone.
 bool isOfTheHost(Value value) {
   if (isa<TensorType>(value.getType()))
     return false;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Fuse/Fuser.h"
-#include "lib/Fuse/Products.h"
+#include "lib/Fuse/LinearInputs.h"
 #include "llvm/Support/DebugLog.h"
 
 #define DEBUG_TYPE "fuse-epilogues"
@@ -31,12 +31,12 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (failed(devices))
       return signalPassFailure();
     Fuser fuser(function, getArgument(), std::move(*devices), flip);
-    SmallVector<Operation *> products;
+    SmallVector<Operation *> roots;
     for (Operation &op : fuser.body())
       if (std::optional<KernelRoot> root = kernelRootOf(&op); root == KernelRoot::Linear || root == KernelRoot::Matmul)
-        products.push_back(&op);
-    for (Operation *product : products) {
-      Candidate candidate(product, *kernelRootOf(product));
+        roots.push_back(&op);
+    for (Operation *root : roots) {
+      Candidate candidate(root, *kernelRootOf(root));
       takeNorm(fuser, candidate, takeInputViews(candidate));
       takeParts(fuser, candidate);
       grow(fuser, candidate);
@@ -52,10 +52,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (candidate.rootKind != KernelRoot::Linear)
       return;
     SmallVector<tensor::ExtractSliceOp> slices;
-    for (Operation *reader : fuser.consumers(candidate)) {
-      if (!isLastDimSlice(reader, fuser.work()))
+    for (Operation *consumer : fuser.consumers(candidate)) {
+      if (!isLastDimSlice(consumer, fuser.work()))
         return;
-      slices.push_back(cast<tensor::ExtractSliceOp>(reader));
+      slices.push_back(cast<tensor::ExtractSliceOp>(consumer));
     }
     auto begin = [](tensor::ExtractSliceOp slice) { return slice.getStaticOffsets().back(); };
     llvm::sort(slices, [&](auto a, auto b) { return begin(a) < begin(b); });
@@ -88,7 +88,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
            });
   }
 
-  /// True if the op can be computed where the product's tile is, or when its last tile of some rows is done.
+  /// True if the op can be computed where the GEMM's tile is, or when its last tile of some rows is done.
   static bool fits(Operation *op, const Candidate &candidate, const Fuser &fuser, std::string &whyNot) {
     const WorkModel &work = fuser.work();
     ArrayRef<AffineExpr> sizes = work.sizes(candidate.root->getResult(0));
@@ -96,12 +96,12 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
       if (op->getNumResults() == 1 && work.sizes(op->getResult(0)) == work.sizes(part->getResult(0)))
         sizes = work.sizes(part->getResult(0));
     if (isNorm(op)) {
-      bool isHeld =
-          fuser.targetOf(candidate.root)
-              .holdsNorm({candidate.root, candidate.rootKind, hasCodedInput(candidate.root), !candidate.parts.empty()},
-                         whyNot);
+      bool isHeld = fuser.targetOf(candidate.root)
+                        .holdsNorm({candidate.root, candidate.rootKind, hasQuantizedInput(candidate.root),
+                                    !candidate.parts.empty()},
+                                   whyNot);
       if (isHeld && (work.sizes(op->getResult(0)) != sizes || !candidate.computes(op->getOperand(0))))
-        whyNot = "the norm is over other rows than the product's";
+        whyNot = "the norm is over other rows than the root's";
       return whyNot.empty();
     }
     if (!isElementwiseOver(
@@ -113,10 +113,11 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     return false;
   }
 
-  /// A linear that rounds its input reads each row as a whole before its tiles begin: it can normalise the row first.
+  /// A linear that quantizes its input reads each row as a whole before its tiles begin: it can normalise the row
+  /// first.
   static void takeNorm(Fuser &fuser, Candidate &candidate, Value input) {
     Operation *norm = input ? input.getDefiningOp() : nullptr;
-    if (!norm || !isNorm(norm) || !hasCodedInput(candidate.root) ||
+    if (!norm || !isNorm(norm) || !hasQuantizedInput(candidate.root) ||
         fuser.work().sizes(input).drop_back() != fuser.work().sizes(candidate.root->getResult(0)).drop_back())
       return;
     Candidate grown = candidate;

@@ -1,4 +1,4 @@
-//===- FuseInlineRegions.cpp - Bodies of control flow return to their places ------------------------------------===//
+//===- FuseInlineRegions.cpp - Bodies of control flow return to their ops ---------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -52,7 +52,7 @@ private:
   DenseMap<Value, Value> origins;          // of values of outlined functions: the value whose sizes they have
 };
 
-/// True for what a region has a copy of: what is known ahead of time, sizes, integers computed from constants.
+/// True for what a region has a copy of: what is known at compile time, sizes, integers computed from constants.
 bool isSunk(Value value) {
   Operation *op = value.getDefiningOp();
   if (op && (isCompileTime(value) || isa<tensor::DimOp>(op)))

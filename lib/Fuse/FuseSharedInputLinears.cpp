@@ -18,17 +18,17 @@ using namespace intarsia::fuse;
 namespace {
 /// Properties that linears must have in common to be concatenated: input, how the weight is stored and its input
 /// features, the type of the bias if there is one, the device, and what becomes of the results: an attention reads
-/// them, or an op (here) reads them together.
+/// them, or a common consumer does.
 struct Key {
   Value input;
   Attribute stored;
   int64_t depth;
   Type bias;
   bool feedsAttention;
-  Operation *meeting;
+  Operation *consumer;
   Attribute device;
 
-  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, meeting, device); }
+  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, consumer, device); }
   bool operator==(const Key &other) const { return fields() == other.fields(); }
 };
 using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
@@ -44,8 +44,8 @@ Attribute storedAs(Value weight) {
   auto dequantize = dyn_cast_or_null<nn::DequantizeOp>(op);
   if (!dequantize)
     return nullptr;
-  auto quantize = dequantize.getCodes().getDefiningOp<nn::QuantizeOp>();
-  Attribute source = storedAs(quantize ? quantize.getInput() : dequantize.getCodes());
+  auto quantize = dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>();
+  Attribute source = storedAs(quantize ? quantize.getInput() : dequantize.getQuantized());
   if (!source)
     return nullptr;
   Attribute format = dequantize.getFormat();
@@ -68,27 +68,27 @@ bool feedsAttentionOnly(nn::LinearOp linear) {
 }
 
 /// The first elementwise op on the only way from a linear's result that reads another tensor which is computed: the
-/// product of gate and up. Null if there is none.
-Operation *meetingOf(nn::LinearOp linear) {
+/// multiplication of gate and up. Null if there is none.
+Operation *consumerOf(nn::LinearOp linear) {
   for (Value value = linear.getResult();;) {
-    Operation *reader = nullptr;
+    Operation *next = nullptr;
     for (Operation *user : value.getUsers()) {
-      if (isa<tensor::DimOp>(user) || user == reader)
+      if (isa<tensor::DimOp>(user) || user == next)
         continue;
-      if (reader || !isElementwise(user))
+      if (next || !isElementwise(user))
         return nullptr;
-      reader = user;
+      next = user;
     }
-    if (!reader)
+    if (!next)
       return nullptr;
-    if (llvm::any_of(reader->getOperands(), [&](Value other) { return other != value && !isCompileTime(other); }))
-      return reader;
-    value = reader->getResult(0);
+    if (llvm::any_of(next->getOperands(), [&](Value other) { return other != value && !isCompileTime(other); }))
+      return next;
+    value = next->getResult(0);
   }
 }
 
 /// "encoder.self.query", "encoder.self.key" → "encoder.self.{query,key}".
-Location joinedLocation(MutableArrayRef<nn::LinearOp> linears) {
+Location fusedLocation(MutableArrayRef<nn::LinearOp> linears) {
   MLIRContext *context = linears.front()->getContext();
   SmallVector<Location> locations;
   std::string prefix, names;
@@ -97,13 +97,13 @@ Location joinedLocation(MutableArrayRef<nn::LinearOp> linears) {
     auto name = dyn_cast<NameLoc>(linear.getLoc());
     if (!name)
       return FusedLoc::get(context, locations);
-    auto [parent, leaf] = name.getName().getValue().rsplit('.');
-    if (leaf.empty())
-      std::swap(parent, leaf);
+    auto [parent, last] = name.getName().getValue().rsplit('.');
+    if (last.empty())
+      std::swap(parent, last);
     if (!names.empty() && parent != prefix)
       return FusedLoc::get(context, locations);
     prefix = parent.str();
-    names += (names.empty() ? "" : ",") + leaf.str();
+    names += (names.empty() ? "" : ",") + last.str();
   }
   std::string name = (prefix.empty() ? "" : prefix + ".") + "{" + names + "}";
   return NameLoc::get(StringAttr::get(context, name), FusedLoc::get(context, locations));
@@ -127,27 +127,27 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
         found = sharing.insert(found, {key, {}});
       found->second.push_back(linear);
     };
-    llvm::SmallDenseMap<Operation *, unsigned> meetings;
+    llvm::SmallDenseMap<Operation *, unsigned> consumers;
     SmallVector<std::pair<nn::LinearOp, Operation *>> linears;
     for (auto linear : fuser.body().getOps<nn::LinearOp>()) {
-      linears.emplace_back(linear, meetingOf(linear));
-      ++meetings[linears.back().second];
+      linears.emplace_back(linear, consumerOf(linear));
+      ++consumers[linears.back().second];
     }
     // A linear that shares its consumer with other linears is concatenated only with those.
-    for (auto [linear, meeting] : linears) {
+    for (auto [linear, consumer] : linears) {
       Attribute stored = storedAs(linear.getWeight());
       if (!stored || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
         continue;
       int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);
       Type bias = linear.getBias() ? getElementTypeOrSelf(linear.getBias().getType()) : Type();
       add({linear.getInput(), stored, depth, bias, feedsAttentionOnly(linear),
-           meetings.lookup(meeting) > 1 ? meeting : nullptr, linear->getAttr(rt::deviceAttr)},
+           consumers.lookup(consumer) > 1 ? consumer : nullptr, linear->getAttr(rt::deviceAttr)},
           linear);
     }
     for (auto &[key, members] : sharing)
       if (members.size() > 1 &&
-          (key.feedsAttention || areStoredApart(fuser.targetOf(members.front()), members, key.meeting)))
-        join(fuser, members);
+          (key.feedsAttention || areStoredApart(fuser.targetOf(members.front()), members, key.consumer)))
+        concatenate(fuser, members);
     fuser.finish();
   }
 
@@ -164,7 +164,7 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
                         [&](nn::LinearOp linear) { return target.splitsAt(end += features(linear)); });
   }
 
-  void join(Fuser &fuser, MutableArrayRef<nn::LinearOp> linears) {
+  void concatenate(Fuser &fuser, MutableArrayRef<nn::LinearOp> linears) {
     SmallVector<Operation *> ops(linears.begin(), linears.end());
     double apartUs = 0;
     for (Operation *op : ops)
@@ -179,7 +179,7 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     Operation *last = *llvm::max_element(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     OpBuilder builder(last->getContext());
     builder.setInsertionPointAfter(last);
-    Location loc = joinedLocation(linears);
+    Location loc = fusedLocation(linears);
     SmallVector<Value> weights, biases;
     for (nn::LinearOp linear : linears) {
       weights.push_back(linear.getWeight());
@@ -193,10 +193,10 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     auto narrow = cast<RankedTensorType>(linears.front().getResult().getType());
     SmallVector<int64_t> shape(narrow.getShape());
     shape.back() = features;
-    auto joined =
+    auto concatenated =
         nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input, weight, bias);
     if (Attribute device = linears.front()->getAttr(rt::deviceAttr))
-      joined->setAttr(rt::deviceAttr, device);
+      concatenated->setAttr(rt::deviceAttr, device);
 
     SmallVector<OpFoldResult> offsets(shape.size(), builder.getIndexAttr(0)),
         strides(shape.size(), builder.getIndexAttr(1));
@@ -211,8 +211,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       offsets.back() = builder.getIndexAttr(offset);
       sizes.back() = builder.getIndexAttr(type.getShape().back());
       offset += type.getShape().back();
-      Value slice =
-          tensor::ExtractSliceOp::create(builder, linear.getLoc(), type, joined.getResult(), offsets, sizes, strides);
+      Value slice = tensor::ExtractSliceOp::create(builder, linear.getLoc(), type, concatenated.getResult(), offsets,
+                                                   sizes, strides);
       fuser.replaced(linear.getResult(), slice);
       linear.getResult().replaceAllUsesWith(slice);
     }

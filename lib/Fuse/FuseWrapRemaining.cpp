@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Fuse/LinearInputs.h"
 #include "lib/Fuse/Outside.h"
-#include "lib/Fuse/Products.h"
 
 namespace intarsia::fuse {
 #define GEN_PASS_DEF_FUSEWRAPREMAINING
@@ -17,8 +17,8 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
-/// " of 'encoder.dense'", the op's place in the user's model where it is known.
-std::string placeOf(Operation *op) {
+/// " of 'encoder.dense'", the op's location in the user's model where it is known.
+std::string inModel(Operation *op) {
   std::string name = locationName(op->getLoc());
   return name.empty() ? name : " of '" + name + "'";
 }
@@ -42,20 +42,20 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
         wrapped &= succeeded(wrap(fuser, op));
     };
     // An op that quantizes its input gets copies of the ops that say so; the originals are dead then.
-    wrapAll(hasCodedInput);
+    wrapAll(hasQuantizedInput);
     eraseDeadOps(fuser.body());
     wrapAll([](Operation *) { return true; });
     // Originals of ops that groups have copies of are still read where they leave the function, directly or through a
     // view.
     eraseDeadOps(fuser.body());
     for (Operation &op : llvm::make_early_inc_range(fuser.body())) {
-      auto reader = llvm::find_if(op.getUsers(), [](Operation *user) { return !isClonedIntoGroups(user); });
-      if (reader == op.user_end() || mayStayOutside(&op))
+      auto consumer = llvm::find_if(op.getUsers(), [](Operation *user) { return !isClonedIntoGroups(user); });
+      if (consumer == op.user_end() || mayStayOutside(&op))
         continue;
       if (isa<linalg::FillOp, tensor::SplatOp>(op)) {
         wrapped &= succeeded(wrap(fuser, &op));
       } else if (isa<tensor::EmptyOp>(op)) {
-        op.emitError() << "'" << (*reader)->getName() << "' reads a 'tensor.empty'" << placeOf(&op)
+        op.emitError() << "'" << (*consumer)->getName() << "' reads a 'tensor.empty'" << inModel(&op)
                        << ", whose elements nothing has written; fill it with linalg.fill";
         wrapped = false;
       }
@@ -68,13 +68,13 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
   static LogicalResult wrap(Fuser &fuser, Operation *op) {
     std::optional<KernelRoot> kind = kernelRootOf(op);
     if (!kind)
-      return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
+      return op->emitError() << "no kernel computes '" << op->getName() << "'" << inModel(op)
                              << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
                                 "nn.cached_attention, nn.route, nn.experts, rows (elementwise ops, norms, softmax, "
                                 "embeddings, slices) and "
                                 "linalg.generic";
     if (!hasOnlyCloneableScalars(op, fuser.work()))
-      return op->emitError() << "no kernel computes '" << op->getName() << "'" << placeOf(op)
+      return op->emitError() << "no kernel computes '" << op->getName() << "'" << inModel(op)
                              << ": a scalar operand is computed from tensors";
     Candidate candidate(op, *kind);
     candidate.why = "alone";

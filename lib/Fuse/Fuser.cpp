@@ -37,19 +37,19 @@ Fuser::Fuser(func::FuncOp function, StringRef pass, Devices devices, ArrayRef<st
     : function(function), model(function), devices(std::move(devices)), decisions(function, pass, flip) {}
 
 /// Ops of the body that read the value, themselves or in their regions, and not for its sizes alone.
-static llvm::SetVector<Operation *> readersOf(Value value) {
-  llvm::SetVector<Operation *> readers;
+static llvm::SetVector<Operation *> consumersOf(Value value) {
+  llvm::SetVector<Operation *> consumers;
   for (Operation *user : value.getUsers())
     if (!isa<tensor::DimOp>(user))
-      readers.insert(value.getParentBlock()->findAncestorOpInBlock(*user));
-  return readers;
+      consumers.insert(value.getParentBlock()->findAncestorOpInBlock(*user));
+  return consumers;
 }
 
 SmallVector<Value> Fuser::results(const Candidate &candidate) const {
   SmallVector<Value> results;
   for (Operation *op : candidate.ops)
     for (Value result : op->getResults())
-      if (llvm::any_of(readersOf(result), [&](Operation *reader) { return !candidate.has(reader); }))
+      if (llvm::any_of(consumersOf(result), [&](Operation *consumer) { return !candidate.has(consumer); }))
         results.push_back(result);
   return results;
 }
@@ -58,9 +58,9 @@ SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
   SetVector<Operation *> outside;
   for (Operation *op : candidate.ops)
     for (Value result : op->getResults())
-      for (Operation *reader : readersOf(result))
-        if (!candidate.has(reader))
-          outside.insert(reader);
+      for (Operation *consumer : consumersOf(result))
+        if (!candidate.has(consumer))
+          outside.insert(consumer);
   SmallVector<Operation *> ordered = outside.takeVector();
   llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return ordered;

@@ -48,7 +48,7 @@ bool hasOnlyCloneableScalars(mlir::Operation *op, const WorkModel &work);
 
 /// True if the op, with `inside` telling which operands are computed by the same kernel, works element by element on
 /// tensors of exactly these sizes. Operands from outside may have the same sizes, or be broadcast: along the last
-/// dimension only with `lastDimOnly` (what a product's epilogue reads), else any way. Says why not.
+/// dimension only with `lastDimOnly` (what a GEMM's epilogue reads), else any way. Says why not.
 bool isElementwiseOver(mlir::Operation *op, mlir::ArrayRef<mlir::AffineExpr> sizes, bool lastDimOnly,
                        llvm::function_ref<bool(mlir::Value)> inside, const WorkModel &work, std::string &whyNot);
 

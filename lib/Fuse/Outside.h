@@ -40,8 +40,8 @@ inline bool isReadByHost(mlir::Operation *op) {
          });
 }
 
-/// Groups, weights and constants and what is known ahead of time of them, views, integers that the host computes with
-/// or reads from tensors, control flow, the terminator.
+/// Groups, weights and constants and what is computed of them at compile time, views, integers that the host computes
+/// with or reads from tensors, control flow, the terminator.
 inline bool mayStayOutside(mlir::Operation *op) {
   if (isControlFlow(op) || isOutlined(op) || isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) ||
       op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))

@@ -31,7 +31,7 @@ def FuseOutlineRegions : Pass<"fuse-outline-regions", "::mlir::ModuleOp"> {
 }
 
 def FuseInlineRegions : Pass<"fuse-inline-regions", "::mlir::ModuleOp"> {
-  let summary = "Bodies of control flow return to their places";
+  let summary = "Bodies of control flow return to their ops";
   let description = "Undoes `fuse-outline-regions`, at the end of the phase.";
 }
 
@@ -40,21 +40,21 @@ def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
   let description = [{
     Named linalg ops (transpose, broadcast, reduce, …) become `linalg.generic`, all but `linalg.fill`. Every
     `tensor.dim` asks a function argument, so that no computed tensor is kept for its sizes alone. An `arith.select` between
-    tensors by a number that only the host has becomes an `scf.if`. Dead ops go.
+    tensors by a scalar that only the host has becomes an `scf.if`. Dead ops go.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
                            "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect"];
 }
 
 def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
-  let summary = "Joins linears that read the same input";
+  let summary = "Concatenates linears that read the same input";
   let description = [{
-    Query, key and value, or gate and up, become one `nn.linear` over joined weights (`tensor.concat dim(0)` of the
-    weights, done ahead of time) whose results are slices of its last dimension. Weights are of one element type and,
-    where they are rounded or stored in blocks, of one format. `nn.attention` takes slices as they are; for other
-    readers the linear's kernel stores each slice for itself (`fuse-epilogues`), for which slices must begin at whole
-    panels of the weight. Linears whose results one elementwise op reads are joined with each other only: their slices
-    are then of one size, and can be computed together.
+    Query, key and value, or gate and up, become one `nn.linear` over concatenated weights (`tensor.concat dim(0)` of
+    the weights, done at compile time) whose results are slices of its last dimension. Weights are of one element type
+    and, where they are quantized or stored in blocks, of one format. `nn.attention` takes slices as they are; for other
+    consumers the linear's kernel stores each slice for itself (`fuse-epilogues`), for which slices must begin at whole
+    panels of the weight. Linears whose results one elementwise op reads are concatenated with each other only: their
+    slices are then of one size, and can be computed together.
 
     ```mlir
     %w = tensor.concat dim(0) %wq, %wk, %wv : (tensor<384x384xf32>, …) -> tensor<1152x384xf32>
@@ -67,15 +67,15 @@ def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
 def FuseAttention : DecidingPass<"fuse-attention"> {
   let summary = "Groups each attention with the views around it, and caches with rotations";
   let description = [{
-    The group holds the slices of a joined query/key/value and the split into heads before `nn.attention`, and the
-    join of heads after it: nothing of them is copied, and scores never reach memory. The mask comes in from outside,
+    The group holds the slices of a concatenated query/key/value and the split into heads before `nn.attention`, and the
+    merge of heads after it: nothing of them is copied, and scores never reach memory. The mask comes in from outside,
     computed once for all layers. `nn.cached_attention` rotates its queries itself, `nn.cache_append` its rows, where
     nothing else reads what `nn.rope` gives.
   }];
 }
 
 def FuseEpilogues : DecidingPass<"fuse-epilogues"> {
-  let summary = "Groups each product with the activation, residual and norm that follow";
+  let summary = "Groups each GEMM with the activation, residual and norm that follow";
   let description = [{
     Around `nn.linear`: elementwise ops on tensors of the result's sizes, operands that are broadcast along the last
     dimension, and at the end one norm of whole rows. Slices and reshapes of the input's outer dimensions
@@ -105,7 +105,7 @@ def FuseWrapRemaining : Pass<"fuse-wrap-remaining", "::mlir::func::FuncOp"> {
   let summary = "Makes a group of each op that is still alone";
   let description = [{
     Fills and splats, which other groups have copies of, get one where they leave the function. What no kernel shape fits
-    is an error that names the op and its place in the user's model.
+    is an error that names the op and its location in the user's model.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];

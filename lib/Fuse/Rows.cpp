@@ -67,7 +67,7 @@ void fuse::growRows(Fuser &fuser, Candidate &candidate) {
         // A generic reads its operand at the position of its result only if the map says so.
         auto generic = dyn_cast<linalg::GenericOp>(candidate.ops[i]);
         bool samePosition = !generic || generic.getMatchingIndexingMap(&use).isIdentity();
-        // Parts of a joined tensor have fewer rows; where the whole is computed, so are they.
+        // Parts of a concatenated tensor have fewer rows; where the whole is computed, so are they.
         bool isPart = isa<tensor::ConcatOp>(candidate.ops[i]);
         if (isPart && !isElementwise(producer) && !isParallelGeneric(producer))
           continue;

@@ -68,7 +68,7 @@ static std::string nameOf(rt::ConstantOp constant) {
   if (name.empty())
     name = "constant";
   if (isConcatenated)
-    name += ".joined";
+    name += ".concatenated";
   return name + constant.getLayout().getNameSuffix().str();
 }
 

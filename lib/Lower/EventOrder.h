@@ -23,8 +23,8 @@ public:
     llvm::BitVector before(number + 1);
     before.set(number);
     for (mlir::Value other : after)
-      before |= implied[numbers.at(other)];
-    numbers[event] = number;
+      before |= implied[indices.at(other)];
+    indices[event] = number;
     events.push_back(event);
     implied.push_back(std::move(before));
   }
@@ -33,7 +33,7 @@ public:
   llvm::SmallVector<mlir::Value> prune(mlir::ValueRange list) const {
     llvm::BitVector wanted(events.size()), impliedByOthers(events.size());
     for (mlir::Value event : list)
-      wanted.set(numbers.at(event));
+      wanted.set(indices.at(event));
     for (unsigned number : wanted.set_bits()) {
       llvm::BitVector before = implied[number];
       before.reset(number);
@@ -50,7 +50,7 @@ public:
   llvm::SmallVector<mlir::Value> last() const { return prune(events); }
 
 private:
-  llvm::DenseMap<mlir::Value, unsigned> numbers;
+  llvm::DenseMap<mlir::Value, unsigned> indices;
   llvm::SmallVector<mlir::Value> events;
   llvm::SmallVector<llvm::BitVector> implied; // of each event: itself and what has happened before it
 };

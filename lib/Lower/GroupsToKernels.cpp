@@ -189,7 +189,7 @@ FailureOr<Attribute> HostProgram::memoryOfState(Value argument) {
       if (isControlFlow(use.getOwner()) || use.getOwner()->getBlock() != &source.getBody().front())
         return use.getOwner()->emitError() << "'" << use.getOwner()->getName() << "' uses state '" << nameOf(argument)
                                            << "' in control flow; state is updated outside of it: call the function "
-                                              "once for each step";
+                                              "once for each forward step";
       if (auto group = dyn_cast<nn::GroupOp>(use.getOwner())) {
         users.insert(group);
         for (OpResult result : group->getResults())
@@ -213,17 +213,17 @@ FailureOr<Attribute> HostProgram::memoryOfState(Value argument) {
   return first ? first->memory : Attribute();
 }
 
-/// The groups that read a tensor, through views of it; null for other readers.
-static SmallVector<nn::GroupOp> readersOf(Value tensor) {
+/// The groups that read a tensor, through views of it; null for other consumers.
+static SmallVector<nn::GroupOp> consumersOf(Value tensor) {
   SmallVector<Value> views = {tensor};
-  SmallVector<nn::GroupOp> readers;
+  SmallVector<nn::GroupOp> consumers;
   while (!views.empty())
-    for (Operation *reader : views.pop_back_val().getUsers())
-      if (isView(*reader))
-        views.push_back(reader->getResult(0));
+    for (Operation *consumer : views.pop_back_val().getUsers())
+      if (isView(*consumer))
+        views.push_back(consumer->getResult(0));
       else
-        readers.push_back(dyn_cast<nn::GroupOp>(reader));
-  return readers;
+        consumers.push_back(dyn_cast<nn::GroupOp>(consumer));
+  return consumers;
 }
 
 /// Returns the memory that a call gives an input in: that of a device if the device alone reads it, else the host's.
@@ -234,10 +234,10 @@ FailureOr<Attribute> HostProgram::memoryOfInput(BlockArgument argument) {
   if (has("nn.range") || has("nn.below"))
     return Attribute();
   std::optional<Attribute> memory;
-  for (nn::GroupOp reader : readersOf(argument)) {
-    if (!reader)
+  for (nn::GroupOp consumer : consumersOf(argument)) {
+    if (!consumer)
       return Attribute();
-    DeviceUse *device = deviceOf(reader);
+    DeviceUse *device = deviceOf(consumer);
     if (!device)
       return failure();
     if (memory.value_or(device->memory) != device->memory)
@@ -250,8 +250,8 @@ FailureOr<Attribute> HostProgram::memoryOfInput(BlockArgument argument) {
 /// Returns the memory of a result that a kernel writes to its home: the home, unless the result is read on the host or
 /// on another device. A copy in memory of the host is then needed in any case, and is the result.
 Attribute HostProgram::memoryOfResult(Value root, Attribute home) {
-  for (nn::GroupOp reader : readersOf(root))
-    if (reader && deviceOf(reader)->memory != home)
+  for (nn::GroupOp consumer : consumersOf(root))
+    if (consumer && deviceOf(consumer)->memory != home)
       return Attribute();
   return home;
 }
@@ -514,7 +514,7 @@ FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::Layout
     if (isa_and_nonnull<tensor::EmptyOp>(value.getDefiningOp()))
       return value.getDefiningOp()->emitOpError() << "is read, but nothing writes it; fill it with linalg.fill";
     InFlightDiagnostic diagnostic = value.getDefiningOp()->emitOpError()
-                                    << "is outside of a group and not made ahead of time"
+                                    << "is outside of a group and not prepacked"
                                     << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
     return diagnostic;
   }
@@ -535,12 +535,12 @@ static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &tar
     if (!slice || (slices++ && slice.getType().getShape().back() != columns))
       return 1;
     columns = slice.getType().getShape().back();
-    llvm::SetVector<Operation *> readers(user->user_begin(), user->user_end());
-    for (unsigned i = 0; i < readers.size(); ++i)
-      readers.insert(readers[i]->user_begin(), readers[i]->user_end());
-    readers.remove_if(llvm::IsaPred<nn::YieldOp>);
-    meet |= llvm::any_of(readers, [&](Operation *reader) { return others.contains(reader); });
-    others.insert(readers.begin(), readers.end());
+    llvm::SetVector<Operation *> consumers(user->user_begin(), user->user_end());
+    for (unsigned i = 0; i < consumers.size(); ++i)
+      consumers.insert(consumers[i]->user_begin(), consumers[i]->user_end());
+    consumers.remove_if(llvm::IsaPred<nn::YieldOp>);
+    meet |= llvm::any_of(consumers, [&](Operation *consumer) { return others.contains(consumer); });
+    others.insert(consumers.begin(), consumers.end());
   }
   return meet && target.splitsAt(columns) ? slices : 1;
 }
@@ -557,8 +557,8 @@ rt::LayoutAttrInterface HostProgram::layoutOf(nn::GroupOp group, unsigned operan
   BlockArgument argument = group.getBodyBlock().getArgument(operand);
   std::optional<StoredOperand> use;
   for (OpOperand &read : argument.getUses()) {
-    auto reader = dyn_cast<StoredOperandOpInterface>(read.getOwner());
-    StoredOperand one = reader ? reader.getStoredOperand(read.getOperandNumber()) : StoredOperand::None;
+    auto consumer = dyn_cast<StoredOperandOpInterface>(read.getOwner());
+    StoredOperand one = consumer ? consumer.getStoredOperand(read.getOperandNumber()) : StoredOperand::None;
     // A table that a linear reads as its weight too is one matrix.
     bool isBoth = use && *use != one && llvm::is_contained({StoredOperand::Matrix, StoredOperand::Table}, *use) &&
                   llvm::is_contained({StoredOperand::Matrix, StoredOperand::Table}, one) && format;
@@ -570,7 +570,7 @@ rt::LayoutAttrInterface HostProgram::layoutOf(nn::GroupOp group, unsigned operan
 }
 
 /// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
-/// Earlier readers of the operand join `after`.
+/// The events of earlier consumers of the operand join `after`.
 FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after) {
   auto updated = dyn_cast<OpResult>(group.getBodyBlock().getTerminator()->getOperand(result));
   Value operand = updated ? updatedOperand(updated) : Value();
@@ -581,12 +581,12 @@ FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result,
   if (!cache || !states.contains(cache))
     return updated.getOwner()->emitOpError() << "updates a tensor in place that is no argument with nn.state";
   bool readElsewhere = !argument.hasOneUse();
-  for (Operation *reader : cache.getUsers()) {
-    if (reader == group)
+  for (Operation *consumer : cache.getUsers()) {
+    if (consumer == group)
       continue;
     // A group that comes before has read what it needs by then.
-    readElsewhere |= !isa<nn::GroupOp>(reader) || !reader->isBeforeInBlock(group);
-    for (Value other : reader->getResults())
+    readElsewhere |= !isa<nn::GroupOp>(consumer) || !consumer->isBeforeInBlock(group);
+    for (Value other : consumer->getResults())
       if (Value event = events.lookup({other, homes.lookup(other)}))
         after.push_back(event);
   }
@@ -653,15 +653,15 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   order.add(event, after);
   for (Value result : group.getResults())
     events[{result, device->memory}] = event;
-  return copyToReaders(group);
+  return copyToConsumers(group);
 }
 
 /// Copies results to the memories of the groups that read them, right behind their kernel: the copy then goes on beside
 /// what the host does next.
-LogicalResult HostProgram::copyToReaders(nn::GroupOp group) {
+LogicalResult HostProgram::copyToConsumers(nn::GroupOp group) {
   for (Value result : group.getResults())
-    for (nn::GroupOp reader : readersOf(result)) {
-      DeviceUse *device = reader ? deviceOf(reader) : nullptr;
+    for (nn::GroupOp consumer : consumersOf(result)) {
+      DeviceUse *device = consumer ? deviceOf(consumer) : nullptr;
       if (device && device->memory != homes.lookup(result) && !states.contains(result))
         copyOf(result, device->memory);
     }
@@ -703,7 +703,7 @@ LogicalResult HostProgram::buildBlock(Block &block) {
       continue; // integers and views when they are used, sizes from the function's symbols
     std::string reason;
     if (!nn::isPrepacked(op.getResult(0), &reason))
-      return op.emitOpError() << "is outside of a group and not made ahead of time"
+      return op.emitOpError() << "is outside of a group and not prepacked"
                               << (reason.empty() ? "; run the fuse phase first" : ": ") << reason;
   }
   return success();

@@ -61,7 +61,7 @@ private:
   Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
-  LogicalResult copyToReaders(nn::GroupOp group);
+  LogicalResult copyToConsumers(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
   LogicalResult buildBlock(Block &block);
 

@@ -31,7 +31,7 @@ std::string verbOf(Operation &op) {
   return verb.str();
 }
 
-std::string joined(ArrayRef<int64_t> sizes) {
+std::string sizesText(ArrayRef<int64_t> sizes) {
   std::string text;
   for (int64_t size : sizes)
     if (!ShapedType::isDynamic(size))
@@ -55,13 +55,13 @@ std::string nameOf(rt::KernelOp kernel) {
       continue;
     if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       auto weight = cast<RankedTensorType>(linear.getWeight().getType());
-      sizes = joined({weight.getDimSize(1), weight.getDimSize(0)});
+      sizes = sizesText({weight.getDimSize(1), weight.getDimSize(0)});
     } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
-      sizes = joined(cast<RankedTensorType>(attention.getQuery().getType()).getShape().take_back(2));
+      sizes = sizesText(cast<RankedTensorType>(attention.getQuery().getType()).getShape().take_back(2));
     }
   }
   if (sizes.empty() && body.getTerminator()->getNumOperands())
-    sizes = joined(cast<RankedTensorType>(body.getTerminator()->getOperand(0).getType()).getShape());
+    sizes = sizesText(cast<RankedTensorType>(body.getTerminator()->getOperand(0).getType()).getShape());
   return sizes.empty() ? name : name + "_" + sizes;
 }
 
@@ -115,7 +115,7 @@ public:
 private:
   /// The kernel's symbol for an expression in those of the function. It prints as its name.
   AffineExpr symbolOf(AffineExpr expression) {
-    auto [entry, isNew] = numbers.try_emplace(expression, names.size());
+    auto [entry, isNew] = symbolIndices.try_emplace(expression, names.size());
     AffineExpr symbol = builder.getAffineSymbolExpr(entry->second);
     if (isNew) {
       std::string name;
@@ -148,7 +148,7 @@ private:
   Builder &builder;
   const SymbolicSizes &sizes;
   DenseSet<AffineExpr> given; // symbols that are the size of a dimension of an operand
-  DenseMap<AffineExpr, unsigned> numbers;
+  DenseMap<AffineExpr, unsigned> symbolIndices;
 };
 
 } // namespace

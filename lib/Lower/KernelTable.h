@@ -39,7 +39,7 @@ private:
   llvm::StringMap<rt::KernelOp> byStructure;
 };
 
-/// The place in the user's model that a group comes from: the names of its root op, or of its first op that has one.
+/// The names in the user's model that a group comes from: the names of its root op, or of its first op that has one.
 std::string labelOf(nn::GroupOp group);
 /// The names in a location, empty if there are none.
 std::string labelOf(mlir::Location location);

@@ -30,10 +30,10 @@ def LowerGroupsToKernels : Pass<"lower-groups-to-kernels", "::mlir::ModuleOp"> {
 }
 
 def LowerPlanBuffers : Pass<"lower-plan-buffers", "::mlir::func::FuncOp"> {
-  let summary = "Buffers of a call get places in one workspace";
+  let summary = "Buffers of a call get slots in one workspace";
   let description = [{
-    Each `rt.alloc` becomes a view into the call's one `rt.workspace`. A place is used again once the last reader of its
-    buffer has been started; the new writer then waits for that reader. Sizes are symbolic: a place whose size is
+    Each `rt.alloc` becomes a view into the call's one `rt.workspace`. A slot is used again once the last consumer of
+    its buffer has been started; the new writer then waits for that consumer. Sizes are symbolic: a slot whose size is
     provably enough is preferred, otherwise one is grown to the larger of both at run time. Offsets are multiples of 64
     bytes.
   }];

@@ -1,4 +1,4 @@
-//===- PlanBuffers.cpp - Buffers of a call get places in one workspace -------------------------------------------===//
+//===- PlanBuffers.cpp - Buffers of a call get slots in one workspace --------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -19,11 +19,11 @@ namespace intarsia::lower {
 
 namespace {
 
-// Figures to choose between places; any choice is correct, the workspace is only larger or smaller.
+// Figures to choose between slots; any choice is correct, the workspace is only larger or smaller.
 constexpr double expectedSize = 64; // of a symbol
-// A buffer below a page does not take a place this many times its size from a later, larger buffer: the worst that a
-// place of its own costs is a page, once a call.
-constexpr double smallBufferBytes = 4096, largePlaceRatio = 16;
+// A buffer below a page does not take a slot this many times its size from a later, larger buffer: the worst that a
+// slot of its own costs is a page, once a call.
+constexpr double smallBufferBytes = 4096, largeSlotRatio = 16;
 
 /// A buffer: when it is first and last used, by position in the block, and by whom.
 struct Buffer {
@@ -31,14 +31,14 @@ struct Buffer {
   SizePolynomial bytes;
   unsigned firstUse = std::numeric_limits<unsigned>::max(), lastUse = 0;
   SmallVector<Operation *> users;
-  unsigned place = 0;
+  unsigned slot = 0;
 
   Attribute memory() { return cast<MemRefType>(alloc.getType()).getMemorySpace(); }
 };
 
 /// A part of the workspace in one memory. Its size is the largest of `bytes`, none of which is known to be at most
 /// another.
-struct Place {
+struct Slot {
   SmallVector<SizePolynomial> bytes;
   unsigned freeAfter = 0;
   Buffer *content = nullptr;
@@ -61,23 +61,24 @@ struct Place {
   }
 };
 
-class Plan {
+/// Assigns slots of workspaces to the buffers of one function.
+class SlotAssignment {
 public:
-  explicit Plan(func::FuncOp function) : block(function.getBody().front()) {}
+  explicit SlotAssignment(func::FuncOp function) : block(function.getBody().front()) {}
 
   LogicalResult make() {
     if (failed(collect()))
       return failure();
     if (buffers.empty())
       return success();
-    choosePlaces();
+    chooseSlots();
     orderReuse();
     return write();
   }
 
 private:
   LogicalResult collect();
-  void choosePlaces();
+  void chooseSlots();
   void orderReuse();
   static void orderBlock(Block &block, const DenseMap<Operation *, SmallVector<Value>> &extra);
   LogicalResult write();
@@ -86,8 +87,8 @@ private:
   Block &block;
   SizeFactors factors;
   std::vector<Buffer> buffers; // by first use
-  std::vector<Place> places;
-  DenseMap<Buffer *, Buffer *> previous; // what lay in the same place before
+  std::vector<Slot> slots;
+  DenseMap<Buffer *, Buffer *> previous; // what lay in the same slot before
 };
 
 /// Ops that start work on the memory of `buffer`, through any views of it.
@@ -120,7 +121,7 @@ Block *commonBlock(ArrayRef<Operation *> ops) {
   return common;
 }
 
-LogicalResult Plan::collect() {
+LogicalResult SlotAssignment::collect() {
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   unsigned count = 0;
   numberOps(block, count, positions);
@@ -152,42 +153,42 @@ LogicalResult Plan::collect() {
   return success();
 }
 
-void Plan::choosePlaces() {
+void SlotAssignment::chooseSlots() {
   for (Buffer &buffer : buffers) {
-    // In this order: the place that wastes least, the largest of those that must grow, a new one.
+    // In this order: the slot that wastes least, the largest of those that must grow, a new one.
     double wanted = buffer.bytes.estimate(expectedSize);
     int best = -1;
-    auto isBetter = [&](const Place &place) {
+    auto isBetter = [&](const Slot &slot) {
       if (best < 0)
         return true;
-      const Place &old = places[best];
-      bool fits = place.holds(buffer.bytes, factors), oldFits = old.holds(buffer.bytes, factors);
+      const Slot &old = slots[best];
+      bool fits = slot.holds(buffer.bytes, factors), oldFits = old.holds(buffer.bytes, factors);
       if (fits != oldFits)
         return fits;
-      return fits ? place.estimate() < old.estimate() : place.estimate() > old.estimate();
+      return fits ? slot.estimate() < old.estimate() : slot.estimate() > old.estimate();
     };
-    for (auto [number, place] : llvm::enumerate(places))
-      if (place.memory == buffer.memory() && place.freeAfter < buffer.firstUse && isBetter(place))
+    for (auto [number, slot] : llvm::enumerate(slots))
+      if (slot.memory == buffer.memory() && slot.freeAfter < buffer.firstUse && isBetter(slot))
         best = number;
-    if (best >= 0 && places[best].estimate() > largePlaceRatio * wanted && wanted < smallBufferBytes)
+    if (best >= 0 && slots[best].estimate() > largeSlotRatio * wanted && wanted < smallBufferBytes)
       best = -1;
     if (best < 0) {
-      best = places.size();
-      places.emplace_back().memory = buffer.memory();
+      best = slots.size();
+      slots.emplace_back().memory = buffer.memory();
     }
-    Place &place = places[best];
-    place.grow(buffer.bytes, factors);
-    if (place.content)
-      previous[&buffer] = place.content;
-    place.content = &buffer;
-    place.freeAfter = buffer.lastUse;
-    buffer.place = best;
+    Slot &slot = slots[best];
+    slot.grow(buffer.bytes, factors);
+    if (slot.content)
+      previous[&buffer] = slot.content;
+    slot.content = &buffer;
+    slot.freeAfter = buffer.lastUse;
+    buffer.slot = best;
   }
 }
 
 /// A kernel that writes into memory that was used before waits for those that used it: a queue starts its work in
 /// order, but need not finish it in order.
-void Plan::orderReuse() {
+void SlotAssignment::orderReuse() {
   DenseMap<Operation *, SmallVector<Value>> extra;
   for (Buffer &buffer : buffers) {
     Buffer *before = previous.lookup(&buffer);
@@ -204,7 +205,7 @@ void Plan::orderReuse() {
 }
 
 /// Lets the work of a block, and of those within, wait for `extra` events, and for none that others imply.
-void Plan::orderBlock(Block &block, const DenseMap<Operation *, SmallVector<Value>> &extra) {
+void SlotAssignment::orderBlock(Block &block, const DenseMap<Operation *, SmallVector<Value>> &extra) {
   EventOrder order;
   for (Operation &op : block) {
     for (Region &region : op.getRegions())
@@ -229,14 +230,14 @@ void Plan::orderBlock(Block &block, const DenseMap<Operation *, SmallVector<Valu
   }
 }
 
-LogicalResult Plan::write() {
+LogicalResult SlotAssignment::write() {
   // Sizes are computed and checked first; the workspaces are made where that ends.
   Operation *headEnd = &*llvm::find_if(block, [](Operation &op) {
     return !isa<rt::SymbolOp, rt::CheckOp>(op) && !isa<arith::ArithDialect>(op.getDialect());
   });
   llvm::SetVector<Attribute> memories;
-  for (Place &place : places)
-    memories.insert(place.memory);
+  for (Slot &slot : slots)
+    memories.insert(slot.memory);
   for (Attribute memory : memories)
     if (failed(writeWorkspace(memory, headEnd)))
       return failure();
@@ -245,27 +246,26 @@ LogicalResult Plan::write() {
 
 /// Makes the workspace of one memory before `headEnd`, which becomes the workspace: the sizes of all workspaces are
 /// computed before the first is made.
-LogicalResult Plan::writeWorkspace(Attribute memory, Operation *&headEnd) {
+LogicalResult SlotAssignment::writeWorkspace(Attribute memory, Operation *&headEnd) {
   OpBuilder builder(headEnd);
   Location location = block.getParentOp()->getLoc();
-  SmallVector<Value> offsets(places.size());
+  SmallVector<Value> offsets(slots.size());
   SizePolynomial knownOffset(0); // as long as no size was the larger of two
   Value offset;
-  for (auto [number, place] : llvm::enumerate(places)) {
-    if (place.memory != memory)
+  for (auto [number, slot] : llvm::enumerate(slots)) {
+    if (slot.memory != memory)
       continue;
     offsets[number] = offset ? offset : factors.materialize(knownOffset, builder, location);
-    if (!offset && place.bytes.size() == 1 && place.bytes.front().isMultipleOf(ITX_BUFFER_ALIGNMENT)) {
-      knownOffset = knownOffset + place.bytes.front();
+    if (!offset && slot.bytes.size() == 1 && slot.bytes.front().isMultipleOf(ITX_BUFFER_ALIGNMENT)) {
+      knownOffset = knownOffset + slot.bytes.front();
       continue;
     }
     Value bytes;
-    for (const SizePolynomial &candidate : place.bytes) {
+    for (const SizePolynomial &candidate : slot.bytes) {
       Value value = factors.materialize(candidate, builder, location);
       bytes = bytes ? arith::MaxSIOp::create(builder, location, bytes, value).getResult() : value;
     }
-    if (!llvm::all_of(place.bytes,
-                      [](const SizePolynomial &size) { return size.isMultipleOf(ITX_BUFFER_ALIGNMENT); })) {
+    if (!llvm::all_of(slot.bytes, [](const SizePolynomial &size) { return size.isMultipleOf(ITX_BUFFER_ALIGNMENT); })) {
       Value alignment = factors.constant(ITX_BUFFER_ALIGNMENT, builder, location);
       bytes = arith::CeilDivSIOp::create(builder, location, bytes, alignment);
       bytes = arith::MulIOp::create(builder, location, bytes, alignment);
@@ -279,12 +279,12 @@ LogicalResult Plan::writeWorkspace(Attribute memory, Operation *&headEnd) {
   Value workspace = rt::WorkspaceOp::create(builder, location, type, total);
   headEnd = workspace.getDefiningOp();
   for (Buffer &buffer : buffers) {
-    if (places[buffer.place].memory != memory)
+    if (slots[buffer.slot].memory != memory)
       continue;
     rt::AllocOp alloc = buffer.alloc;
     builder.setInsertionPoint(alloc);
     Value view = memref::ViewOp::create(builder, alloc.getLoc(), cast<MemRefType>(alloc.getType()), workspace,
-                                        offsets[buffer.place], alloc.getSizes());
+                                        offsets[buffer.slot], alloc.getSizes());
     alloc.getResult().replaceAllUsesWith(view);
     alloc.erase();
   }
@@ -294,7 +294,7 @@ LogicalResult Plan::writeWorkspace(Attribute memory, Operation *&headEnd) {
 struct PlanBuffers : impl::LowerPlanBuffersBase<PlanBuffers> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (!function.isExternal() && function.getBody().hasOneBlock() && failed(Plan(function).make()))
+    if (!function.isExternal() && function.getBody().hasOneBlock() && failed(SlotAssignment(function).make()))
       signalPassFailure();
   }
 };

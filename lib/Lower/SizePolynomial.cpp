@@ -73,10 +73,10 @@ SizePolynomial SizeFactors::of(Value value) {
   if (auto symbol = value.getDefiningOp<rt::SymbolOp>())
     number = symbols.try_emplace(symbol.getName(), next).first->second;
   else
-    number = numbers.try_emplace(value, next).first->second;
+    number = indices.try_emplace(value, next).first->second;
   if (number == next) {
     factors.push_back(value);
-    areNeverNegative.push_back(false); // takes the place while the factor's own operands are looked at
+    areNeverNegative.push_back(false); // the answer while the factor's own operands are looked at
     areNeverNegative[next] = isNeverNegative(value);
   }
   return SizePolynomial::factor(number);
@@ -106,15 +106,15 @@ Value SizeFactors::constant(int64_t value, OpBuilder &builder, Location location
 
 Value SizeFactors::materialize(const SizePolynomial &size, OpBuilder &builder, Location location) {
   Value sum;
-  for (const auto &[factorNumbers, coefficient] : size.getTerms()) {
+  for (const auto &[factorIndices, coefficient] : size.getTerms()) {
     Value term;
-    if (factorNumbers.empty()) {
+    if (factorIndices.empty()) {
       term = constant(coefficient, builder, location);
-    } else if (Value &written = terms[factorNumbers][coefficient]) {
+    } else if (Value &written = terms[factorIndices][coefficient]) {
       term = written;
     } else {
-      Value &product = products[factorNumbers];
-      for (unsigned number : product ? std::vector<unsigned>() : factorNumbers)
+      Value &product = products[factorIndices];
+      for (unsigned number : product ? std::vector<unsigned>() : factorIndices)
         product =
             product ? arith::MulIOp::create(builder, location, product, factors[number]).getResult() : factors[number];
       term = product;

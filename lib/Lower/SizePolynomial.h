@@ -67,7 +67,7 @@ private:
   bool isNeverNegative(mlir::Value factor);
 
   llvm::StringMap<unsigned> symbols;
-  llvm::DenseMap<mlir::Value, unsigned> numbers;
+  llvm::DenseMap<mlir::Value, unsigned> indices;
   llvm::SmallVector<mlir::Value> factors;
   llvm::SmallVector<bool> areNeverNegative;              // for each factor
   std::map<std::vector<unsigned>, mlir::Value> products; // written, without their coefficient

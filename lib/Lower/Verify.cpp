@@ -182,7 +182,7 @@ private:
       return success();
     }
     if (isa<rt::AllocOp>(op))
-      return op.emitOpError() << "has no place in the workspace; run lower-plan-buffers";
+      return op.emitOpError() << "has no slot in the workspace; run lower-plan-buffers";
     if (isa<rt::CheckOp>(op)) {
       if (started || !workspaces.empty() || llvm::is_contained(hasOutput, true))
         return op.emitOpError() << "comes after a buffer was made; sizes are checked first";

@@ -20,8 +20,8 @@ namespace intarsia::partition {
 
 namespace {
 
-/// One place of the option.
-struct Place {
+/// One placement of the option.
+struct Placement {
   std::string text;
   llvm::GlobPattern glob;
   FlatSymbolRefAttr device;
@@ -43,8 +43,8 @@ struct PartitionPlace : impl::PartitionPlaceBase<PartitionPlace> {
   using PartitionPlaceBase::PartitionPlaceBase;
 
   void runOnOperation() override {
-    SmallVector<Place> all;
-    for (const std::string &text : places)
+    SmallVector<Placement> all;
+    for (const std::string &text : placements)
       if (failed(parse(text, all)))
         return signalPassFailure();
     llvm::StringSet<> seen;
@@ -55,33 +55,33 @@ struct PartitionPlace : impl::PartitionPlaceBase<PartitionPlace> {
           place(op, all, seen);
         return op == function || isControlFlow ? WalkResult::advance() : WalkResult::skip();
       });
-    for (const Place &place : all)
-      if (!place.isUsed) {
-        refuseUnused(place, seen);
+    for (const Placement &placement : all)
+      if (!placement.isUsed) {
+        refuseUnused(placement, seen);
         return signalPassFailure();
       }
   }
 
-  static void place(Operation *op, MutableArrayRef<Place> all, llvm::StringSet<> &seen) {
+  static void place(Operation *op, MutableArrayRef<Placement> all, llvm::StringSet<> &seen) {
     SmallVector<StringRef> names = namesOf(op);
     for (StringRef name : names)
       seen.insert(name);
-    for (Place &place : all) {
-      if (llvm::none_of(names, [&](StringRef name) { return place.glob.match(name); }))
+    for (Placement &placement : all) {
+      if (llvm::none_of(names, [&](StringRef name) { return placement.glob.match(name); }))
         continue;
-      place.isUsed = true;
-      op->setAttr(rt::deviceAttr, place.device);
+      placement.isUsed = true;
+      op->setAttr(rt::deviceAttr, placement.device);
     }
   }
 
-  LogicalResult parse(const std::string &text, SmallVectorImpl<Place> &all) {
+  LogicalResult parse(const std::string &text, SmallVectorImpl<Placement> &all) {
     auto [pattern, device] = StringRef(text).rsplit("=@");
     if (pattern.empty() || device.empty())
-      return getOperation().emitError() << "the place '" << text
+      return getOperation().emitError() << "the placement '" << text
                                         << "' is not GLOB=@device, for instance encoder.layer.0.*=@cpu";
     llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
     if (!glob)
-      return getOperation().emitError() << "the place '" << text
+      return getOperation().emitError() << "the placement '" << text
                                         << "' has an invalid glob: " << llvm::toString(glob.takeError());
     std::string known;
     for (auto declared : getOperation().getOps<rt::DeviceOp>()) {
@@ -91,18 +91,19 @@ struct PartitionPlace : impl::PartitionPlaceBase<PartitionPlace> {
         return success();
       }
     }
-    return getOperation().emitError() << "the place '" << text << "' is on a device that the module is not compiled for"
+    return getOperation().emitError() << "the placement '" << text
+                                      << "' is on a device that the module is not compiled for"
                                       << (known.empty() ? "" : "; its devices are " + known)
                                       << ": name it in --target too";
   }
 
-  void refuseUnused(const Place &place, const llvm::StringSet<> &seen) {
+  void refuseUnused(const Placement &placement, const llvm::StringSet<> &seen) {
     std::vector<std::string> names;
     for (const auto &entry : seen)
       names.push_back(entry.getKey().str());
     llvm::sort(names);
-    StringRef pattern = StringRef(place.text).rsplit("=@").first;
-    InFlightDiagnostic error = getOperation().emitError() << "the place '" << place.text << "' matches no op";
+    StringRef pattern = StringRef(placement.text).rsplit("=@").first;
+    InFlightDiagnostic error = getOperation().emitError() << "the placement '" << placement.text << "' matches no op";
     if (std::string near = nearestNames(pattern, names); !near.empty())
       error << near;
     else if (!names.empty())

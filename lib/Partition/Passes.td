@@ -12,16 +12,16 @@ include "mlir/Pass/PassBase.td"
 def PartitionPlace : Pass<"partition-place", "::mlir::ModuleOp"> {
   let summary = "Puts ops on devices, by their names in the user's model";
   let description = [{
-    Each place is `GLOB=@device`: ops whose location has a name that the glob matches get `rt.device = @device`. Of
-    several places that match an op the last one holds. Other ops keep the device that they have, by default the module's
-    first one. Weights and views are wherever they are read.
+    Each placement is `GLOB=@device`: ops whose location has a name that the glob matches get `rt.device = @device`.
+    Of several placements that match an op the last one holds. Other ops keep the device that they have, by default
+    the module's first one. Weights and views are wherever they are read.
 
     ```mlir
     intarsia-opt model.mlir --partition-place='places=encoder.layer.[0-2]*=@reference'
     ```
-    A place that matches no op is an error, which shows the nearest names.
+    A placement that matches no op is an error, which shows the nearest names.
   }];
-  let options = [ListOption<"places", "places", "std::string", "Which ops run where: GLOB=@device">];
+  let options = [ListOption<"placements", "places", "std::string", "Which ops run where: GLOB=@device">];
   let dependentDialects = ["::intarsia::rt::RtDialect"];
 }
 

@@ -18,10 +18,10 @@ using namespace mlir;
 using namespace intarsia;
 
 void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOptions &options) {
-  if (!options.places.empty()) {
-    partition::PartitionPlaceOptions place;
-    place.places.assign(options.places.begin(), options.places.end());
-    pipeline.addPass(partition::createPartitionPlace(place));
+  if (!options.placements.empty()) {
+    partition::PartitionPlaceOptions given;
+    given.placements.assign(options.placements.begin(), options.placements.end());
+    pipeline.addPass(partition::createPartitionPlace(given));
   }
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
@@ -29,7 +29,7 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
 
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  ListOption<std::string> places{*this, "places", llvm::cl::desc("Which ops run where: GLOB=@device")};
+  ListOption<std::string> placements{*this, "places", llvm::cl::desc("Which ops run where: GLOB=@device")};
 };
 } // namespace
 
@@ -37,7 +37,7 @@ void intarsia::registerPartitionPasses() {
   partition::registerPartitionPasses();
   PassPipelineRegistration<PipelineOptions>("intarsia-partition", "The partition phase: ops get their devices",
                                             [](OpPassManager &pipeline, const PipelineOptions &given) {
-                                              buildPartitionPipeline(pipeline,
-                                                                     {{given.places.begin(), given.places.end()}});
+                                              buildPartitionPipeline(
+                                                  pipeline, {{given.placements.begin(), given.placements.end()}});
                                             });
 }

@@ -66,8 +66,8 @@ static void printTask(llvm::raw_ostream &out, const Graph &graph, const Task &ta
     out << ", with " << graph.tasks[task.pair].name;
   if (task.experts >= 0)
     out << ", calls " << graph.tasks[task.experts].name;
-  if (task.place)
-    out << ", on " << task.place->pool;
+  if (task.placement)
+    out << ", on " << task.placement->pool;
   if (!task.together.empty())
     out << ", together " << task.together;
   if (!task.apart.empty())

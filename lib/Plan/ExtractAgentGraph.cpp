@@ -318,20 +318,20 @@ private:
     task.apart = common.getApart().value_or("").str();
     if (fleet::PlacementAttr place = common.getPlaceAttr()) {
       bool nested = !place.getPool().getNestedReferences().empty();
-      wf::Place where;
-      where.system = nested ? place.getPool().getRootReference().str() : "";
-      where.pool = place.getPool().getLeafReference().str();
-      where.tensor = place.getTensor();
-      where.pipeline = place.getPipeline();
-      where.expert = place.getExpert();
-      where.data = place.getData();
-      where.parts = place.getParts();
-      where.replicas = place.getReplicas();
-      where.batch = place.getBatch();
-      where.precision = place.getPrecision() ? place.getPrecision().str() : "";
-      where.aggregated = place.getAggregated();
-      where.pinsPoolOnly = place.isPoolOnly();
-      task.place = where;
+      wf::FixedPlacement fixed;
+      fixed.system = nested ? place.getPool().getRootReference().str() : "";
+      fixed.pool = place.getPool().getLeafReference().str();
+      fixed.tensor = place.getTensor();
+      fixed.pipeline = place.getPipeline();
+      fixed.expert = place.getExpert();
+      fixed.data = place.getData();
+      fixed.parts = place.getParts();
+      fixed.replicas = place.getReplicas();
+      fixed.batch = place.getBatch();
+      fixed.precision = place.getPrecision() ? place.getPrecision().str() : "";
+      fixed.aggregated = place.getAggregated();
+      fixed.pinsPoolOnly = place.isPoolOnly();
+      task.placement = fixed;
     }
   }
 
@@ -494,7 +494,7 @@ private:
         result.tasks[edge.from].answers = true;
   }
 
-  void addEdgesTo(Operation *reader, ValueRange operands, int to) {
+  void addEdgesTo(Operation *consumer, ValueRange operands, int to) {
     std::set<decltype(ValueSource().key())> seen;
     for (Value operand : operands) {
       if (isa<ExpertsType>(operand.getType()))
@@ -503,7 +503,7 @@ private:
         // Data from before the loop enters with the loop's inputs; back edges carry only what the loop itself makes.
         if (source.loop && (!source.task || !source.loop->isProperAncestor(source.task)))
           continue;
-        if (source.loop && !source.loop->isProperAncestor(reader))
+        if (source.loop && !source.loop->isProperAncestor(consumer))
           source.loop = LoopOp();
         if (seen.insert(source.key()).second)
           addEdge(source, to);

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Sizes of the values of an agent graph, run by run, and the tokens that language models find in their caches.
 //
-// The graph is walked as a request would walk it, with expectations in place of numbers: a loop's run k counts with the
+// The graph is walked as a request would walk it, with expectations instead of numbers: a loop's run k counts with the
 // probability that it happens, a branch gives the mixture of its cases. A value is a sequence of segments, each made
 // once, by one task or by the request; joins concatenate them. Two prompts share a prefix as far as their segments are
 // the same.

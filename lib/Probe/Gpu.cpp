@@ -95,9 +95,9 @@ std::string generationOf(int major, int minor) {
 constexpr int sumsOfThread = 8, unrolled = 16, threadsOfBlock = 256, blocksOfMultiprocessor = 8;
 
 /// Returns a kernel of fused multiply-adds over registers, `turns` times sumsOfThread · unrolled of them a thread.
-std::string productsKernel() {
+std::string multiplyAddsKernel() {
   std::string text = ".version 6.0\n.target sm_50\n.address_size 64\n"
-                     ".visible .entry products(.param .u64 out, .param .u32 turns) {\n"
+                     ".visible .entry multiply_adds(.param .u64 out, .param .u32 turns) {\n"
                      ".reg .pred %more;\n.reg .u32 %left;\n.reg .u64 %address;\n"
                      ".reg .f32 %a, %b, %sum<8>;\n"
                      "ld.param.u64 %address, [out];\nld.param.u32 %left, [turns];\n"
@@ -150,10 +150,10 @@ public:
     if (!bandwidth)
       return bandwidth.takeError();
     probed.device.memoryGBps = figure(*bandwidth * 1e-9, "copies inside its memory, bytes read and written");
-    Expected<double> products = productRate(multiprocessors);
-    if (!products)
-      return products.takeError();
-    probed.device.peakTflops["f32"] = figure(*products * 1e-12, "fused multiply-adds");
+    Expected<double> rate = multiplyAddRate(multiprocessors);
+    if (!rate)
+      return rate.takeError();
+    probed.device.peakTflops["f32"] = figure(*rate * 1e-12, "fused multiply-adds");
     for (const char *element : {"bf16", "fp8", "int8"})
       probed.unmeasured.push_back(std::string("peak_tflops.") + element +
                                   ": tensor cores are not measured; a data sheet's entry of the catalogue has them");
@@ -214,12 +214,12 @@ private:
     return 2.0 * double(bytes) / *seconds;
   }
 
-  Expected<double> productRate(int multiprocessors) {
+  Expected<double> multiplyAddRate(int multiprocessors) {
     void *module = nullptr, *function = nullptr;
     uint64_t out = 0;
-    std::string kernel = productsKernel();
+    std::string kernel = multiplyAddsKernel();
     if (Error error = firstError({{driver.load(&module, kernel.c_str()), "cuModuleLoadData"},
-                                  {driver.function(&function, module, "products"), "cuModuleGetFunction"},
+                                  {driver.function(&function, module, "multiply_adds"), "cuModuleGetFunction"},
                                   {driver.allocate(&out, 4), "cuMemAlloc"}}))
       return std::move(error);
     unsigned turns = 2000, blocks = unsigned(multiprocessors) * blocksOfMultiprocessor;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The processor: its name, memory and power from /proc and /sys, its compute rate and bandwidth by measurement.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Products.h"
+#include "MultiplyAdds.h"
 #include "intarsia/Probe/Probe.h"
 #include "lib/Support/CpuFeatures.h"
 #include "lib/Support/MachineLimits.h"
@@ -91,9 +91,9 @@ Seconds secondsOn(const std::vector<int> &threads, const std::function<void(size
 }
 
 /// Returns the operations a second of all threads together.
-double rateOf(const probe::Products &products, const std::vector<int> &threads, const ProbeOptions &options) {
+double rateOf(const probe::MultiplyAdds &loop, const std::vector<int> &threads, const ProbeOptions &options) {
   int64_t turns = 1000;
-  auto seconds = [&] { return secondsOn(threads, [&](size_t) { products.run(turns); }).busiest; };
+  auto seconds = [&] { return secondsOn(threads, [&](size_t) { loop.run(turns); }).busiest; };
   double best = seconds();
   for (; best < options.secondsOfRound / 4; best = seconds())
     turns *= 4;
@@ -101,7 +101,7 @@ double rateOf(const probe::Products &products, const std::vector<int> &threads, 
   best = seconds();
   for (int round = 1; round < options.rounds; ++round)
     best = std::min(best, seconds());
-  return products.operations * double(turns) * double(threads.size()) / best;
+  return loop.operations * double(turns) * double(threads.size()) / best;
 }
 
 /// Returns the sum of the last caches, counting each group of threads that shares one once.
@@ -206,19 +206,19 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
   std::string onThreads = formatv("on {0} {1}", threads.size(), threads.size() == 1 ? "thread" : "threads");
 
   const std::vector<std::string> &features = hostFeatures();
-  for (const probe::Products &products : probe::products()) {
-    if (device.peakTflops.count(products.element))
+  for (const probe::MultiplyAdds &loop : probe::multiplyAdds()) {
+    if (device.peakTflops.count(loop.element))
       continue;
-    bool has = all_of(products.needs, [&](const char *feature) { return is_contained(features, feature); });
-    bool tiles = is_contained(products.needs, StringRef("amx-tile"));
+    bool has = all_of(loop.needs, [&](const char *feature) { return is_contained(features, feature); });
+    bool tiles = is_contained(loop.needs, StringRef("amx-tile"));
     if (has && (!tiles || probe::allowTiles()))
-      device.peakTflops[products.element] =
-          measured(rateOf(products, threads, options) * 1e-12, Twine(products.instructions) + " " + onThreads);
+      device.peakTflops[loop.element] =
+          measured(rateOf(loop, threads, options) * 1e-12, Twine(loop.instructions) + " " + onThreads);
   }
   for (const char *element : {"f16", "bf16", "int8"})
     if (!device.peakTflops.count(element))
       probed.unmeasured.push_back(std::string("peak_tflops.") + element +
-                                  ": no instruction for products of it that is known here");
+                                  ": no multiply-add instruction for it is known here");
 
   double memory = double(totalMemoryBytes(options.root));
   if (memory > 0)

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// Processes sixteen numbers at a time in the compiler's vector extension, which maps to any processor. IEEE 754 defines
+// Processes sixteen values at a time in the compiler's vector extension, which maps to any processor. IEEE 754 defines
 // every operation exactly, so that all processors give the same bits.
 //
 //===----------------------------------------------------------------------------------------------------------===//
@@ -40,7 +40,7 @@ constexpr int32_t infinityBits = 0x7F800000;
 INTARSIA_INLINE Words bitsOf(Floats values) { return __builtin_bit_cast(Words, values); }
 INTARSIA_INLINE Floats fromBits(Words bits) { return __builtin_bit_cast(Floats, bits); }
 
-/// Loads up to sixteen numbers and fills the rest with zeros.
+/// Loads up to sixteen values and fills the rest with zeros.
 INTARSIA_INLINE Floats load(const float *from, size_t count) {
   Floats values = 0.0f;
   if (count >= lanes)
@@ -50,15 +50,15 @@ INTARSIA_INLINE Floats load(const float *from, size_t count) {
   return values;
 }
 
-INTARSIA_INLINE void store(Words codes, uint8_t *to, size_t count) {
-  Bytes bytes = __builtin_convertvector(codes, Bytes);
+INTARSIA_INLINE void store(Words patterns, uint8_t *to, size_t count) {
+  Bytes bytes = __builtin_convertvector(patterns, Bytes);
   if (count >= lanes)
     std::memcpy(to, &bytes, sizeof(bytes));
   else
     std::memcpy(to, &bytes, count);
 }
 
-//===-- Codes --------------------------------------------------------------------------------------------------===//
+//===-- Elements -----------------------------------------------------------------------------------------------===//
 
 /// A term whose addition rounds magnitudes up to 2^22 to integers: 1.5 * 2^23 leaves no bits for fractions, so the sum
 /// is rounded to nearest, ties to even, and the low bits of its pattern are the integer in two's complement.
@@ -75,13 +75,13 @@ struct IntegerEncoder {
     nn::IntegerElement format = *nn::getIntegerElement(element);
     lowest = static_cast<float>(format.lowest);
     highest = static_cast<float>(format.highest);
-    mask = (1 << nn::codeBits(element)) - 1;
+    mask = (1 << nn::storageBits(element)) - 1;
   }
   INTARSIA_INLINE_MEMBER Words encode(Floats ratios, float zeroPoint) const {
     ratios = __builtin_elementwise_min(__builtin_elementwise_max(ratios, Floats(lowest)), Floats(highest));
     return roundToWords(ratios) & mask;
   }
-  /// The numbers that those codes mean.
+  /// The values that those elements mean.
   INTARSIA_INLINE_MEMBER Floats round(Floats ratios) const {
     ratios = __builtin_elementwise_min(__builtin_elementwise_max(ratios, Floats(lowest)), Floats(highest));
     return ratios + roundingTerm - roundingTerm;
@@ -93,12 +93,12 @@ struct OffsetIntegerEncoder : IntegerEncoder {
   using IntegerEncoder::IntegerEncoder;
 
   INTARSIA_INLINE_MEMBER Words encode(Floats ratios, float zeroPoint) const {
-    // No zero point brings larger magnitudes back into the range of codes.
+    // No zero point brings larger magnitudes back into the range.
     constexpr float limit = 1024.0f;
     ratios = __builtin_elementwise_min(__builtin_elementwise_max(ratios, Floats(-limit)), Floats(limit));
-    Words codes = roundToWords(ratios) + static_cast<int32_t>(zeroPoint);
-    codes = __builtin_elementwise_max(codes, Words(static_cast<int32_t>(lowest)));
-    return __builtin_elementwise_min(codes, Words(static_cast<int32_t>(highest))) & mask;
+    Words integers = roundToWords(ratios) + static_cast<int32_t>(zeroPoint);
+    integers = __builtin_elementwise_max(integers, Words(static_cast<int32_t>(lowest)));
+    return __builtin_elementwise_min(integers, Words(static_cast<int32_t>(highest))) & mask;
   }
 };
 
@@ -116,14 +116,14 @@ struct FloatEncoder {
   INTARSIA_INLINE_MEMBER Words encode(Floats ratios, float zeroPoint) const {
     Words bits = bitsOf(ratios);
     Floats magnitudes = __builtin_elementwise_min(fromBits(bits & magnitudeBits), Floats(largest));
-    // Below 2^smallest the step between numbers is constant.
+    // Below 2^smallest the step between values is constant.
     Words exponents = __builtin_elementwise_max(bitsOf(magnitudes) >> 23, Words(smallest));
     // Multiplying by 1 / step is exact; a carry of the rounded mantissa then increments the exponent.
     Floats inverseSteps = fromBits((254 + mantissa - exponents) << 23);
-    Words codes = roundToWords(magnitudes * inverseSteps) + ((exponents - smallest) << mantissa);
-    return codes | ((bits >> signShift) & (1 << (31 - signShift)));
+    Words patterns = roundToWords(magnitudes * inverseSteps) + ((exponents - smallest) << mantissa);
+    return patterns | ((bits >> signShift) & (1 << (31 - signShift)));
   }
-  /// The numbers that those codes mean.
+  /// The values that those elements mean.
   INTARSIA_INLINE_MEMBER Floats round(Floats ratios) const {
     Words bits = bitsOf(ratios);
     Floats magnitudes = __builtin_elementwise_min(fromBits(bits & magnitudeBits), Floats(largest));
@@ -137,8 +137,8 @@ struct Nf4Encoder {
   float middles[15];
 
   explicit Nf4Encoder(nn::BlockElement) {
-    // Midpoints are rounded to f32 as in bitsandbytes. A midpoint goes to the even code: above an even code the next
-    // one begins at the successor of the midpoint.
+    // Midpoints are rounded to f32 as in bitsandbytes. A midpoint goes to the even pattern: above an even pattern the
+    // next one begins at the successor of the midpoint.
     llvm::ArrayRef<float> values = nn::getNf4Values();
     for (unsigned lower = 0; lower != 15; ++lower) {
       auto middle = static_cast<float>((double(values[lower]) + double(values[lower + 1])) / 2);
@@ -146,10 +146,10 @@ struct Nf4Encoder {
     }
   }
   INTARSIA_INLINE_MEMBER Words encode(Floats ratios, float zeroPoint) const {
-    Words codes = 0;
+    Words indices = 0;
     for (float middle : middles)
-      codes -= ratios >= Floats(middle); // true is -1
-    return codes;
+      indices -= ratios >= Floats(middle); // true is -1
+    return indices;
   }
 };
 
@@ -170,12 +170,12 @@ struct Encoding {
   BlockScale scale;
   size_t block;
   float tensorScale;
-  const float *scaleNumbers;
-  uint8_t *codes, *scales, *zeroPoints;
-  /// The code of all elements of a block without scale.
-  uint8_t zeroCode;
+  const float *scaleValues;
+  uint8_t *quantized, *scales, *zeroPoints;
+  /// The bit pattern of all elements of a block without scale.
+  uint8_t zeroPattern;
 
-  float lowestCode = 0.0f, codeRange = 0.0f;
+  float lowestInteger = 0.0f, integerRange = 0.0f;
   int32_t largestExponent = 0;
   llvm::ArrayRef<float> factors;
   FloatEncoder scaleEncoder = FloatEncoder(BlockElement::E4M3);
@@ -195,7 +195,7 @@ INTARSIA_INLINE float largestMagnitudeOf(const float *values, size_t size) {
 template <ScaleRule rule> INTARSIA_INLINE BlockContent contentOf(const float *values, size_t size) {
   BlockContent content = {};
   if constexpr (rule == ScaleRule::Range || rule == ScaleRule::LeastError) {
-    // As signed integers, patterns of negative numbers are below zero.
+    // As signed integers, patterns of negative values are below zero.
     Words high = 0, low = 0;
     for (size_t start = 0; start < size; start += lanes) {
       Words bits = bitsOf(load(values + start, size - start));
@@ -220,7 +220,7 @@ template <ScaleRule rule> INTARSIA_INLINE BlockContent contentOf(const float *va
 template <ScaleRule rule>
 INTARSIA_INLINE float chooseScale(const Encoding &encoding, const BlockContent &content, size_t size) {
   if constexpr (rule == ScaleRule::Range)
-    return (content.high - content.low) / encoding.codeRange;
+    return (content.high - content.low) / encoding.integerRange;
   else if constexpr (rule == ScaleRule::MeanMagnitude)
     return content.sumOfMagnitudes / static_cast<float>(size);
   else
@@ -235,33 +235,33 @@ INTARSIA_INLINE float storeScale(const Encoding &encoding, float scale, float la
     llvm::support::endian::write32le(scales + 4 * index, llvm::bit_cast<uint32_t>(scale));
     return scale;
   case BlockScale::F16: {
-    uint16_t code = encodeF16(scale);
-    llvm::support::endian::write16le(scales + 2 * index, code);
-    return decodeF16(code);
+    uint16_t pattern = encodeF16(scale);
+    llvm::support::endian::write16le(scales + 2 * index, pattern);
+    return decodeF16(pattern);
   }
   case BlockScale::BF16: {
-    uint16_t code = encodeBf16(scale);
-    llvm::support::endian::write16le(scales + 2 * index, code);
-    return decodeBf16(code);
+    uint16_t pattern = encodeBf16(scale);
+    llvm::support::endian::write16le(scales + 2 * index, pattern);
+    return decodeBf16(pattern);
   }
   case BlockScale::E8M0: {
     int32_t exponent = llvm::bit_cast<int32_t>(largestMagnitude) >> 23;
     scales[index] = static_cast<uint8_t>(std::max(exponent - encoding.largestExponent, 0));
-    return encoding.scaleNumbers[scales[index]];
+    return encoding.scaleValues[scales[index]];
   }
   case BlockScale::E4M3:
     scale = encoding.tensorScale == 0 ? 0.0f : scale / encoding.tensorScale;
     scales[index] = static_cast<uint8_t>(encoding.scaleEncoder.encode(Floats(scale), 0.0f)[0]);
-    return encoding.scaleNumbers[scales[index]] * encoding.tensorScale;
+    return encoding.scaleValues[scales[index]] * encoding.tensorScale;
   }
 }
 
-/// Returns `lowest code - low / scale`, rounded and clamped.
+/// Returns `lowest integer - low / scale`, rounded and clamped.
 INTARSIA_INLINE float chooseZeroPoint(const Encoding &encoding, float low, float scale) {
   if (scale == 0)
     return 0.0f;
-  float point = std::nearbyint(encoding.lowestCode - low / scale);
-  return std::min(std::max(point, encoding.lowestCode), encoding.lowestCode + encoding.codeRange);
+  float point = std::nearbyint(encoding.lowestInteger - low / scale);
+  return std::min(std::max(point, encoding.lowestInteger), encoding.lowestInteger + encoding.integerRange);
 }
 
 /// Returns the multiple of a scale that has the least error after it is stored.
@@ -275,7 +275,7 @@ INTARSIA_INLINE float chooseFactor(const Encoding &encoding, const Encoder &enco
   for (size_t at = 0; at < size; at += lanes) {
     Floats inputs = load(values + at, size - at), squares[mostFactors];
     for (size_t number = 0; number != count; ++number) {
-      // A division by zero gives NaN or infinity, but its code times the zero scale is zero.
+      // A division by zero gives NaN or infinity, but its element times the zero scale is zero.
       Floats differences = inputs - encoder.round(inputs / Floats(stored[number])) * Floats(stored[number]);
       squares[number] = differences * differences;
     }
@@ -294,7 +294,7 @@ INTARSIA_INLINE float chooseFactor(const Encoding &encoding, const Encoder &enco
 template <ScaleRule rule, typename Encoder>
 INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llvm::ArrayRef<float> row) {
   const Encoder encoder(encoding.element);
-  const uint8_t codeMask = nn::codeBits(encoding.element) == 4 ? 0x0F : 0xFF;
+  const uint8_t mask = nn::storageBits(encoding.element) == 4 ? 0x0F : 0xFF;
   const float infinity = llvm::bit_cast<float>(infinityBits);
   const size_t block = encoding.block == 0 ? row.size() : encoding.block;
   for (size_t start = 0, index = 0; start < row.size(); start += block, ++index) {
@@ -314,21 +314,21 @@ INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llv
     float zeroPoint = 0.0f;
     if constexpr (rule == ScaleRule::Range) {
       zeroPoint = chooseZeroPoint(encoding, content.low, scale);
-      encoding.zeroPoints[index] = static_cast<uint8_t>(static_cast<int32_t>(zeroPoint)) & codeMask;
+      encoding.zeroPoints[index] = static_cast<uint8_t>(static_cast<int32_t>(zeroPoint)) & mask;
     }
-    uint8_t *codes = encoding.codes + start;
+    uint8_t *quantized = encoding.quantized + start;
     if (scale == 0) {
-      std::memset(codes, encoding.zeroCode, size);
+      std::memset(quantized, encoding.zeroPattern, size);
       continue;
     }
     for (size_t at = 0; at < size; at += lanes)
-      store(encoder.encode(load(values + at, size - at) / Floats(scale), zeroPoint), codes + at, size - at);
+      store(encoder.encode(load(values + at, size - at) / Floats(scale), zeroPoint), quantized + at, size - at);
   }
   return std::nullopt;
 }
 
 INTARSIA_INLINE std::optional<size_t> encodeHere(const Encoding &encoding, llvm::ArrayRef<float> row) {
-  // Signed scales need the block's smallest number, as does trying several factors.
+  // Signed scales need the block's smallest value, as does trying several factors.
   if ((encoding.factors.size() > 1 || nn::hasSignedScales(encoding.element)) && !encoding.zeroPoints)
     return nn::getFloatElement(encoding.element) ? encodeBlocks<ScaleRule::LeastError, FloatEncoder>(encoding, row)
                                                  : encodeBlocks<ScaleRule::LeastError, IntegerEncoder>(encoding, row);
@@ -368,12 +368,12 @@ static std::optional<size_t> encode(const Encoding &encoding, llvm::ArrayRef<flo
 //===-- BlockCodec ---------------------------------------------------------------------------------------------===//
 
 BlockCodec::BlockCodec(BlockElement element, BlockScale scale, int64_t block, bool withZeroPoints)
-    : element(element), scale(scale), block(static_cast<size_t>(block)), withZeroPoints(withZeroPoints), numbers(),
-      scaleNumbers() {
-  for (unsigned code = 0; code != 256; ++code) {
-    numbers[code] = nn::decodeElement(element, code);
+    : element(element), scale(scale), block(static_cast<size_t>(block)), withZeroPoints(withZeroPoints),
+      elementValues(), scaleValues() {
+  for (unsigned pattern = 0; pattern != 256; ++pattern) {
+    elementValues[pattern] = nn::decodeElement(element, pattern);
     if (scaleBytes() == 1)
-      scaleNumbers[code] = nn::decodeScale(scale, code);
+      scaleValues[pattern] = nn::decodeScale(scale, pattern);
   }
 }
 
@@ -382,9 +382,10 @@ size_t BlockCodec::scaleBytes() const { return nn::scaleBytes(scale); }
 float BlockCodec::largestMagnitude(llvm::ArrayRef<float> row) { return largestMagnitudeOf(row.data(), row.size()); }
 
 std::optional<size_t> BlockCodec::encodeRow(llvm::ArrayRef<float> row, float tensorScale,
-                                            llvm::MutableArrayRef<uint8_t> codes, llvm::MutableArrayRef<uint8_t> scales,
+                                            llvm::MutableArrayRef<uint8_t> quantized,
+                                            llvm::MutableArrayRef<uint8_t> scales,
                                             llvm::MutableArrayRef<uint8_t> zeroPoints) const {
-  assert(codes.size() == row.size() && scales.size() == blockCount(row.size()) * scaleBytes() &&
+  assert(quantized.size() == row.size() && scales.size() == blockCount(row.size()) * scaleBytes() &&
          zeroPoints.size() == (withZeroPoints ? blockCount(row.size()) : 0));
   if (row.empty()) {
     // A format with one scale a row has that scale for an empty row too.
@@ -396,8 +397,8 @@ std::optional<size_t> BlockCodec::encodeRow(llvm::ArrayRef<float> row, float ten
                        scale,
                        block,
                        tensorScale,
-                       scaleNumbers.data(),
-                       codes.data(),
+                       scaleValues.data(),
+                       quantized.data(),
                        scales.data(),
                        withZeroPoints ? zeroPoints.data() : nullptr,
                        static_cast<uint8_t>(nn::encodeElement(element, 0.0f))};
@@ -406,27 +407,27 @@ std::optional<size_t> BlockCodec::encodeRow(llvm::ArrayRef<float> row, float ten
   if (const FloatFormat *format = nn::getFloatElement(element)) {
     encoding.largestExponent = std::ilogb(format->largest);
   } else if (std::optional<nn::IntegerElement> format = nn::getIntegerElement(element)) {
-    encoding.lowestCode = static_cast<float>(format->lowest);
-    encoding.codeRange = static_cast<float>(format->highest - format->lowest);
+    encoding.lowestInteger = static_cast<float>(format->lowest);
+    encoding.integerRange = static_cast<float>(format->highest - format->lowest);
   }
   return encode(encoding, row);
 }
 
-void BlockCodec::decodeRow(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> scales,
+void BlockCodec::decodeRow(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales,
                            llvm::ArrayRef<uint8_t> zeroPoints, float tensorScale,
                            llvm::MutableArrayRef<float> row) const {
-  assert(codes.size() == row.size() && scales.size() == blockCount(row.size()) * scaleBytes() &&
+  assert(quantized.size() == row.size() && scales.size() == blockCount(row.size()) * scaleBytes() &&
          zeroPoints.size() == (withZeroPoints ? blockCount(row.size()) : 0));
   const size_t blockSize = block == 0 ? row.size() : block;
   for (size_t start = 0, index = 0; start < row.size(); start += blockSize, ++index) {
     float blockScale = readScale(scales.data() + index * scaleBytes());
     if (hasTensorScale())
       blockScale *= tensorScale;
-    const float zeroPoint = withZeroPoints ? numbers[zeroPoints[index]] : 0.0f;
-    const uint8_t *from = codes.data() + start;
+    const float zeroPoint = withZeroPoints ? elementValues[zeroPoints[index]] : 0.0f;
+    const uint8_t *from = quantized.data() + start;
     float *to = row.data() + start;
     for (size_t at = 0, size = std::min(blockSize, row.size() - start); at != size; ++at)
-      to[at] = blockScale * (numbers[from[at]] - zeroPoint);
+      to[at] = blockScale * (elementValues[from[at]] - zeroPoint);
   }
 }
 
@@ -440,7 +441,7 @@ float BlockCodec::readScale(const uint8_t *bytes) const {
     return decodeBf16(llvm::support::endian::read16le(bytes));
   case BlockScale::E8M0:
   case BlockScale::E4M3:
-    return scaleNumbers[*bytes];
+    return scaleValues[*bytes];
   }
   llvm_unreachable("unknown scale");
 }

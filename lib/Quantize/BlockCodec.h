@@ -14,12 +14,12 @@
 
 namespace intarsia {
 
-/// Encodes rows of f32 as codes and scales of a block format, and decodes them: bit for bit the results of
+/// Quantizes rows of f32 to values and scales of a block format, and dequantizes them: bit for bit the results of
 /// `nn.quantize` and `nn.dequantize` along the last axis, at the speed of memory. Calls on one codec may run at the
 /// same time.
 ///
-/// Each code and zero point has its own byte and uses the low bits (4, or 8; signed ones in two's complement); the
-/// other bits are zero. Scales are the bytes of their type, little-endian, `scaleBytes()` each.
+/// Each quantized value and zero point has its own byte and uses the low bits (4, or 8; signed ones in two's
+/// complement); the other bits are zero. Scales are the bytes of their type, little-endian, `scaleBytes()` each.
 class BlockCodec {
 public:
   /// Makes the codec of a combination that `nn.block_format` allows. `block`: elements that share a scale, 0 for the
@@ -39,16 +39,17 @@ public:
   /// Returns NVFP4's scale of a tensor with this largest magnitude.
   static float tensorScaleOf(float largestMagnitude) { return largestMagnitude / (448.0f * 6.0f); }
 
-  /// Encodes a row: codes [row], scales [blockCount * scaleBytes], and zero points [blockCount] if the codec has them.
-  /// `tensorScale` is read if the format has one. Returns the index of the first number that has no code: NaN,
-  /// infinity, or the largest of a block whose scale is too large for the type of scales; the outputs are then invalid.
+  /// Encodes a row: quantized values [row], scales [blockCount * scaleBytes], and zero points [blockCount] if the codec
+  /// has them. `tensorScale` is read if the format has one. Returns the index of the first value that cannot be
+  /// quantized: NaN, infinity, or the largest of a block whose scale is too large for the type of scales; the outputs
+  /// are then invalid.
   [[nodiscard]] std::optional<size_t> encodeRow(llvm::ArrayRef<float> row, float tensorScale,
-                                                llvm::MutableArrayRef<uint8_t> codes,
+                                                llvm::MutableArrayRef<uint8_t> quantized,
                                                 llvm::MutableArrayRef<uint8_t> scales,
                                                 llvm::MutableArrayRef<uint8_t> zeroPoints = {}) const;
 
-  /// Decodes a row. Bits of a code above those of the format are ignored.
-  void decodeRow(llvm::ArrayRef<uint8_t> codes, llvm::ArrayRef<uint8_t> scales, llvm::ArrayRef<uint8_t> zeroPoints,
+  /// Decodes a row. Bits of a quantized value above those of the format are ignored.
+  void decodeRow(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales, llvm::ArrayRef<uint8_t> zeroPoints,
                  float tensorScale, llvm::MutableArrayRef<float> row) const;
 
 private:
@@ -59,9 +60,9 @@ private:
   size_t block;
   bool withZeroPoints;
   /// The decoded value of each byte.
-  std::array<float, 256> numbers;
+  std::array<float, 256> elementValues;
   /// The decoded scale of each byte, for scales of one byte.
-  std::array<float, 256> scaleNumbers;
+  std::array<float, 256> scaleValues;
 };
 
 } // namespace intarsia

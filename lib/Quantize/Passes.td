@@ -10,12 +10,12 @@
 include "mlir/Pass/PassBase.td"
 
 def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::FuncOp"> {
-  let summary = "Rounds what is multiplied by weights that are stored in blocks";
+  let summary = "Quantizes what is multiplied by weights that are stored in blocks";
   let description = [{
     The input of a linear whose weight an archive holds quantized (`nn.dequantize` of weights) in a format whose values
-    are integers (q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, mxfp4) is rounded to 8 bits, by blocks as long as the weight's, as
-    `quantize-round-to-nearest` does: the weight stays at its bits, and products are of integers. So are the inputs of the
-    two products of experts, by blocks of 32.
+    are integers (q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, mxfp4) is quantized to 8 bits, by blocks as long as the weight's,
+    as `quantize-round-to-nearest` does: the weight stays at its bits, and integers are multiplied. So are the inputs of
+    the two linears of experts, by blocks of 32.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }
@@ -50,27 +50,27 @@ def QuantizeKvCache : Pass<"quantize-kv-cache", "::mlir::ModuleOp"> {
 }
 
 def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::FuncOp"> {
-  let summary = "Rounds weights to a block format";
+  let summary = "Quantizes weights to a block format";
   let description = [{
-    A stored matrix `w` that a linear reads becomes `nn.dequantize(nn.quantize(w))`: what is stored later are the codes,
-    and the IR says what they mean. With 8-bit activations the linear's input is rounded too, along its features as it
-    is computed, by blocks of 32 where the weight has 8 bits and of 256 where it has fewer
-    (`nn.dequantize(nn.quantize(x))` with i8 codes and f32 scales), so that products are of integers. Nothing is read:
-    the packer rounds.
+    A stored matrix `w` that a linear reads becomes `nn.dequantize(nn.quantize(w))`: what is stored later are the
+    quantized values, and the IR says what they mean. With 8-bit activations the linear's input is quantized too, along
+    its features as it is computed, by blocks of 32 where the weight has 8 bits and of 256 where it has fewer
+    (`nn.dequantize(nn.quantize(x))` with values of i8 and scales of f32), so that integers are multiplied. The pass
+    reads no weights: the packer quantizes them.
 
     `parts` says which matrices: `linears`, `experts`, `lm_head` (the linear that makes the result named "logits"),
     `embedding` (tables). A part may name a format of its own, `lm_head=int4`; without one it has `format`, but for the
     head and the embedding, which have `int6` where `format` has 4 bits. A matrix that two parts read (a tied embedding)
-    is rounded for both if one of them asks for it, so that it is stored once: in the format that is named for one of
+    is quantized for both if one of them asks for it, so that it is stored once: in the format that is named for one of
     them (an error if two are), or else in the one with more bits.
 
-    Matrices of experts are rounded where rows are whole, each stored tensor apart, and their activations before both
-    products; what is stored in MXFP4 stays so. A linear that a router reads is not rounded.
+    Matrices of experts are quantized where rows are whole, each stored tensor apart, and their activations before both
+    linears; what is stored in MXFP4 stays so. A linear that a router reads is not quantized.
   }];
   let options = [
     Option<"format", "format", "std::string", "\"int4\"", "A format of weights that `intarsia-compile --quantize` knows: int4, int4-g64, int4-channel, nvfp4, …">,
     Option<"activations", "activations", "unsigned", "8", "Bits of the inputs of linears: 8, or 16 for as they are">,
-    ListOption<"parts", "parts", "std::string", "What is rounded: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
+    ListOption<"parts", "parts", "std::string", "What is quantized: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }

@@ -31,7 +31,7 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     rounding.parts.assign(options.parts.begin(), options.parts.end());
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
-  // Handles weights that are GGUF blocks; the pass above has rounded the inputs of the others.
+  // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
   if (options.activations == 8)
     functions.addPass(quantize::createQuantizeInputsOfBlocks());
 }

@@ -1,11 +1,11 @@
-//===- QuantizeInputsOfBlocks.cpp - Rounds what is multiplied by weights in blocks -------------------------------===//
+//===- QuantizeInputsOfBlocks.cpp - Quantizes what is multiplied by weights in blocks ----------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Prepacking.h"
-#include "lib/Quantize/Rounded.h"
+#include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -17,15 +17,16 @@ namespace intarsia::quantize {
 #define GEN_PASS_DEF_QUANTIZEINPUTSOFBLOCKS
 #include "lib/Quantize/Passes.h.inc"
 
-Value rounded(OpBuilder &builder, Location location, Value input, nn::BlockFormatAttr format, Type element) {
+Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, nn::BlockFormatAttr format,
+                            Type element) {
   auto type = cast<RankedTensorType>(input.getType());
   SmallVector<int64_t> scaleShape(type.getShape());
   scaleShape[format.getAxis()] = format.getBlockCount(scaleShape[format.getAxis()]);
-  Type codes = type.clone(format.getCodeType()), scales = RankedTensorType::get(scaleShape, format.getScaleType());
+  Type values = type.clone(format.getStorageType()), scales = RankedTensorType::get(scaleShape, format.getScaleType());
   Type tensorScale = format.hasTensorScale() ? RankedTensorType::get({}, builder.getF32Type()) : Type();
   auto quantize =
-      nn::QuantizeOp::create(builder, location, codes, scales, /*zero_points=*/Type(), tensorScale, input, format);
-  return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getCodes(), quantize.getScales(),
+      nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input, format);
+  return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
                                   quantize.getZeroPoints(), quantize.getTensorScale(), format);
 }
 
@@ -34,11 +35,11 @@ static nn::BlockFormatAttr activationFormat(MLIRContext *context, int64_t block,
   return nn::BlockFormatAttr::get(context, nn::BlockElement::I8, nn::BlockScale::F32, block, rank - 1);
 }
 
-void RoundedInputs::roundIntermediate(nn::ExpertsOp experts) {
+void QuantizedInputs::quantizeIntermediate(nn::ExpertsOp experts) {
   experts.setIntermediateFormatAttr(activationFormat(experts.getContext(), /*block=*/32, /*rank=*/2));
 }
 
-void RoundedInputs::round(OpOperand &operand, int64_t block) {
+void QuantizedInputs::quantize(OpOperand &operand, int64_t block) {
   Value input = operand.get();
   auto type = cast<RankedTensorType>(input.getType());
   if (type.getRank() == 0 || input.getDefiningOp<nn::DequantizeOp>())
@@ -47,8 +48,8 @@ void RoundedInputs::round(OpOperand &operand, int64_t block) {
   if (!result) {
     OpBuilder builder(input.getContext());
     builder.setInsertionPointAfterValue(input);
-    result = rounded(builder, operand.getOwner()->getLoc(), input,
-                     activationFormat(input.getContext(), block, type.getRank()), type.getElementType());
+    result = quantizeAndDequantize(builder, operand.getOwner()->getLoc(), input,
+                                   activationFormat(input.getContext(), block, type.getRank()), type.getElementType());
   }
   operand.set(result);
 }
@@ -89,18 +90,18 @@ static bool isQuantizedInArchive(Value weight, BlockFormatAttrInterface &format)
 namespace {
 struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsOfBlocks> {
   void runOnOperation() override {
-    RoundedInputs inputs;
+    QuantizedInputs inputs;
     getOperation().walk([&](nn::LinearOp linear) {
       // Blocks of the input are as long as blocks of the weight, as in ggml (block_q8_0, block_q8_K).
       if (BlockFormatAttrInterface format = storedFormatOf(linear.getWeight()))
-        inputs.round(linear, format.getBlockElements());
+        inputs.quantize(linear, format.getBlockElements());
     });
     getOperation().walk([&](nn::ExpertsOp experts) {
       BlockFormatAttrInterface gateUp, down;
       if (isQuantizedInArchive(experts.getGateUp(), gateUp))
-        inputs.round(experts);
+        inputs.quantize(experts);
       if (isQuantizedInArchive(experts.getDown(), down))
-        RoundedInputs::roundIntermediate(experts);
+        QuantizedInputs::quantizeIntermediate(experts);
     });
   }
 };

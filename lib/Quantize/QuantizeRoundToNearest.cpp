@@ -1,4 +1,4 @@
-//===- QuantizeRoundToNearest.cpp - Rounds weights to a block format ---------------------------------------------===//
+//===- QuantizeRoundToNearest.cpp - Quantizes weights to a block format ------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,7 +7,7 @@
 #include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/Prepacking.h"
 #include "intarsia/Quantize/Quantize.h"
-#include "lib/Quantize/Rounded.h"
+#include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -75,9 +75,9 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     firstOf.clear();
     weights.clear();
     choices.clear();
-    inputs = RoundedInputs();
+    inputs = QuantizedInputs();
     DenseSet<Operation *> heads = findHeads(function);
-    SmallVector<Operation *> readers;
+    SmallVector<Operation *> consumers;
     bool fails = false;
     function.walk([&](Operation *op) {
       auto linear = dyn_cast<nn::LinearOp>(op);
@@ -86,8 +86,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       Value matrix = op->getOperand(linear ? 1 : 0);
       if (!isStoredMatrix(matrix))
         return;
-      readers.push_back(op);
-      Value key = keyOf(matrix); // from the first reader, so that it dominates the other readers
+      consumers.push_back(op);
+      Value key = keyOf(matrix); // from the first consumer, so that it dominates the other consumers
       // The choice of experts depends on small differences, so routers, which are small, are not quantized.
       if (linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>))
         return;
@@ -97,18 +97,18 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     });
     if (fails)
       return signalPassFailure();
-    for (Operation *op : readers) {
+    for (Operation *op : consumers) {
       bool isLinear = isa<nn::LinearOp>(op);
       if (!choices.contains(keyOf(op->getOperand(isLinear ? 1 : 0))))
         continue;
       if (auto linear = dyn_cast<nn::LinearOp>(op))
-        round(linear);
+        quantize(linear);
       else
-        round(cast<nn::EmbeddingOp>(op));
+        quantize(cast<nn::EmbeddingOp>(op));
     }
     if (auto asked = formats.find("experts"); asked != formats.end()) {
       expertsFormat = asked->second.format;
-      function.walk([&](nn::ExpertsOp experts) { round(experts); });
+      function.walk([&](nn::ExpertsOp experts) { quantize(experts); });
     }
   }
 
@@ -122,17 +122,17 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   /// Chooses the format of a matrix. If several parts read it, this is the format that the user named for one of them,
   /// or else the one with more bits.
-  LogicalResult choose(Operation *reader, Value key, StringRef part, const PartFormat &asked) {
-    auto [place, isFirst] = choices.try_emplace(key, Choice{asked, part});
-    Choice &choice = place->second;
+  LogicalResult choose(Operation *consumer, Value key, StringRef part, const PartFormat &asked) {
+    auto [entry, isFirst] = choices.try_emplace(key, Choice{asked, part});
+    Choice &choice = entry->second;
     if (isFirst || choice.asked.format == asked.format) {
       choice.asked.isNamed |= asked.isNamed;
       return success();
     }
     if (choice.asked.isNamed && asked.isNamed)
-      return reader->emitError() << "one matrix is " << choice.part << " and " << part << ", and has the formats "
-                                 << choice.asked.name << " and " << asked.name
-                                 << ": it is stored once, name one format for both";
+      return consumer->emitError() << "one matrix is " << choice.part << " and " << part << ", and has the formats "
+                                   << choice.asked.name << " and " << asked.name
+                                   << ": it is stored once, name one format for both";
     auto bits = [](const PartFormat &part) { return nn::elementBits(part.format.getElement()); };
     if (asked.isNamed || (!choice.asked.isNamed && bits(asked) > bits(choice.asked)))
       choice = {asked, part};
@@ -140,7 +140,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   }
 
   /// Quantizes a weight; `format` has the axis of a matrix of rank 2.
-  Value roundedWeight(Value matrix, nn::BlockFormatAttr format) {
+  Value quantizedWeight(Value matrix, nn::BlockFormatAttr format) {
     matrix = keyOf(matrix);
     Value &result = weights[matrix];
     if (!result) {
@@ -148,43 +148,43 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       builder.setInsertionPointAfterValue(matrix);
       int64_t last = cast<RankedTensorType>(matrix.getType()).getRank() - 1;
       format = nn::BlockFormatAttr::get(&getContext(), format.getElement(), format.getScale(), format.getBlock(), last);
-      result = rounded(builder, matrix.getLoc(), matrix, format, builder.getF32Type());
+      result = quantizeAndDequantize(builder, matrix.getLoc(), matrix, format, builder.getF32Type());
     }
     return result;
   }
 
   /// Quantizes a matrix that a linear or an embedding reads.
-  Value roundedMatrix(Value matrix) { return roundedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
+  Value quantizedMatrix(Value matrix) { return quantizedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
 
-  void round(nn::LinearOp linear) {
+  void quantize(nn::LinearOp linear) {
     unsigned bits = nn::elementBits(choices.lookup(keyOf(linear.getWeight())).asked.format.getElement());
-    linear.getWeightMutable().assign(roundedMatrix(linear.getWeight()));
+    linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
     if (activations == 8)
-      inputs.round(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
+      inputs.quantize(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
   }
 
   /// Returns the quantized weights of experts; null if the value is not a weight, or has scales already.
-  Value roundedRows(Value value) {
+  Value quantizedRows(Value value) {
     Operation *op = value.getDefiningOp();
     auto type = cast<RankedTensorType>(value.getType());
     auto dequantize = dyn_cast_if_present<nn::DequantizeOp>(op);
     if (dequantize && dequantize.getScales())
       return nullptr;
     if (nn::storedWeight(value))
-      return type.getRank() > 1 ? roundedWeight(value, expertsFormat) : Value();
+      return type.getRank() > 1 ? quantizedWeight(value, expertsFormat) : Value();
     auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op);
     if (transpose && !movesRows(op)) {
       // The weight is stored by columns.
       Operation *source = transpose.getInput().getDefiningOp();
       while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(source))
         source = source->getOperand(0).getDefiningOp();
-      return isa_and_nonnull<nn::WeightOp>(source) ? roundedWeight(value, expertsFormat) : Value();
+      return isa_and_nonnull<nn::WeightOp>(source) ? quantizedWeight(value, expertsFormat) : Value();
     }
     if (!movesRows(op))
       return nullptr;
     SmallVector<Value> operands(op->getOperands());
     for (Value &part : MutableArrayRef(operands).take_front(transpose ? 1 : operands.size()))
-      if (part = roundedRows(part); !part)
+      if (part = quantizedRows(part); !part)
         return nullptr;
     OpBuilder builder(op);
     if (transpose) {
@@ -209,27 +209,27 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       eraseDead(operand);
   }
 
-  void round(nn::ExpertsOp experts) {
+  void quantize(nn::ExpertsOp experts) {
     Value gateUp = experts.getGateUp(), down = experts.getDown();
-    if (Value rounded = roundedRows(gateUp)) {
-      experts.getGateUpMutable().assign(rounded);
+    if (Value quantized = quantizedRows(gateUp)) {
+      experts.getGateUpMutable().assign(quantized);
       eraseDead(gateUp);
       if (activations == 8)
-        inputs.round(experts);
+        inputs.quantize(experts);
     }
-    if (Value rounded = roundedRows(down)) {
-      experts.getDownMutable().assign(rounded);
+    if (Value quantized = quantizedRows(down)) {
+      experts.getDownMutable().assign(quantized);
       eraseDead(down);
       if (activations == 8)
-        RoundedInputs::roundIntermediate(experts);
+        QuantizedInputs::quantizeIntermediate(experts);
     }
   }
 
-  void round(nn::EmbeddingOp embedding) {
+  void quantize(nn::EmbeddingOp embedding) {
     OpBuilder builder(embedding);
     auto narrow = cast<RankedTensorType>(embedding.getResult().getType());
     auto wide = narrow.clone(builder.getF32Type());
-    Value rows = nn::EmbeddingOp::create(builder, embedding.getLoc(), wide, roundedMatrix(embedding.getTable()),
+    Value rows = nn::EmbeddingOp::create(builder, embedding.getLoc(), wide, quantizedMatrix(embedding.getTable()),
                                          embedding.getIndices());
     // Ops that widen the rows are no longer needed.
     for (Operation *user : llvm::make_early_inc_range(embedding.getResult().getUsers()))
@@ -253,7 +253,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   DenseMap<std::pair<Attribute, Attribute>, Value> firstOf;
   DenseMap<Value, Choice> choices; // formats of the matrices to quantize
   DenseMap<Value, Value> weights;  // stored matrix → quantized matrix
-  RoundedInputs inputs;
+  QuantizedInputs inputs;
 };
 } // namespace
 } // namespace intarsia::quantize

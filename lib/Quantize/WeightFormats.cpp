@@ -94,7 +94,7 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
       return llvm::createStringError("unknown part '" + name + "' to quantize: the parts are " +
                                      llvm::join(names, ", ") + ", each alone or with a format: lm_head=int8");
     }
-    auto [place, isNew] = result.try_emplace(name, defaultOf(*part));
+    auto [entry, isNew] = result.try_emplace(name, defaultOf(*part));
     if (!isNew)
       return llvm::createStringError("part '" + name + "' to quantize is named twice");
     if (format.empty() && !given.contains('='))
@@ -105,7 +105,7 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
     auto own = parseWeightFormat(format, context);
     if (!own)
       return llvm::createStringError("part '" + name + "': " + llvm::toString(own.takeError()));
-    place->second = {*own, format.str(), /*isNamed=*/true};
+    entry->second = {*own, format.str(), /*isNamed=*/true};
   }
   return result;
 }

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 //
-// Block formats, exactly: scales and codes as nn.quantize describes them, numbers as nn.dequantize does.
+// Block formats, exactly: scales and quantized values as nn.quantize describes them, dequantized values as
+// nn.dequantize does.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Reference/OpReferences.h"
@@ -77,18 +78,18 @@ struct Blocks {
 };
 } // namespace
 
-//===-- Numbers and codes --------------------------------------------------------------------------------------===//
+//===-- Encodings ----------------------------------------------------------------------------------------------===//
 
-/// Every number that the elements of a format can be, by code; null for integers.
+/// Every value that the elements of a format can have, by encoding; null for integers.
 static Value buildElementTable(reference::ReferenceBuilder &builder, BlockElement element) {
-  unsigned bits = codeBits(element);
+  unsigned bits = storageBits(element);
   if (const FloatFormat *format = getFloatElement(element))
     bits = format->bits;
   else if (element != BlockElement::NF4)
     return {};
   SmallVector<float> values;
-  for (unsigned code = 0; code != 1u << bits; ++code)
-    values.push_back(decodeElement(element, code));
+  for (unsigned encoding = 0; encoding != 1u << bits; ++encoding)
+    values.push_back(decodeElement(element, encoding));
   return builder.table(values);
 }
 
@@ -96,22 +97,22 @@ static Value buildScaleTable(reference::ReferenceBuilder &builder, BlockScale sc
   if (scale != BlockScale::E4M3)
     return {};
   SmallVector<float> values;
-  for (unsigned code = 0; code != 256; ++code)
-    values.push_back(decodeScale(scale, code));
+  for (unsigned encoding = 0; encoding != 256; ++encoding)
+    values.push_back(decodeScale(scale, encoding));
   return builder.table(values);
 }
 
-/// An i4 or i8 code, taken without sign, as i32.
-static Value buildUnsigned(reference::ScalarBuilder &b, Value code) {
-  return arith::ExtUIOp::create(b, b.getI32Type(), code);
+/// An i4 or i8 encoding, taken without sign, as i32.
+static Value buildUnsigned(reference::ScalarBuilder &b, Value encoding) {
+  return arith::ExtUIOp::create(b, b.getI32Type(), encoding);
 }
 
-static Value buildDecode(reference::ScalarBuilder &b, BlockElement element, Value table, Value code) {
+static Value buildDecode(reference::ScalarBuilder &b, BlockElement element, Value table, Value encoding) {
   if (table)
-    return b.lookUp(table, b.toIndexUnsigned(code));
+    return b.lookUp(table, b.toIndexUnsigned(encoding));
   if (getIntegerElement(element)->isSigned)
-    return arith::SIToFPOp::create(b, b.getF32Type(), code);
-  return arith::UIToFPOp::create(b, b.getF32Type(), code);
+    return arith::SIToFPOp::create(b, b.getF32Type(), encoding);
+  return arith::UIToFPOp::create(b, b.getF32Type(), encoding);
 }
 
 static Value buildDecodeScale(reference::ScalarBuilder &b, BlockScale scale, Value table, Value stored) {
@@ -120,20 +121,20 @@ static Value buildDecodeScale(reference::ScalarBuilder &b, BlockScale scale, Val
   if (scale != BlockScale::E8M0)
     return b.widen(stored);
   // The exponent field of an f32, but for 2^-127, which is a subnormal there, and NaN.
-  Value code = buildUnsigned(b, stored);
-  auto isCode = [&](int32_t value) -> Value {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, code, b.i32(value));
+  Value encoding = buildUnsigned(b, stored);
+  auto isEncoding = [&](int32_t value) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, encoding, b.i32(value));
   };
-  Value bits = arith::ShLIOp::create(b, code, b.i32(23));
-  bits = b.select(isCode(0), b.i32(0x00400000), bits);
-  return b.fromBits(b.select(isCode(255), b.i32(0x7FC00000), bits));
+  Value bits = arith::ShLIOp::create(b, encoding, b.i32(23));
+  bits = b.select(isEncoding(0), b.i32(0x00400000), bits);
+  return b.fromBits(b.select(isEncoding(255), b.i32(0x7FC00000), bits));
 }
 
 Value reference::buildEncodeFloat(reference::ScalarBuilder &b, const FloatFormat &format, Value value) {
   int32_t mantissa = format.mantissaBits, smallest = format.smallestExponent + 127;
   Value isNan = b.isNan(value);
   Value clamped = b.select(isNan, b.f32(0), b.min(b.abs(value), b.f32(format.largest)));
-  // Below 2^smallest the step between numbers stops shrinking.
+  // Below 2^smallest the step between neighbouring values stops shrinking.
   Value exponent = arith::ShRUIOp::create(b, b.bits(clamped), b.i32(23));
   exponent = arith::MaxSIOp::create(b, exponent, b.i32(smallest));
   // Multiplying by 1 / step is exact; the count of steps then carries into the exponent by itself when rounding does.
@@ -144,23 +145,23 @@ Value reference::buildEncodeFloat(reference::ScalarBuilder &b, const FloatFormat
   Value magnitude = arith::AddIOp::create(b, arith::FPToSIOp::create(b, b.getI32Type(), steps), offset);
   Value sign = arith::ShRUIOp::create(b, b.bits(value), b.i32(31));
   sign = arith::ShLIOp::create(b, sign, b.i32(format.bits - 1));
-  // A format without NaN has zero in its place. The sign of a NaN depends on the machine, so it is not kept.
-  Value code = arith::OrIOp::create(b, magnitude, sign);
-  return b.select(isNan, b.i32(std::max(format.nan, 0)), code);
+  // A format without NaN has zero instead. The sign of a NaN depends on the machine, so it is not kept.
+  Value encoding = arith::OrIOp::create(b, magnitude, sign);
+  return b.select(isNan, b.i32(std::max(format.nan, 0)), encoding);
 }
 
-/// The nearest of the 16 values; half way between two the even code.
+/// The nearest of the 16 values; half way between two the one with the even encoding.
 static Value buildEncodeNf4(reference::ScalarBuilder &b, Value value) {
   ArrayRef<float> values = getNf4Values();
-  Value code = b.i32(0);
+  Value encoding = b.i32(0);
   for (unsigned lower = 0; lower != 15; ++lower) {
     auto predicate = lower % 2 == 0 ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OGE;
     // Midpoints are rounded to f32 as bitsandbytes has them.
     float middle = static_cast<float>((double(values[lower]) + double(values[lower + 1])) / 2);
     Value isAbove = arith::CmpFOp::create(b, predicate, value, b.f32(middle));
-    code = arith::AddIOp::create(b, code, arith::ExtUIOp::create(b, b.getI32Type(), isAbove));
+    encoding = arith::AddIOp::create(b, encoding, arith::ExtUIOp::create(b, b.getI32Type(), isAbove));
   }
-  return b.select(b.isNan(value), b.i32(7), code);
+  return b.select(b.isNan(value), b.i32(7), encoding);
 }
 
 static Value buildEncodeInteger(reference::ScalarBuilder &b, const IntegerElement &format, Value value) {
@@ -169,8 +170,8 @@ static Value buildEncodeInteger(reference::ScalarBuilder &b, const IntegerElemen
   return arith::FPToSIOp::create(b, b.getI32Type(), number);
 }
 
-static Value buildStore(reference::ScalarBuilder &b, Value code, Type type) {
-  return arith::TruncIOp::create(b, type, code);
+static Value buildStore(reference::ScalarBuilder &b, Value encoding, Type type) {
+  return arith::TruncIOp::create(b, type, encoding);
 }
 
 /// `value / scale`, zero where the scale is.
@@ -182,14 +183,14 @@ static Value buildRatio(reference::ScalarBuilder &b, Value value, Value scale) {
 
 Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
   if (auto ggml = dyn_cast<GgmlTypeAttr>(op.getFormat()))
-    return buildDequantizedBlocks(builder, op.getCodes(), ggml);
+    return buildDequantizedBlocks(builder, op.getQuantized(), ggml);
   auto format = cast<BlockFormatAttr>(op.getFormat());
-  MixedSizes sizes = builder.sizesOf(op.getCodes());
+  MixedSizes sizes = builder.sizesOf(op.getQuantized());
   Blocks blocks(builder, format, sizes);
   Value elementTable = buildElementTable(builder, format.getElement());
   Value scaleTable = buildScaleTable(builder, format.getScale());
   Type element = cast<RankedTensorType>(op.getType()).getElementType();
-  return builder.parallel(sizes, element, {{op.getCodes(), builder.identity(sizes.size())}},
+  return builder.parallel(sizes, element, {{op.getQuantized(), builder.identity(sizes.size())}},
                           [&](ScalarBuilder &b, ValueRange v) {
                             SmallVector<Value> indices = blocks.scaleIndices(b);
                             Value scale = tensor::ExtractOp::create(b, op.getScales(), indices);
@@ -213,7 +214,7 @@ static Value buildLargest(reference::ReferenceBuilder &builder, const Blocks &bl
                        [](reference::ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(b.abs(x), soFar); });
 }
 
-/// Largest magnitude of the whole tensor divided by the largest product of an E4M3 scale and an E2M1 element.
+/// Largest magnitude of the whole tensor divided by that of an E2M1 element times an E4M3 scale.
 static Value buildTensorScale(reference::ReferenceBuilder &builder, Value input) {
   unsigned rank = cast<RankedTensorType>(input.getType()).getRank();
   Value largest =
@@ -232,9 +233,9 @@ static Value buildStoreScale(reference::ScalarBuilder &b, BlockFormatAttr format
   int32_t largestExponent = std::ilogb(getFloatElement(format.getElement())->largest);
   Value exponent = arith::ShRUIOp::create(b, b.bits(value), b.i32(23));
   Value isFinite = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, exponent, b.i32(255));
-  Value code = arith::SubIOp::create(b, exponent, b.i32(largestExponent));
-  code = arith::MaxSIOp::create(b, code, b.i32(0));
-  return buildStore(b, b.select(isFinite, code, b.i32(255)), b.getI8Type());
+  Value encoding = arith::SubIOp::create(b, exponent, b.i32(largestExponent));
+  encoding = arith::MaxSIOp::create(b, encoding, b.i32(0));
+  return buildStore(b, b.select(isFinite, encoding, b.i32(255)), b.getI8Type());
 }
 
 SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, QuantizeOp op) {
@@ -245,7 +246,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   unsigned rank = sizes.size();
   Blocks blocks(builder, format, sizes);
   AffineMap identity = builder.identity(rank);
-  Type codeType = format.getCodeType();
+  Type valueType = format.getStorageType();
   std::optional<IntegerElement> integer = getIntegerElement(element);
   const FloatFormat *small = getFloatElement(element);
 
@@ -268,11 +269,11 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
                                 return buildStoreScale(b, format, b.div(b.sub(v[1], v[0]), range));
                               });
     zeroPoints = builder.parallel(
-        blocks.scaleSizes, codeType, {{low, identity}, {scales, identity}}, [&](ScalarBuilder &b, ValueRange v) {
+        blocks.scaleSizes, valueType, {{low, identity}, {scales, identity}}, [&](ScalarBuilder &b, ValueRange v) {
           Value scale = b.widen(v[1]);
           Value point = b.sub(b.f32(integer->lowest), b.div(v[0], scale));
           point = b.select(b.isEqual(scale, b.f32(0)), b.f32(0), math::RoundEvenOp::create(b, point));
-          return buildStore(b, buildEncodeInteger(b, *integer, point), codeType);
+          return buildStore(b, buildEncodeInteger(b, *integer, point), valueType);
         });
   } else if (element == BlockElement::Ternary) {
     auto sumOf = [&](bool count) {
@@ -294,7 +295,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
                               [&](ScalarBuilder &b, ValueRange v) {
                                 if (format.getScale() == BlockScale::E8M0)
                                   return buildStoreScale(b, format, v[0]);
-                                Value scale = b.div(v[0], b.f32(numberOfLargest(element)));
+                                Value scale = b.div(v[0], b.f32(quantizedLargest(element)));
                                 if (hasSignedScales(element))
                                   scale =
                                       b.select(b.isEqual(v[1], b.sub(b.f32(0), v[0])), b.sub(b.f32(0), scale), scale);
@@ -311,9 +312,9 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
       return blocks.reduce(builder, input, 0.0f, [&](ScalarBuilder &b, Value x, Value isThere, Value soFar) {
         Value stored = tensor::ExtractOp::create(b, candidates, blocks.loopIndices(b));
         Value scale = decodeScale(b, stored), ratio = buildRatio(b, x, scale);
-        Value code = small ? buildEncodeFloat(b, *small, ratio)
-                           : buildEncodeInteger(b, *integer, math::RoundEvenOp::create(b, ratio));
-        Value number = buildDecode(b, element, elementTable, buildStore(b, code, codeType));
+        Value encoding = small ? buildEncodeFloat(b, *small, ratio)
+                               : buildEncodeInteger(b, *integer, math::RoundEvenOp::create(b, ratio));
+        Value number = buildDecode(b, element, elementTable, buildStore(b, encoding, valueType));
         Value difference = b.sub(x, b.mul(scale, number));
         return b.add(soFar, b.select(isThere, b.mul(difference, difference), b.f32(0)));
       });
@@ -334,21 +335,21 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
     }
   }
 
-  Value codes = builder.parallel(sizes, codeType, {{input, identity}}, [&](ScalarBuilder &b, ValueRange v) {
+  Value quantized = builder.parallel(sizes, valueType, {{input, identity}}, [&](ScalarBuilder &b, ValueRange v) {
     SmallVector<Value> indices = blocks.scaleIndices(b);
     Value scale = decodeScale(b, tensor::ExtractOp::create(b, scales, indices));
     Value ratio = buildRatio(b, b.widen(v[0]), scale);
     if (small)
-      return buildStore(b, buildEncodeFloat(b, *small, ratio), codeType);
+      return buildStore(b, buildEncodeFloat(b, *small, ratio), valueType);
     if (element == BlockElement::NF4)
-      return buildStore(b, buildEncodeNf4(b, ratio), codeType);
+      return buildStore(b, buildEncodeNf4(b, ratio), valueType);
     Value number = math::RoundEvenOp::create(b, ratio);
     if (zeroPoints)
       number = b.add(number, buildDecode(b, element, {}, tensor::ExtractOp::create(b, zeroPoints, indices)));
-    return buildStore(b, buildEncodeInteger(b, *integer, number), codeType);
+    return buildStore(b, buildEncodeInteger(b, *integer, number), valueType);
   });
 
-  SmallVector<Value> results = {codes, scales};
+  SmallVector<Value> results = {quantized, scales};
   if (zeroPoints)
     results.push_back(zeroPoints);
   if (tensorScale)

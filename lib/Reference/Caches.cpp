@@ -49,12 +49,12 @@ Value store(ScalarBuilder &b, Value number, Type element) {
   return arith::TruncIOp::create(b, b.getI8Type(), buildEncodeFloat(b, format, b.widen(number)));
 }
 
-/// The numbers of E4M3 by code.
+/// The values of E4M3 by bit pattern.
 Value buildE4M3Table(ReferenceBuilder &builder) {
-  SmallVector<float> numbers;
-  for (unsigned code = 0; code != 256; ++code)
-    numbers.push_back(nn::decodeElement(nn::BlockElement::E4M3, code));
-  return builder.table(numbers);
+  SmallVector<float> values;
+  for (unsigned bits = 0; bits != 256; ++bits)
+    values.push_back(nn::decodeElement(nn::BlockElement::E4M3, bits));
+  return builder.table(values);
 }
 
 //===-- Quantized values ---------------------------------------------------------------------------------------===//
@@ -152,7 +152,7 @@ Value buildWriters(ReferenceBuilder &builder, const Tokens &tokens, ArrayRef<OpF
   return builder.fold(builder.filled(sizes, builder.getIndexAttr(-1)), 1,
                       {{tokens.positions, builder.map(rank + 1, {rank})}},
                       [&](ScalarBuilder &b, ValueRange v) -> Value {
-                        Integer token = b.place(rank);
+                        Integer token = b.indexOf(rank);
                         return choose(isWritten(b, token), token, Integer(b, v[1]));
                       });
 }
@@ -179,14 +179,14 @@ Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, nn::CacheFo
   sizes.push_back(builder.getIndexAttr(format.getPage()));
   Type element = typeOf(tail).getElementType();
   Value writers = buildWriters(builder, tokens, {sizes[0], sizes[3]}, [&](ScalarBuilder &b, Integer other) {
-    Integer token = b.place(0);
-    Integer position = tokens.position(b, token) / tokens.page * tokens.page + b.place(1);
+    Integer token = b.indexOf(0);
+    Integer position = tokens.position(b, token) / tokens.page * tokens.page + b.indexOf(1);
     return (tokens.sequence(b, other) == tokens.sequence(b, token)) & (tokens.position(b, other) == position);
   });
   return builder.parallel(sizes, element, {{writers, builder.map(4, {0, 3})}}, [&](ScalarBuilder &b, ValueRange v) {
-    Integer head = b.place(1), feature = b.place(2);
+    Integer head = b.indexOf(1), feature = b.indexOf(2);
     Value kept = tensor::ExtractOp::create(
-        b, tail, indicesOf(format, tokens.sequence(b, b.place(0)), head, b.place(3), feature));
+        b, tail, indicesOf(format, tokens.sequence(b, b.indexOf(0)), head, b.indexOf(3), feature));
     return selectWritten(b, v[0], kept, [&](Integer token) {
       return store(b, tensor::ExtractOp::create(b, rows, ValueRange{token, head, feature}), element);
     });
@@ -226,7 +226,7 @@ public:
 private:
   nn::CacheFormatAttr format;
   ValueRange tensors;
-  Value table; ///< the numbers of E4M3
+  Value table; ///< the values of E4M3
 };
 
 /// The rows of the caches that attention reads, as f32.
@@ -280,12 +280,12 @@ static Value buildAppend(ReferenceBuilder &builder, nn::CacheAppendOp op, const 
   unsigned slot = format.getSlotDimension(), feature = format.getFeatureDimension();
   MixedSizes sizes = builder.sizesOf(cache);
   Value writers = buildWriters(builder, tokens, {sizes[0], sizes[slot]}, [&](ScalarBuilder &b, Integer token) {
-    return (tokens.pageOf(b, token) == b.place(0)) & (tokens.slot(b, token) == b.place(1));
+    return (tokens.pageOf(b, token) == b.indexOf(0)) & (tokens.slot(b, token) == b.indexOf(1));
   });
   return builder.parallel(
       sizes, typeOf(cache).getElementType(), {{cache, builder.identity(4)}, {writers, builder.map(4, {0, slot})}},
       [&](ScalarBuilder &b, ValueRange v) {
-        Integer head = b.place(1), column = b.place(feature);
+        Integer head = b.indexOf(1), column = b.indexOf(feature);
         return selectWritten(b, v[1], v[0], [&](Integer token) {
           return store(b, tensor::ExtractOp::create(b, op.getRows(), ValueRange{token, head, column}),
                        format.getElement());
@@ -299,15 +299,15 @@ static SmallVector<Value> buildQuantizedAppend(ReferenceBuilder &builder, nn::Ca
   Value bytes = op.getCache()[0], parameters = op.getCache()[1];
   int64_t bits = format.getBits();
   bool isKeys = format.getKind() == nn::CacheKind::Keys;
-  Value numbers = isKeys ? buildOwnPages(builder, tokens, format, op.getRows(), op.getCache()[2]) : Value(op.getRows());
-  QuantizedGroups groups = buildGroups(builder, numbers, bits);
+  Value input = isKeys ? buildOwnPages(builder, tokens, format, op.getRows(), op.getCache()[2]) : Value(op.getRows());
+  QuantizedGroups groups = buildGroups(builder, input, bits);
   // A group of keys is written with the last slot of its page, one of values with its own slot.
   MixedSizes sizes = builder.sizesOf(bytes), writerSizes = {sizes[0]};
   if (!isKeys)
     writerSizes.push_back(sizes[2]);
   Value writers = buildWriters(builder, tokens, writerSizes, [&](ScalarBuilder &b, Integer token) {
     Integer slot = tokens.slot(b, token);
-    return (tokens.pageOf(b, token) == b.place(0)) & (isKeys ? slot == tokens.page - 1 : slot == b.place(1));
+    return (tokens.pageOf(b, token) == b.indexOf(0)) & (isKeys ? slot == tokens.page - 1 : slot == b.indexOf(1));
   });
   auto writersAt = [&](unsigned slotDimension) {
     return isKeys ? builder.map(4, {0}) : builder.map(4, {0, slotDimension});
@@ -317,7 +317,7 @@ static SmallVector<Value> buildQuantizedAppend(ReferenceBuilder &builder, nn::Ca
   };
   Value newBytes = builder.parallel(sizes, builder.getI8Type(), {{bytes, builder.identity(4)}, {writers, writersAt(2)}},
                                     [&](ScalarBuilder &b, ValueRange v) {
-                                      Integer head = b.place(1), row = b.place(2), byte = b.place(3);
+                                      Integer head = b.indexOf(1), row = b.indexOf(2), byte = b.indexOf(3);
                                       return selectWritten(b, v[1], v[0], [&](Integer token) {
                                         return buildByte(byte, bits, [&](Integer column) -> Integer {
                                           if (!isKeys)
@@ -331,7 +331,7 @@ static SmallVector<Value> buildQuantizedAppend(ReferenceBuilder &builder, nn::Ca
   Value newParameters = builder.parallel(
       builder.sizesOf(parameters), builder.getI8Type(), {{parameters, builder.identity(4)}, {writers, writersAt(3)}},
       [&](ScalarBuilder &b, ValueRange v) {
-        Integer head = b.place(1), isScale = b.place(2) == 0, feature = b.place(3);
+        Integer head = b.indexOf(1), isScale = b.indexOf(2) == 0, feature = b.indexOf(3);
         return selectWritten(b, v[1], v[0], [&](Integer token) {
           SmallVector<Value> indices = {token, head};
           if (isKeys)
@@ -352,19 +352,19 @@ static Value buildTail(ReferenceBuilder &builder, nn::CacheAppendOp op, const To
   Value ends = builder.fold(builder.filled(sizes.front(), builder.getIndexAttr(0)), 1,
                             {{op.getPositions(), builder.map(2, {1})}}, [&](ScalarBuilder &b, ValueRange v) -> Value {
                               Integer end(b, v[1]);
-                              Integer isOfSequence = tokens.sequence(b, b.place(1)) == b.place(0);
+                              Integer isOfSequence = tokens.sequence(b, b.indexOf(1)) == b.indexOf(0);
                               return choose(isOfSequence, larger(end, b.toIndex(v[0]) / tokens.page + 1), end);
                             });
   Value writers = buildWriters(builder, tokens, {sizes[0], sizes[slot]}, [&](ScalarBuilder &b, Integer token) {
-    Integer sequence = b.place(0), position = tokens.position(b, token);
+    Integer sequence = b.indexOf(0), position = tokens.position(b, token);
     Integer end(b, tensor::ExtractOp::create(b, ends, ValueRange{sequence}));
     return (tokens.sequence(b, token) == sequence) & (position / tokens.page + 1 == end) &
-           (position % tokens.page == b.place(1));
+           (position % tokens.page == b.indexOf(1));
   });
   return builder.parallel(
       sizes, element, {{tail, builder.identity(4)}, {writers, builder.map(4, {0, slot})}},
       [&](ScalarBuilder &b, ValueRange v) {
-        Integer head = b.place(1), column = b.place(feature);
+        Integer head = b.indexOf(1), column = b.indexOf(feature);
         return selectWritten(b, v[1], v[0], [&](Integer token) {
           return store(b, tensor::ExtractOp::create(b, op.getRows(), ValueRange{token, head, column}), element);
         });
@@ -394,7 +394,7 @@ static Value buildScores(ReferenceBuilder &builder, nn::CachedAttentionOp op, At
     inputs.push_back({op.getSinks(), builder.map(3, {1})});
   return builder.parallel(
       {query[0], query[1], columns}, builder.getF64Type(), inputs, [&](ScalarBuilder &b, ValueRange v) {
-        Integer token = b.place(0), head = b.place(1), column = b.place(2);
+        Integer token = b.indexOf(0), head = b.indexOf(1), column = b.indexOf(2);
         Value unseen = b.f64(-infinity);
         if (op.getSinks())
           unseen = b.select(column == Integer(b, b.index(positions)), b.exact(v[0]), unseen);
@@ -421,7 +421,7 @@ Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op) {
   Type element = op.getQuery().getType().getElementType();
   OpFoldResult features = builder.getIndexAttr(op.getType().getDimSize(2));
   return builder.parallel({query[0], query[1], features}, element, {}, [&](ScalarBuilder &b, ValueRange) {
-    Integer token = b.place(0), head = b.place(1), feature = b.place(2);
+    Integer token = b.indexOf(0), head = b.indexOf(1), feature = b.indexOf(2);
     Value sum = b.sum(caches.begin(b, token), caches.end(b, token), [&](Integer position) {
       Value weight = tensor::ExtractOp::create(b, weights, ValueRange{token, head, position});
       return b.mul(weight, b.exact(caches.value(b, token, position, head / group, feature)));

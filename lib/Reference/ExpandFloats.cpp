@@ -22,9 +22,9 @@ namespace {
 /// A float of a sign, an exponent and a mantissa in less than 32 bits.
 struct SmallFloat {
   int64_t width, mantissaBits, bias;
-  int64_t special;  ///< code without sign from which on numbers are not finite
-  bool hasInfinity; ///< `special` is infinity; else all such codes are NaN
-  int64_t nan;      ///< code that conversions give for NaN
+  int64_t special;  ///< bit pattern without sign from which on values are not finite
+  bool hasInfinity; ///< `special` is infinity; else all such bit patterns are NaN
+  int64_t nan;      ///< bit pattern that conversions give for NaN
 };
 
 std::optional<SmallFloat> smallFloatOf(Type type) {
@@ -47,15 +47,15 @@ class BitBuilder : public ScalarBuilder {
 public:
   using ScalarBuilder::ScalarBuilder;
 
-  /// Widens a small float to f32, which holds all of its numbers; null if the type is not known.
+  /// Widens a small float to f32, which holds all of its values; null if the type is not known.
   Value widenSmall(Value number) {
     if (number.getType().isBF16())
       return fromBits(smallBits(number) << 16);
     std::optional<SmallFloat> format = smallFloatOf(number.getType());
     if (!format)
       return {};
-    // Behind the exponent's new place the number is too small by the difference of both biases, which a product with a
-    // power of two makes good, for subnormal numbers too.
+    // With the exponent shifted to that of f32 the number is too small by the difference of both biases, which a
+    // multiplication by a power of two makes good, for subnormal numbers too.
     auto [width, mantissaBits, bias, special, hasInfinity, nan] = *format;
     Integer bits = smallBits(number);
     Integer magnitude = bits & ((1 << (width - 1)) - 1), sign = bits >> (width - 1) << 31;
@@ -188,10 +188,10 @@ private:
         return std::nullopt;
       return {{IntegerAttr::get(bitsOf(number.getType()), number.getValue().bitcastToAPInt()), WalkResult::skip()}};
     });
-    replacer.addReplacement([&](DenseElementsAttr numbers) -> std::optional<std::pair<Attribute, WalkResult>> {
-      if (!isSmall(numbers.getElementType()))
+    replacer.addReplacement([&](DenseElementsAttr elements) -> std::optional<std::pair<Attribute, WalkResult>> {
+      if (!isSmall(elements.getElementType()))
         return std::nullopt;
-      return {{numbers.bitcast(bitsOf(numbers.getElementType())), WalkResult::skip()}};
+      return {{elements.bitcast(bitsOf(elements.getElementType())), WalkResult::skip()}};
     });
     replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                           /*replaceTypes=*/true);

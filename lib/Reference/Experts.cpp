@@ -37,13 +37,13 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op) {
                            b, arith::CmpIPredicate::ult, linalg::IndexOp::create(b, 2), linalg::IndexOp::create(b, 1));
                        return b.add(v[2], b.select(either(b, isLarger, both(b, isEqual, isLower)), b.f64(1), b.f64(0)));
                      });
-  // Dimensions are token, place, expert.
+  // Dimensions are token, rank, expert.
   AffineMap ofExpert = builder.map(3, {0, 2});
-  Value numbers = builder.reduce(chosenSizes, 1, 0.0, {{rank, ofExpert}}, [](ScalarBuilder &b, ValueRange v) {
+  Value experts = builder.reduce(chosenSizes, 1, 0.0, {{rank, ofExpert}}, [](ScalarBuilder &b, ValueRange v) {
     return b.add(v[1], b.select(b.isEqual(v[0], positionOf(b, 1)), positionOf(b, 2), b.f64(0)));
   });
   Value indices = builder.parallel(
-      chosenSizes, builder.getI32Type(), {{numbers, builder.identity(2)}},
+      chosenSizes, builder.getI32Type(), {{experts, builder.identity(2)}},
       [](ScalarBuilder &b, ValueRange v) -> Value { return arith::FPToSIOp::create(b, b.getI32Type(), v[0]); });
   Value all = buildSoftmax(builder, logits, builder.getF64Type());
   Value weights =
@@ -73,14 +73,14 @@ static Value activated(ScalarBuilder &b, nn::ExpertsOp op, Value gate, Value up)
   return b.mul(b.add(up, b.f64(1)), b.mul(gate, sigmoid(b.mul(gate, b.f64(op.getAlpha().convertToFloat())))));
 }
 
-/// The numbers that the codes of rows [tokens, place, features] mean; the format is that of rows [row, features].
-static Value buildRounded(ReferenceBuilder &builder, Value rows, nn::BlockFormatAttr format) {
+/// Quantizes and dequantizes rows [tokens, rank, features]; the format is that of rows [row, features].
+static Value buildRequantized(ReferenceBuilder &builder, Value rows, nn::BlockFormatAttr format) {
   auto type = cast<RankedTensorType>(rows.getType());
   format = nn::BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(), format.getBlock(),
                                     type.getRank() - 1);
   SmallVector<int64_t> scales(type.getShape());
   scales.back() = format.getBlockCount(scales.back());
-  auto quantize = nn::QuantizeOp::create(builder, builder.getLoc(), type.clone(format.getCodeType()),
+  auto quantize = nn::QuantizeOp::create(builder, builder.getLoc(), type.clone(format.getStorageType()),
                                          RankedTensorType::get(scales, format.getScaleType()), /*zero_points=*/Type(),
                                          /*tensor_scale=*/Type(), rows, format);
   SmallVector<Value> parts = buildReference(builder, quantize);
@@ -108,7 +108,7 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
     return b.exact(tensor::ExtractOp::create(b, weight, at));
   };
 
-  // Gate and up: dimensions are token, place, feature, input feature.
+  // Gate and up: dimensions are token, rank, feature, input feature.
   Value parts[2];
   for (int64_t part : {0, 1}) {
     parts[part] = builder.reduce({indices[0], indices[1], inner}, 1, 0.0,
@@ -120,12 +120,12 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
                                    return b.add(v[2], b.mul(b.exact(v[0]), weight));
                                  });
   }
-  AffineMap all = builder.identity(3), place = builder.leading(3, 2);
-  // A format rounds numbers of f32.
+  AffineMap all = builder.identity(3), row = builder.leading(3, 2);
+  // A format quantizes values of f32.
   nn::BlockFormatAttr format = op.getIntermediateFormatAttr();
   Type hiddenType = format ? builder.getF32Type() : builder.getF64Type();
   Value hidden = builder.parallel(
-      {indices[0], indices[1], inner}, hiddenType, {{parts[0], all}, {parts[1], all}, {op.getIndices(), place}},
+      {indices[0], indices[1], inner}, hiddenType, {{parts[0], all}, {parts[1], all}, {op.getIndices(), row}},
       [&](ScalarBuilder &b, ValueRange v) {
         SmallVector<Value> values(v.take_front(2));
         if (Value bias = op.getGateUpBias())
@@ -134,7 +134,7 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
         return b.narrow(activated(b, op, values[0], values[1]), hiddenType);
       });
   if (format)
-    hidden = buildRounded(builder, hidden, format);
+    hidden = buildRequantized(builder, hidden, format);
   Value rows = builder.reduce({indices[0], indices[1], input[1]}, 1, 0.0,
                               {{hidden, builder.map(4, {0, 1, 3})}, {op.getIndices(), builder.map(4, {0, 1})}},
                               [&](ScalarBuilder &b, ValueRange v) {
@@ -142,7 +142,7 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
                                                         {linalg::IndexOp::create(b, 2), linalg::IndexOp::create(b, 3)});
                                 return b.add(v[2], b.mul(b.exact(v[0]), weight));
                               });
-  // Dimensions are token, feature, place.
+  // Dimensions are token, feature, rank.
   AffineMap chosen = builder.map(3, {0, 2});
   Value sums = builder.reduce(input, 1, 0.0,
                               {{rows, builder.map(3, {0, 2, 1})}, {op.getWeights(), chosen}, {op.getIndices(), chosen}},

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Layouts: block_q4_0, block_q4_K, … in ggml-common.h of https://github.com/ggml-org/ggml. The operations and their
-// order are those of quants.dequantize in the `gguf` package, so that the numbers are equal bit for bit.
+// order are those of quants.dequantize in the `gguf` package, so that the values are equal bit for bit.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Reference/OpReferences.h"
 
@@ -33,9 +33,9 @@ struct Block {
   /// Code i of those in pairs of 16 in 16 bytes: the first 16 are in the low halves.
   Integer nibble(Integer offset, Integer i) const { return byte(offset + i % 16) >> (i / 16 * 4) & 15; }
   Value half(int64_t offset) const { return b.halfToFloat(twoBytes(offset)); }
-  Value level(Integer code) const { return b.lookUp(levels, code); }
-  Value scale(Integer code) const { return b.lookUp(scales, code); }
-  Value times(Value scale, Integer code) const { return b.mul(scale, b.toFloat(code)); }
+  Value level(Integer quantized) const { return b.lookUp(levels, quantized); }
+  Value scale(Integer quantized) const { return b.lookUp(scales, quantized); }
+  Value times(Value scale, Integer quantized) const { return b.mul(scale, b.toFloat(quantized)); }
 };
 
 //===-- Blocks of 32 -------------------------------------------------------------------------------------------===//
@@ -70,8 +70,8 @@ Value decodeMXFP4(const Block &block, Integer i) {
 //===-- Blocks of 64 and 256 -----------------------------------------------------------------------------------===//
 
 Value decodeNVFP4(const Block &block, Integer i) {
-  Integer code = block.byte(4 + i / 16 * 8 + i % 8) >> (i % 16 / 8 * 4) & 15;
-  return block.b.mul(block.scale(block.byte(i / 16)), block.level(code));
+  Integer quantized = block.byte(4 + i / 16 * 8 + i % 8) >> (i % 16 / 8 * 4) & 15;
+  return block.b.mul(block.scale(block.byte(i / 16)), block.level(quantized));
 }
 
 /// The two bits of element i; 128 elements share 32 bytes.
@@ -99,14 +99,14 @@ Value decodeQ3_K(const Block &block, Integer i) {
   return block.times(scale, twoBits(block, 32, i) - 4 + isHigh * 4);
 }
 
-/// `scale * code - minimum` with the scales and minima of 32 elements each that q4_k and q5_k begin with.
-Value withMinimum(const Block &block, Integer i, Integer code) {
+/// `scale * quantized - minimum` with the scales and minima of 32 elements each that q4_k and q5_k begin with.
+Value withMinimum(const Block &block, Integer i, Integer quantized) {
   Integer part = i / 32, pair = part % 4, isFirst = part < 4;
   Integer a = block.byte(4 + pair), c = block.byte(8 + pair), both = block.byte(12 + pair);
   Integer scaleCode = choose(isFirst, a & 63, (both & 15) | (a >> 2 & 48));
   Integer minimumCode = choose(isFirst, c & 63, both >> 4 | (c >> 2 & 48));
   Value scale = block.times(block.half(0), scaleCode), minimum = block.times(block.half(2), minimumCode);
-  return block.b.sub(block.times(scale, code), minimum);
+  return block.b.sub(block.times(scale, quantized), minimum);
 }
 
 Value decodeQ4_K(const Block &block, Integer i) { return withMinimum(block, i, fourBits(block, 16, i)); }
@@ -130,7 +130,7 @@ Value decodeIQ4_XS(const Block &block, Integer i) {
   return block.b.mul(scale, block.level(block.nibble(8 + part * 16, i % 32)));
 }
 
-//===-- Numbers without scales ---------------------------------------------------------------------------------===//
+//===-- Values without scales ----------------------------------------------------------------------------------===//
 
 Value floatOf(const Block &block, Integer bits) {
   Value narrow = arith::IndexCastOp::create(block.b, block.b.getI32Type(), bits);
@@ -147,20 +147,20 @@ constexpr float fourBitFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
 constexpr float nonlinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /// Half of an E8M0 scale: the levels of E2M1 are doubled. In this format 255 is 2^128, not NaN.
-float halfOfE8M0(uint8_t code) { return code == 255 ? 0x1p127f : nn::decodeScale(nn::BlockScale::E8M0, code) / 2; }
+float halfOfE8M0(uint8_t bits) { return bits == 255 ? 0x1p127f : nn::decodeScale(nn::BlockScale::E8M0, bits) / 2; }
 
-/// Half of an E4M3 scale without its sign. The code of NaN means zero in this format, and 480 with a sign.
-float halfOfUnsignedE4M3(uint8_t code) {
-  if ((code & 0x7f) == 0x7f)
-    return code == 0x7f ? 0 : 240;
-  return nn::decodeScale(nn::BlockScale::E4M3, code & 0x7f) / 2;
+/// Half of an E4M3 scale without its sign. The bit pattern of NaN means zero in this format, and 480 with a sign.
+float halfOfUnsignedE4M3(uint8_t bits) {
+  if ((bits & 0x7f) == 0x7f)
+    return bits == 0x7f ? 0 : 240;
+  return nn::decodeScale(nn::BlockScale::E4M3, bits & 0x7f) / 2;
 }
 
 struct Format {
   std::string_view keyword;
   Value (*decode)(const Block &block, Integer i);
   const float *levels = nullptr; ///< 16
-  float (*scaleOf)(uint8_t code) = nullptr;
+  float (*scaleOf)(uint8_t bits) = nullptr;
 };
 
 constexpr Format formats[] = {
@@ -201,18 +201,18 @@ Value buildDequantizedBlocks(ReferenceBuilder &builder, Value blocks, nn::GgmlTy
   if (format.levels)
     levels = builder.table(ArrayRef(format.levels, 16));
   if (format.scaleOf) {
-    SmallVector<float> numbers;
-    for (unsigned code = 0; code != 256; ++code)
-      numbers.push_back(format.scaleOf(code));
-    scales = builder.table(numbers);
+    SmallVector<float> values;
+    for (unsigned bits = 0; bits != 256; ++bits)
+      values.push_back(format.scaleOf(bits));
+    scales = builder.table(values);
   }
   MixedSizes sizes = builder.sizesOf(blocks);
   sizes.back() = builder.scaled(sizes.back(), type.bytes, type.elements);
   return builder.parallel(sizes, builder.getF32Type(), {}, [&](ScalarBuilder &b, ValueRange) {
     SmallVector<Value> row;
     for (unsigned dimension = 0; dimension + 1 != sizes.size(); ++dimension)
-      row.push_back(b.place(dimension));
-    Integer element = b.place(sizes.size() - 1);
+      row.push_back(b.indexOf(dimension));
+    Integer element = b.indexOf(sizes.size() - 1);
     Block block = {b, blocks, row, element / type.elements * type.bytes, levels, scales};
     return format.decode(block, element % type.elements);
   });

@@ -67,8 +67,8 @@ private:
   }
 
   Value loadAt(Value pointer, int64_t index, Type type) {
-    Value place = LLVM::GEPOp::create(builder, pointer.getType(), type, pointer, LLVM::GEPArg(int32_t(index)));
-    return LLVM::LoadOp::create(builder, type, place);
+    Value address = LLVM::GEPOp::create(builder, pointer.getType(), type, pointer, LLVM::GEPArg(int32_t(index)));
+    return LLVM::LoadOp::create(builder, type, address);
   }
 
   void loadSizes() {
@@ -164,7 +164,7 @@ private:
       outside = b.getFloatAttr(element, APFloat::getNaN(element.getFloatSemantics()));
     else
       outside = b.getIntegerAttr(type, APInt::getSignedMinValue(type.isIndex() ? 64 : type.getIntOrFloatBitWidth()));
-    // A tensor without elements has none to read in place of those outside.
+    // A tensor without elements has none to read instead of those outside.
     auto branch = scf::IfOp::create(
         b, isInside,
         [&](OpBuilder &inner, Location location) {

@@ -23,10 +23,10 @@ mlir::Value buildReference(ReferenceBuilder &builder, nn::TanhOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::SigmoidOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::EmbeddingOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::RopeOp op);
-/// codes, scales and, where the op has them, zero points and the tensor scale.
+/// Quantized values, scales and, where the op has them, zero points and the tensor scale.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::QuantizeOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
-/// indices and weights.
+/// Indices and weights.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
 /// The tensors of the cache that the op updates.
@@ -39,7 +39,7 @@ mlir::Value buildDequantizedBlocks(ReferenceBuilder &builder, mlir::Value blocks
 mlir::Value buildNarrow(ReferenceBuilder &builder, mlir::Value value, mlir::Type element);
 /// Builds softmax over the last dimension, computed in f64; a row of -inf gives zeros.
 mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Type element);
-/// The code of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
+/// The bits of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
 mlir::Value buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, mlir::Value value);
 
 } // namespace intarsia::reference

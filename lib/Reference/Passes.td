@@ -14,9 +14,9 @@ def LowerNnToReference : Pass<"lower-nn-to-reference"> {
   let description = [{
     Tensor ops of `nn` become `linalg.generic` over `arith` and `math` by the formula that the op's description gives
     (`ReferenceOpInterface`), computed in f64. Each result is rounded once, to its element type. In f32 is only what is
-    defined by its roundings: angles of `nn.rope`, scales and codes of `nn.quantize` and of caches, and the numbers that
-    codes mean. Quantization rounds to nearest, ties to even, in every block format. What was never written to a cache
-    does not influence results. Nothing is tiled, fused or reordered. `nn.group` is inlined, `nn.weight` and
+    defined by its roundings: angles of `nn.rope`, scales and quantized values of `nn.quantize` and of caches, and
+    dequantized values. Quantization rounds to nearest, ties to even, in every block format. What was never written to a
+    cache does not influence results. Nothing is tiled, fused or reordered. `nn.group` is inlined, `nn.weight` and
     `nn.archive` stay. An op of `nn` without a reference is an error.
 
     ```mlir
@@ -51,11 +51,11 @@ def ReferenceBufferize : Pass<"reference-bufferize"> {
 }
 
 def ReferenceWidenMath : Pass<"reference-widen-math", "::mlir::ModuleOp"> {
-  let summary = "Functions of numbers are computed in f64";
+  let summary = "Elementary functions are computed in f64";
   let description = [{
     `math` ops on narrower floats are computed in f64 and rounded once, but for those that are exact anyhow: functions
-    of the C library on f32 may be off by a step. `math.log1p` and `math.expm1` become calls of it, as LLVM would make
-    `log(1 + x)` and `exp(x) - 1` of them.
+    of the C library on f32 may be off by one unit in the last place. `math.log1p` and `math.expm1` become calls of it,
+    as LLVM would make `log(1 + x)` and `exp(x) - 1` of them.
 
     ```mlir
     %y = math.exp %x : f32

@@ -13,13 +13,13 @@ using namespace mlir;
 namespace intarsia::reference {
 namespace {
 
-/// The place of a row of a matrix in its panels.
-struct RowPlace {
+/// The panel that a row of a matrix is in, and its index there.
+struct PanelRow {
   Integer panel, row;
 };
 
 /// Panels of slices alternate: the first of each, then the second of each.
-RowPlace placeOf(Integer row, int64_t rows, rt::PanelsAttr layout) {
+PanelRow panelRowOf(Integer row, int64_t rows, rt::PanelsAttr layout) {
   Integer panel = row / layout.getWidth();
   if (layout.getSlices() > 1) {
     int64_t panelsOfSlice = rows / layout.getWidth() / layout.getSlices();
@@ -28,40 +28,39 @@ RowPlace placeOf(Integer row, int64_t rows, rt::PanelsAttr layout) {
   return {panel, row % layout.getWidth()};
 }
 
-/// Reads the numbers of panels of codes, of which dialects/Rt/BlockPanels.h has the layout.
-class CodeReader {
+/// Dequantizes panels of quantized values, of which dialects/Rt/BlockPanels.h has the layout.
+class PanelReader {
 public:
-  CodeReader(ReferenceBuilder &builder, const BlockPanels &panels, Value bytes) : panels(panels), bytes(bytes) {
-    SmallVector<float> numbers;
-    for (unsigned code = 0; panels.isE2M1 && code != 16; ++code)
-      numbers.push_back(nn::decodeElement(nn::BlockElement::E2M1, code));
+  PanelReader(ReferenceBuilder &builder, const BlockPanels &panels, Value bytes) : panels(panels), bytes(bytes) {
+    SmallVector<float> values;
+    for (unsigned bits = 0; panels.isE2M1 && bits != 16; ++bits)
+      values.push_back(nn::decodeElement(nn::BlockElement::E2M1, bits));
     if (panels.isE2M1)
-      elements = builder.table(numbers);
-    numbers.clear();
+      elements = builder.table(values);
+    values.clear();
     bool isSmall = panels.scale == nn::BlockScale::E4M3 || panels.scale == nn::BlockScale::E8M0;
-    for (unsigned code = 0; isSmall && code != 256; ++code)
-      numbers.push_back(nn::decodeScale(panels.scale, code));
+    for (unsigned bits = 0; isSmall && bits != 256; ++bits)
+      values.push_back(nn::decodeScale(panels.scale, bits));
     if (isSmall)
-      scales = builder.table(numbers);
+      scales = builder.table(values);
   }
 
-  /// Builds the number of a row of the panel that begins at byte `panel`.
-  Value number(ScalarBuilder &b, Integer panel, Integer row, Integer k) const {
+  /// Builds the dequantized value of a row of the panel that begins at byte `panel`.
+  Value value(ScalarBuilder &b, Integer panel, Integer row, Integer k) const {
     Integer unit = panel + panels.headBytes + k / panels.unitDepth * panels.unitBytes;
-    Value number;
-    Integer code = codeAt(b, panel, row, k);
-    number = panels.isE2M1 ? b.lookUp(elements, code) : b.toFloat(code - panels.codeOffset);
+    Integer stored = storedAt(b, panel, row, k);
+    Value element = panels.isE2M1 ? b.lookUp(elements, stored) : b.toFloat(stored - panels.integerOffset);
     if (panels.block == 0)
-      return b.mul(scaleAt(b, panel + row * panels.scaleBytes), number);
+      return b.mul(scaleAt(b, panel + row * panels.scaleBytes), element);
     Integer block = k % panels.unitDepth / panels.block;
     if (panels.scaleBits)
-      return withIntegerScale(b, unit, row, block, number);
-    Integer place = (block * panels.width + row) * panels.scaleBytes;
-    Value scale = scaleAt(b, unit + place);
+      return withIntegerScale(b, unit, row, block, element);
+    Integer offset = (block * panels.width + row) * panels.scaleBytes;
+    Value scale = scaleAt(b, unit + offset);
     if (panels.hasTensorScale)
       scale = b.mul(scale, floatAt(b, panel + row * int64_t(sizeof(float))));
-    number = b.mul(scale, number);
-    return panels.hasMinima ? b.add(number, scaleAt(b, unit + panels.minimaBegin() + place)) : number;
+    Value scaled = b.mul(scale, element);
+    return panels.hasMinima ? b.add(scaled, scaleAt(b, unit + panels.minimaBegin() + offset)) : scaled;
   }
 
 private:
@@ -89,20 +88,21 @@ private:
     llvm_unreachable("unknown scale");
   }
 
-  Integer codeAt(ScalarBuilder &b, Integer panel, Integer row, Integer k) const {
+  /// The quantized value as it is stored, without sign.
+  Integer storedAt(ScalarBuilder &b, Integer panel, Integer row, Integer k) const {
     constexpr int64_t lineBytes = 64, bytesOfWord = 4;
     int64_t stepsOfUnit = panels.unitDepth / BlockPanels::stepDepth;
     Integer step = k / BlockPanels::stepDepth, inStep = k % BlockPanels::stepDepth;
     Integer begin = panel + (panels.headBytes + panels.unitScaleBytes) + step / stepsOfUnit * panels.unitBytes +
                     step % stepsOfUnit * panels.stepBytes();
     Integer word = inStep / bytesOfWord;
-    begin = begin + row / BlockPanels::lineRows * (lineBytes * panels.codeBits) +
+    begin = begin + row / BlockPanels::lineRows * (lineBytes * panels.elementBits) +
             row % BlockPanels::lineRows * bytesOfWord + inStep % bytesOfWord;
-    if (panels.codeBits == 8)
+    if (panels.elementBits == 8)
       return byte(b, begin + word * lineBytes);
     constexpr int64_t half = BlockPanels::words / 2;
     Integer low = byte(b, begin + word % half * lineBytes) >> (word / half * 4) & 15;
-    int64_t highBits = panels.codeBits - 4;
+    int64_t highBits = panels.elementBits - 4;
     if (highBits == 0)
       return low;
     int64_t wordsOfLine = 8 / highBits;
@@ -112,23 +112,23 @@ private:
   }
 
   /// Blocks whose scales, and minima, are integers times those of the unit.
-  Value withIntegerScale(ScalarBuilder &b, Integer unit, Integer row, Integer block, Value number) const {
+  Value withIntegerScale(ScalarBuilder &b, Integer unit, Integer row, Integer block, Value element) const {
     Value ofUnit = scaleAt(b, unit + row * panels.scaleBytes);
     Integer integers = unit + panels.integersBegin();
     Integer first = byte(b, integers + block * panels.width + row);
     if (panels.scaleBits == 8)
-      return b.mul(b.mul(ofUnit, b.toFloat((first ^ 128) - 128)), number);
+      return b.mul(b.mul(ofUnit, b.toFloat((first ^ 128) - 128)), element);
     int64_t blocks = BlockPanels::superBlock / panels.block;
     Integer upper = byte(b, integers + (block / 2 + blocks) * panels.width + row) >> (block % 2 * 4);
     Value minimum = scaleAt(b, unit + panels.minimaBegin() + row * panels.scaleBytes);
     Value scale = b.mul(ofUnit, b.toFloat((first & 15) | (upper & 3) << 4));
     minimum = b.mul(minimum, b.toFloat(first >> 4 | (upper >> 2 & 3) << 4));
-    return b.sub(b.mul(scale, number), minimum);
+    return b.sub(b.mul(scale, element), minimum);
   }
 
   BlockPanels panels;
   Value bytes;
-  Value elements, scales; ///< tables of numbers by code; null where the format needs none
+  Value elements, scales; ///< tables of values by bit pattern; null where the format needs none
 };
 
 std::optional<BlockPanels> panelsOf(RankedTensorType weight, rt::PanelsAttr layout) {
@@ -150,10 +150,10 @@ RankedTensorType storageTypeOf(RankedTensorType weight, rt::LayoutAttrInterface 
   ArrayRef<int64_t> leading = weight.getShape().drop_back(2);
   int64_t panels = panelCount(weight, layout);
   if (layout.getFormat()) {
-    std::optional<BlockPanels> codes = panelsOf(weight, layout);
-    if (!codes)
+    std::optional<BlockPanels> quantized = panelsOf(weight, layout);
+    if (!quantized)
       return {};
-    int64_t bytes = ShapedType::getNumElements(leading) * panels * codes->panelBytes();
+    int64_t bytes = ShapedType::getNumElements(leading) * panels * quantized->panelBytes();
     return RankedTensorType::get(bytes, IntegerType::get(weight.getContext(), 8));
   }
   SmallVector<int64_t> shape(leading);
@@ -173,24 +173,24 @@ Value buildStoredWeight(ReferenceBuilder &builder, Value storage, RankedTensorTy
   int64_t rows = weight.getDimSize(rank - 2), panels = panelCount(weight, layout);
   if (!layout.getFormat())
     return builder.parallel(sizes, weight.getElementType(), {}, [&](ScalarBuilder &b, ValueRange) {
-      RowPlace place = placeOf(b.place(rank - 2), rows, layout);
+      PanelRow at = panelRowOf(b.indexOf(rank - 2), rows, layout);
       SmallVector<Value> indices;
       for (unsigned dimension = 0; dimension + 2 != rank; ++dimension)
-        indices.push_back(b.place(dimension));
-      llvm::append_values(indices, Value(place.panel), Value(b.place(rank - 1)), Value(place.row));
+        indices.push_back(b.indexOf(dimension));
+      llvm::append_values(indices, Value(at.panel), Value(b.indexOf(rank - 1)), Value(at.row));
       return tensor::ExtractOp::create(b, storage, indices).getResult();
     });
-  CodeReader reader(builder, *panelsOf(weight, layout), storage);
+  PanelReader reader(builder, *panelsOf(weight, layout), storage);
   int64_t panelBytes = panelsOf(weight, layout)->panelBytes();
   return builder.parallel(sizes, weight.getElementType(), {}, [&](ScalarBuilder &b, ValueRange) {
-    RowPlace place = placeOf(b.place(rank - 2), rows, layout);
+    PanelRow at = panelRowOf(b.indexOf(rank - 2), rows, layout);
     Integer matrix = 0;
     for (unsigned dimension = 0; dimension + 2 != rank; ++dimension) {
-      Integer index = b.place(dimension);
+      Integer index = b.indexOf(dimension);
       matrix = dimension == 0 ? index : matrix * weight.getDimSize(dimension) + index;
     }
-    Integer panel = rank == 2 ? place.panel : matrix * panels + place.panel;
-    return b.narrow(reader.number(b, panel * panelBytes, place.row, b.place(rank - 1)), weight.getElementType());
+    Integer panel = rank == 2 ? at.panel : matrix * panels + at.panel;
+    return b.narrow(reader.value(b, panel * panelBytes, at.row, b.indexOf(rank - 1)), weight.getElementType());
   });
 }
 

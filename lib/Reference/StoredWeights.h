@@ -12,8 +12,8 @@
 
 namespace intarsia::reference {
 
-/// Returns the dense tensor that the memory of a weight holds: its elements in panels, or bytes of codes and scales.
-/// Null for layouts, and formats of layouts, that nothing is known of.
+/// Returns the dense tensor that the memory of a weight holds: its elements in panels, or bytes of quantized values and
+/// scales. Null for layouts, and formats of layouts, that nothing is known of.
 mlir::RankedTensorType storageTypeOf(mlir::RankedTensorType weight, rt::LayoutAttrInterface layout);
 
 /// Builds loops that read a weight of type `weight` from `storage`, a tensor of the type above. Panels may have any

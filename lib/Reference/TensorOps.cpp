@@ -27,8 +27,8 @@ static AffineMap rowMap(ReferenceBuilder &builder, unsigned dimensions, unsigned
   return builder.map(dimensions, targets);
 }
 
-static Value buildProduct(ReferenceBuilder &builder, ArrayRef<OpFoldResult> sizes, Value lhs, AffineMap lhsMap,
-                          Value rhs, AffineMap rhsMap) {
+static Value buildContraction(ReferenceBuilder &builder, ArrayRef<OpFoldResult> sizes, Value lhs, AffineMap lhsMap,
+                              Value rhs, AffineMap rhsMap) {
   return builder.reduce(sizes, 1, 0.0, {{lhs, lhsMap}, {rhs, rhsMap}}, [](ScalarBuilder &b, ValueRange v) {
     return b.add(v[2], b.mul(b.exact(v[0]), b.exact(v[1])));
   });
@@ -45,8 +45,8 @@ Value buildReference(ReferenceBuilder &builder, nn::LinearOp op) {
   unsigned rank = rankOf(op.getInput());
   MixedSizes sizes = builder.sizesOf(op.getInput());
   sizes.back() = tensor::getMixedSize(builder, builder.getLoc(), op.getWeight(), 0);
-  Value sum = buildProduct(builder, sizes, op.getInput(), rowMap(builder, rank + 1, rank, rank), op.getWeight(),
-                           builder.map(rank + 1, {rank - 1, rank}));
+  Value sum = buildContraction(builder, sizes, op.getInput(), rowMap(builder, rank + 1, rank, rank), op.getWeight(),
+                               builder.map(rank + 1, {rank - 1, rank}));
   Type element = elementOf(op.getInput());
   if (!op.getBias())
     return buildNarrow(builder, sum, element);
@@ -68,8 +68,8 @@ Value buildReference(ReferenceBuilder &builder, nn::MatmulOp op) {
   lhs[rank - 1] = op.getTransposeLhs() ? row : inner;
   rhs[rank - 2] = op.getTransposeRhs() ? column : inner;
   rhs[rank - 1] = op.getTransposeRhs() ? inner : column;
-  Value sum =
-      buildProduct(builder, sizes, op.getLhs(), builder.map(rank + 1, lhs), op.getRhs(), builder.map(rank + 1, rhs));
+  Value sum = buildContraction(builder, sizes, op.getLhs(), builder.map(rank + 1, lhs), op.getRhs(),
+                               builder.map(rank + 1, rhs));
   return buildNarrow(builder, sum, elementOf(op.getLhs()));
 }
 
@@ -108,7 +108,7 @@ Value buildReference(ReferenceBuilder &builder, nn::AttentionOp op) {
   AffineMap queryMap = builder.map(5, {0, 2, 1, 4});
   AffineMap keyMap = AffineMap::get(5, 0, {dim(0), dim(3), dim(1).floorDiv(group), dim(4)}, context);
   MixedSizes scoreSizes = {query[0], query[2], query[1], key[1]};
-  Value scores = buildProduct(builder, scoreSizes, op.getQuery(), queryMap, op.getKey(), keyMap);
+  Value scores = buildContraction(builder, scoreSizes, op.getQuery(), queryMap, op.getKey(), keyMap);
 
   SmallVector<std::pair<Value, AffineMap>> inputs = {{scores, builder.identity(4)}};
   if (Value mask = op.getMask()) {
@@ -135,7 +135,7 @@ Value buildReference(ReferenceBuilder &builder, nn::AttentionOp op) {
   AffineMap weightMap = builder.map(5, {0, 2, 1, 4});
   AffineMap valueMap = AffineMap::get(5, 0, {dim(0), dim(4), dim(2).floorDiv(group), dim(3)}, context);
   Value result =
-      buildProduct(builder, {query[0], query[1], query[2], value[3]}, weights, weightMap, op.getValue(), valueMap);
+      buildContraction(builder, {query[0], query[1], query[2], value[3]}, weights, weightMap, op.getValue(), valueMap);
   return buildNarrow(builder, result, elementOf(op.getQuery()));
 }
 
@@ -284,7 +284,7 @@ Value buildReference(ReferenceBuilder &builder, nn::RopeOp op) {
           return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y);
         };
         Value isRotated = isLess(feature, b.index(2 * half));
-        // The pair of a feature beyond the rotated ones is not used, but it is read: any place inside will do.
+        // The pair of a feature beyond the rotated ones is not used, but it is read: any index inside will do.
         Value inside = b.select(isRotated, feature, b.index(0));
         Value step = b.index(op.getInterleaved() ? 1 : half);
         Value parity = op.getInterleaved() ? arith::RemUIOp::create(b, inside, b.index(2)).getResult()

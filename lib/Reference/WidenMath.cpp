@@ -1,4 +1,4 @@
-//===- WidenMath.cpp - Functions of numbers in double precision -------------------------------------------------===//
+//===- WidenMath.cpp - Elementary functions in double precision -------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -14,7 +14,7 @@
 
 namespace intarsia {
 
-static TextPlace placeOf(std::string_view text, size_t offset) {
+static TextPosition positionOf(std::string_view text, size_t offset) {
   std::string_view before = text.substr(0, offset);
   size_t lineStart = before.rfind('\n') + 1; // npos + 1 is 0
   return {1 + size_t(std::count(before.begin(), before.end(), '\n')), 1 + offset - lineStart};
@@ -28,7 +28,7 @@ static size_t endOfString(std::string_view text, size_t quote) {
   return std::min(end + 1, text.size());
 }
 
-std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest) {
+std::optional<TextPosition> deeperJson(std::string_view text, size_t deepest) {
   size_t depth = 0;
   for (size_t at = 0; at < text.size();) {
     char c = text[at];
@@ -37,7 +37,7 @@ std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest) {
       continue;
     }
     if ((c == '{' || c == '[') && ++depth > deepest)
-      return placeOf(text, at);
+      return positionOf(text, at);
     if ((c == '}' || c == ']') && depth > 0)
       --depth;
     ++at;
@@ -52,10 +52,10 @@ class MlirScan {
 public:
   MlirScan(std::string_view text, size_t deepest) : text(text), deepest(deepest) {}
 
-  std::optional<TextPlace> run() {
+  std::optional<TextPosition> run() {
     while (at < text.size() && !isTooDeep)
       readToken();
-    return isTooDeep ? std::optional(placeOf(text, tokenStart)) : std::nullopt;
+    return isTooDeep ? std::optional(positionOf(text, tokenStart)) : std::nullopt;
   }
 
 private:
@@ -203,6 +203,6 @@ private:
 };
 } // namespace
 
-std::optional<TextPlace> deeperMlir(std::string_view text, size_t deepest) { return MlirScan(text, deepest).run(); }
+std::optional<TextPosition> deeperMlir(std::string_view text, size_t deepest) { return MlirScan(text, deepest).run(); }
 
 } // namespace intarsia

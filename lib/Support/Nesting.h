@@ -25,19 +25,19 @@ inline constexpr size_t deepestJson = 64;
 inline constexpr size_t deepestMlir = 256;
 
 /// The line and the column of a byte, from 1.
-struct TextPlace {
+struct TextPosition {
   size_t line, column;
 };
 
 /// Returns the first bracket of JSON text that is nested deeper than `deepest`. Brackets in strings are not counted;
 /// text that is not JSON is only measured up to where a parser stops.
-std::optional<TextPlace> deeperJson(std::string_view text, size_t deepest = deepestJson);
+std::optional<TextPosition> deeperJson(std::string_view text, size_t deepest = deepestJson);
 
 /// Returns the first position in MLIR text that is nested deeper than `deepest`. Operators of affine expressions count
 /// like brackets, until a comma or the end of the enclosing bracket; an alias (`#name`, `!name`) counts with the depth
 /// of its definition: parsers and printers recurse for them too. Brackets in strings and comments are not counted,
 /// except opening ones in a comment inside <>, which the parser may read as the body of an attribute.
-std::optional<TextPlace> deeperMlir(std::string_view text, size_t deepest = deepestMlir);
+std::optional<TextPosition> deeperMlir(std::string_view text, size_t deepest = deepestMlir);
 
 } // namespace intarsia
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Prints a message, in place of a crash, when recursion over the contents of a file overflows the stack.
+// Prints a message instead of a crash when recursion over the contents of a file overflows the stack.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_SUPPORT_STACKGUARD_H
 #define INTARSIA_LIB_SUPPORT_STACKGUARD_H

@@ -12,7 +12,7 @@ include "mlir/Pass/PassBase.td"
 def TargetDeclareDevices : Pass<"target-declare-devices", "::mlir::ModuleOp"> {
   let summary = "Says what a module is compiled for";
   let description = [{
-    Each kind of device that `targets` name becomes an `rt.device`, in place of those that the module has. What
+    Each kind of device that `targets` name becomes an `rt.device`, instead of those that the module has. What
     `intarsia-compile` does with `--target`.
   }];
   let options = [
@@ -67,8 +67,8 @@ def TargetEmitKernels : Pass<"target-emit-kernels", "::mlir::ModuleOp"> {
 def TargetCpuEmitKernels : Pass<"target-cpu-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "Kernels become loops over vectors";
   let description = [{
-    Each `rt.kernel` becomes two functions (include/intarsia/module_abi.h): `<name>_plan` decides how a launch is cut
-    into tiles, `<name>_run` computes a range of them. Fails at ops that the CPU target cannot compile.
+    Each `rt.kernel` becomes two functions (include/intarsia/module_abi.h): its launch, `<name>_plan`, decides how the
+    work is cut into tiles; its body, `<name>_run`, computes a range of them. Fails at ops that the CPU target cannot compile.
 
     Example, with `spec=x86-64-v4`:
 
@@ -92,7 +92,7 @@ def TargetCpuEmitKernels : Pass<"target-cpu-emit-kernels", "::mlir::ModuleOp"> {
       }
       return
     }
-    func.func @relu_plan(%sizes: !llvm.ptr, %threads: i64, %plan: !llvm.ptr) {
+    func.func @relu_plan(%sizes: !llvm.ptr, %threads: i64, %launch: !llvm.ptr) {
       llvm.store %c1, %tiles : i64, !llvm.ptr
       return
     }

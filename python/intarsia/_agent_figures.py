@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 
-def user_place() -> tuple[str, int]:
+def user_location() -> tuple[str, int]:
     """Return file and line of the user's program: the innermost frame outside this package."""
     frame = sys._getframe(1)
     package = __name__.rpartition(".")[0]
@@ -35,7 +35,7 @@ class AgentError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.place = user_place()
+        self.place = user_location()
 
     def __str__(self) -> str:
         file, line = self.place

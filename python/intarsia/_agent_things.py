@@ -163,7 +163,7 @@ class Model(_Declared):
 class Index(_Declared):
     """An index that finds texts by their vectors.
 
-    It has `vectors` vectors of `dimension` numbers, for texts of `chunk_tokens` tokens; a search reads the fraction
+    It has `vectors` vectors of `dimension` elements, for texts of `chunk_tokens` tokens; a search reads the fraction
     `visited` of them. `embedder` computes the vectors of queries; a hosted index has the time `ms` of a search instead.
     """
 

@@ -19,7 +19,7 @@ from ._agent_figures import (
     check_all,
     check_text,
     lognormal_exists,
-    user_place,
+    user_location,
 )
 from ._agent_text import attributes, location, shortest, symbol
 
@@ -338,8 +338,8 @@ def _results(kinds: Sequence[str]) -> str:
 
 
 def _here() -> str:
-    """Return the place in the user's program, as a location of the IR."""
-    return location(*user_place())
+    """Return the line of the user's program, as a location of the IR."""
+    return location(*user_location())
 
 
 def _emit(

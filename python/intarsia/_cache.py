@@ -59,7 +59,7 @@ class Cache(_runtime.Cache):
 
         Returns
         -------
-        ndarray, float32 [sum of the numbers, vocabulary]
+        ndarray, float32 [sum of these counts, vocabulary]
             Logits in the order of the chunks.
 
         Raises

@@ -135,11 +135,11 @@ def open_chat_template(files: Files) -> ChatTemplate | None:
         found, name = (
             (stored, "chat_template.json") if stored else (config.get("chat_template"), "tokenizer_config.json")
         )
-        templates = _by_name(found, files.place(name))
+        templates = _by_name(found, files.where(name))
     return ChatTemplate(templates, tokens) if templates else None
 
 
-def _by_name(found: Any, place: str) -> dict[str, str]:
+def _by_name(found: Any, where: str) -> dict[str, str]:
     """Return templates by name, from one text or a list of ``{"name": …, "template": …}``."""
     if not found:
         return {}
@@ -152,7 +152,7 @@ def _by_name(found: Any, place: str) -> dict[str, str]:
     except (KeyError, TypeError):
         pass
     raise InvalidArgumentError(
-        f"{place}: chat_template is neither a text nor a list of names with templates", "invalid argument"
+        f"{where}: chat_template is neither a text nor a list of names with templates", "invalid argument"
     )
 
 

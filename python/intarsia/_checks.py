@@ -55,16 +55,16 @@ def token_ids(ids: Any) -> np.ndarray:
     return array.astype(np.int64, copy=False)
 
 
-def parse_json(place: str, text: str) -> dict[str, Any]:
-    """Return the object that a JSON text holds; `place` is what messages call the text."""
+def parse_json(where: str, text: str) -> dict[str, Any]:
+    """Return the object that a JSON text holds; `where` is what messages call the text."""
     try:
         value = json.loads(text)
     except RecursionError:
-        raise _invalid(f"{place}: is nested too deep") from None
+        raise _invalid(f"{where}: is nested too deep") from None
     except ValueError as error:  # not JSON, or a number with more digits than Python converts
-        raise _invalid(f"{place}: {error}") from error
+        raise _invalid(f"{where}: {error}") from error
     if not isinstance(value, dict):
-        raise _invalid(f"{place}: is a {type(value).__name__}, must be an object")
+        raise _invalid(f"{where}: is a {type(value).__name__}, must be an object")
     return value
 
 

@@ -26,7 +26,7 @@ class Files:
     def __init__(self, source: Path | Module) -> None:
         self._source = source
 
-    def place(self, name: str) -> str:
+    def where(self, name: str) -> str:
         """Return the name of a file in messages."""
         return str(self._source / name) if isinstance(self._source, Path) else f"{self._source.path}: {name}"
 
@@ -48,9 +48,9 @@ class Files:
         try:
             return None if data is None else data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InvalidArgumentError(f"{self.place(name)}: is not UTF-8: {error}", "invalid argument") from error
+            raise InvalidArgumentError(f"{self.where(name)}: is not UTF-8: {error}", "invalid argument") from error
 
     def json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file, empty if there is no file."""
         text = self.text(name)
-        return {} if text is None else parse_json(self.place(name), text)
+        return {} if text is None else parse_json(self.where(name), text)

@@ -42,7 +42,7 @@ class Generator:
         Without it, the tokenizer in the artifact, or else the ``tokenizer.json`` beside it; if there is none, prompts
         are lists of token ids and results have no text.
     chat_template : ChatTemplate or str, optional
-        The template of `chat`, in place of the one that comes with the tokenizer; a str is Jinja2 text.
+        The template of `chat`, instead of the one that comes with the tokenizer; a str is Jinja2 text.
     cache : int, optional
         The most bytes that keys and values of all sequences may take; without it, half of the memory available at the
         first call. Memory is taken as it is needed.
@@ -231,7 +231,7 @@ class Generator:
         return float(np.exp(np.mean([self.cross_entropy(window) for window in windows])))
 
     def measure(self, prompts: Sequence[Sequence[int]], decode: int) -> tuple[float, float]:
-        """Return the seconds of prefill and of `decode` steps after it, which repeat the tokens of the prompts."""
+        """Return the seconds of prefill and of `decode` forward steps after it, which repeat tokens of the prompts."""
         sequences = [self.encode(ids) for ids in prompts]
         begin = time.perf_counter()
         batch = _Batch(self, sequences, decode)
@@ -322,7 +322,7 @@ class Generator:
         Writer
             The text so far.
         iterator
-            Each step adds one or more tokens.
+            Each forward step adds one or more tokens.
         """
         writers, steps = self._start([prompt], max_tokens, **options)
         return writers[0], steps
@@ -359,7 +359,7 @@ class Generator:
         draft_tokens: int = 4,
         **sampling: Any,
     ) -> tuple[list[Writer], Iterator[None]]:
-        """Check all arguments; nothing is computed before the first step."""
+        """Check all arguments; nothing is computed before the first forward step."""
         max_tokens = whole_number("max_tokens", max_tokens, 1)
         draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
         seed = None if seed is None else whole_number("seed", seed, 0)
@@ -385,7 +385,7 @@ class Generator:
     def _run(
         self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
     ) -> Iterator[None]:
-        """Decode all texts together until each has ended; yield after every step."""
+        """Decode all texts together until each has ended; yield after every forward step."""
         prompts = [writer.prompt for writer in writers]
         batch = _Batch(self, prompts, max_tokens)
         if draft is None:

@@ -97,16 +97,16 @@ def read_gguf_text(path: Path) -> GgufText:
     return _text_of(_Metadata(str(path), _fields_of(path)))
 
 
-def read_gguf_json(place: str, text: str) -> GgufText:
-    """Return the same from the metadata that an artifact carries as JSON; `place` is its name in messages."""
-    return _text_of(_Metadata(place, parse_json(place, text)))
+def read_gguf_json(where: str, text: str) -> GgufText:
+    """Return the same from the metadata that an artifact carries as JSON; `where` is its name in messages."""
+    return _text_of(_Metadata(where, parse_json(where, text)))
 
 
 def _text_of(metadata: _Metadata) -> GgufText:
     kind = metadata.get("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise InvalidArgumentError(
-            f"{metadata.place}: tokenizer.ggml.model is {kind!r}, known are 'gpt2' (byte-level BPE) and 'llama' "
+            f"{metadata.where}: tokenizer.ggml.model is {kind!r}, known are 'gpt2' (byte-level BPE) and 'llama' "
             "(SentencePiece); give the tokenizer.json of the model",
             "invalid argument",
         )
@@ -156,14 +156,14 @@ class _Metadata:
 
     Parameters
     ----------
-    place : str
+    where : str
         Its name in messages.
     values : mapping
         The values, or fields of the package gguf that hold them.
     """
 
-    def __init__(self, place: str, values: Mapping[str, Any]) -> None:
-        self.place, self._values = place, values
+    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
+        self.where, self._values = where, values
 
     def has(self, key: str) -> bool:
         """Return True if the key exists."""
@@ -174,7 +174,7 @@ class _Metadata:
         if not self.has(key):
             if default is None:
                 raise InvalidArgumentError(
-                    f"{self.place}: has no {key}; give the tokenizer.json of the model", "invalid argument"
+                    f"{self.where}: has no {key}; give the tokenizer.json of the model", "invalid argument"
                 )
             return default
         value = self._values[key]
@@ -196,7 +196,7 @@ class _Metadata:
 
     def corrupt(self, message: str) -> CorruptError:
         """Return the exception for metadata that do not fit together."""
-        return CorruptError(f"{self.place}: {message}", "corrupt")
+        return CorruptError(f"{self.where}: {message}", "corrupt")
 
 
 def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tuple[Any, bool]:
@@ -206,7 +206,7 @@ def _byte_level(metadata: _Metadata, tokens: list[str], types: list[int]) -> tup
     name = metadata.get("tokenizer.ggml.pre", str)
     if name not in _SPLITS:
         raise InvalidArgumentError(
-            f"{metadata.place}: tokenizer.ggml.pre is {name!r}, known are {', '.join(sorted(_SPLITS))}; give the "
+            f"{metadata.where}: tokenizer.ggml.pre is {name!r}, known are {', '.join(sorted(_SPLITS))}; give the "
             "tokenizer.json of the model",
             "invalid argument",
         )
@@ -236,7 +236,7 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(scores)} scores")
     if metadata.get("tokenizer.ggml.remove_extra_whitespaces", bool, False):
         raise InvalidArgumentError(
-            f"{metadata.place}: tokenizer.ggml.remove_extra_whitespaces is not supported; give the tokenizer.json of "
+            f"{metadata.where}: tokenizer.ggml.remove_extra_whitespaces is not supported; give the tokenizer.json of "
             "the model",
             "invalid argument",
         )

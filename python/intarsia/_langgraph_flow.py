@@ -138,7 +138,7 @@ class _Flow:
                     continue
                 if state.get(following) == 1:
                     raise AgentError(
-                        f"nodes {each!r} and {following!r} are in a cycle that is entered in more than one place; "
+                        f"nodes {each!r} and {following!r} are in a cycle that is entered at more than one node; "
                         "let all ways into it lead to one node"
                     )
                 if following not in state:

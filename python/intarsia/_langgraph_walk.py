@@ -357,14 +357,14 @@ class _Walk:
             inputs = list({id(value): value for value in inputs}.values())
         return inputs
 
-    def choose(self, node: str, meeting: str, state: State) -> _Written:
+    def choose(self, node: str, stop: str, state: State) -> _Written:
         choice = self.flow.choices[node]
-        kept = self.changed([self.flow.between([target], meeting) for target in choice.targets], state)
+        kept = self.changed([self.flow.between([target], stop) for target in choice.targets], state)
         ends: list[_End] = []
 
         def case(target: str) -> Callable[[], tuple[Value, ...]]:
             def body() -> tuple[Value, ...]:
-                ends.append(self.run([target], meeting, state))
+                ends.append(self.run([target], stop, state))
                 return tuple(self.own(key, ends[-1].state) for key in kept)
 
             return body

@@ -269,13 +269,13 @@ def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
 
 
 def _convert(value: Any, info: TensorType) -> np.ndarray:
-    """Return a value as an array of the input's type; numbers that the type cannot hold are errors."""
+    """Return a value as an array of the input's type; values that the type cannot hold are errors."""
     array = np.asarray(value)
     wanted = np.dtype(_NUMPY_TYPES.get(info.dtype) or bfloat16() or np.float32)
     if array.dtype.kind in "iu" and wanted.kind in "iu" and array.size:
         limits = np.iinfo(wanted)
         if array.min() < limits.min or array.max() > limits.max:
-            raise ValueError(f"its numbers go from {array.min()} to {array.max()}")
+            raise ValueError(f"its values go from {array.min()} to {array.max()}")
     elif array.dtype.kind == "O":
         raise TypeError("it holds something else than numbers, or a number beyond 64 bits")
     elif array.size and not np.can_cast(array.dtype, wanted, "same_kind"):

@@ -72,7 +72,7 @@ def open_tokenizer_of(module: Module) -> Text:
         text = files.text(name)
         if text is not None:
             import_tokenizers()
-            return _of_gguf(read_gguf_json(files.place(name), text)) if ".gguf." in name else _of_files(files, name)
+            return _of_gguf(read_gguf_json(files.where(name), text)) if ".gguf." in name else _of_files(files, name)
     except (InvalidArgumentError, NotFoundError) as error:
         return Text(missing=str(error))
     return Text(
@@ -119,6 +119,6 @@ def _of_files(files: Files, name: str) -> Text:
         with panics_as_errors():
             tokenizer = tokenizers.Tokenizer.from_buffer(files.read(name))
     except Exception as error:  # the package raises plain Exception
-        raise InvalidArgumentError(f"{files.place(name)}: {error}", "invalid argument") from error
+        raise InvalidArgumentError(f"{files.where(name)}: {error}", "invalid argument") from error
     add_bos = files.json("tokenizer_config.json").get("add_bos_token")
     return Text(tokenizer, open_chat_template(files), add_bos if isinstance(add_bos, bool) else True)

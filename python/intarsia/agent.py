@@ -226,7 +226,7 @@ def branch(
                 f"case {name!r} of {what} is {case!r}, must be a probability and a function, such as (0.6, lambda: …)"
             )
     check_probabilities("probability of case", what, {name: probability for name, (probability, _) in cases.items()})
-    place = _here()
+    location = _here()
     lines: list[str] = []
     kinds: list[str] | None = None
     for name, (probability, body) in cases.items():
@@ -240,7 +240,7 @@ def branch(
             *("  " + line for line in _indented(block)),
             "  }",
         ]
-    lines[-1] += place
+    lines[-1] += location
     head = f" on({', '.join(value.name for value in waits)})" if waits else ""
     kinds = kinds or []
     options = attributes({"decide": decide, "label": label})
@@ -285,7 +285,7 @@ def loop(
     if not isinstance(runs, Amount) or runs.max is None:
         raise AgentError(f"{what} has no bound: say how often it runs at most, such as runs=Amount(3.2, max=8)")
     _check_runs(what, runs, run_probabilities)
-    place = _here()
+    location = _here()
     arguments = [trace.fresh("carried") for _ in values]
     block, returned = _region(f"the body of {what}", body, arguments, [value.kind for value in values])
     kinds = [value.kind for value in values]
@@ -298,7 +298,7 @@ def loop(
     keeps = " keeps_prefix" if keeps_prefix else ""
     types = f"({_types(values)}) -> {_results(kinds)}"
     op = f"agent.loop({pairs}) runs {runs._text('')}{keeps}{attributes(options)} : {types} {{"
-    return _close(trace, op, kinds, [*_indented(block), f"}}{place}"], label or "last")
+    return _close(trace, op, kinds, [*_indented(block), f"}}{location}"], label or "last")
 
 
 def _check_runs(what: str, runs: Amount, probabilities: Sequence[float] | None) -> None:
@@ -355,13 +355,13 @@ def map(
     unit = _UNITS[value.kind]
     of = f" each {_amount('each', what, each, unit)._text(unit)}" if each is not None else ""
     wide = _amount("width", what, width, "")._text("")
-    place = _here()
+    location = _here()
     item = trace.fresh("item")
     block, returned = _region(f"the body of {what}", body, [item], [value.kind])
     kinds = [each_value.kind for each_value in returned]
     options = attributes({"concurrency": concurrency, "label": label})
     op = f"agent.map({item} = {value.name}) width {wide}{of}{options} : ({value._type}) -> {_results(kinds)} {{"
-    return _close(trace, op, kinds, [*_indented(block), f"}}{place}"], label or "mapped")
+    return _close(trace, op, kinds, [*_indented(block), f"}}{location}"], label or "mapped")
 
 
 #  Graphs
@@ -377,7 +377,7 @@ class Graph:
         self.private = private
         self.results: list[str] = []
         self._body: list[str] = []
-        self._place = _here()
+        self._location = _here()
         self._trace = _Trace(name, _Block(f"graph {name!r}"))
 
     def _write(self, body: Callable[..., Any]) -> None:
@@ -413,7 +413,7 @@ class Graph:
         lines = [
             f"agent.graph {private}{symbol(self.name)}({parameters}){results}{promises} {{",
             *(f"  {line}" for line in self._body),
-            f"}}{self._place}",
+            f"}}{self._location}",
         ]
         return "\n".join(lines)
 
@@ -485,7 +485,7 @@ def graph(
                 )
         for parameter in inspect.signature(body).parameters.values():
             if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                raise AgentError(f"parameter {parameter} of graph {title!r} takes no single input by its place")
+                raise AgentError(f"parameter {parameter} of graph {title!r} takes no single input by its position")
         result = Graph(title, dict(zip(parameters, inputs, strict=True)), sla, private)
         result._write(body)
         return result

@@ -10,8 +10,8 @@ import numpy as np
 GROUPS = {"g32": 32, "g64": 64, "g128": 128, "channel": 0, "": 32}
 
 
-def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
-    """Give the numbers that the codes of a weight float32 [rows, columns] mean, as --quantize=`name` makes them."""
+def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
+    """Give the dequantized values of a weight float32 [rows, columns] that --quantize=`name` quantizes."""
     kind, _, group = name.partition("-")
     block = {"mxfp4": 32, "nvfp4": 16}.get(kind, GROUPS[group])
     rows, columns = weight.shape
@@ -41,13 +41,15 @@ def round_weight(name: str, weight: np.ndarray) -> np.ndarray:
         if kind.startswith("int"):
             highest = {"int4": 7, "int5": 15, "int6": 31, "int8": 127}[kind]
             scale = scale.astype(np.float16).astype(np.float32)
-            codes = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
+            quantized = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
         else:
-            codes = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
-        numbers = codes * scale
-        error = np.cumsum(np.square(blocks - numbers), axis=-1, dtype=np.float32)[..., -1:]
+            quantized = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
+        dequantized = quantized * scale
+        error = np.cumsum(np.square(blocks - dequantized), axis=-1, dtype=np.float32)[..., -1:]
         best, least = (
-            (numbers, error) if best is None else (np.where(error < least, numbers, best), np.minimum(error, least))
+            (dequantized, error)
+            if best is None
+            else (np.where(error < least, dequantized, best), np.minimum(error, least))
         )
     return best.reshape(rows, -1)[:, :columns].astype(np.float32)
 
@@ -57,15 +59,15 @@ def activation_block(name: str) -> int:
     return 32 if name.startswith("int8") else 256
 
 
-def round_activations(x: np.ndarray, block: int = 32) -> np.ndarray:
-    """Give the numbers that the 8-bit codes of activations [..., features] mean, by blocks of so many."""
+def quantize_activations(x: np.ndarray, block: int = 32) -> np.ndarray:
+    """Give the dequantized values of activations [..., features] that are quantized to 8 bits, by blocks of so many."""
     features = x.shape[-1]
     padded = np.zeros((*x.shape[:-1], -(-features // block) * block), np.float32)
     padded[..., :features] = x
     blocks = padded.reshape(*x.shape[:-1], -1, block)
     largest = np.abs(blocks).max(-1, keepdims=True)
-    codes = np.rint(blocks * quotient(np.full_like(largest, 127), largest))
-    return (codes * (largest / np.float32(127))).reshape(padded.shape)[..., :features]
+    quantized = np.rint(blocks * quotient(np.full_like(largest, 127), largest))
+    return (quantized * (largest / np.float32(127))).reshape(padded.shape)[..., :features]
 
 
 def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from safetensors import safe_open
 ARCHITECTURES = {
     "mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss", "qwen3_moe": "qwen3moe",
 }  # fmt: skip
-#: The stored form of a tensor: blocks or numbers, with their type.
+#: The stored form of a tensor: blocks or floats, with their type.
 Store = Callable[[str, np.ndarray], tuple[np.ndarray, Type]]
 
 
@@ -43,7 +43,7 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
 def tensors_of(folder: Path, config: dict) -> Iterator[tuple[str, np.ndarray]]:
     """Give the model's tensors by their names in GGUF files."""
     is_llama = ARCHITECTURES.get(config["model_type"], config["model_type"]) == "llama"
-    for name, value in joined_experts(read_tensors(folder)).items():
+    for name, value in stacked_experts(read_tensors(folder)).items():
         if is_llama and ".q_proj." in name:
             value = permuted(value, config["num_attention_heads"])
         if is_llama and ".k_proj." in name:
@@ -56,8 +56,8 @@ def tensors_of(folder: Path, config: dict) -> Iterator[tuple[str, np.ndarray]]:
         yield stored_name(name, config["model_type"]), value
 
 
-def joined_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Join matrices of experts that are stored one by one, and part those of gpt-oss, as the converter does."""
+def stacked_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Stack matrices of experts that are stored one by one, and part those of gpt-oss, as the converter does."""
     result, apart = {}, {}
     for name, value in tensors.items():
         if found := re.fullmatch(r"(.*\.experts)\.(\d+)\.(.*)", name):
@@ -170,7 +170,7 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_sliding_window(config["sliding_window"])
 
 
-def as_numbers(kind: str) -> Store:
+def as_floats(kind: str) -> Store:
     """Store matrices as F32, F16 or BF16, vectors as F32."""
 
     def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:

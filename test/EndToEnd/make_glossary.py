@@ -9,9 +9,9 @@ last.
 glossary.npz: tokens int64 [prompts, longest] (padded with 0), lengths int64 [prompts], logits float32 [prompts,
 longest, 4096] (zeros beyond a length), windows int64 [200, 193] of the held-out text.
 glossary.json: prompts, their greedy continuations of 48 tokens, the loss of every window, the perplexity; the
-perplexity with matrices and the inputs of all linears rounded as block_formats.py does, for each format of the linears
-(the table in int6, of int8 in int8), and for the same format of linears and table; what llama.cpp quantizes and computes with, on the
-CPU, and its perplexity.
+perplexity with matrices and the inputs of all linears quantized as block_formats.py does, for each format of the
+linears (the table in int6, of int8 in int8), and for the same format of linears and table; what llama.cpp quantizes and
+computes with, on the CPU, and its perplexity.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 import torch
-from block_formats import activation_block, round_activations, round_weight
-from gguf_models import as_numbers, write_gguf
+from block_formats import activation_block, quantize_activations, quantize_weight
+from gguf_models import as_floats, write_gguf
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
@@ -54,14 +54,14 @@ PEERS = {
 }
 
 
-def rounded_perplexity(name: str, table: str, windows: np.ndarray) -> float:
-    """Perplexity with rounded weights and activations, computed in float32."""
+def quantized_perplexity(name: str, table: str, windows: np.ndarray) -> float:
+    """Perplexity with quantized weights and activations, computed in float32."""
     model = LlamaForCausalLM.from_pretrained(MODEL, dtype=torch.float32, attn_implementation="eager").eval()
     for module in model.modules():
         if isinstance(module, torch.nn.Linear):
             block = activation_block(table if module is model.lm_head else name)
             module.register_forward_pre_hook(
-                lambda _, inputs, block=block: torch.from_numpy(round_activations(inputs[0].numpy(), block))
+                lambda _, inputs, block=block: torch.from_numpy(quantize_activations(inputs[0].numpy(), block))
             )
     seen = set()
     with torch.no_grad():
@@ -69,7 +69,7 @@ def rounded_perplexity(name: str, table: str, windows: np.ndarray) -> float:
             if parameter.dim() == 2 and id(parameter) not in seen:
                 seen.add(id(parameter))
                 kind = table if parameter is model.model.embed_tokens.weight else name
-                parameter.copy_(torch.from_numpy(round_weight(kind, parameter.numpy())))
+                parameter.copy_(torch.from_numpy(quantize_weight(kind, parameter.numpy())))
         losses = []
         for part in np.split(windows, 10):
             logits = model(torch.from_numpy(part[:, :-1])).logits
@@ -79,14 +79,14 @@ def rounded_perplexity(name: str, table: str, windows: np.ndarray) -> float:
     return math.exp(float(np.mean([loss.item() for loss in losses])))
 
 
-def rounded(windows: np.ndarray) -> dict[str, object]:
+def quantized(windows: np.ndarray) -> dict[str, object]:
     """Ours in PyTorch with formats of their own for the table, and with one format; llama.cpp's."""
     return {
-        "rounded_perplexity": {
-            name: rounded_perplexity(name, "int8" if name == "int8" else "int6", windows) for name in FORMATS
+        "quantized_perplexity": {
+            name: quantized_perplexity(name, "int8" if name == "int8" else "int6", windows) for name in FORMATS
         },
-        "rounded_perplexity_of_one_format": {
-            name: rounded_perplexity(name, name, windows) for name in ("int4", "mxfp4", "nvfp4")
+        "quantized_perplexity_of_one_format": {
+            name: quantized_perplexity(name, name, windows) for name in ("int4", "mxfp4", "nvfp4")
         },
         "llama_cpp_version": f"llama-cpp-python {llama_cpp.__version__}",
         "llama_cpp_perplexity": {name: llama_cpp_perplexity(*formats, windows) for name, formats in PEERS.items()},
@@ -96,16 +96,16 @@ def rounded(windows: np.ndarray) -> dict[str, object]:
 def llama_cpp_perplexity(ftype: int, table: int | None, windows: np.ndarray) -> float:
     """Perplexity of llama.cpp with what its own quantizer makes of the weights."""
     with tempfile.TemporaryDirectory() as folder:
-        exact, rounded = Path(folder) / "f32.gguf", Path(folder) / "rounded.gguf"
-        write_gguf(MODEL, exact, as_numbers("F32"), tokenizer="none")
+        exact, quantized = Path(folder) / "f32.gguf", Path(folder) / "quantized.gguf"
+        write_gguf(MODEL, exact, as_floats("F32"), tokenizer="none")
         quantize = llama_cpp.llama_model_quantize_default_params()
         quantize.ftype = ftype
         if table is not None:
             quantize.token_embedding_type = quantize.output_tensor_type = table
-        assert llama_cpp.llama_model_quantize(bytes(exact), bytes(rounded), ctypes.byref(quantize)) == 0
+        assert llama_cpp.llama_model_quantize(bytes(exact), bytes(quantized), ctypes.byref(quantize)) == 0
         settings = llama_cpp.llama_model_default_params()
         settings.n_gpu_layers = 0
-        model = llama_cpp.llama_model_load_from_file(bytes(rounded), settings)
+        model = llama_cpp.llama_model_load_from_file(bytes(quantized), settings)
         losses = list(llama_cpp_losses(model, windows))
         llama_cpp.llama_model_free(model)
     return math.exp(float(np.mean(losses)))
@@ -161,7 +161,7 @@ def main() -> None:
     golden = {
         "perplexity": math.exp(float(np.mean(losses))),
         "window_losses": losses,
-        **rounded(windows),
+        **quantized(windows),
         "prompts": PROMPTS,
         "greedy_ids": greedy,
         "greedy_text": [tokenizer.decode(ids) for ids in greedy],

@@ -67,7 +67,7 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
             elif parameter.ndim == 1:
                 parameter.copy_(0.2 * noise)
             else:
-                # Logits of a masked language model are products with the embeddings: larger ones cost digits.
+                # Logits of a masked language model are dot products with the embeddings: larger ones cost digits.
                 fan_in = 16 if "embedding" in name else parameter[0].numel()
                 parameter.copy_(1.5 * noise / fan_in**0.5)
 

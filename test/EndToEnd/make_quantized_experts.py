@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes goldens/quantized-experts.npz: what PyTorch computes for decoders/mixtral with the numbers of codes.
+"""Writes goldens/quantized-experts.npz: what PyTorch computes for decoders/mixtral with dequantized weights.
 
 Needs: pip install torch transformers ml_dtypes numpy. The tests need neither torch nor transformers: what this script
-writes is committed. Every matrix but the router is replaced by the numbers that its codes mean, and the input of each
-product with one of them by those of 8-bit codes (block_formats.py), all in float32.
+writes is committed. Every matrix but the router is quantized and dequantized, and so is, in 8 bits, the input of each
+linear that reads one of them (block_formats.py), all in float32.
 
 input_ids int64 [tokens], and for each format logits float32 [tokens, vocabulary].
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from block_formats import activation_block, round_activations, round_weight
+from block_formats import activation_block, quantize_activations, quantize_weight
 
 HERE = Path(__file__).resolve().parent
 
@@ -35,25 +35,25 @@ def logits_of(folder: Path, ids: np.ndarray, name: str) -> np.ndarray:
                 rows = parameter.numpy().reshape(-1, parameter.shape[-1])
                 # The head and the embedding have 6 bits beside 4 of the others.
                 kind = "int6" if key.startswith(("model.embed_tokens", "lm_head")) else name
-                parameter.copy_(torch.from_numpy(round_weight(kind, rows).reshape(parameter.shape)))
+                parameter.copy_(torch.from_numpy(quantize_weight(kind, rows).reshape(parameter.shape)))
                 if ".experts." not in key:
                     blocks[parameter.data_ptr()] = activation_block(kind)
-    linear, products = torch.nn.functional.linear, 0
+    linear, calls = torch.nn.functional.linear, 0
 
-    def of_rounded(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        nonlocal products
+    def of_quantized(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        nonlocal calls
         if weight.data_ptr() not in routers:
-            products += 1
+            calls += 1
             x = torch.from_numpy(
-                round_activations(x.detach().numpy().astype(np.float32), blocks.get(weight.data_ptr(), 32))
+                quantize_activations(x.detach().numpy().astype(np.float32), blocks.get(weight.data_ptr(), 32))
             )
         return linear(x, weight, bias)
 
-    torch.nn.functional.linear = of_rounded
+    torch.nn.functional.linear = of_quantized
     with torch.no_grad():
         logits = model(torch.from_numpy(ids)[None]).logits[0].numpy()
     torch.nn.functional.linear = linear
-    assert products > 2 * 4 + 1 + 2 * 2 * 2, "experts are not computed by torch.nn.functional.linear"
+    assert calls > 2 * 4 + 1 + 2 * 2 * 2, "experts are not computed by torch.nn.functional.linear"
     return logits
 
 

@@ -24,9 +24,9 @@ def skip_unless_this_cpu_has(target: str) -> None:
     # The level x86-64-v4 of the psABI; every machine that runs these tests has the levels below it.
     if level.endswith("x86-64-v4"):
         features += ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]
-    lacking = set(features) - set(intarsia.devices()[0]["features"])
-    if lacking:
-        pytest.skip(f"this processor has no {', '.join(sorted(lacking))}")
+    missing = set(features) - set(intarsia.devices()[0]["features"])
+    if missing:
+        pytest.skip(f"this processor has no {', '.join(sorted(missing))}")
 
 
 def build(
@@ -50,6 +50,6 @@ def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
     assert error.size == 0 or error.max() <= tolerance, f"off by {error.max():.3e}, at most {tolerance:.1e}"
 
 
-def product_error(x: np.ndarray, weight: np.ndarray, slack: int = 8) -> float:
-    """Bound of a float32 product's error: (depth + slack) roundings of the sum of magnitudes (Higham, section 3.5)."""
+def matmul_error(x: np.ndarray, weight: np.ndarray, slack: int = 8) -> float:
+    """Bound of a float32 matmul's error: (depth + slack) roundings of the sum of magnitudes (Higham, section 3.5)."""
     return 2.0**-24 * (x.shape[-1] + slack) * float((np.abs(x) @ np.abs(weight)).max())

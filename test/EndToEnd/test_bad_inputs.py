@@ -51,7 +51,7 @@ def test_missing_file(tools, tmp_path):
     refused(tools, tmp_path / "none", "none")
 
 
-def test_folder_in_the_place_of_a_file(tools, tmp_path):
+def test_folder_instead_of_a_file(tools, tmp_path):
     (tmp_path / "folder.mlir").mkdir()
     refused(tools, tmp_path / "folder.mlir", "folder.mlir")
 

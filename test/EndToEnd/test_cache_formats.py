@@ -123,7 +123,7 @@ def test_formats_on_every_device(tools, folder, exact, flags) -> None:
     keys = [shape for name, (_, shape) in state_of(modules["both"]).items() if name.endswith(".keys")]
     assert len({shape[1] == 32 for shape in keys}) == 2
     # Pages of one size are the same groups of quantized keys. Where a sum in another order ends on the other side of a
-    # rounding, a stored number is off by one step of its format.
+    # rounding, a stored value is off by one quantization step.
     difference = np.abs(results["cpu"] - results["both"])
     assert np.median(difference) <= 5e-4
     assert difference.max() <= (1e-4 if flags == "--kv=f32" else 2e-2)

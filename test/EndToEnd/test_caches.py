@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from programs import build
 
-HEADS, KEY_HEADS, HEAD_DIM, PAGES, PLACES = 6, 2, 48, 20, 6
+HEADS, KEY_HEADS, HEAD_DIM, PAGES, ENTRIES = 6, 2, 48, 20, 6
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": ml_dtypes.float8_e4m3fn}
 
 PROGRAM = """
@@ -21,7 +21,7 @@ func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", 
     %k: tensor<?xGxDxf32> {nn.name = "k", nn.sizes = ["tokens", "", ""]},
     %v: tensor<?xGxDxf32> {nn.name = "v", nn.sizes = ["tokens", "", ""]},
     %p: tensor<?xINTEGER> {nn.name = "p", nn.sizes = ["tokens"]}, %s: tensor<?xINTEGER> {nn.name = "s", nn.sizes = ["tokens"]},
-    %t: tensor<?x?xINTEGER> {nn.name = "t", nn.sizes = ["sequences", "places"]}, %z: tensor<Hxf32> {nn.name = "z"},
+    %t: tensor<?x?xINTEGER> {nn.name = "t", nn.sizes = ["sequences", "entries"]}, %z: tensor<Hxf32> {nn.name = "z"},
     %kc: tensor<?xGxDx32xCACHE> {nn.name = "kc", nn.sizes = ["pages", "", "", ""], nn.state},
     %vc: tensor<?xGx32xDxCACHE> {nn.name = "vc", nn.sizes = ["pages", "", "", ""], nn.state})
     -> (tensor<?xHxDxf32>, tensor<?xGxDx32xCACHE> {nn.state = 7 : i64}, tensor<?xGx32xDxCACHE> {nn.state = 8 : i64}) {
@@ -101,13 +101,13 @@ def check_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, targ
     name = f"{cache}-{integer}-{window}-{soft_cap}-{sinks}-{head_dim}-{target.replace(':', '-')}"
     module = build(tools, scratch / name, program(cache, integer, attributes, sinks, head_dim), target=target)
     random, dtype = np.random.default_rng(5), np.dtype(DTYPES[cache])
-    table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES).astype(integer.replace("i", "int"))
+    table = random.permutation(PAGES)[: 3 * ENTRIES].reshape(3, ENTRIES).astype(integer.replace("i", "int"))
     state = intarsia.make_state(module.main, pages=PAGES)
     for array in state.values():
         array.view(dtype)[...] = np.nan
     sink = random.standard_normal(HEADS).astype(np.float32)
     kept = [
-        (np.zeros((PLACES * 32, KEY_HEADS, head_dim)), np.zeros((PLACES * 32, KEY_HEADS, head_dim))) for _ in range(3)
+        (np.zeros((ENTRIES * 32, KEY_HEADS, head_dim)), np.zeros((ENTRIES * 32, KEY_HEADS, head_dim))) for _ in range(3)
     ]
     lengths = [0, 0, 0]
     mixtures = [
@@ -146,17 +146,17 @@ def check_mixtures(tools, scratch, cache, integer, window, soft_cap, sinks, targ
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
 def test_e4m3(tools, scratch, target):
-    """Every code is written and read as it is; other numbers are rounded as ml_dtypes does, and saturate."""
+    """Every bit pattern is written and read as it is; other values are rounded as ml_dtypes does, and saturate."""
     module = build(tools, scratch / f"e4m3-{target.replace(':', '-')}", program("i8"), target=target)
-    codes = np.array([code for code in range(256) if code & 0x7F != 0x7F], np.uint8)
-    exact = codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    patterns = np.array([bits for bits in range(256) if bits & 0x7F != 0x7F], np.uint8)
+    exact = patterns.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
     middles = (exact[:-1] + exact[1:])[exact[:-1] * exact[1:] > 0] / 2
-    numbers = np.concatenate(
+    values = np.concatenate(
         [exact, middles, np.nextafter(middles, np.float32(0)), [1e9, -1e9, np.inf, -np.inf, 1e-9, -1e-9, 460, 479]]
     ).astype(np.float32)
-    tokens = -(-numbers.size // (KEY_HEADS * HEAD_DIM))
+    tokens = -(-values.size // (KEY_HEADS * HEAD_DIM))
     rows = np.zeros(tokens * KEY_HEADS * HEAD_DIM, np.float32)
-    rows[: numbers.size] = numbers
+    rows[: values.size] = values
     wanted = np.clip(rows, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     rows, wanted = (array.reshape(tokens, KEY_HEADS, HEAD_DIM) for array in (rows, wanted))
     state = intarsia.make_state(module.main, pages=tokens)

@@ -80,7 +80,7 @@ def test_for_over_a_size(tools, tmp_path):
 
 
 def test_swapped_values(tools, tmp_path):
-    """What a loop carries changes places: each value is read before it is overwritten."""
+    """What a loop carries is swapped: each value is read before it is overwritten."""
     module = build(
         tools,
         tmp_path,
@@ -237,7 +237,7 @@ def test_trip_count_by_what_kernels_compute(tools, tmp_path):
         close(module.main(x, np.array([7, times])), expected, 1e-6)
 
 
-def test_places_in_control_flow(tools, tmp_path):
+def test_placements_in_control_flow(tools, tmp_path):
     """Half of a loop's body on a device with a memory of its own, half on the CPU."""
     text = FOR.replace("TIMES", "3").replace(
         "-> tensor<?x8xf32>\n    %next", '-> tensor<?x8xf32> loc("h")\n    %next', 1

@@ -131,7 +131,7 @@ def test_tied_setting_of_an_archive_with_both_weights(tools, scratch, tmp_path, 
 
 
 def test_experts_in_mxfp4(tools, scratch):
-    """As a user gets it: products of integers, each activation off by 0.4 % of the largest of its block, and tokens
+    """As a user gets it: matmuls of integers, each activation off by 0.4 % of the largest of its block, and tokens
     whose router is undecided through another expert."""
     folder = HERE / "decoders" / "gpt-oss-mxfp4"
     with np.load(folder / "golden.npz") as golden:
@@ -153,7 +153,7 @@ def test_texts_longer_than_longrope_was_trained_for_first(tools, scratch):
         check(server.run([(0, ids[begin:end])])[0], logits[begin:end])
 
 
-def test_places_beyond_the_context_are_refused(tools, scratch):
+def test_positions_beyond_the_context_are_refused(tools, scratch):
     folder = HERE / "decoders" / "phi3-longrope"
     tools.compile(folder, "-o", scratch / "short.itx", "--kv=f32")
     server = Server(intarsia.load(scratch / "short.itx"), 1, 64)

@@ -279,7 +279,7 @@ def test_verified_kernels(tools, ids: Path, fat: Path) -> None:
         (["--target=cpu,reference", "--place=x=@cpu", "--stop-after=quantize"], "--place is about the partition phase"),
     ],
 )
-def test_refused_places(tools, folder: Path, flags: list[str], message: str) -> None:
+def test_refused_placements(tools, folder: Path, flags: list[str], message: str) -> None:
     result = tools.run("intarsia-compile", BERT, "-o", folder / "refused.itx", *flags, check=False)
     assert result.returncode == 1
     assert message in result.stderr

@@ -114,14 +114,14 @@ def test_experts(tools, scratch, hidden, inner, count, top_k, kind, biases, stor
             indices[5:200] = indices[5]  # some experts have many rows, others none
         actual = module.main(x=x, i=indices, w=mixed, **given)
         wanted = experts(x, indices, mixed, *tensors, kind=kind, **settings)
-        # Sums of up to 96 products of numbers around 1, in f32.
+        # Sums of up to 96 products of values around 1, in f32.
         np.testing.assert_allclose(actual, wanted, atol=2e-5)
 
 
 def test_gate_and_up_of_two_tensors(tools, scratch):
     weights = make(48, 40, 5, False, "f32")
     stored = {"gate": weights["gu"][:, 0], "up": weights["gu"][:, 1], "d": weights["d"]}
-    joined = """
+    concatenated = """
         %g = nn.weight @weights["gate"] : tensor<5x40x48xf32>
         %u = nn.weight @weights["up"] : tensor<5x40x48xf32>
         %j = tensor.concat dim(0) %g, %u : (tensor<5x40x48xf32>, tensor<5x40x48xf32>) -> tensor<10x40x48xf32>
@@ -133,7 +133,7 @@ def test_gate_and_up_of_two_tensors(tools, scratch):
     text = program(48, 40, 5, 2, "silu", False, "f32", True)
     line = '%gu = nn.weight @weights["gu"] : tensor<5x2x40x48xf32>'
     assert line in text
-    module = build(tools, scratch / "two", text.replace(line, joined), stored)
+    module = build(tools, scratch / "two", text.replace(line, concatenated), stored)
     x, mixed = normal(7, 48), normal(7, 2)
     indices = np.array([[t % 5, (t + 2) % 5] for t in range(7)], np.int32)
     wanted = experts(x, indices, mixed, weights["gu"], weights["d"])
@@ -188,7 +188,7 @@ def test_same_bits_for_any_threads_and_batch(tools, scratch):
 
 
 def test_mxfp4_weights_are_exact(tools, scratch):
-    """Every code under every scale, against ml_dtypes; NaN for a scale of NaN, infinite where bf16 ends."""
+    """Every bit pattern under every scale, against ml_dtypes; NaN for a scale of NaN, infinite where bf16 ends."""
     text = """
       func.func @main() -> tensor<256x32xf32> {
         %w_v = nn.weight @weights["b"] : tensor<256x32xi4>
@@ -197,11 +197,13 @@ def test_mxfp4_weights_are_exact(tools, scratch):
         %r = arith.extf %w : tensor<256x32xbf16> to tensor<256x32xf32>
         return %r : tensor<256x32xf32>
       }"""
-    codes = np.stack([np.random.default_rng(s).permutation(np.arange(32) % 16) for s in range(256)]).astype(np.uint8)
+    quantized = np.stack([np.random.default_rng(s).permutation(np.arange(32) % 16) for s in range(256)]).astype(
+        np.uint8
+    )
     scales = np.arange(256, dtype=np.uint8).reshape(256, 1)
-    blocks = (codes[:, 0::2] | codes[:, 1::2] << 4).reshape(256, 1, 16)
+    blocks = (quantized[:, 0::2] | quantized[:, 1::2] << 4).reshape(256, 1, 16)
     module = build(tools, scratch / "mxfp4", text, {"b": blocks, "s": scales})
-    numbers = codes.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    elements = quantized.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        wanted = (numbers * scales.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)).astype(np.float32)
+        wanted = (elements * scales.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)).astype(np.float32)
     np.testing.assert_array_equal(module.main(), wanted)

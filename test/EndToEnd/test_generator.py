@@ -61,23 +61,23 @@ PEERS = {"int4": "Q4_0", "nvfp4": "Q4_0", "int8": "Q8_0"}
 
 
 @pytest.mark.parametrize("name", ["int4", "int4-g128", "int6", "int8", "mxfp4", "nvfp4"])
-def test_perplexity_of_rounded_weights(tools, tmp_path, golden, name):
-    """PyTorch has the same codes of weights and activations, and computes in float32: the bar is 0.05 %. No more is lost
-    than by llama.cpp at the same bits; of int8, whose loss is less than that bar, PyTorch's figure says so."""
+def test_perplexity_of_quantized_weights(tools, tmp_path, golden, name):
+    """PyTorch has the same quantized weights and activations, and computes in float32: the bar is 0.05 %. No more is
+    lost than by llama.cpp at the same bits; of int8, whose loss is less than that bar, PyTorch's figure says so."""
     tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", f"--quantize={name}")
     perplexity = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"])
-    assert perplexity == pytest.approx(golden["rounded_perplexity"][name], rel=5e-4)
+    assert perplexity == pytest.approx(golden["quantized_perplexity"][name], rel=5e-4)
     if name in PEERS:
-        ours = golden["rounded_perplexity"][name] if name == "int8" else perplexity
+        ours = golden["quantized_perplexity"][name] if name == "int8" else perplexity
         assert ours <= golden["llama_cpp_perplexity"][PEERS[name]]
 
 
-def test_perplexity_with_a_rounded_table(tools, tmp_path, golden):
+def test_perplexity_with_a_quantized_table(tools, tmp_path, golden):
     """The head and the embedding in the linears' four bits: within 0.05 % of PyTorch's and below llama.cpp's."""
     flags = ("--quantize=int4", "--quantize-parts=linears,lm_head=int4,embedding=int4")
     tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", *flags)
     perplexity = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"])
-    assert perplexity == pytest.approx(golden["rounded_perplexity_of_one_format"]["int4"], rel=5e-4)
+    assert perplexity == pytest.approx(golden["quantized_perplexity_of_one_format"]["int4"], rel=5e-4)
     assert perplexity <= golden["llama_cpp_perplexity"]["Q4_0, table too"]
 
 
@@ -109,8 +109,8 @@ def test_perplexity_through_the_cache(tools, scratch, golden, kind, memory, incr
         losses[:, position] = totals - logits[everyone, windows[:, position + 1]]
     ratio = np.exp(losses.mean() - np.mean(golden["window_losses"][:count]))
     assert ratio <= 1 + increase
-    # A prompt that goes in at once sees what its tokens see one by one, but for codes whose roundings the last bits of
-    # what comes before decide.
+    # A prompt that goes in at once sees what its tokens see one by one, but for quantized values whose roundings the
+    # last bits of what comes before decide.
     assert generator.perplexity(windows[:3]) == pytest.approx(np.exp(losses[:3].mean()), rel=3e-4)
     # Keys and values of 1,024 tokens, 2 heads of 64 features in 6 layers, beside two bytes each.
     used = sum(array.nbytes for array in intarsia.make_state(step, pages=32, sequences=1).values())
@@ -234,7 +234,7 @@ def test_a_tokenizer_that_cannot_encode(generator):
         unable.generate("c", max_tokens=1)
 
 
-def test_places_outside_of_the_cache_are_refused(generator):
+def test_positions_outside_of_the_cache_are_refused(generator):
     step = generator.module.step
     state = intarsia.make_state(step, pages=3)
     good = {

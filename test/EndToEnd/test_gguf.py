@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Language models from GGUF files: against transformers' results, and against the same numbers from safetensors."""
+"""Language models from GGUF files: against transformers' results, and against the same values from safetensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import intarsia
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf_models import Store, as_numbers, permuted, read_tensors, stored_name, write_gguf
+from gguf_models import Store, as_floats, permuted, read_tensors, stored_name, write_gguf
 from safetensors.numpy import save_file
 from test_decoders import Server, check
 
@@ -35,7 +35,7 @@ def run(path: Path, output: Path, tools, ids: np.ndarray, prompt: int, activatio
 @pytest.mark.parametrize("name", MODELS)
 def test_golden(tools, scratch, name):
     kind = "BF16" if name == "llama-tied-bf16" else "F32"
-    write_gguf(DECODERS / name, scratch / f"{name}.gguf", as_numbers(kind))
+    write_gguf(DECODERS / name, scratch / f"{name}.gguf", as_floats(kind))
     with np.load(DECODERS / name / "golden.npz") as golden:
         ids, lengths, logits = golden["input_ids"][0], golden["lengths"], golden["logits"][0]
     check(run(scratch / f"{name}.gguf", scratch / f"{name}-g.itx", tools, ids, lengths[0]), logits)
@@ -43,7 +43,7 @@ def test_golden(tools, scratch, name):
 
 def test_two_bytes(tools, scratch):
     """The error is that of weights with 11 bits, for logits up to 5, and no more."""
-    write_gguf(DECODERS / "qwen3", scratch / "half.gguf", as_numbers("F16"))
+    write_gguf(DECODERS / "qwen3", scratch / "half.gguf", as_floats("F16"))
     with np.load(DECODERS / "qwen3" / "golden.npz") as golden:
         ids, logits = golden["input_ids"][0], golden["logits"][0]
     error = np.abs(run(scratch / "half.gguf", scratch / "half-g.itx", tools, ids, len(ids)) - logits).max()
@@ -51,18 +51,18 @@ def test_two_bytes(tools, scratch):
 
 
 def test_metadata(tools, scratch):
-    write_gguf(DECODERS / "mistral", scratch / "m.gguf", as_numbers("F32"))
+    write_gguf(DECODERS / "mistral", scratch / "m.gguf", as_floats("F32"))
     ir = tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import").stdout
     assert 'bos_token_id = 1 : i64, eos_token_ids = [2], model_type = "mistral"' in ir
     assert "window = 11 : i64" in ir
     assert "interleaved" in ir
     assert 'nn.weight @weights["blk.0.attn_q.weight"]' in ir
-    write_gguf(DECODERS / "qwen2", scratch / "m.gguf", as_numbers("F32"))
+    write_gguf(DECODERS / "qwen2", scratch / "m.gguf", as_floats("F32"))
     assert "interleaved" not in tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import").stdout
 
 
 def test_parts(tools, scratch):
-    write_gguf(DECODERS / "qwen2", scratch / "parts.gguf", as_numbers("F32"), split_max_tensors=10)
+    write_gguf(DECODERS / "qwen2", scratch / "parts.gguf", as_floats("F32"), split_max_tensors=10)
     parts = sorted(scratch.glob("parts-*.gguf"))
     assert len(parts) > 2
     with np.load(DECODERS / "qwen2" / "golden.npz") as golden:
@@ -82,7 +82,7 @@ SCALES = {
 
 
 def random_weights(name: str, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """Blocks of random codes whose numbers are about as large as weights are."""
+    """Blocks of random quantized values that, dequantized, are about as large as weights are."""
     elements, size = gguf.GGML_QUANT_SIZES[Type[name]]
     blocks = rng.integers(0, 256, (shape[0], shape[1] // elements, size), np.uint8)
     if name == "MXFP4":
@@ -91,7 +91,7 @@ def random_weights(name: str, shape: tuple[int, int], rng: np.random.Generator) 
         blocks[..., :4] = rng.integers(1, 16, (*blocks.shape[:2], 4))
     else:
         for scale in (1.0, None):
-            # First with scales of 1: how large are the codes?
+            # First with scales of 1: how large are the quantized values?
             value = scale or 0.06 / gguf.dequantize(blocks.reshape(shape[0], -1), Type[name]).std()
             for at in SCALES[name]:
                 blocks[..., at : at + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
@@ -130,8 +130,8 @@ def write_model(folder: Path, kind: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])
-def test_blocks_compute_as_their_numbers(tools, scratch, kind):
-    """A model with every type of blocks against our own import of the numbers that the gguf package says they are."""
+def test_blocks_compute_as_dequantized(tools, scratch, kind):
+    """A model with every type of blocks against our own import of what the gguf package dequantizes them to."""
     rng = np.random.default_rng(12)
     types = [*SCALES, "MXFP4", "NVFP4", "F16", "BF16"]
     folder = scratch / f"blocks-{kind}"
@@ -140,18 +140,18 @@ def test_blocks_compute_as_their_numbers(tools, scratch, kind):
     for number, (name, value) in enumerate(sorted(t for t in tensors.items() if t[1].ndim == 2)):
         type_ = types[number % len(types)]
         if type_ in ("F16", "BF16"):
-            data, numbers = as_numbers(type_)(name, 0.06 * rng.standard_normal(value.shape))[0], None
-            numbers = data.astype("f4") if type_ == "F16" else gguf.dequantize(data.view(np.uint8), Type.BF16)
+            data, dequantized = as_floats(type_)(name, 0.06 * rng.standard_normal(value.shape))[0], None
+            dequantized = data.astype("f4") if type_ == "F16" else gguf.dequantize(data.view(np.uint8), Type.BF16)
         else:
             data = random_weights(type_, value.shape, rng)
-            numbers = gguf.dequantize(data, Type[type_])
+            dequantized = gguf.dequantize(data, Type[type_])
         stored[stored_name(name, kind)] = (data, Type[type_])
         # The blocks hold the rows of query and key as Llama's GGUF files order them.
         heads = {"q_proj": 8, "k_proj": 4}.get(name.split(".")[-2])
         if kind == "llama" and heads:
             order = np.argsort(permuted(np.arange(value.shape[0])[:, None], heads)[:, 0])
-            numbers = numbers[order]
-        tensors[name] = numbers
+            dequantized = dequantized[order]
+        tensors[name] = dequantized
 
     def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
         return stored.get(name, (value, Type.F32))
@@ -160,9 +160,9 @@ def test_blocks_compute_as_their_numbers(tools, scratch, kind):
     save_file(tensors, folder / "model.safetensors")
     ids = rng.integers(0, 99, 20)
     actual = run(scratch / f"{kind}-blocks.gguf", scratch / f"{kind}-blocks.itx", tools, ids, 12)
-    expected = run(folder, scratch / f"{kind}-numbers.itx", tools, ids, 12)
+    expected = run(folder, scratch / f"{kind}-dequantized.itx", tools, ids, 12)
     assert np.abs(expected).max() > 0.5
-    # F16 and BF16 stay as they are and their products are other kernels than those of f32.
+    # F16 and BF16 stay as they are and their linears are other kernels than those of f32.
     assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
@@ -171,33 +171,33 @@ def test_quantized_by_the_package(tools, scratch):
 
     def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
         if value.ndim == 1 or value.shape[1] % 32:
-            return as_numbers("F16")(name, value)
+            return as_floats("F16")(name, value)
         return gguf.quantize(value, Type.Q4_0), Type.Q4_0
 
     write_gguf(DECODERS / "qwen2", scratch / "q4.gguf", store)
-    folder = scratch / "q4-numbers"
+    folder = scratch / "q4-dequantized"
     folder.mkdir()
     (folder / "config.json").write_text((DECODERS / "qwen2" / "config.json").read_text())
-    numbers = {}
+    dequantized = {}
     for name, value in read_tensors(DECODERS / "qwen2").items():
         data, type_ = store(name, value)
-        numbers[name] = gguf.dequantize(data, type_) if type_ == Type.Q4_0 else data.astype(np.float32)
-    save_file(numbers, folder / "model.safetensors")
+        dequantized[name] = gguf.dequantize(data, type_) if type_ == Type.Q4_0 else data.astype(np.float32)
+    save_file(dequantized, folder / "model.safetensors")
     ids = np.random.default_rng(4).integers(0, 99, 30)
-    expected = run(folder, scratch / "q4-numbers.itx", tools, ids, 20)
+    expected = run(folder, scratch / "q4-dequantized.itx", tools, ids, 20)
     done = tools.compile(scratch / "q4.gguf", "-o", scratch / "q4.itx")
     assert "decoded" not in done.stderr
     check(run(scratch / "q4.gguf", scratch / "q4.itx", tools, ids, 20), expected)
     # At their bits, but for what the panels of 32 rows add.
-    assert (scratch / "q4.safetensors").stat().st_size < 0.3 * (scratch / "q4-numbers.safetensors").stat().st_size
-    # With the inputs of linears rounded to 8 bits, as a user gets it: each is off by 0.4 % of the largest of its block.
-    rounded = run(scratch / "q4.gguf", scratch / "q4.itx", tools, ids, 20, activations=8)
-    error = np.abs(rounded - expected).max()
+    assert (scratch / "q4.safetensors").stat().st_size < 0.3 * (scratch / "q4-dequantized.safetensors").stat().st_size
+    # With the inputs of linears in 8 bits, as a user gets it: each is off by 0.4 % of the largest of its block.
+    quantized = run(scratch / "q4.gguf", scratch / "q4.itx", tools, ids, 20, activations=8)
+    error = np.abs(quantized - expected).max()
     assert 0 < error < 0.02 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("stored", "rounded"), [("Q5_0", "int4"), ("Q4_0", "int8"), ("Q8_0", "mxfp4")])
-def test_blocks_are_rounded_anew(tools, scratch, stored, rounded):
+@pytest.mark.parametrize(("stored", "requested"), [("Q5_0", "int4"), ("Q4_0", "int8"), ("Q8_0", "mxfp4")])
+def test_blocks_are_quantized_anew(tools, scratch, stored, requested):
     """With --quantize, blocks of any type are decoded and quantized like other weights."""
 
     def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
@@ -211,15 +211,15 @@ def test_blocks_are_rounded_anew(tools, scratch, stored, rounded):
             tensors[name] = (0.06 * rng.standard_normal(value.shape)).astype("f4")
     save_file(tensors, folder / "model.safetensors")
     write_gguf(folder, scratch / f"{stored}.gguf", store)
-    numbers = {
+    dequantized = {
         name: value if value.ndim == 1 else gguf.dequantize(*store(name, value)) for name, value in tensors.items()
     }
-    save_file(numbers, folder / "model.safetensors")
+    save_file(dequantized, folder / "model.safetensors")
     ids = rng.integers(0, 99, 20)
     logits = {}
     for source in (scratch / f"{stored}.gguf", folder):
-        output = scratch / f"{source.stem}-{rounded}.itx"
-        tools.compile(source, "-o", output, "--kv=f32", f"--quantize={rounded}")
+        output = scratch / f"{source.stem}-{requested}.itx"
+        tools.compile(source, "-o", output, "--kv=f32", f"--quantize={requested}")
         (logits[source],) = intarsia.Generator(output).logits([ids])
     actual, expected = logits.values()
     assert np.abs(expected).max() > 0.3
@@ -234,7 +234,7 @@ def compiled(tools, source: Path, output: Path) -> Path:
 
 
 def plain(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
-    return as_numbers("F32")(name, value)
+    return as_floats("F32")(name, value)
 
 
 def write_changed(path: Path, change, store: Store = plain, model: str = "llama") -> None:

@@ -21,7 +21,7 @@ BLOCKS = 6
 
 
 def random_blocks(name: str, rows: int, seed: int) -> np.ndarray:
-    """Random bytes: NaN, infinities, subnormals and every code of scales come up; some rows are all zeros or ones."""
+    """Random bytes: NaN, infinities, subnormals, every bit pattern of scales; some rows are all zeros or ones."""
     _, size = gguf.GGML_QUANT_SIZES[Type[name]]
     blocks = np.random.default_rng(seed).integers(0, 256, (rows, BLOCKS * size), np.uint8)
     blocks[0], blocks[1] = 0, 255
@@ -43,7 +43,7 @@ def same(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 def function(tensors: dict[str, tuple[str, np.ndarray]], file: str) -> str:
-    """Write `main`, which gives the numbers of all tensors."""
+    """Write `main`, which gives the dequantized values of all tensors."""
     lines, results, types = [f'nn.archive @weights {{file = "{file}"}}'], [], []
     body = []
     for key, (name, blocks) in tensors.items():
@@ -89,17 +89,17 @@ def test_from_a_gguf_file(tools, scratch: Path):
         same(np.asarray(actual), decoded(name, blocks))
 
 
-def test_in_products(tools, scratch):
-    """A weight of panels with rows beyond the last, joined of two types."""
+def test_in_linears(tools, scratch):
+    """A weight of panels with rows beyond the last, concatenated of two types."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((7, 256), np.float32)
     parts = {"a": ("Q8_0", 33), "b": ("Q5_1", 40)}
-    packed, numbers = {}, []
+    packed, dequantized = {}, []
     for key, (name, rows) in parts.items():
         packed[key] = gguf.quantize(rng.standard_normal((rows, 256), np.float32), Type[name])
-        numbers.append(gguf.dequantize(packed[key], Type[name]))
+        dequantized.append(gguf.dequantize(packed[key], Type[name]))
     save_file({key: value.view(np.int8) for key, value in packed.items()}, scratch / "parts.safetensors")
-    (scratch / "product.mlir").write_text("""
+    (scratch / "linear.mlir").write_text("""
 nn.archive @weights {file = "parts.safetensors"}
 func.func @main(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> (tensor<?x73xf32> {nn.name = "y"}) {
   %ab = nn.weight @weights["a"] : tensor<33x272xi8>
@@ -111,15 +111,15 @@ func.func @main(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> 
   return %y : tensor<?x73xf32>
 }
 """)
-    tools.compile(scratch / "product.mlir", "-o", scratch / "product.itx")
-    expected = x.astype(np.float64) @ np.concatenate(numbers).astype(np.float64).T
-    error = np.abs(intarsia.load(scratch / "product.itx").main(x=x) - expected).max()
+    tools.compile(scratch / "linear.mlir", "-o", scratch / "linear.itx")
+    expected = x.astype(np.float64) @ np.concatenate(dequantized).astype(np.float64).T
+    error = np.abs(intarsia.load(scratch / "linear.itx").main(x=x) - expected).max()
     # Sums of 256 products up to 10, in f32: a few roundings of 2^-24 of results up to 60.
     assert error < 5e-5, error
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "value", "why"),
+    ("name", "offset", "value", "why"),
     [
         # MXFP4 as it is stored has no meaning for a scale of 255 (OCP Microscaling 1.0: NaN).
         ("MXFP4", 17, [255], "is 255"),
@@ -130,18 +130,18 @@ func.func @main(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> 
         ("Q6_K", 208, [0, 0x7C], "or minimum is NaN or infinite"),
     ],
 )
-def test_scale_that_is_no_number(tools, tmp_path: Path, name: str, place: int, value: list[int], why: str):
+def test_scale_that_is_no_number(tools, tmp_path: Path, name: str, offset: int, value: list[int], why: str):
     elements, size = gguf.GGML_QUANT_SIZES[Type[name]]
     blocks = np.full((40, 512 // elements * size), 56, np.uint8)
-    blocks[33, place : place + len(value)] = value
+    blocks[33, offset : offset + len(value)] = value
     save_file({"w": blocks.view(np.int8)}, tmp_path / "w.safetensors")
-    raw, numbers = f"tensor<40x{blocks.shape[1]}xi8>", "tensor<40x512xf32>"
+    raw, weight = f"tensor<40x{blocks.shape[1]}xi8>", "tensor<40x512xf32>"
     (tmp_path / "m.mlir").write_text(f"""
 nn.archive @weights {{file = "w.safetensors"}}
 func.func @main(%x: tensor<?x512xf32> {{nn.name = "x", nn.sizes = ["n", ""]}}) -> (tensor<?x40xf32> {{nn.name = "y"}}) {{
   %b = nn.weight @weights["w"] : {raw}
-  %w = nn.dequantize %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {numbers}
-  %y = nn.linear %x, %w : (tensor<?x512xf32>, {numbers}) -> tensor<?x40xf32>
+  %w = nn.dequantize %b {{format = #nn.ggml_type<{name.lower()}>}} : ({raw}) -> {weight}
+  %y = nn.linear %x, %w : (tensor<?x512xf32>, {weight}) -> tensor<?x40xf32>
   return %y : tensor<?x40xf32>
 }}""")
     result = tools.run("intarsia-compile", tmp_path / "m.mlir", "-o", tmp_path / "m.itx", check=False)

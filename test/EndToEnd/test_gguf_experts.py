@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mixtures of experts from GGUF files, against the same numbers from safetensors."""
+"""Mixtures of experts from GGUF files, against the same values from safetensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gguf
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf_models import as_numbers, joined_experts, read_tensors, write_gguf
+from gguf_models import as_floats, read_tensors, stacked_experts, write_gguf
 from safetensors.numpy import save_file
 from test_gguf import DECODERS, plain, random_weights, run, set_key, write_changed
 
@@ -32,10 +32,10 @@ def write_settings(name: str, folder: Path, **settings: object) -> dict[str, np.
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_numbers(tools, scratch, name):
+def test_floats(tools, scratch, name):
     folder = scratch / name
     save_file(write_settings(name, folder), folder / "model.safetensors")
-    write_gguf(folder, scratch / f"{name}.gguf", as_numbers("F32"))
+    write_gguf(folder, scratch / f"{name}.gguf", as_floats("F32"))
     ids = np.random.default_rng(6).integers(0, 99, 30)
     actual = run(scratch / f"{name}.gguf", scratch / f"{name}-g.itx", tools, ids, 20)
     expected = run(folder, scratch / f"{name}-h.itx", tools, ids, 20)
@@ -53,10 +53,10 @@ def random_tensors(tensors: dict[str, np.ndarray], sizes: dict[int, int]) -> dic
     return result
 
 
-def with_numbers(tensors: dict[str, np.ndarray], numbers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Give a model's tensors with the given ones, which are joined over the experts, in their places."""
+def with_values(tensors: dict[str, np.ndarray], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Give a model's tensors with the given ones, which are stacked over the experts, instead of their own."""
     result = {name: value.copy() for name, value in tensors.items()}
-    for name, value in numbers.items():
+    for name, value in values.items():
         stem, part, _ = name.rsplit(".", 2)
         if f"{stem}.0.{part}.weight" in result:
             result |= {f"{stem}.{i}.{part}.weight": matrix for i, matrix in enumerate(value)}
@@ -79,41 +79,41 @@ def with_numbers(tensors: dict[str, np.ndarray], numbers: dict[str, np.ndarray])
         ("qwen3-moe-bf16", ("Q5_K", "Q4_1"), 0.6),
     ],
 )
-def test_blocks_compute_as_their_numbers(tools, scratch, name, types, ratio):
+def test_blocks_compute_as_dequantized(tools, scratch, name, types, ratio):
     """Gate and up of one type, down of another, with rows of whole blocks; what no kernel reads is decoded."""
     hidden, inner = (256, 256) if types[0].endswith("_K") else (64, 96)
     sizes = {48: hidden, 40: inner, 24: inner, 80: 2 * inner}
     folder = scratch / "-".join((name, *types))
     before = write_settings(name, folder, hidden_size=hidden, intermediate_size=inner, moe_intermediate_size=inner)
     tensors = random_tensors(before, sizes)
-    stored, numbers, rng = {}, {}, np.random.default_rng(10)
-    for key, value in joined_experts(tensors).items():
+    stored, values, rng = {}, {}, np.random.default_rng(10)
+    for key, value in stacked_experts(tensors).items():
         if value.ndim != 3:
             continue
         kind = Type[types["ffn_down" in key or "down_proj" in key or ".w2." in key]]
         if kind == Type.F16:
-            data, numbers[key] = value.astype(np.float16), value.astype(np.float16).astype(np.float32)
+            data, values[key] = value.astype(np.float16), value.astype(np.float16).astype(np.float32)
         else:
             if kind.name.endswith("_K"):  # the package decodes them only
                 rows = random_weights(kind.name, (value.shape[0] * value.shape[1], value.shape[2]), rng)
                 data = rows.reshape(*value.shape[:2], -1)
             else:
                 data = gguf.quantize(value, kind)
-            numbers[key] = gguf.dequantize(data, kind)
+            values[key] = gguf.dequantize(data, kind)
         stored[value.tobytes()] = (data, kind)
     save_file(tensors, folder / "model.safetensors")
     path = folder / "m.gguf"
     write_gguf(folder, path, lambda _, value: stored.get(value.tobytes(), (value, Type.F32)))
-    save_file(with_numbers(tensors, numbers), folder / "model.safetensors")
+    save_file(with_values(tensors, values), folder / "model.safetensors")
     ids = np.random.default_rng(9).integers(0, 99, 40)
-    expected = run(folder, folder / "numbers.itx", tools, ids, 30)
+    expected = run(folder, folder / "dequantized.itx", tools, ids, 30)
     assert np.abs(expected).max() > 0.5
     actual = run(path, folder / "m.itx", tools, ids, 30)
     assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max()
     # At their bits, but for what panels of 32 rows add and the matrices that are no experts.
-    smaller = (folder / "m.safetensors").stat().st_size / (folder / "numbers.safetensors").stat().st_size
+    smaller = (folder / "m.safetensors").stat().st_size / (folder / "dequantized.safetensors").stat().st_size
     assert smaller < ratio
-    # With activations rounded to 8 bits, as a user gets it: each is off by 0.4 % of the largest of its block. A token
+    # With activations quantized to 8 bits, as a user gets it: each is off by 0.4 % of the largest of its block. A token
     # whose router is undecided may go through another expert.
     error = np.abs(run(path, folder / "m.itx", tools, ids, 30, activations=8) - expected)
     assert 0 < np.quantile(error, 0.7) < 0.02 * np.abs(expected).max()
@@ -170,4 +170,4 @@ def test_gate_and_up_of_two_types(tools, scratch):
 
     write_changed(scratch / "m.gguf", lambda writer: None, store, model="mixtral")
     done = tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import", check=False)
-    assert "the experts' w1.weight and w3.weight are stored as numbers of two types" in done.stderr
+    assert "the experts' w1.weight and w3.weight have elements of two types" in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import gguf
 import intarsia
 import pytest
-from gguf_models import as_numbers, tensors_of, write_settings
+from gguf_models import as_floats, tensors_of, write_settings
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -46,7 +46,7 @@ def gguf_model(path: Path, **changes: object) -> Path:
             )
     writer.add_chat_template("{{ bos_token }}{{ messages[0].content }}")
     for name, tensor in tensors_of(MODEL, config):
-        data, kind = as_numbers("F32")(name, tensor)
+        data, kind = as_floats("F32")(name, tensor)
         writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

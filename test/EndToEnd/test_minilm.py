@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""MiniLM-L6-v2 with its real weights, from directory to numbers."""
+"""MiniLM-L6-v2 with its real weights, from directory to results."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_explain(tools, minilm_dir, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "cosine"), [("int8", 0.995), ("nvfp4", 0.9)])
-def test_rounded_weights(tools, scratch, minilm_dir, minilm_golden, name, cosine):
+def test_quantized_weights(tools, scratch, minilm_dir, minilm_golden, name, cosine):
     """Sentences of a model that was not trained for it keep their directions."""
     tools.compile(minilm_dir, "-o", scratch / f"minilm-{name}.itx", f"--quantize={name}")
     module = intarsia.load(scratch / f"minilm-{name}.itx")

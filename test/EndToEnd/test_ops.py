@@ -13,7 +13,7 @@ import math
 import intarsia
 import numpy as np
 import pytest
-from programs import RNG, build, close, normal, product_error
+from programs import RNG, build, close, matmul_error, normal
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def test_linear(tools, tmp_path, outputs, inputs, target):
     for rows in (1, 2, 3, 5, 7, 8, 9, 17, 37, 130):
         x = normal(rows, inputs)
         y = x.astype(np.float64) @ weight.T.astype(np.float64) + bias
-        close(module.main(x), y / (1 + np.exp(-y)), product_error(x, weight.T))
+        close(module.main(x), y / (1 + np.exp(-y)), matmul_error(x, weight.T))
 
 
 def test_linear_without_rows_before_it(tools, tmp_path):
@@ -101,7 +101,7 @@ def test_linear_without_rows_before_it(tools, tmp_path):
           return %y : tensor<3x40xf32> }""",
     )
     x, w = normal(3, 48), normal(40, 48)
-    close(module.main(x, w), x.astype(np.float64) @ w.T.astype(np.float64), product_error(x, w.T))
+    close(module.main(x, w), x.astype(np.float64) @ w.T.astype(np.float64), matmul_error(x, w.T))
 
 
 @pytest.mark.parametrize("target", VARIANTS)
@@ -141,7 +141,7 @@ def test_linear_residual_norm(tools, tmp_path, norm, features, target):
         else:
             n = group_norm(s, 1 if norm == "layer_norm" else 4, 1e-5) * scale + bias
         actual, total = module.main(x, r)
-        close(total, s, product_error(x, weight.T))
+        close(total, s, matmul_error(x, weight.T))
         close(actual, n, 2e-6 * max(1.0, np.abs(n).max()))
 
 
@@ -285,7 +285,7 @@ def test_matmul(tools, tmp_path, lhs, rhs, target):
         actual = module.main(
             np.ascontiguousarray(a.swapaxes(2, 3)) if lhs else a, np.ascontiguousarray(b.swapaxes(2, 3)) if rhs else b
         )
-        close(actual, expected, product_error(a, b))
+        close(actual, expected, matmul_error(a, b))
 
 
 def test_embedding_and_norm(tools, tmp_path):
@@ -401,12 +401,12 @@ def test_rounding(tools, tmp_path, kind, target):
           return %y : tensor<?xf32> }}""",
         target=target,
     )
-    codes = np.arange(2**16, dtype=np.uint16).view(dtype).astype(np.float32)
-    finite = np.sort(codes[np.isfinite(codes)])
+    patterns = np.arange(2**16, dtype=np.uint16).view(dtype).astype(np.float32)
+    finite = np.sort(patterns[np.isfinite(patterns)])
     ties = ((finite[:-1].astype(np.float64) + finite[1:]) / 2).astype(np.float32)
     random = RNG.integers(0, 2**32, 2**18, dtype=np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
-        x = np.concatenate([codes, ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), random]).astype(
+        x = np.concatenate([patterns, ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), random]).astype(
             np.float32
         )
         if kind == "bf16":  # the processors' own conversion takes subnormal f32 for zero

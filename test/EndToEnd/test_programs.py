@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import build, close, normal, product_error
+from programs import build, close, matmul_error, normal
 
 VARIANTS = ["cpu", "cpu:x86-64-v3", "cpu:x86-64-v2"]
 
@@ -77,7 +77,7 @@ def test_linear_without_input_features(tools, tmp_path):
 
 @pytest.mark.parametrize("operands", ["%o, %h", "%h, %o"])
 def test_rows_of_two_collapsed_tensors(tools, tmp_path, operands):
-    """The residual's rows are a product of two sizes outside of the kernel, the product's inside."""
+    """The residual's rows are the product of two sizes outside of the kernel, the matmul's inside."""
     weight = normal(16, 8)
     module = build(
         tools,
@@ -96,7 +96,7 @@ def test_rows_of_two_collapsed_tensors(tools, tmp_path, operands):
     for batch, sequence in ((1, 1), (2, 5), (3, 11)):
         x, y = normal(batch, sequence, 8), normal(batch, sequence, 16)
         expected = (x.astype(np.float64) @ weight.T.astype(np.float64) + y).reshape(-1, 16)
-        close(module.main(x, y), expected, product_error(x, weight.T))
+        close(module.main(x, y), expected, matmul_error(x, weight.T))
 
 
 def test_filled_results(tools, tmp_path):
@@ -121,7 +121,7 @@ def test_filled_results(tools, tmp_path):
         assert np.array_equal(sevens, np.full((2, 3), 7))
 
 
-def test_gather_of_a_product_that_is_read_elsewhere(tools, tmp_path):
+def test_gather_of_a_matmul_that_is_read_elsewhere(tools, tmp_path):
     weight = normal(8, 8)
     module = build(
         tools,
@@ -144,8 +144,8 @@ def test_gather_of_a_product_that_is_read_elsewhere(tools, tmp_path):
         {"w": weight},
     )
     x, rows = normal(4, 8), np.array([2, 2, 0, 3])
-    product = x.astype(np.float64) @ weight.T.astype(np.float64)
-    close(module.main(x, rows), product + product[rows], 2 * product_error(x, weight.T))
+    result = x.astype(np.float64) @ weight.T.astype(np.float64)
+    close(module.main(x, rows), result + result[rows], 2 * matmul_error(x, weight.T))
 
 
 @pytest.mark.parametrize("target", VARIANTS)

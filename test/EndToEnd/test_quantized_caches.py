@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from programs import build
 
-HEADS, KEY_HEADS, PAGE, PAGES, PLACES = 6, 2, 32, 20, 6
+HEADS, KEY_HEADS, PAGE, PAGES, ENTRIES = 6, 2, 32, 20, 6
 
 PROGRAM = """
 func.func @main(%q: tensor<?xHxDxf32> {nn.name = "q", nn.sizes = ["tokens", "", ""]},
     %k: tensor<?xGxDxf32> {nn.name = "k", nn.sizes = ["tokens", "", ""]},
     %v: tensor<?xGxDxf32> {nn.name = "v", nn.sizes = ["tokens", "", ""]},
     %p: tensor<?xi64> {nn.name = "p", nn.sizes = ["tokens"]}, %s: tensor<?xi64> {nn.name = "s", nn.sizes = ["tokens"]},
-    %t: tensor<?x?xi64> {nn.name = "t", nn.sizes = ["sequences", "places"]}, %z: tensor<HTf32> {nn.name = "z"},
+    %t: tensor<?x?xi64> {nn.name = "t", nn.sizes = ["sequences", "entries"]}, %z: tensor<HTf32> {nn.name = "z"},
     %kc: tensor<?xGxDxKSi8> {nn.name = "keys", nn.sizes = ["pages", "", "", ""], nn.state},
     %kp: tensor<?xGx2xDTi8> {nn.name = "key_parameters", nn.sizes = ["pages", "", "", ""], nn.state},
     %vc: tensor<?xGx32xVSi8> {nn.name = "values", nn.sizes = ["pages", "", "", ""], nn.state},
@@ -50,7 +50,7 @@ def program(bits: int, head_dim: int, attributes: str = "", sinks: bool = False)
 
 
 def quantize(groups: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Codes [..., n], scale bytes and zeros [...] of f32 groups [..., n]."""
+    """Give quantized values [..., n], scale bytes and zeros [...] of f32 groups [..., n]."""
     low, high, largest = groups.min(-1), groups.max(-1), np.float32(2**bits - 1)
     if bits == 4:
         least = np.maximum((high - low) / largest, np.maximum(abs(low), abs(high)) / np.float32(127))
@@ -62,21 +62,21 @@ def quantize(groups: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.
     scale_bytes = np.clip((least.astype(np.float16).view(np.uint16).astype(np.int64) + 127) >> 7, 1, 0xF7)
     scale = (scale_bytes << 7).astype(np.uint16).view(np.float16).astype(np.float32)
     zero = np.clip(np.rint(-low / scale), *zeros)
-    codes = np.clip(np.rint(groups / scale[..., None]) + zero[..., None], 0, largest)
-    return codes.astype(np.uint8), scale_bytes.astype(np.uint8), zero.astype(np.int64)
+    quantized = np.clip(np.rint(groups / scale[..., None]) + zero[..., None], 0, largest)
+    return quantized.astype(np.uint8), scale_bytes.astype(np.uint8), zero.astype(np.int64)
 
 
 def dequantized(groups: np.ndarray, bits: int) -> np.ndarray:
-    codes, scale_bytes, zero = quantize(groups, bits)
+    quantized, scale_bytes, zero = quantize(groups, bits)
     scale = (scale_bytes.astype(np.uint16) << 7).view(np.float16).astype(np.float64)
-    return scale[..., None] * (codes - zero[..., None].astype(np.float64))
+    return scale[..., None] * (quantized - zero[..., None].astype(np.float64))
 
 
-def packed(codes: np.ndarray, bits: int) -> np.ndarray:
+def packed(quantized: np.ndarray, bits: int) -> np.ndarray:
     if bits == 8:
-        return codes
-    blocks = codes.reshape(*codes.shape[:-1], -1, 2, 16)
-    return (blocks[..., 0, :] | blocks[..., 1, :] << 4).reshape(*codes.shape[:-1], -1)
+        return quantized
+    blocks = quantized.reshape(*quantized.shape[:-1], -1, 2, 16)
+    return (blocks[..., 0, :] | blocks[..., 1, :] << 4).reshape(*quantized.shape[:-1], -1)
 
 
 class Reference:
@@ -91,16 +91,16 @@ class Reference:
         self.keys.setdefault(sequence, []).append(key.astype(np.float16).astype(np.float32))
         self.values.setdefault(sequence, []).append(value)
 
-    def page_of_keys(self, sequence: int, place: int) -> np.ndarray:
+    def page_of_keys(self, sequence: int, entry: int) -> np.ndarray:
         """[head, feature, slot]"""
-        rows = np.stack(self.keys[sequence][place * PAGE : (place + 1) * PAGE])
+        rows = np.stack(self.keys[sequence][entry * PAGE : (entry + 1) * PAGE])
         return np.moveaxis(rows, 0, -1)
 
     def attend(self, sequence: int, position: int, query: np.ndarray) -> np.ndarray:
         keys = np.stack(self.keys[sequence][: position + 1]).astype(np.float64)
-        for place in range(position // PAGE):
-            page = np.moveaxis(dequantized(self.page_of_keys(sequence, place), self.bits), -1, 0)
-            keys[place * PAGE : (place + 1) * PAGE] = page
+        for entry in range(position // PAGE):
+            page = np.moveaxis(dequantized(self.page_of_keys(sequence, entry), self.bits), -1, 0)
+            keys[entry * PAGE : (entry + 1) * PAGE] = page
         values = dequantized(np.stack(self.values[sequence][: position + 1]), self.bits)
         first = max(0, position - self.window + 1) if self.window else 0
         result = np.zeros(query.shape)
@@ -161,7 +161,7 @@ def test_ragged_mixtures(tools, scratch, bits, head_dim, window, soft_cap, sinks
     name = f"{bits}-{head_dim}-{window}-{soft_cap}-{sinks}-{target.replace(':', '-')}"
     module = build(tools, scratch / name, program(bits, head_dim, attributes, sinks), target=target)
     random = np.random.default_rng(5)
-    table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES)
+    table = random.permutation(PAGES)[: 3 * ENTRIES].reshape(3, ENTRIES)
     state = make_state(module, 3, random)
     sink = random.standard_normal(HEADS).astype(np.float32)
     reference = Reference(bits, window, soft_cap, sink if sinks else None)
@@ -183,20 +183,20 @@ def test_ragged_mixtures(tools, scratch, bits, head_dim, window, soft_cap, sinks
             reference.add(s, key[row], value[row])
         for row, (s, position) in enumerate(zip(sequences, positions, strict=True)):
             wanted = reference.attend(s, position, query[row])
-            # Keys up to 20, scores up to 30 as sums of products with codes: roundings of their parts, relative to e^x.
+            # Keys up to 20, scores up to 30 as dot products with quantized values: roundings, relative to e^x.
             assert np.abs(actual[row] - wanted).max() <= 3e-5, (mixture, row)
     for s in range(3):
         length = len(reference.keys[s])
-        for place in range(length // PAGE):
-            codes, scales, zeros = quantize(reference.page_of_keys(s, place), bits)
-            page = table[s, place]
-            assert np.array_equal(state["keys"][page].view(np.uint8), packed(codes, bits))
+        for entry in range(length // PAGE):
+            quantized, scales, zeros = quantize(reference.page_of_keys(s, entry), bits)
+            page = table[s, entry]
+            assert np.array_equal(state["keys"][page].view(np.uint8), packed(quantized, bits))
             assert np.array_equal(state["key_parameters"][page, :, 0].view(np.uint8), scales)
             assert np.array_equal(state["key_parameters"][page, :, 1], zeros.astype(np.uint8).view(np.int8))
-        codes, scales, zeros = quantize(np.stack(reference.values[s]), bits)
+        quantized, scales, zeros = quantize(np.stack(reference.values[s]), bits)
         for position in range(length):
             page, slot = table[s, position // PAGE], position % PAGE
-            assert np.array_equal(state["values"][page, :, slot].view(np.uint8), packed(codes[position], bits))
+            assert np.array_equal(state["values"][page, :, slot].view(np.uint8), packed(quantized[position], bits))
             assert np.array_equal(state["value_parameters"][page, :, 0, slot].view(np.uint8), scales[position])
             assert np.array_equal(
                 state["value_parameters"][page, :, 1, slot], zeros[position].astype(np.uint8).view(np.int8)
@@ -210,7 +210,7 @@ def test_chunks_leave_what_the_whole_does(tools, scratch, chunk):
     module = build(tools, scratch / f"chunks-{chunk}", program(4, 64))
     random = np.random.default_rng(6)
     length = 150
-    table = random.permutation(PAGES)[:PLACES].reshape(1, PLACES)
+    table = random.permutation(PAGES)[:ENTRIES].reshape(1, ENTRIES)
     query = random.standard_normal((length, HEADS, 64)).astype(np.float32)
     key, value = random.standard_normal((2, length, KEY_HEADS, 64)).astype(np.float32)
     results, states = [], []
@@ -228,7 +228,7 @@ def test_chunks_leave_what_the_whole_does(tools, scratch, chunk):
             )  # fmt: skip
         results.append(np.concatenate(parts))
         states.append(state)
-    # The same numbers, up to 4, summed up in another order: rows of a tile decide how many sums are in flight.
+    # The same values, up to 4, summed up in another order: rows of a tile decide how many sums are in flight.
     assert np.abs(results[0] - results[1]).max() <= 4e-6
     for name, array in states[0].items():
         if name == "tail":
@@ -256,11 +256,11 @@ def test_extreme_groups(tools, scratch, bits):
     module.main(
         q=query, k=rows, v=rows, p=positions, s=0 * positions, t=np.array([[3]]), z=np.zeros(HEADS, np.float32), **state
     )
-    for codes_name, parameters_name, groups in (
+    for values_name, parameters_name, groups in (
         ("keys", "key_parameters", np.moveaxis(rows, 0, -1)),
         ("values", "value_parameters", np.moveaxis(rows, 0, 1)),
     ):
-        codes, scales, zeros = quantize(groups, bits)
-        assert np.array_equal(state[codes_name][3].view(np.uint8), packed(codes, bits))
+        quantized, scales, zeros = quantize(groups, bits)
+        assert np.array_equal(state[values_name][3].view(np.uint8), packed(quantized, bits))
         assert np.array_equal(state[parameters_name][3, :, 0].view(np.uint8), scales)
         assert np.array_equal(state[parameters_name][3, :, 1], zeros.astype(np.uint8).view(np.int8))

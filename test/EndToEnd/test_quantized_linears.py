@@ -1,13 +1,14 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linears and embeddings of rounded weights through the whole compiler, against NumPy with the same codes."""
+"""Linears and embeddings of quantized weights through the whole compiler, against NumPy with the same quantized
+values."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from block_formats import activation_block, round_activations, round_weight
-from programs import build, close, normal, product_error
+from block_formats import activation_block, quantize_activations, quantize_weight
+from programs import build, close, matmul_error, normal
 
 PROGRAM = """
 func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]}) -> (tensor<?xNxf32> {nn.name = "y"}) {
@@ -51,7 +52,7 @@ def weight_of(features: int, depth: int) -> np.ndarray:
 
 
 def activations(rows: int, depth: int, block: int = 32) -> np.ndarray:
-    """Give activations no quotient of which lies so near a half that its rounding would decide the code."""
+    """Give activations no quotient of which lies so near a half that its rounding would decide the quantized value."""
     x = normal(rows, depth)
     padded = np.pad(x, ((0, 0), (0, -depth % block))).reshape(rows, -1, block)
     quotients = 127 * padded / np.abs(padded).max(-1, keepdims=True)
@@ -60,11 +61,11 @@ def activations(rows: int, depth: int, block: int = 32) -> np.ndarray:
 
 
 def check(run, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, block: int = 32) -> np.ndarray:
-    """Compare with a product in float64 of the numbers that the codes mean."""
-    rounded = round_activations(x, block)
-    expected = rounded.astype(np.float64) @ weight.T.astype(np.float64) + bias
+    """Compare with a matmul in float64 of the dequantized values."""
+    dequantized = quantize_activations(x, block)
+    expected = dequantized.astype(np.float64) @ weight.T.astype(np.float64) + bias
     y = run(x)
-    close(y, expected, product_error(rounded, weight.T, 64))
+    close(y, expected, matmul_error(dequantized, weight.T, 64))
     return y
 
 
@@ -74,11 +75,11 @@ def test_formats(tools, scratch, name, features, depth):
     weight, bias = weight_of(features, depth), normal(features)
     module = build(tools, scratch / f"{name}-{features}-{depth}", program(features, depth), {"w": weight, "b": bias},
                    "cpu", f"--quantize={name}")  # fmt: skip
-    rounded, block = round_weight(name, weight), activation_block(name)
+    dequantized, block = quantize_weight(name, weight), activation_block(name)
     rows = [activations(count, depth, block) for count in ROWS]
-    results = [check(module["main"], x, rounded, bias, block) for x in rows]
+    results = [check(module["main"], x, dequantized, bias, block) for x in rows]
     assert np.abs(results[-1]).max() > 1
-    # A row is the same numbers whatever else is computed with it.
+    # A row has the same results whatever else is computed with it.
     for x, y in zip(rows, results, strict=True):
         np.testing.assert_array_equal(module["main"](x[-1:])[0], y[-1])
 
@@ -92,7 +93,7 @@ def test_targets(tools, scratch, name, target):
                    f"cpu:{target}", f"--quantize={name}")  # fmt: skip
     for count in (1, 2, 4, 7, 40):
         block = activation_block(name)
-        check(module["main"], activations(count, depth, block), round_weight(name, weight), bias, block)
+        check(module["main"], activations(count, depth, block), quantize_weight(name, weight), bias, block)
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "cpu:x86-64"])
@@ -100,7 +101,7 @@ def test_targets(tools, scratch, name, target):
     ("name", "lowest", "highest"), [("int4", -8, 7), ("int5", -16, 15), ("int6", -32, 31), ("int8", -127, 127)]
 )
 def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
-    """Codes at the ends of their range, scales that are powers of two: not one bit may be lost."""
+    """Quantized values at the ends of their range, scales that are powers of two: not one bit may be lost."""
     features, depth = 32, 64
     rng = np.random.default_rng(3)
     weight = rng.choice([lowest, highest - 1, highest, 0], (features, depth)).astype(np.float32)
@@ -120,11 +121,11 @@ def test_activations_as_they_are(tools, scratch, name):
     weight, bias = weight_of(features, depth), normal(features)
     module = build(tools, scratch / f"{name}-16", program(features, depth), {"w": weight, "b": bias}, "cpu",
                    f"--quantize={name}", "--quantize-activations=16")  # fmt: skip
-    rounded = round_weight(name, weight)
+    dequantized = quantize_weight(name, weight)
     for count in (1, 9, 40):
         x = normal(count, depth)
-        expected = x.astype(np.float64) @ rounded.T.astype(np.float64) + bias
-        close(module["main"](x), expected, product_error(x, rounded.T, 64))
+        expected = x.astype(np.float64) @ dequantized.T.astype(np.float64) + bias
+        close(module["main"](x), expected, matmul_error(x, dequantized.T, 64))
 
 
 BLOCK_PROGRAM = """
@@ -143,15 +144,16 @@ BLOCK_TYPES = {"q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q4_k": (0, 2), "q5_k
 
 
 def blocks_of(name: str, features: int, depth: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Give random blocks with every code and scales of parts, the numbers they mean, and how many a block holds."""
+    """Give random blocks with every bit pattern and scales of parts, their dequantized values, and how many a block
+    holds."""
     import gguf
 
     kind = gguf.GGMLQuantizationType[name.upper()]
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = np.random.default_rng(len(name) + features).integers(0, 256, (features, depth // elements, size), np.uint8)
-    for place in BLOCK_TYPES[name]:
+    for offset in BLOCK_TYPES[name]:
         scales = (0.01 * normal(features, depth // elements)).astype(np.float16)
-        blocks[:, :, place : place + 2] = scales[..., None].view(np.uint8)
+        blocks[:, :, offset : offset + 2] = scales[..., None].view(np.uint8)
     if name == "mxfp4":
         blocks[:, :, 0] = 120 + blocks[:, :, 0] % 8
     blocks[1] = 0
@@ -179,7 +181,7 @@ def test_blocks(tools, scratch, name, features, depth):
     results = [check(lambda x, i=i: main(x, i)[0], x, weight, 0, block) for x, i in zip(rows, ids, strict=True)]
     for x, y in zip(rows, results, strict=True):
         np.testing.assert_array_equal(main(x[-1:], ids[0])[0][0], y[-1])
-    # A product that is rounded before the minimum is added, or not at all.
+    # A scaled element is rounded before the minimum is added, or not at all.
     close(main(rows[-1], ids[-1])[1], weight[ids[-1]], 1e-6 * float(np.abs(weight).max()))
     # Stored once, at its bits.
     width = 1 if name == "mxfp4" else 2
@@ -208,7 +210,7 @@ def test_blocks_by_activations_as_they_are(tools, scratch, name):
     for count in (1, 9, 40):
         x = normal(count, depth)
         expected = x.astype(np.float64) @ weight.T.astype(np.float64)
-        close(main(x, np.zeros(count, np.int64))[0], expected, product_error(x, weight.T, 64))
+        close(main(x, np.zeros(count, np.int64))[0], expected, matmul_error(x, weight.T, 64))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
@@ -220,7 +222,7 @@ def test_stored_types(tools, scratch, dtype):
     weight, bias = weight_of(features, depth).astype(stored), normal(features)
     module = build(tools, scratch / f"stored-{dtype}", program(features, depth, dtype), {"w": weight, "b": bias}, "cpu",
                    "--quantize=int8")  # fmt: skip
-    check(module["main"], activations(5, depth), round_weight("int8", weight.astype(np.float32)), bias)
+    check(module["main"], activations(5, depth), quantize_weight("int8", weight.astype(np.float32)), bias)
 
 
 def test_norm_before_and_ops_after(tools, scratch):
@@ -237,13 +239,13 @@ def test_norm_before_and_ops_after(tools, scratch):
     for count in (1, 33):
         x = normal(count, depth)
         normed = (x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5) * gain).astype(np.float32)
-        rounded = round_activations(normed, activation_block("int4")).astype(np.float64)
-        z = rounded @ round_weight("int4", weight).T.astype(np.float64) + bias
+        dequantized = quantize_activations(normed, activation_block("int4")).astype(np.float64)
+        z = dequantized @ quantize_weight("int4", weight).T.astype(np.float64) + bias
         close(module["main"](x), z * (0.5 + 0.5 * np.tanh(z / 2)), 2e-4)
 
 
-def joined_program(gate: int, depth: int, element: str) -> str:
-    """Gate and up, whose product is what is stored, and three linears of different widths beside them."""
+def shared_input_program(gate: int, depth: int, element: str) -> str:
+    """Gate and up, whose elementwise product is stored, and three linears of different widths beside them."""
     text = f'func.func @main(%x: tensor<?x{depth}xf32> {{nn.name = "x", nn.sizes = ["rows", ""]}}) -> (RESULTS) {{\n'
     widths = {"gate": gate, "up": gate, "q": 96, "k": 32, "v": 40}
     for name, width in widths.items():
@@ -273,22 +275,22 @@ def joined_program(gate: int, depth: int, element: str) -> str:
 )
 @pytest.mark.parametrize(("gate", "depth", "element"), [(160, 96, "f32"), (64, 2400, "f16")])
 def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element):
-    """Joined linears give what those apart give, bit for bit."""
+    """Linears that are fused give what those apart give, bit for bit."""
     widths = {"gate": gate, "up": gate, "q": 96, "k": 32, "v": 40}
     dtype = {"f32": np.float32, "f16": np.float16}[element]
     weights = {key: weight_of(width, depth).astype(dtype) for key, width in widths.items()}
     biases = {f"{key}.bias": normal(width) for key, width in widths.items()}
-    text = joined_program(gate, depth, element)
+    text = shared_input_program(gate, depth, element)
     inputs = [normal(count, depth) for count in ROWS]
     results = []
     for flip in ((), ("--flip=fuse-shared-input-linears:*",)):
-        folder = scratch / f"joined-{name}-{gate}-{len(flags)}-{len(flip)}"
+        folder = scratch / f"fused-{name}-{gate}-{len(flags)}-{len(flip)}"
         module = build(tools, folder, text, weights | biases, "cpu", f"--quantize={name}", *flags, *flip)
         stop = tools.compile(folder / "m.mlir", f"--quantize={name}", *flags, *flip, "--stop-after=lower")
         assert stop.stdout.count("rt.dispatch") == (5 if flip else 2)
         results.append([module["main"](x) for x in inputs])
-    for joined, apart in zip(*results, strict=True):
-        for one, other in zip(joined, apart, strict=True):
+    for fused, apart in zip(*results, strict=True):
+        for one, other in zip(fused, apart, strict=True):
             assert np.isfinite(one).all()
             assert np.abs(one).max() > 1
             np.testing.assert_array_equal(one, other)
@@ -309,14 +311,14 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     weight = weight_of(rows, features)
     folder = scratch / f"table-{name}"
     module = build(tools, folder, text, {"w": weight}, "cpu", f"--quantize={name}", f"--quantize-parts=lm_head={name}")
-    table = round_weight(name, weight)
+    table = quantize_weight(name, weight)
     ids = np.array([0, 69, 31, 32, 7, 7])
     block = activation_block(name)
     x = activations(len(ids), features, block)
     embedded, logits = module["main"](ids, x)
     close(embedded, table[ids], 2e-7 * float(np.abs(table).max()))
-    close(logits, round_activations(x, block).astype(np.float64) @ table.T, product_error(x, table.T, 64))
-    # Stored once, as codes alone.
+    close(logits, quantize_activations(x, block).astype(np.float64) @ table.T, matmul_error(x, table.T, 64))
+    # Stored once, as quantized values alone.
     bits = {"int4": 4.5, "int5": 5.5, "int6": 6.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
     assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
 
@@ -351,13 +353,13 @@ def test_each_part_in_its_own_format(tools, scratch, name):
     embedded, y, logits = module["main"](ids)
     blocks = [activation_block(kind) for kind in formats]
     table, weight, head = (
-        round_weight(kind, value) for kind, value in zip(formats, (table, weight, head), strict=True)
+        quantize_weight(kind, value) for kind, value in zip(formats, (table, weight, head), strict=True)
     )
     close(embedded, table, 2e-7 * float(np.abs(table).max()))
-    # Later products are of what the earlier ones computed: codes on an edge may differ by one.
-    expected = round_activations(embedded, blocks[1]).astype(np.float64) @ weight.T
+    # Later linears read what the earlier ones computed: quantized values on an edge may differ by one.
+    expected = quantize_activations(embedded, blocks[1]).astype(np.float64) @ weight.T
     close(y, expected, 0.02 * float(np.abs(expected).max()))
-    expected = round_activations(y, blocks[2]).astype(np.float64) @ head.T
+    expected = quantize_activations(y, blocks[2]).astype(np.float64) @ head.T
     close(logits, expected, 0.02 * float(np.abs(expected).max()))
 
 
@@ -393,7 +395,7 @@ def test_one_matrix_in_two_formats_is_refused(tools, tmp_path):
 
 @pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
 @pytest.mark.parametrize("name", ["int4", "nvfp4"])
-def test_weights_without_a_code(tools, tmp_path, name, value, text):
+def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
     weight = normal(40, 64)
     weight[33, 5] = value
     from safetensors.numpy import save_file

@@ -100,9 +100,9 @@ def test_reshapes_and_joins(tools, tmp_path):
           return %r, %j : tensor<?xf32>, tensor<?x?xf32> }""",
     )
     x, y, z = normal(3, 5), normal(15), normal(2, 5)
-    flat, joined = module.main(x, y, z)
+    flat, concatenated = module.main(x, y, z)
     close(flat, x.ravel() + y, 0)
-    assert (joined == np.concatenate([x, z])).all()
+    assert (concatenated == np.concatenate([x, z])).all()
     assert "a * b is 15, must be c, which is 14: 'arith.addf'" in refused(module, x, normal(14), z)
     assert "b is 5 in input 'x', but 6 in input 'z'" in refused(module, x, y, normal(2, 6))
 

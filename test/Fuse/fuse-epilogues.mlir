@@ -46,7 +46,7 @@ func.func @residual_and_norm(%x: tensor<?x384xf32>, %r: tensor<?x384xf32>) -> (t
 
 nn.archive @weights {file = "model.safetensors"}
 
-// x * sigmoid(1.702 x): the product's result is read twice, both inside. The constant is cloned.
+// x * sigmoid(1.702 x): the linear's result is read twice, both inside. The constant is cloned.
 // CHECK-LABEL: func.func @diamond
 func.func @diamond(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x16xf32> {
   // CHECK: nn.group linear(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) {
@@ -174,9 +174,9 @@ func.func @matmul(%a: tensor<?x4x8xf32>, %b: tensor<?x8x16xf32>, %g: tensor<16xf
 
 // -----
 
-// The sum cannot join: a gather that reads the product at computed positions must be done before it.
-// CHECK-LABEL: func.func @gather_of_the_product
-func.func @gather_of_the_product(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %rows: tensor<4xi64>) -> tensor<4x8xf32> {
+// The sum cannot join: a gather that reads the linear's result at computed positions must be done before it.
+// CHECK-LABEL: func.func @gather_of_the_result
+func.func @gather_of_the_result(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %rows: tensor<4xi64>) -> tensor<4x8xf32> {
   // CHECK: %[[H:.*]] = nn.group linear
   // CHECK-NEXT: %[[L:.*]] = nn.linear
   // CHECK-NEXT: nn.yield %[[L]]
@@ -198,10 +198,10 @@ func.func @gather_of_the_product(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %rows
 
 // -----
 
-// A linear that rounds its input normalises it too, but has no tiles left for a norm of its result.
+// A linear that quantizes its input normalises it too, but has no tiles left for a norm of its result.
 nn.archive @weights {file = "w.safetensors"}
-// CHECK-LABEL: func.func @coded
-func.func @coded(%x: tensor<8x64xf32> {nn.name = "x"}) -> tensor<8x64xf32> {
+// CHECK-LABEL: func.func @quantized
+func.func @quantized(%x: tensor<8x64xf32> {nn.name = "x"}) -> tensor<8x64xf32> {
   // CHECK: nn.quantize
   // CHECK: nn.dequantize
   // CHECK: nn.group linear{{.*}} {

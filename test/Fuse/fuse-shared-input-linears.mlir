@@ -87,9 +87,9 @@ func.func @features_that_panels_share(%x: tensor<?x64xf32>) -> (tensor<?x40xf32>
 
 nn.archive @weights {file = "model.safetensors"}
 
-// Rounded weights are joined with those of their format and of the type that is rounded.
-// CHECK-LABEL: func.func @codes
-func.func @codes(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>) {
+// Quantized weights are concatenated with those of their format and of the type that is quantized.
+// CHECK-LABEL: func.func @quantized
+func.func @quantized(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>) {
   // CHECK: %[[A:.*]] = nn.dequantize {{.*}} -> tensor<64x64xf32>
   // CHECK: %[[B:.*]] = nn.dequantize {{.*}} -> tensor<32x64xf32>
   // CHECK: tensor.concat dim(0) %[[A]], %[[B]]

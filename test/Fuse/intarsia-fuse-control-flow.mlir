@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --intarsia-fuse | FileCheck %s
 
-// Each body is fused as a function of its own would be, and returns to its place.
+// Each body is fused as a function of its own would be, and returns to its op.
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4"]>}
 nn.archive @weights {file = "model.safetensors"}
 

@@ -21,7 +21,7 @@ rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4"]>}
 // CHECK-NEXT: }
 // CHECK: rt.copy %[[CARRIED]] to
 
-// What the loop carries is in use as long as it runs. The first value of a body shares no place with the next one, which
+// What the loop carries is in use as long as it runs. The first value of a body shares no slot with the next one, which
 // is computed from it.
 // PLANNED-LABEL: func.func @loop
 // PLANNED: %[[WS:.*]] = rt.workspace
@@ -50,7 +50,7 @@ func.func @loop(%x: tensor<?x8xf32> {nn.sizes = ["rows", ""]}, %k: tensor<?xf32>
 
 // -----
 
-// The host waits for what it reads. Buffers of two branches share a place.
+// The host waits for what it reads. Buffers of two branches share a slot.
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4"]>}
 // CHECK-LABEL: func.func @branch
 // CHECK: %[[FLAG:.*]] = rt.alloc() : memref<i1>

@@ -3,17 +3,17 @@
 
 nn.archive @weights {file = "model.gguf"}
 
-// Products and tables read what nn.dequantize gives: it stays outside of groups, for kernels that read blocks.
+// Matmuls and tables read what nn.dequantize gives: it stays outside of groups, for kernels that read blocks.
 // FUSED-LABEL: func.func @main
 // FUSED: %[[T:.*]] = nn.dequantize %{{.*}} {format = #nn.ggml_type<q5_1>}
 // FUSED: nn.group rows({{.*}} = %[[T]]
 // FUSED: %[[W:.*]] = nn.dequantize %{{.*}} {format = #nn.ggml_type<q4_0>}
 // FUSED: nn.group linear({{.*}} = %[[W]]
 
-// What is read as numbers is decoded ahead of time, but for types whose blocks panels can hold.
+// What is read as dense elements is decoded at compile time, but for types whose blocks panels can hold.
 // CHECK-DAG: rt.constant @table layout(#rt.row_major) : tensor<99x256xf32> {
 // CHECK-DAG: rt.constant @w.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<40x256xf32> {
-// CHECK-DAG: rt.constant @a.joined.panels layout(#rt.panels<32>) : tensor<4x256xf32> {
+// CHECK-DAG: rt.constant @a.concatenated.panels layout(#rt.panels<32>) : tensor<4x256xf32> {
 // CHECK-DAG: rt.constant @k.panels layout(#rt.panels<32, #nn.ggml_type<q4_k>>) : tensor<8x256xf32> {
 func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x40xf32> {nn.name = "y"}, tensor<?x4xf32> {nn.name = "z"}, tensor<?x8xf32> {nn.name = "k"}) {
   %tb = nn.weight @weights["table"] : tensor<99x192xi8>

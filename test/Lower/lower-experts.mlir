@@ -1,9 +1,9 @@
 // RUN: intarsia-opt %s --target-declare-devices --intarsia-fuse --lower-groups-to-kernels --split-input-file | FileCheck %s
 
-// Weights of experts that are stored one by one are joined and stored in panels, biases in rows.
+// Weights of experts that are stored one by one are concatenated and stored in panels, biases in rows.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK-DAG: rt.constant @"0.gate.joined.panels" layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
+// CHECK-DAG: rt.constant @"0.gate.concatenated.panels" layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
 // CHECK-DAG: rt.constant @down.panels layout(#rt.panels<32>) : tensor<2x64x48xf32> {
 // CHECK-DAG: rt.constant @bias layout(#rt.row_major) : tensor<2x64xf32> {
 // CHECK: rt.kernel @experts
@@ -16,8 +16,8 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
   %u1 = nn.weight @weights["1.up"] : tensor<48x64xf32>
   %down = nn.weight @weights["down"] : tensor<2x64x48xf32>
   %bias = nn.weight @weights["bias"] : tensor<2x64xf32>
-  %joined = tensor.concat dim(0) %g0, %u0, %g1, %u1 : (tensor<48x64xf32>, tensor<48x64xf32>, tensor<48x64xf32>, tensor<48x64xf32>) -> tensor<192x64xf32>
-  %gate_up = tensor.expand_shape %joined [[0, 1, 2], [3]] output_shape [2, 2, 48, 64] : tensor<192x64xf32> into tensor<2x2x48x64xf32>
+  %concatenated = tensor.concat dim(0) %g0, %u0, %g1, %u1 : (tensor<48x64xf32>, tensor<48x64xf32>, tensor<48x64xf32>, tensor<48x64xf32>) -> tensor<192x64xf32>
+  %gate_up = tensor.expand_shape %concatenated [[0, 1, 2], [3]] output_shape [2, 2, 48, 64] : tensor<192x64xf32> into tensor<2x2x48x64xf32>
   %y = nn.experts %x, %i, %w, %gate_up, %down down_bias %bias {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>, tensor<2x64xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
@@ -27,13 +27,13 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 // Gates of all experts and what they gate, as GGUF files have them: matrices of two tensors by turns.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate.joined.panels layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
+// CHECK: rt.constant @gate.concatenated.panels layout(#rt.panels<32>) : tensor<2x2x48x64xf32> {
 // CHECK: linalg.transpose ins({{.*}} : tensor<2x2x48x64xf32>) {{.*}} permutation = [1, 0, 2, 3]
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}, %down: tensor<2x64x48xf32>) -> tensor<?x64xf32> {
   %gate = nn.weight @weights["gate"] : tensor<2x48x64xf32>
   %up = nn.weight @weights["up"] : tensor<2x48x64xf32>
-  %joined = tensor.concat dim(0) %gate, %up : (tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<4x48x64xf32>
-  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 48, 64] : tensor<4x48x64xf32> into tensor<2x2x48x64xf32>
+  %concatenated = tensor.concat dim(0) %gate, %up : (tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<4x48x64xf32>
+  %parts = tensor.expand_shape %concatenated [[0, 1], [2], [3]] output_shape [2, 2, 48, 64] : tensor<4x48x64xf32> into tensor<2x2x48x64xf32>
   %e = tensor.empty() : tensor<2x2x48x64xf32>
   %gate_up = linalg.transpose ins(%parts : tensor<2x2x48x64xf32>) outs(%e : tensor<2x2x48x64xf32>) permutation = [1, 0, 2, 3]
   %y = nn.experts %x, %i, %w, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x48x64xf32>, tensor<2x64x48xf32>) -> tensor<?x64xf32>
@@ -64,10 +64,10 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
 
 // -----
 
-// Gate and up in blocks, by turns, and a second matrix that is rounded: panels of codes, the format is that of a matrix.
+// Gate and up in blocks, by turns, and a second matrix that is quantized: panels of quantized values, the format is that of a matrix.
 
 nn.archive @weights {file = "model.safetensors"}
-// CHECK: rt.constant @gate.joined.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<2x2x64x64xf32> {
+// CHECK: rt.constant @gate.concatenated.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<2x2x64x64xf32> {
 // CHECK: rt.constant @down.panels layout(#rt.panels<32, #nn.block_format<i8, f16, 32, axis = 1>>) : tensor<2x64x64xf32> {
 // CHECK: rt.kernel @experts
 // CHECK: nn.quantize
@@ -77,8 +77,8 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1
   %gate = nn.dequantize %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
   %ub = nn.weight @weights["up"] : tensor<2x64x36xi8>
   %up = nn.dequantize %ub {format = #nn.ggml_type<q4_0>} : (tensor<2x64x36xi8>) -> tensor<2x64x64xf32>
-  %joined = tensor.concat dim(0) %gate, %up : (tensor<2x64x64xf32>, tensor<2x64x64xf32>) -> tensor<4x64x64xf32>
-  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 64, 64] : tensor<4x64x64xf32> into tensor<2x2x64x64xf32>
+  %concatenated = tensor.concat dim(0) %gate, %up : (tensor<2x64x64xf32>, tensor<2x64x64xf32>) -> tensor<4x64x64xf32>
+  %parts = tensor.expand_shape %concatenated [[0, 1], [2], [3]] output_shape [2, 2, 64, 64] : tensor<4x64x64xf32> into tensor<2x2x64x64xf32>
   %e = tensor.empty() : tensor<2x2x64x64xf32>
   %gate_up = linalg.transpose ins(%parts : tensor<2x2x64x64xf32>) outs(%e : tensor<2x2x64x64xf32>) permutation = [1, 0, 2, 3]
   %d = nn.weight @weights["down"] : tensor<2x64x64xf32>

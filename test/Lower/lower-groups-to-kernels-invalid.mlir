@@ -2,19 +2,19 @@
 
 // A tensor op outside of a group.
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{is outside of a group and not made ahead of time; run the fuse phase first}}
+  // expected-error@+1 {{is outside of a group and not prepacked; run the fuse phase first}}
   %r = nn.relu %x : tensor<4xf32>
   return %r : tensor<4xf32>
 }
 
 // -----
 
-// Weights that are joined along an inner dimension.
+// Weights that are concatenated along an inner dimension.
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %a = nn.weight @weights["a"] : tensor<4x2xf32>
   %b = nn.weight @weights["b"] : tensor<4x2xf32>
-  // expected-error@+1 {{is outside of a group and not made ahead of time: weights are concatenated ahead of time along their outermost dimension only}}
+  // expected-error@+1 {{is outside of a group and not prepacked: weights are concatenated at compile time along their outermost dimension only}}
   %w = tensor.concat dim(1) %a, %b : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
   %r = nn.group linear(%x0 = %x, %w0 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
     %n = nn.linear %x0, %w0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -64,7 +64,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A transposed weight under another shape, joined with another weight.
+// A transposed weight under another shape, concatenated with another weight.
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
   %w = nn.weight @weights["w"] : tensor<4x6xf32>
@@ -72,7 +72,7 @@ func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
   %empty = tensor.empty() : tensor<6x4xf32>
   %t = linalg.transpose ins(%w : tensor<4x6xf32>) outs(%empty : tensor<6x4xf32>) permutation = [1, 0]
   %flat = tensor.collapse_shape %t [[0, 1]] : tensor<6x4xf32> into tensor<24xf32>
-  // expected-error@+1 {{is outside of a group and not made ahead of time: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
+  // expected-error@+1 {{is outside of a group and not prepacked: a weight that is transposed at compile time keeps its shape, one that is quantized its rows}}
   %j = tensor.concat dim(0) %flat, %b : (tensor<24xf32>, tensor<12xf32>) -> tensor<36xf32>
   %r = nn.group rows(%x0 = %x, %w0 = %j) : (tensor<36xf32>, tensor<36xf32>) -> tensor<36xf32> {
     %s = arith.addf %x0, %w0 : tensor<36xf32>

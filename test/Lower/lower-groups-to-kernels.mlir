@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --target-declare-devices --lower-groups-to-kernels --split-input-file | FileCheck %s
 
 // A group becomes a kernel, its function a host program. Weights of a linear get panels, other weights rows; the label
-// is the place in the user's model.
+// is the name in the user's model.
 
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<?x?x384xf32> {nn.name = "x", nn.sizes = ["batch", "sequence", ""]}) -> (tensor<?x?x1536xf32> {nn.name = "y"}) {
@@ -118,7 +118,7 @@ func.func @main(%x: tensor<?x16xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x64x
   return %1, %2 : tensor<?x64xf32>, tensor<?x8xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @a.joined.panels layout(#rt.panels<32>) : tensor<64x16xf32> {
+// CHECK: rt.constant @a.concatenated.panels layout(#rt.panels<32>) : tensor<64x16xf32> {
 // CHECK-NEXT: %[[A:.*]] = nn.weight @weights["a"] : tensor<32x16xf32>
 // CHECK-NEXT: %[[B:.*]] = nn.weight @more["b"] : tensor<32x4x4xf32>
 // CHECK-NEXT: %[[FLAT:.*]] = tensor.collapse_shape %[[B]]
@@ -359,10 +359,10 @@ func.func @main(%x: tensor<?x?x8xf32> {nn.sizes = ["batch", "sequence", ""]}, %y
 
 // -----
 
-// A rounded weight is a constant that is stored as codes; joined ones too. What is no panel of a linear is stored as the
-// numbers that the codes mean.
+// A quantized weight is a constant that is stored in its format; concatenated ones too. What is no panel of a linear is
+// stored dequantized.
 nn.archive @weights {file = "w.safetensors"}
-// CHECK: rt.constant @a.joined.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<16x64xf32> {
+// CHECK: rt.constant @a.concatenated.panels layout(#rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<16x64xf32> {
 // CHECK-NEXT: %[[A:.*]] = nn.weight @weights["a"] : tensor<8x64xf16>
 // CHECK-NEXT: %[[AC:.*]], %[[AS:.*]] = nn.quantize %[[A]]
 // CHECK-NEXT: %[[AD:.*]] = nn.dequantize %[[AC]], %[[AS]]
@@ -370,7 +370,7 @@ nn.archive @weights {file = "w.safetensors"}
 // CHECK: rt.constant @c layout(#rt.row_major) : tensor<8x64xf32> {
 // CHECK: nn.quantize {{.*}} {format = #nn.block_format<nf4, f32, 64, axis = 1>}
 // CHECK: rt.kernel @{{.*}}(%{{.*}}: tensor<16x64xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
-func.func @rounded(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {nn.name = "y"}) -> (tensor<4x16xf32>, tensor<8x64xf32>) {
+func.func @quantized(%x: tensor<4x64xf32> {nn.name = "x"}, %y: tensor<8x64xf32> {nn.name = "y"}) -> (tensor<4x16xf32>, tensor<8x64xf32>) {
   %a = nn.weight @weights["a"] : tensor<8x64xf16>
   %b = nn.weight @weights["b"] : tensor<8x64xf16>
   %c = nn.weight @weights["c"] : tensor<8x64xf16>

@@ -5,7 +5,7 @@ rt.kernel @relu(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x64xf3
   rt.yield %r : tensor<?x64xf32>
 }
 
-// Buffers that live at different times share a place: of three in a chain the third takes the first's. What reads the
+// Buffers that live at different times share a slot: of three in a chain the third takes the first's. What reads the
 // old contents has happened before the new are written, here by the chain itself.
 func.func @chain(%x: memref<?x64xf32>) attributes {rt.symbols = ["rows"], rt.results = []} {
   %n = rt.symbol "rows"
@@ -38,7 +38,7 @@ func.func @chain(%x: memref<?x64xf32>) attributes {rt.symbols = ["rows"], rt.res
 // CHECK: %[[E2:.*]] = rt.dispatch @relu on %{{.*}} : !rt.queue<@cpu> after(%[[E1]]) {{.*}} outs(%[[C]] :
 // CHECK: rt.dispatch @relu on %{{.*}} : !rt.queue<@cpu> after(%[[E2]])
 
-// Two chains at once: when the second takes the first's place it also waits for the first's last reader.
+// Two chains at once: when the second takes the first's slot it also waits for the first's last consumer.
 func.func @unrelated(%x: memref<?x64xf32>) attributes {rt.symbols = ["rows"], rt.results = []} {
   %n = rt.symbol "rows"
   %q = rt.get_queue 0 : !rt.queue<@cpu>
@@ -60,7 +60,7 @@ func.func @unrelated(%x: memref<?x64xf32>) attributes {rt.symbols = ["rows"], rt
 // CHECK: %[[E3:.*]] = rt.dispatch @relu on %{{.*}} : !rt.queue<@cpu> after(%[[E2]])
 // CHECK: rt.wait %[[E3]]
 
-// A buffer that is read to the end shares its place with none.
+// A buffer that is read to the end shares its slot with none.
 func.func @live(%x: memref<?x64xf32>) attributes {rt.symbols = ["rows"], rt.results = []} {
   %n = rt.symbol "rows"
   %q = rt.get_queue 0 : !rt.queue<@cpu>
@@ -86,7 +86,7 @@ rt.kernel @k(%x: tensor<?xf32> {nn.sizes = ["s0"]}) -> (tensor<?xf32> {nn.sizes 
   rt.yield %x : tensor<?xf32>
 }
 
-// Sizes that cannot be compared share a place of the larger one; a size that is no multiple of 64 bytes is rounded up.
+// Sizes that cannot be compared share a slot of the larger one; a size that is no multiple of 64 bytes is rounded up.
 func.func @incomparable(%x: memref<?xf32>) attributes {rt.symbols = ["a", "b"], rt.results = []} {
   %a = rt.symbol "a"
   %b = rt.symbol "b"
@@ -114,7 +114,7 @@ func.func @incomparable(%x: memref<?xf32>) attributes {rt.symbols = ["a", "b"], 
 // CHECK: %[[BYTES:.*]] = arith.addi %[[ZERO]], %[[UP]]
 // CHECK: rt.workspace %[[BYTES]]
 
-// A buffer that nothing uses gets no place.
+// A buffer that nothing uses gets no slot.
 func.func @unused() attributes {rt.symbols = ["a"], rt.results = []} {
   %a = rt.symbol "a"
   %t = rt.alloc (%a) : memref<?xf32>

@@ -1,9 +1,9 @@
 // RUN: intarsia-opt %s --target-declare-devices -intarsia-fuse -intarsia-lower -split-input-file -verify-diagnostics | FileCheck %s
 
 // The kernel writes the argument's own buffer, what reads the new state waits for it, and no result is made.
-// What a call gives as places is refused where it points outside of the cache or the page table.
+// A position that a call gives is refused where it points outside of the cache or the page table.
 // CHECK-LABEL: func.func @step(%{{.*}}: memref<?x2x64xf32>
-// CHECK-SAME:  memref<?xi64> {nn.below = [32, "places"], nn.range = array<i64: 0, 9223372036854775807>, nn.sizes = ["tokens"]}
+// CHECK-SAME:  memref<?xi64> {nn.below = [32, "entries"], nn.range = array<i64: 0, 9223372036854775807>, nn.sizes = ["tokens"]}
 // CHECK-SAME:  memref<?xi64> {nn.below = [1, "sequences"],
 // CHECK-SAME:  memref<?x?xi64> {nn.below = [1, "pages"],
 // CHECK-SAME:  %[[CACHE:[^:]*]]: memref<?x2x64x32xf16> {{.*}}nn.state
@@ -13,7 +13,7 @@
 // CHECK-NOT:   rt.output
 func.func @step(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
                 %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]},
-                %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "places"]},
+                %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "entries"]},
                 %keys: tensor<?x2x64x32xf16> {nn.sizes = ["pages", "", "", ""], nn.state})
     -> (tensor<?x2x64x32xf16> {nn.state = 4 : i64}) {
   %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x64x32xf16>
@@ -24,17 +24,17 @@ func.func @step(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
 
 // A tail is updated once what reads it is done, also where nothing of that is read by the update.
 // CHECK-LABEL: func.func @tail(
-// CHECK-SAME:  %[[CODES:[^:]*]]: memref<?x2x64x16xi8> {{[^%]*}}nn.state{{[^%]*}}%[[PARAMETERS:[^:]*]]: memref<?x2x2x64xi8> {{[^%]*}}nn.state{{[^%]*}}%[[TAIL:[^:]*]]: memref<?x2x64x32xf16> {{[^%]*}}nn.state
-// CHECK:       %[[APPENDED:.*]] = rt.dispatch @cache_append{{.*}} outs(%[[CODES]], %[[PARAMETERS]] : memref<?x2x64x16xi8>, memref<?x2x2x64xi8>)
+// CHECK-SAME:  %[[QUANTIZED:[^:]*]]: memref<?x2x64x16xi8> {{[^%]*}}nn.state{{[^%]*}}%[[PARAMETERS:[^:]*]]: memref<?x2x2x64xi8> {{[^%]*}}nn.state{{[^%]*}}%[[TAIL:[^:]*]]: memref<?x2x64x32xf16> {{[^%]*}}nn.state
+// CHECK:       %[[APPENDED:.*]] = rt.dispatch @cache_append{{.*}} outs(%[[QUANTIZED]], %[[PARAMETERS]] : memref<?x2x64x16xi8>, memref<?x2x2x64xi8>)
 // CHECK:       rt.dispatch @cache_append{{.*}} after(%[[APPENDED]]){{.*}} outs(%[[TAIL]] : memref<?x2x64x32xf16>)
 func.func @tail(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
                 %positions: tensor<?xi64> {nn.sizes = ["tokens"]}, %sequences: tensor<?xi64> {nn.sizes = ["tokens"]},
-                %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "places"]},
-                %codes: tensor<?x2x64x16xi8> {nn.sizes = ["pages", "", "", ""], nn.state},
+                %pages: tensor<?x?xi64> {nn.sizes = ["sequences", "entries"]},
+                %quantized: tensor<?x2x64x16xi8> {nn.sizes = ["pages", "", "", ""], nn.state},
                 %parameters: tensor<?x2x2x64xi8> {nn.sizes = ["pages", "", "", ""], nn.state},
                 %tail: tensor<?x2x64x32xf16> {nn.sizes = ["sequences", "", "", ""], nn.state})
     -> (tensor<?x2x64x16xi8> {nn.state = 4 : i64}, tensor<?x2x2x64xi8> {nn.state = 5 : i64}, tensor<?x2x64x32xf16> {nn.state = 6 : i64}) {
-  %c, %p = nn.cache_append(%codes, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  %c, %p = nn.cache_append(%quantized, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
   %t = nn.cache_append(%tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences {tail} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
   return %c, %p, %t : tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>
 }
@@ -42,12 +42,12 @@ func.func @tail(%rows: tensor<?x2x64xf32> {nn.sizes = ["tokens", "", ""]},
 // -----
 
 func.func @tail_read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
-                           %pages: tensor<2x3xi64>, %codes: tensor<6x2x64x16xi8> {nn.state},
+                           %pages: tensor<2x3xi64>, %quantized: tensor<6x2x64x16xi8> {nn.state},
                            %parameters: tensor<6x2x2x64xi8> {nn.state}, %tail: tensor<2x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x16xi8> {nn.state = 4 : i64}, tensor<6x2x2x64xi8> {nn.state = 5 : i64}, tensor<2x2x64x32xf16> {nn.state = 6 : i64}) {
   // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that something else reads}}
   %t = nn.cache_append(%tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences {tail} : (tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<2x2x64x32xf16>
-  %c, %p = nn.cache_append(%codes, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>)
+  %c, %p = nn.cache_append(%quantized, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>)
   return %c, %p, %t : tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>
 }
 
@@ -83,7 +83,7 @@ func.func @old_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequ
 
 // -----
 
-func.func @computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
+func.func @computed_positions(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
                            %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
   %next = arith.addi %positions, %sequences : tensor<4xi64>
@@ -94,13 +94,13 @@ func.func @computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>,
 
 // -----
 
-func.func @partly_computed_places(%rows: tensor<4x2x64xf32>, %positions: tensor<2xi64>, %sequences: tensor<4xi64>,
+func.func @partly_computed_positions(%rows: tensor<4x2x64xf32>, %positions: tensor<2xi64>, %sequences: tensor<4xi64>,
                                   %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
   %next = arith.addi %positions, %positions : tensor<2xi64>
-  %places = tensor.concat dim(0) %positions, %next : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
+  %all = tensor.concat dim(0) %positions, %next : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
   // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
-  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %places, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %all, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }
 

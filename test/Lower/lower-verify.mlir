@@ -27,7 +27,7 @@ rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = []} {
   %n = rt.symbol "n"
-  // expected-error@+1 {{has no place in the workspace; run lower-plan-buffers}}
+  // expected-error@+1 {{has no slot in the workspace; run lower-plan-buffers}}
   %o = rt.alloc (%n) : memref<?xf32>
   return
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // intarsia-block-codec ELEMENT SCALE BLOCK ZERO_POINTS ROW_SIZE: reads rows of f32 from standard input, encodes them in
-// that format, and writes to standard output: the tensor scale as f32; then codes, scales, zero points and decoded
-// values, each for all rows. Python compares them with independent implementations.
+// that format, and writes to standard output: the tensor scale as f32; then quantized values, scales, zero points and
+// decoded values, each for all rows. Python compares them with independent implementations.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Quantize/BlockCodec.h"
 #include "llvm/ADT/StringExtras.h"
@@ -34,20 +34,20 @@ int main(int argc, char **argv) {
   size_t width = static_cast<size_t>(rowSize), rows = values.size() / width, blocks = codec.blockCount(width);
   size_t scaleBytes = blocks * codec.scaleBytes(), pointBytes = zeroPointsWanted ? blocks : 0;
   float tensorScale = BlockCodec::tensorScaleOf(BlockCodec::largestMagnitude(values));
-  std::vector<uint8_t> codes(rows * width), scales(rows * scaleBytes), zeroPoints(rows * pointBytes);
+  std::vector<uint8_t> quantized(rows * width), scales(rows * scaleBytes), zeroPoints(rows * pointBytes);
   std::vector<float> decoded(rows * width);
   for (size_t row = 0; row != rows; ++row) {
     auto part = [row](auto &all, size_t size) { return llvm::MutableArrayRef(all).slice(row * size, size); };
-    llvm::ArrayRef<float> numbers = part(values, width);
-    if (std::optional<size_t> bad = codec.encodeRow(numbers, tensorScale, part(codes, width), part(scales, scaleBytes),
-                                                    part(zeroPoints, pointBytes))) {
-      std::fprintf(stderr, "number %zu of row %zu is %g\n", *bad, row, static_cast<double>(numbers[*bad]));
+    llvm::ArrayRef<float> inputs = part(values, width);
+    if (std::optional<size_t> bad = codec.encodeRow(inputs, tensorScale, part(quantized, width),
+                                                    part(scales, scaleBytes), part(zeroPoints, pointBytes))) {
+      std::fprintf(stderr, "value %zu of row %zu is %g\n", *bad, row, static_cast<double>(inputs[*bad]));
       return 1;
     }
-    codec.decodeRow(part(codes, width), part(scales, scaleBytes), part(zeroPoints, pointBytes), tensorScale,
+    codec.decodeRow(part(quantized, width), part(scales, scaleBytes), part(zeroPoints, pointBytes), tensorScale,
                     part(decoded, width));
   }
-  bool isWritten = write(&tensorScale, sizeof(float)) && write(codes.data(), codes.size()) &&
+  bool isWritten = write(&tensorScale, sizeof(float)) && write(quantized.data(), quantized.size()) &&
                    write(scales.data(), scales.size()) && write(zeroPoints.data(), zeroPoints.size()) &&
                    write(decoded.data(), decoded.size() * sizeof(float)) && std::fflush(stdout) == 0;
   return isWritten ? 0 : 1;

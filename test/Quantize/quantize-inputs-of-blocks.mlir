@@ -5,8 +5,8 @@ nn.archive @weights {file = "model.gguf"}
 
 // WIDE-NOT: nn.quantize
 
-// Two linears with one input round it once. A linear of blocks that no kernel reads, or of a matrix that is not a
-// weight, reads the input unrounded.
+// Two linears with one input quantize it once. A linear of blocks that no kernel reads, or of a matrix that is not a
+// weight, reads the input as it is.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
 func.func @main(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %b: tensor<8x34xi8> {nn.name = "b"})
@@ -32,7 +32,7 @@ func.func @main(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %b: 
   return %0, %1, %2, %3 : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>
 }
 
-// Blocks of the input are as long as those of the weight: one rounding for all types of 256.
+// Blocks of the input are as long as those of the weight: one quantization for all types of 256.
 // CHECK-LABEL: func.func @blocks_of_256
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x256xf32>
 func.func @blocks_of_256(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) {
@@ -55,7 +55,8 @@ func.func @blocks_of_256(%x: tensor<?x256xf32> {nn.name = "x", nn.sizes = ["n", 
   return %0, %1, %2 : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>
 }
 
-// Experts that are stored in MXFP4, moved by rows, have both activations rounded; of those in blocks of two types, one.
+// Experts that are stored in MXFP4, moved by rows, have both activations quantized; those in blocks of two types have
+// one.
 // CHECK-LABEL: func.func @experts
 func.func @experts(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %i: tensor<?x1xi32>, %w: tensor<?x1xf32>) -> tensor<?x64xf32> {
   // CHECK: %[[C:.*]], %[[S:.*]] = nn.quantize %arg0
@@ -76,8 +77,8 @@ func.func @experts(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}, %
   %g = nn.dequantize %gb {format = #nn.ggml_type<q4_0>} : (tensor<2x32x36xi8>) -> tensor<2x32x64xf32>
   %ub = nn.weight @weights["u"] : tensor<2x32x68xi8>
   %u = nn.dequantize %ub {format = #nn.ggml_type<q8_0>} : (tensor<2x32x68xi8>) -> tensor<2x32x64xf32>
-  %joined = tensor.concat dim(0) %g, %u : (tensor<2x32x64xf32>, tensor<2x32x64xf32>) -> tensor<4x32x64xf32>
-  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 32, 64] : tensor<4x32x64xf32> into tensor<2x2x32x64xf32>
+  %concatenated = tensor.concat dim(0) %g, %u : (tensor<2x32x64xf32>, tensor<2x32x64xf32>) -> tensor<4x32x64xf32>
+  %parts = tensor.expand_shape %concatenated [[0, 1], [2], [3]] output_shape [2, 2, 32, 64] : tensor<4x32x64xf32> into tensor<2x2x32x64xf32>
   %f = tensor.empty() : tensor<2x2x32x64xf32>
   %mixed = linalg.transpose ins(%parts : tensor<2x2x32x64xf32>) outs(%f : tensor<2x2x32x64xf32>) permutation = [1, 0, 2, 3]
   %z = nn.experts %x, %i, %w, %mixed, %d {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<2x2x32x64xf32>, tensor<2x64x32xbf16>) -> tensor<?x64xf32>

@@ -9,17 +9,17 @@
 
 nn.archive @weights {file = "w.safetensors"}
 
-// Two linears of one input: its codes are made once. The table and the head are one matrix, stored once: of 8 bits, if
+// Two linears of one input, which is quantized once. The table and the head are one matrix, stored once: of 8 bits, if
 // neither of them names a format.
 // CHECK-LABEL: func.func @step
 // HEAD-LABEL: func.func @step
 // NAMED-LABEL: func.func @step
 func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (tensor<?x96xf32> {nn.name = "logits"}) {
   // CHECK: %[[TABLE:.*]] = nn.weight @weights["table"]
-  // CHECK: %[[CODES:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i6, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi8>, tensor<96x2xf16>)
+  // CHECK: %[[QUANTIZED:.*]], %[[SCALES:.*]] = nn.quantize %[[TABLE]] {format = #nn.block_format<i6, f16, 32, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi8>, tensor<96x2xf16>)
   // NAMED: nn.quantize %{{.*}} {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<96x64xbf16>)
-  // CHECK: %[[ROUNDED:.*]] = nn.dequantize %[[CODES]], %[[SCALES]] {{.*}} -> tensor<96x64xf32>
-  // CHECK: %[[ROWS:.*]] = nn.embedding %[[ROUNDED]], %{{.*}} : (tensor<96x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
+  // CHECK: %[[DEQUANTIZED:.*]] = nn.dequantize %[[QUANTIZED]], %[[SCALES]] {{.*}} -> tensor<96x64xf32>
+  // CHECK: %[[ROWS:.*]] = nn.embedding %[[DEQUANTIZED]], %{{.*}} : (tensor<96x64xf32>, tensor<?xi64>) -> tensor<?x64xf32>
   // CHECK-NOT: arith.extf
   // HEAD: nn.quantize %{{.*}} {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<96x64xbf16>) -> (tensor<96x64xi4>, tensor<96x4xi8>, tensor<f32>)
   // HEAD: nn.embedding %{{.*}} -> tensor<?x64xf32>
@@ -40,7 +40,7 @@ func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   %p = nn.linear %x, %a : (tensor<?x64xf32>, tensor<64x64xf16>) -> tensor<?x64xf32>
   %q = nn.linear %x, %b : (tensor<?x64xf32>, tensor<64x64xf16>) -> tensor<?x64xf32>
   %h = arith.addf %p, %q : tensor<?x64xf32>
-  // CHECK: nn.linear %{{.*}}, %[[ROUNDED]] : (tensor<?x64xf32>, tensor<96x64xf32>)
+  // CHECK: nn.linear %{{.*}}, %[[DEQUANTIZED]] : (tensor<?x64xf32>, tensor<96x64xf32>)
   // HEAD-NOT: nn.quantize
   // HEAD: nn.linear %{{.*}}, %{{.*}} : (tensor<?x64xf32>, tensor<96x64xf32>)
   %again = nn.weight @weights["table"] : tensor<96x64xbf16>
@@ -48,7 +48,7 @@ func.func @step(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> (ten
   return %l : tensor<?x96xf32>
 }
 
-// Another function rounds its inputs itself.
+// Another function quantizes its inputs itself.
 // CHECK-LABEL: func.func @embed
 func.func @embed(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["n"]}) -> tensor<?x64xbf16> {
   // CHECK: nn.quantize
@@ -76,8 +76,8 @@ nn.archive @weights {file = "w.safetensors"}
 
 // -----
 
-// Experts: each stored tensor is rounded where its rows are whole, behind what moves rows; those that are stored as
-// columns once they are rows. Activations are rounded before both products. The router stays as it is.
+// Experts: each stored tensor is quantized where its rows are whole, behind what moves rows; those that are stored as
+// columns once they are rows. Activations are quantized before both linears. The router stays as it is.
 nn.archive @weights {file = "w.safetensors"}
 // CHECK-LABEL: func.func @experts
 // HEAD-LABEL: func.func @experts
@@ -101,8 +101,8 @@ func.func @experts(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -
   // CHECK: %[[DC:.*]], %[[DS:.*]] = nn.quantize %[[DT]] {format = #nn.block_format<i4, f16, 32, axis = 2>} : (tensor<2x64x96xbf16>)
   // CHECK: %[[D:.*]] = nn.dequantize %[[DC]], %[[DS]]
   // CHECK: nn.experts %[[X]], %{{.*}}, %{{.*}}, %[[T]], %[[D]] {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>}
-  %joined = tensor.concat dim(0) %g, %u : (tensor<2x96x64xbf16>, tensor<2x96x64xbf16>) -> tensor<4x96x64xbf16>
-  %parts = tensor.expand_shape %joined [[0, 1], [2], [3]] output_shape [2, 2, 96, 64] : tensor<4x96x64xbf16> into tensor<2x2x96x64xbf16>
+  %concatenated = tensor.concat dim(0) %g, %u : (tensor<2x96x64xbf16>, tensor<2x96x64xbf16>) -> tensor<4x96x64xbf16>
+  %parts = tensor.expand_shape %concatenated [[0, 1], [2], [3]] output_shape [2, 2, 96, 64] : tensor<4x96x64xbf16> into tensor<2x2x96x64xbf16>
   %e = tensor.empty() : tensor<2x2x96x64xbf16>
   %gu = linalg.transpose ins(%parts : tensor<2x2x96x64xbf16>) outs(%e : tensor<2x2x96x64xbf16>) permutation = [1, 0, 2, 3]
   %f = tensor.empty() : tensor<2x64x96xbf16>

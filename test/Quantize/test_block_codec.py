@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """lib/Quantize/BlockCodec on random rows, bit for bit against ml_dtypes and NumPy's own rounding.
 
-2^18 numbers a format, or, with INTARSIA_EXHAUSTIVE=1 in the environment, 2^24.
+2^18 values a format, or, with INTARSIA_EXHAUSTIVE=1 in the environment, 2^24.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ FORMATS = (
 @dataclass
 class Encoded:
     tensor_scale: np.float32
-    codes: np.ndarray  # [rows, WIDTH]
+    quantized: np.ndarray  # [rows, WIDTH]
     scales: np.ndarray  # [rows, blocks], of the scale's type
     zero_points: np.ndarray | None  # [rows, blocks]
     decoded: np.ndarray  # [rows, WIDTH]
@@ -118,23 +118,23 @@ def same(actual: np.ndarray, expected: np.ndarray, what: str) -> None:
     )
 
 
-def encode_numbers(form: Format, ratios: np.ndarray, points: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns codes of scaled numbers, and the values of the codes (less the zero points)."""
+def quantize(form: Format, ratios: np.ndarray, points: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the elements of scaled values as bit patterns, and the values that these mean (less the zero points)."""
     if form.element in FLOATS:
         kind = FLOATS[form.element]
         largest = np.float32(ml_dtypes.finfo(kind).max)
         rounded = ratios.clip(-largest, largest).astype(kind)
         return rounded.view(np.uint8), rounded.astype(np.float32)
     if form.element == "nf4":
-        # Midpoints in f32, as bitsandbytes has them; on one, the even code.
+        # Midpoints in f32, as bitsandbytes has them; on one, the even pattern.
         middles = ((NF4[:-1].astype(np.float64) + NF4[1:]) / 2).astype(np.float32)
         below, above = np.searchsorted(middles, ratios, "left"), np.searchsorted(middles, ratios, "right")
-        codes = np.where(below % 2 == 0, below, above).astype(np.uint8)
-        return codes, NF4[codes]
+        patterns = np.where(below % 2 == 0, below, above).astype(np.uint8)
+        return patterns, NF4[patterns]
     low, high = INTEGERS[form.element]
-    codes = (np.rint(ratios) + points).clip(low, high)
+    integers = (np.rint(ratios) + points).clip(low, high)
     mask = 0x0F if "4" in form.element or form.element == "ternary" else 0xFF
-    return (codes.astype(np.int32) & mask).astype(np.uint8), (codes - points).astype(np.float32)
+    return (integers.astype(np.int32) & mask).astype(np.uint8), (integers - points).astype(np.float32)
 
 
 def best_scales(form: Format, chosen: np.ndarray, blocks: np.ndarray, tensor_scale: np.float32) -> np.ndarray:
@@ -148,7 +148,7 @@ def best_scales(form: Format, chosen: np.ndarray, blocks: np.ndarray, tensor_sca
         if form.scale == "e4m3":
             stored *= tensor_scale
         ratios = np.where(stored[..., None] == 0, np.float32(0), blocks / stored[..., None])
-        differences = blocks - stored[..., None] * encode_numbers(form, ratios, np.float32(0))[1]
+        differences = blocks - stored[..., None] * quantize(form, ratios, np.float32(0))[1]
         errors = np.cumsum(np.square(differences), axis=2, dtype=np.float32)[..., -1]
         # The first is taken whatever it is, also where it is infinite.
         better = (errors < least) | (factor == 1)
@@ -198,17 +198,17 @@ def check(tools, form: Format, values: np.ndarray) -> None:
         mask = 0x0F if "4" in form.element or form.element == "ternary" else 0xFF
         same(encoded.zero_points, (points.astype(np.int32) & mask).astype(np.uint8), "zero points")
     ratios = np.where(scales[..., None] == 0, np.float32(0), padded / scales[..., None])
-    codes, numbers = encode_numbers(form, ratios, points[..., None].astype(np.float32))
-    same(encoded.codes, codes.reshape(len(values), -1)[:, :WIDTH], "codes")
+    quantized, dequantized = quantize(form, ratios, points[..., None].astype(np.float32))
+    same(encoded.quantized, quantized.reshape(len(values), -1)[:, :WIDTH], "quantized values")
     # Adding zero takes the sign of zeros away, which a subtracted zero point leaves to rounding.
-    expected = (scales[..., None] * numbers).reshape(len(values), -1)[:, :WIDTH]
-    same(encoded.decoded + np.float32(0), expected + np.float32(0), "decoded numbers")
+    expected = (scales[..., None] * dequantized).reshape(len(values), -1)[:, :WIDTH]
+    same(encoded.decoded + np.float32(0), expected + np.float32(0), "dequantized values")
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=str)
 def test_random_rows(tools, form: Format) -> None:
     """Returns rows of all magnitudes that their scales can represent; some are rounded, so that there are ties."""
-    # f16 scales end at 65504 and are subnormal below 2^-14; NVFP4's are relative to the largest number of the tensor.
+    # f16 scales end at 65504 and are subnormal below 2^-14; NVFP4's are relative to the largest value of the tensor.
     low, high = {"f16": (-34, 8), "e4m3": (-20, 0)}.get(form.scale, (-145, 100))
     with np.errstate(all="ignore"):
         for chunk in range(COUNT // CHUNK):
@@ -223,24 +223,24 @@ def test_random_rows(tools, form: Format) -> None:
 
 
 @pytest.mark.parametrize("element", FLOATS)
-def test_numbers_of_a_float_stay(tools, element: str) -> None:
-    """Every number of an MX element, times every scale that leaves it a normal f32, is its own code."""
+def test_values_of_a_float_stay(tools, element: str) -> None:
+    """Every value of an MX element, times every scale that leaves it a normal f32, is quantized to itself."""
     kind, bits = FLOATS[element], {"e2m1": 4, "e2m3": 6, "e3m2": 6}.get(element, 8)
-    numbers = np.arange(1 << bits, dtype=np.uint8).view(kind)
-    numbers = numbers[np.isfinite(numbers.astype(np.float32))]
+    elements = np.arange(1 << bits, dtype=np.uint8).view(kind)
+    elements = elements[np.isfinite(elements.astype(np.float32))]
     largest = ml_dtypes.finfo(kind).max
     exponent = int(np.floor(np.log2(float(largest))))
     powers = np.arange(-100, 127 - exponent)
-    row = np.resize(numbers, WIDTH // 32 * 31).reshape(-1, 31)
+    row = np.resize(elements, WIDTH // 32 * 31).reshape(-1, 31)
     row = np.concatenate([np.full((len(row), 1), largest, kind), row], axis=1).reshape(1, -1)
     row = np.concatenate([row, np.full((1, WIDTH - row.size), largest, kind)], axis=1)
     encoded = run_codec(tools, Format(element, "e8m0", 32), np.ldexp(row.astype(np.float32), powers[:, None]))
     same(encoded.scales.view(np.uint8), np.broadcast_to((powers + 127).astype(np.uint8)[:, None], encoded.scales.shape), "scales")  # fmt: skip
-    same(encoded.codes, np.broadcast_to(row.view(np.uint8), encoded.codes.shape), "codes")
+    same(encoded.quantized, np.broadcast_to(row.view(np.uint8), encoded.quantized.shape), "quantized values")
 
 
-def test_a_number_without_code_is_named(tools) -> None:
+def test_a_value_that_cannot_be_quantized_is_named(tools) -> None:
     values = np.ones((3, WIDTH), np.float32)
     values[2, 77] = np.inf
-    with pytest.raises(AssertionError, match="number 77 of row 2 is inf"):
+    with pytest.raises(AssertionError, match="value 77 of row 2 is inf"):
         run_codec(tools, Format("i4", "f16", 32), values)

@@ -106,27 +106,27 @@ func.func @rope(%x: tensor<?x?x2x8xf32>, %p: tensor<?x?xi64>, %f: tensor<4xf32>)
 
 // -----
 
-// A format of rows between the products rounds numbers of f32; without one they are not rounded.
+// A format of rows between the matmuls quantizes values of f32; without one they are not quantized.
 // CHECK-LABEL: func.func @experts
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 // CHECK: arith.divf %{{.*}}, %{{.*}} : f32
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 // CHECK-NOT: arith.truncf
-// CHECK-LABEL: func.func @unrounded
+// CHECK-LABEL: func.func @unquantized
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 // CHECK-NOT: arith.truncf
 func.func @experts(%x: tensor<?x24xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32>, %g: tensor<5x2x64x24xf32>, %d: tensor<5x24x64xf32>) -> tensor<?x24xf32> {
   %0 = nn.experts %x, %i, %m, %g, %d {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<?x24xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<5x2x64x24xf32>, tensor<5x24x64xf32>) -> tensor<?x24xf32>
   return %0 : tensor<?x24xf32>
 }
-func.func @unrounded(%x: tensor<?x24xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32>, %g: tensor<5x2x64x24xf32>, %d: tensor<5x24x64xf32>) -> tensor<?x24xf32> {
+func.func @unquantized(%x: tensor<?x24xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32>, %g: tensor<5x2x64x24xf32>, %d: tensor<5x24x64xf32>) -> tensor<?x24xf32> {
   %0 = nn.experts %x, %i, %m, %g, %d {activation = #nn.gated_activation<silu>} : (tensor<?x24xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<5x2x64x24xf32>, tensor<5x24x64xf32>) -> tensor<?x24xf32>
   return %0 : tensor<?x24xf32>
 }
 
 // -----
 
-// The numbers of the format are a table; rounding is to even.
+// The values of the format are a table; rounding is to even.
 // CHECK-LABEL: func.func @blocks
 func.func @blocks(%x: tensor<?x40xf32>) -> tensor<?x40xf32> {
   // CHECK: tensor.empty(%{{.*}}) : tensor<?x2xi8>
@@ -191,14 +191,14 @@ func.func @cache_append(%c: tensor<?x2x8x4xf16>, %r: tensor<?x2x8xf32>, %p: tens
 
 // Keys of a page are quantized together, from the tail and the rows.
 // CHECK-LABEL: func.func @cache_append_quantized
-// CHECK-SAME: %[[CODES:.*]]: tensor<?x1x2x16xi8>, %[[PARAMETERS:.*]]: tensor<?x1x2x2xi8>, %[[ROWS:.*]]: tensor<?x1x2xf32>, {{.*}}, %[[TAIL:.*]]: tensor<?x1x2x32xf16>
+// CHECK-SAME: %[[QUANTIZED:.*]]: tensor<?x1x2x16xi8>, %[[PARAMETERS:.*]]: tensor<?x1x2x2xi8>, %[[ROWS:.*]]: tensor<?x1x2xf32>, {{.*}}, %[[TAIL:.*]]: tensor<?x1x2x32xf16>
 func.func @cache_append_quantized(%c: tensor<?x1x2x16xi8>, %q: tensor<?x1x2x2xi8>, %r: tensor<?x1x2xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %k: tensor<?x1x2x32xf16>) -> (tensor<?x1x2x16xi8>, tensor<?x1x2x2xi8>) {
   // CHECK: tensor.extract %[[TAIL]]
   // CHECK: arith.truncf %{{.*}} : f32 to f16
   // CHECK: arith.minimumf
   // CHECK: arith.maximumf
   // CHECK: math.roundeven
-  // CHECK: ins(%[[CODES]], %[[WRITERS:.*]] : tensor<?x1x2x16xi8>, tensor<?xindex>)
+  // CHECK: ins(%[[QUANTIZED]], %[[WRITERS:.*]] : tensor<?x1x2x16xi8>, tensor<?xindex>)
   // Two values a byte.
   // CHECK: arith.shli %{{.*}}, %{{.*}} : i8
   // CHECK: ins(%[[PARAMETERS]], %[[WRITERS]] : tensor<?x1x2x2xi8>, tensor<?xindex>)

@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --reference-bufferize | FileCheck %s
 // RUN: intarsia-opt %s --reference-to-loops | FileCheck %s --check-prefix=LOOPS
 
-// Temporaries are freed at the end; the pipeline frees them after their last reader. Copies are loops, not calls.
+// Temporaries are freed at the end; the pipeline frees them after their last consumer. Copies are loops, not calls.
 // CHECK-LABEL: func.func @double
 // CHECK: %[[FIRST:.*]] = memref.alloc(%{{.*}}) : memref<?xf32>
 // CHECK: linalg.generic

@@ -42,7 +42,7 @@ rt.kernel @linear(%x: tensor<4x8xf32>, %w: tensor<40x8xf32> {rt.layout = #rt.pan
 
 // -----
 
-// Codes of a block format are bytes: 2 panels of 16 rows, 2 units of 64 k's, each 64 bytes of scales and 1024 of codes.
+// Quantized values of a block format are bytes: 2 panels of 16 rows, 2 units of 64 k's, each 64 bytes of scales and 1024 of values.
 // CHECK-LABEL: func.func @itx_reference_kernel_0
 // CHECK: memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [4352], strides: [1] : memref<i8> to memref<4352xi8>
 // CHECK: linalg.generic
@@ -50,7 +50,7 @@ rt.kernel @linear(%x: tensor<4x8xf32>, %w: tensor<40x8xf32> {rt.layout = #rt.pan
 // CHECK: arith.bitcast %{{.*}} : i16 to f16
 // CHECK: arith.mulf
 // CHECK: nn.linear
-rt.kernel @codes(%x: tensor<4x128xf32>, %w: tensor<32x128xf32> {rt.layout = #rt.panels<16, #nn.block_format<i8, f16, 32, axis = 1>>})
+rt.kernel @quantized(%x: tensor<4x128xf32>, %w: tensor<32x128xf32> {rt.layout = #rt.panels<16, #nn.block_format<i8, f16, 32, axis = 1>>})
     -> tensor<4x32xf32> attributes {root = #nn.root<linear>, sizes = []} {
   %r = nn.linear %x, %w : (tensor<4x128xf32>, tensor<32x128xf32>) -> tensor<4x32xf32>
   rt.yield %r : tensor<4x32xf32>

@@ -1,4 +1,4 @@
-// Other figures in place of the measured ones: a roofline is faster, and the plan says whose times it has.
+// Other figures instead of the measured ones: a roofline is faster, and the plan says whose times it has.
 // RUN: intarsia-plan %s --why=false | FileCheck %s --check-prefix=MEASURED
 // RUN: intarsia-plan %s --why=false --efficiency=%source_dir/examples/paper/roofline.yaml | FileCheck %s
 // RUN: not intarsia-plan %s --efficiency=%t.none.yaml 2>&1 | FileCheck %s --check-prefix=FILE

@@ -14,7 +14,7 @@ import serving_rows
 from serving_rows import Formula, Row, Table
 
 EFFICIENCY = serving_rows.ROOT / "catalogue/efficiency"
-READERS = {"serving": serving_rows.serving_rows, "serving-splitwise": serving_rows.splitwise_rows}
+TABLES = {"serving": serving_rows.serving_rows, "serving-splitwise": serving_rows.splitwise_rows}
 KINDS = ("decode", "first_token")
 
 
@@ -35,12 +35,12 @@ def committed(name: str) -> dict[tuple[str, str], dict[str, float]]:
         }
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", TABLES)
 def test_program_predicts_what_the_tables_say(formula: Formula, name: str):
     """With the figures of the program, rounded to five digits as they are in the file."""
     expected = committed(name)
     seen = set()
-    for kind, rows in zip(KINDS, READERS[name](), strict=True):
+    for kind, rows in zip(KINDS, TABLES[name](), strict=True):
         table = Table(formula, rows)
         error = np.abs(table.predict() / table.measured - 1)
         for group in ["all", *np.unique(table.groups)]:

@@ -43,18 +43,18 @@ def session(tmp_path, monkeypatch):
 
 
 def test_what_ours_is_made_of(session, tmp_path):
-    rounded = ("int4", tmp_path / "llama-1.1b-int4.itx")
-    assert [session.ours(peer) for peer in ("q4_0", "openvino-int4")] == [rounded, rounded]
+    quantized = ("int4", tmp_path / "llama-1.1b-int4.itx")
+    assert [session.ours(peer) for peer in ("q4_0", "openvino-int4")] == [quantized, quantized]
     assert session.commands == [(tmp_path / "llama-1.1b", "--quantize=int4")] * 2
     assert session.ours("q4_k_m") == ("q4_k_m", tmp_path / "llama-1.1b-q4_k_m.itx")
     assert session.commands[2:] == [(tmp_path / "llama-1.1b-q4_k_m.gguf",)]
     session.arguments.ours = "file"
     assert [session.ours(peer)[0] for peer in ("q4_0", "openvino-int4")] == ["q4_0", "int4"]
     session.arguments.ours = "directory"
-    assert session.ours("q4_k_m") == rounded
+    assert session.ours("q4_k_m") == quantized
 
 
-def test_numbers_in_place_of_codes_are_no_rival(session):
+def test_dequantized_weights_are_no_rival(session):
     session.stored = 7000
     for _ in range(2):
         with pytest.raises(NotMeasuredError, match="q4_k_m"):

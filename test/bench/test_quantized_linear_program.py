@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The linears that bench/quantized_linears.py measures: blocks that mean numbers, and products that are theirs."""
+"""The linears that bench/quantized_linears.py measures: blocks that can be dequantized, and matmuls of them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def session(build_dir, tmp_path):
 
 
 @pytest.mark.parametrize("format", linears.GGML)
-def test_blocks_mean_numbers(format):
+def test_blocks_are_finite_when_dequantized(format):
     blocks = linears.random_blocks(format, 40, 512)
     elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[format.upper()]]
     assert blocks.shape == (40, 512 // elements * size)
-    numbers = gguf.dequantize(blocks, gguf.GGMLQuantizationType[format.upper()])
-    assert np.isfinite(numbers).all()
-    assert 1e-3 < np.abs(numbers).mean() < 10
+    dequantized = gguf.dequantize(blocks, gguf.GGMLQuantizationType[format.upper()])
+    assert np.isfinite(dequantized).all()
+    assert 1e-3 < np.abs(dequantized).mean() < 10
 
 
 @pytest.mark.parametrize("format", ["int4", "q4_0"])
-def test_products(session, format):
+def test_matmuls(session, format):
     linear = linears.Linear(format, 256, 96)
     artifact = session.compile(linear)
-    numbers = linears.first_numbers(linear, artifact.parent)
+    dequantized = linears.first_values(linear, artifact.parent)
     x = values_of(5 * 256, 1).reshape(5, 256)
-    y, expected = np.asarray(intarsia.load(artifact).main(x)), x @ numbers.T
+    y, expected = np.asarray(intarsia.load(artifact).main(x)), x @ dequantized.T
     assert (y * expected).sum() / np.linalg.norm(y) / np.linalg.norm(expected) > linears.LEAST_COSINE
     assert sum(stored_bytes(artifact.with_suffix(".safetensors")).values()) == 96 * 256 * 18 // 32
 
 
-def test_numbers_in_place_of_codes_are_no_rival(session, monkeypatch):
+def test_dequantized_weights_are_no_rival(session, monkeypatch):
     monkeypatch.setattr(linears, "MOST_GROWTH", 0.9)
     with pytest.raises(NotMeasuredError, match="no kernel"):
         session.compile(linears.Linear("q4_0", 256, 96))

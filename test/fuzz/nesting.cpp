@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   std::string_view text(reinterpret_cast<const char *>(data), bytes);
   // Text that is not too deep is not too deep for a higher limit either, and positions are inside the text.
   for (auto *measure : {&deeperJson, &deeperMlir}) {
-    std::optional<TextPlace> low = measure(text, 8), high = measure(text, 16);
+    std::optional<TextPosition> low = measure(text, 8), high = measure(text, 16);
     if (!low && high)
       __builtin_trap();
     for (auto &place : {low, high})

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (layers != shape->layers || shape->denseLayers + shape->expertLayers != shape->layers)
     __builtin_trap();
   for (double number : {shape->parameters(), shape->activeParameters(), shape->decodeFlops(1e5),
-                        shape->prefillFlops(1e5), shape->cachedNumbers(1e5), shape->expertsTouched(64, 0.5)})
+                        shape->prefillFlops(1e5), shape->cachedElements(1e5), shape->expertsTouched(64, 0.5)})
     if (!std::isfinite(number) || number < 0)
       __builtin_trap();
   return 0;

@@ -118,13 +118,13 @@ def models(bench: Bench) -> Make:
 def gguf_files(bench: Bench) -> Make:
     """Return what damages GGUF files: their header, keys, lengths, data."""
     import gguf
-    from gguf_models import as_numbers, write_gguf
+    from gguf_models import as_floats, write_gguf
 
     sources = []
     for name in GGUF_USED:
         for kind in ("F32", "F16"):
             path = bench.folder / f"{name}-{kind}.gguf"
-            write_gguf(DECODERS / name, path, as_numbers(kind))
+            write_gguf(DECODERS / name, path, as_floats(kind))
             sources.append((path.read_bytes(), gguf.GGUFReader(path).data_offset))
 
     def make(dice: random.Random, folder: Path) -> Job:

@@ -5,8 +5,8 @@
 
 Needs: pip install gguf tokenizers sentencepiece xllamacpp. The tests need the first two.
 
-The byte-level vocabulary is trained on text that is not cut into words, so that its merges go across every place where
-one of the kinds of tokenizer.ggml.pre cuts. llama.cpp and SentencePiece must agree on the second vocabulary.
+The byte-level vocabulary is trained on text that is not cut into words, so that its merges go across every position
+where one of the kinds of tokenizer.ggml.pre cuts. llama.cpp and SentencePiece must agree on the second vocabulary.
 
 gguf_goldens.json: "bpe" {tokens, types, merges}, "spm" {tokens, types, scores}, "texts", "ids" of each text by kind,
 for "spm" also without a space before ("spm, no prefix").
@@ -88,7 +88,7 @@ def train_spm() -> tuple[dict, bytes, bytes]:
         minloglevel=2,
     )
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    numbers = range(pieces.get_piece_size())
+    ids = range(pieces.get_piece_size())
 
     def kind(i: int) -> int:
         if pieces.is_byte(i):
@@ -98,9 +98,9 @@ def train_spm() -> tuple[dict, bytes, bytes]:
         )
 
     value = {
-        "tokens": [pieces.id_to_piece(i) for i in numbers],
-        "types": [kind(i) for i in numbers],
-        "scores": [pieces.get_score(i) for i in numbers],
+        "tokens": [pieces.id_to_piece(i) for i in ids],
+        "types": [kind(i) for i in ids],
+        "scores": [pieces.get_score(i) for i in ids],
     }
     return value, pieces
 

@@ -116,7 +116,7 @@ def test_tasks_without_inputs(tools):
     verified(tools, str(nothing))
 
 
-def test_places_are_the_users(tools):
+def test_locations_are_the_users(tools):
     text = str(everything())
     printed = verified(tools, text, "--mlir-print-debuginfo", "--mlir-print-local-scope")
     lines = Path(__file__).read_text().splitlines()
@@ -136,7 +136,7 @@ def test_functions_stay_functions():
 
 
 @pytest.mark.parametrize("figure", [1e-5, 0.1, 1, 350, 1e15, 1e22, 1 / 3, 123456789.123])
-def test_numbers_are_read_as_they_are(tools, figure):
+def test_figures_are_read_as_they_are(tools, figure):
     from intarsia._agent_text import real, shortest
 
     text = f"module attributes {{test.a = {real(figure)}}} {{}}"
@@ -224,8 +224,8 @@ other = graph_of(lambda x: x)
         ),
         (lambda: graph_of(lambda a: other(y=a)), "call of '<lambda>' gives 0 inputs and y, the graph takes x"),
         (lambda: graph_of(lambda a: other(a, x=a)), "call of '<lambda>' gives 1 inputs and x, the graph takes x"),
-        (lambda: graph_of(lambda *, a: a), r"parameter a of graph '<lambda>' takes no single input by its place"),
-        (lambda: graph_of(lambda *a: a), r"parameter \*a of graph '<lambda>' takes no single input by its place"),
+        (lambda: graph_of(lambda *, a: a), r"parameter a of graph '<lambda>' takes no single input by its position"),
+        (lambda: graph_of(lambda *a: a), r"parameter \*a of graph '<lambda>' takes no single input by its position"),
         (
             lambda: graph_of(lambda a: agent.Memory("m", 1, 1).write()),
             "write of 'm' has no input, must have what is written",

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every code of every block format, and rounding to it, bit for bit against ml_dtypes and the published tables."""
+"""Bit patterns of every block format, and quantizing to it, bit for bit against ml_dtypes and the published tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from reference import Reference, run
 
-# name: (ml_dtypes type, bits of a code, largest number, its exponent)
+# name: (ml_dtypes type, bits of an element, largest value, its exponent)
 FLOATS = {
     "e2m1": (ml_dtypes.float4_e2m1fn, 4, 6.0, 2),
     "e2m3": (ml_dtypes.float6_e2m3fn, 6, 7.5, 2),
@@ -36,22 +36,24 @@ def storage(element: str) -> str:
     return "i4" if element in ("i4", "u4", "e2m1", "nf4", "ternary") else "i8"
 
 
-def numbers(element: str) -> np.ndarray:
-    """The number of each code, by code."""
+def values_of(element: str) -> np.ndarray:
+    """Give the value of each bit pattern, in order."""
     if element in FLOATS:
         kind, bits, _, _ = FLOATS[element]
         return np.arange(1 << bits, dtype=np.uint8).view(kind).astype(np.float32)
     if element == "nf4":
         return NF4
     bits = int(element[1])
-    codes = np.arange(1 << bits)
-    return np.where((codes >= 1 << (bits - 1)) & (element[0] == "i"), codes - (1 << bits), codes).astype(np.float32)
+    quantized = np.arange(1 << bits)
+    return np.where((quantized >= 1 << (bits - 1)) & (element[0] == "i"), quantized - (1 << bits), quantized).astype(
+        np.float32
+    )
 
 
-def codes_of(element: str) -> np.ndarray:
-    """The codes of those numbers, uint8: five and six bits lie in eight, integers with their sign."""
-    codes = np.arange(len(numbers(element)), dtype=np.uint8)
-    return numbers(element).astype(np.int8).view(np.uint8) if element in ("i5", "i6") else codes
+def patterns_of(element: str) -> np.ndarray:
+    """Give the bit patterns of those values, uint8: five and six bits lie in eight, integers with their sign."""
+    quantized = np.arange(len(values_of(element)), dtype=np.uint8)
+    return values_of(element).astype(np.int8).view(np.uint8) if element in ("i5", "i6") else quantized
 
 
 def same(actual: np.ndarray, expected: np.ndarray) -> None:
@@ -63,10 +65,10 @@ def same(actual: np.ndarray, expected: np.ndarray) -> None:
     )
 
 
-def same_codes(actual: np.ndarray, expected: np.ndarray, bits: int) -> None:
+def same_bits(actual: np.ndarray, expected: np.ndarray, bits: int) -> None:
     mask = (1 << bits) - 1
     different = (actual & mask) != (expected & mask)
-    assert not different.any(), f"codes {actual[different][:8]} are not {expected[different][:8]}"
+    assert not different.any(), f"bits {actual[different][:8]} are not {expected[different][:8]}"
 
 
 @pytest.fixture
@@ -74,14 +76,15 @@ def compile_reference(tools, tmp_path: Path):
     return lambda mlir: Reference(tools.path("intarsia-opt"), mlir, tmp_path)
 
 
-def dequantize(compile_reference, form: str, codes: np.ndarray, code_type: str, scales: np.ndarray, scale_type: str,
-               zero_points: np.ndarray | None = None, tensor_scale: float | None = None) -> np.ndarray:  # fmt: skip
-    rows, columns = codes.shape
+def dequantize(compile_reference, form: str, quantized: np.ndarray, value_type: str, scales: np.ndarray,
+               scale_type: str, zero_points: np.ndarray | None = None,
+               tensor_scale: float | None = None) -> np.ndarray:  # fmt: skip
+    rows, columns = quantized.shape
     blocks = scales.shape[1]
-    types = [f"tensor<{rows}x{columns}x{code_type}>", f"tensor<{rows}x{blocks}x{scale_type}>"]
-    operands, inputs = "%0, %1", [codes, scales]
+    types = [f"tensor<{rows}x{columns}x{value_type}>", f"tensor<{rows}x{blocks}x{scale_type}>"]
+    operands, inputs = "%0, %1", [quantized, scales]
     if zero_points is not None:
-        types.append(f"tensor<{rows}x{blocks}x{code_type}>")
+        types.append(f"tensor<{rows}x{blocks}x{value_type}>")
         operands += " zero_points %2"
         inputs.append(zero_points)
     if tensor_scale is not None:
@@ -100,70 +103,70 @@ def dequantize(compile_reference, form: str, codes: np.ndarray, code_type: str, 
 
 @pytest.mark.parametrize("element", FLOATS)
 def test_decode_mx(compile_reference, element: str) -> None:
-    """Every element code with every E8M0 scale: 0 is 2^-127, 255 NaN."""
-    values = numbers(element)
-    codes = np.tile(np.arange(len(values), dtype=np.uint8), (256, 1))
+    """Every bit pattern of elements with every E8M0 scale: 0 is 2^-127, 255 NaN."""
+    values = values_of(element)
+    quantized = np.tile(np.arange(len(values), dtype=np.uint8), (256, 1))
     blocks = -(-len(values) // 32)
     scales = np.repeat(np.arange(256, dtype=np.uint8)[:, None], blocks, axis=1)
-    actual = dequantize(compile_reference, f"{element}, e8m0, 32", codes, storage(element), scales, "i8")
+    actual = dequantize(compile_reference, f"{element}, e8m0, 32", quantized, storage(element), scales, "i8")
     powers = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         same(actual, powers[:, None] * values[None, :])
 
 
 def test_decode_nvfp4(compile_reference) -> None:
-    codes = np.tile(np.arange(16, dtype=np.uint8), (256, 1))
+    quantized = np.tile(np.arange(16, dtype=np.uint8), (256, 1))
     scales = np.arange(256, dtype=np.uint8)[:, None]
-    actual = dequantize(compile_reference, "e2m1, e4m3, 16", codes, "i4", scales, "i8", tensor_scale=0.3)
+    actual = dequantize(compile_reference, "e2m1, e4m3, 16", quantized, "i4", scales, "i8", tensor_scale=0.3)
     values = scales.view(ml_dtypes.float8_e4m3fn).astype(np.float32) * np.float32(0.3)
-    same(actual, values * numbers("e2m1")[None, :])
+    same(actual, values * values_of("e2m1")[None, :])
 
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("element", ["i4", "u4", "i5", "i6", "i8", "u8", "nf4", "ternary"])
 def test_decode_groups(compile_reference, element: str, scale: str) -> None:
     block = {"nf4": 64, "ternary": 128}.get(element, 32)
-    values = np.array([0, 1, -1] * 2, np.float32) if element == "ternary" else numbers(element)
-    codes = np.tile(np.array([0, 1, 15] * 2, np.uint8) if element == "ternary" else codes_of(element), (4, 1))
-    blocks = -(-codes.shape[1] // block)
+    values = np.array([0, 1, -1] * 2, np.float32) if element == "ternary" else values_of(element)
+    quantized = np.tile(np.array([0, 1, 15] * 2, np.uint8) if element == "ternary" else patterns_of(element), (4, 1))
+    blocks = -(-quantized.shape[1] // block)
     scales = np.random.default_rng(0).normal(size=(4, blocks)).astype(SCALES[scale])
-    actual = dequantize(compile_reference, f"{element}, {scale}, {block}", codes, storage(element), scales, scale)
-    same(actual, np.repeat(scales.astype(np.float32), block, axis=1)[:, : codes.shape[1]] * values)
+    actual = dequantize(compile_reference, f"{element}, {scale}, {block}", quantized, storage(element), scales, scale)
+    same(actual, np.repeat(scales.astype(np.float32), block, axis=1)[:, : quantized.shape[1]] * values)
 
 
 @pytest.mark.parametrize("element", INTEGERS)
 def test_decode_zero_points(compile_reference, element: str) -> None:
-    values = numbers(element)
-    codes = np.tile(codes_of(element), (16, 1))
+    values = values_of(element)
+    quantized = np.tile(patterns_of(element), (16, 1))
     random = np.random.default_rng(1)
     scales = random.normal(size=(16, 1)).astype(np.float32)
     points = random.integers(0, len(values), (16, 1)).astype(np.uint8)
     actual = dequantize(
-        compile_reference, f"{element}, f32, 0", codes, storage(element), scales, "f32",
-        zero_points=codes_of(element)[points],
+        compile_reference, f"{element}, f32, 0", quantized, storage(element), scales, "f32",
+        zero_points=patterns_of(element)[points],
     )  # fmt: skip
     same(actual, scales * (values[None, :] - values[points]))
 
 
 @pytest.mark.parametrize("element", ["e4m3", "e5m2"])
 def test_decode_fp8(compile_reference, element: str) -> None:
-    codes = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
+    quantized = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
     scales = np.array([[1.0], [-0.37], [2.0**-20]], np.float32)
-    actual = dequantize(compile_reference, f"{element}, f32, 0", codes, "i8", scales, "f32")
-    same(actual, scales * numbers(element)[None, :])
+    actual = dequantize(compile_reference, f"{element}, f32, 0", quantized, "i8", scales, "f32")
+    same(actual, scales * values_of(element)[None, :])
 
 
-# ---- Rounding -------------------------------------------------------------------------------------------------------
+# ---- Quantizing -----------------------------------------------------------------------------------------------------
 
 
-def quantize(compile_reference, form: str, values: np.ndarray, code_type: str, blocks: int, scale_type: str,
+def quantize(compile_reference, form: str, values: np.ndarray, value_type: str, blocks: int, scale_type: str,
              extra: str | None = None) -> list[np.ndarray]:  # fmt: skip
     rows, columns = values.shape
-    types = [f"tensor<{rows}x{columns}x{code_type}>", f"tensor<{rows}x{blocks}x{scale_type}>"]
+    types = [f"tensor<{rows}x{columns}x{value_type}>", f"tensor<{rows}x{blocks}x{scale_type}>"]
     scale_dtype = np.uint8 if scale_type == "i8" else SCALES[scale_type]
     outputs = [np.empty((rows, columns), np.uint8), np.empty((rows, blocks), scale_dtype)]
     if extra == "zero_points":
-        types.append(f"tensor<{rows}x{blocks}x{code_type}>")
+        types.append(f"tensor<{rows}x{blocks}x{value_type}>")
         outputs.append(np.empty((rows, blocks), np.uint8))
     if extra == "tensor_scale":
         types.append("tensor<f32>")
@@ -179,9 +182,9 @@ def quantize(compile_reference, form: str, values: np.ndarray, code_type: str, b
 
 
 def hard_values(element: str, count: int) -> np.ndarray:
-    """Numbers of a format, the ties between them, their neighbours, and random bit patterns, within its range."""
+    """Values of a format, the ties between them, their neighbours, and random bit patterns, within its range."""
     _, _, largest, _ = FLOATS[element]
-    exact = np.unique(numbers(element)[np.isfinite(numbers(element))])
+    exact = np.unique(values_of(element)[np.isfinite(values_of(element))])
     ties = (exact[:-1] + exact[1:]) / 2
     special = np.concatenate([exact, ties, [0.0, -0.0, 1e-40, -1e-40]]).astype(np.float32)
     special = np.concatenate(
@@ -195,46 +198,48 @@ def hard_values(element: str, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("element", FLOATS)
 def test_encode_mx(compile_reference, element: str) -> None:
-    """A block that holds the largest number of the format has scale 1: codes are what ml_dtypes rounds to."""
+    """A block that holds the largest value of the format has scale 1: elements are what ml_dtypes rounds to."""
     kind, bits, largest, _ = FLOATS[element]
     values = hard_values(element, 31 * 2048).reshape(2048, 31)
     exponents = (np.arange(2048) % 20).reshape(-1, 1)
     block = np.concatenate([np.full((2048, 1), largest, np.float32), values], axis=1)
-    codes, scales = quantize(
+    quantized, scales = quantize(
         compile_reference, f"{element}, e8m0, 32", np.ldexp(block, exponents), storage(element), 1, "i8"
     )
-    same_codes(scales, 127 + exponents, 8)
-    same_codes(codes, block.astype(kind).view(np.uint8), bits)
+    same_bits(scales, 127 + exponents, 8)
+    same_bits(quantized, block.astype(kind).view(np.uint8), bits)
 
 
 @pytest.mark.parametrize("element", FLOATS)
 def test_scale_mx(compile_reference, element: str) -> None:
-    """OCP Microscaling 1.0, section 6.3: 2^(floor(log2(m)) - exponent of the largest number); saturating elements."""
+    """OCP Microscaling 1.0, section 6.3: 2^(floor(log2(m)) - exponent of the largest value); saturating elements."""
     kind, bits, largest, exponent = FLOATS[element]
     values = np.random.default_rng(4).normal(size=(512, 32)).astype(np.float32)
     values *= np.float32(2.0) ** np.linspace(-140, 120, 512).astype(np.float32)[:, None]
     values[0], values[1, 3], values[2, 5] = 0, np.inf, np.nan
-    codes, scales = quantize(compile_reference, f"{element}, e8m0, 32", values, storage(element), 1, "i8")
+    quantized, scales = quantize(compile_reference, f"{element}, e8m0, 32", values, storage(element), 1, "i8")
     peak = np.abs(values[3:]).max(axis=1).astype(np.float64)
     expected = np.clip(np.floor(np.log2(np.maximum(peak, 1e-300))) - exponent, -127, 127) + 127
     assert scales[:3, 0].tolist() == [0, 255, 255]
-    same_codes(scales[3:, 0], expected.astype(np.uint8), 8)
+    same_bits(scales[3:, 0], expected.astype(np.uint8), 8)
     powers = scales[3:].view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
     clipped = np.clip(values[3:] / powers, -largest, largest)
-    same_codes(codes[3:], clipped.astype(kind).view(np.uint8), bits)
-    assert not codes[0].any()
+    same_bits(quantized[3:], clipped.astype(kind).view(np.uint8), bits)
+    assert not quantized[0].any()
     nan = {"e4m3": 0x7F, "e5m2": 0x7E}.get(element, 0)
-    assert (codes[1:3] & ((1 << bits) - 1) == nan).all()
+    assert (quantized[1:3] & ((1 << bits) - 1) == nan).all()
 
 
-def least_error(blocks: np.ndarray, candidates: list[np.ndarray], tensor_scale: np.float32, to_codes) -> np.ndarray:
-    """Returns for each block the first stored scale with the least error, summed in order in f32."""
+def least_error(
+    blocks: np.ndarray, candidates: list[np.ndarray], tensor_scale: np.float32, quantize_ratios
+) -> np.ndarray:
+    """Give for each block the first stored scale with the least error, summed in order in f32."""
     errors = []
     for stored in candidates:
         scales = (stored.astype(np.float32) * tensor_scale)[..., None]
         with np.errstate(invalid="ignore", divide="ignore"):
             ratios = np.where(scales == 0, np.float32(0), blocks / scales)
-        differences = blocks - scales * to_codes(ratios)
+        differences = blocks - scales * quantize_ratios(ratios)
         errors.append(np.cumsum(differences * differences, axis=-1, dtype=np.float32)[..., -1])
     chosen = np.argmin(np.stack(errors), axis=0)
     assert all((chosen == number).any() for number in range(len(candidates)))
@@ -245,7 +250,9 @@ def test_encode_nvfp4(compile_reference) -> None:
     values = np.random.default_rng(5).normal(size=(64, 128)).astype(np.float32)
     values *= np.exp(np.random.default_rng(6).normal(size=(64, 1)) * 3).astype(np.float32)
     values[7, :16] = 0
-    codes, scales, tensor_scale = quantize(compile_reference, "e2m1, e4m3, 16", values, "i4", 8, "i8", "tensor_scale")
+    quantized, scales, tensor_scale = quantize(
+        compile_reference, "e2m1, e4m3, 16", values, "i4", 8, "i8", "tensor_scale"
+    )
     expected_tensor_scale = np.abs(values).max() / np.float32(448 * 6)
     same(tensor_scale, expected_tensor_scale)
     peaks = np.abs(values).reshape(64, 8, 16).max(axis=2)
@@ -257,21 +264,21 @@ def test_encode_nvfp4(compile_reference) -> None:
         expected_tensor_scale,
         lambda ratios: ratios.clip(-6, 6).astype(kind).astype(np.float32),
     )  # fmt: skip
-    same_codes(scales, expected_scales.view(np.uint8), 8)
+    same_bits(scales, expected_scales.view(np.uint8), 8)
     factors = np.repeat(expected_scales.astype(np.float32) * expected_tensor_scale, 16, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.where(factors == 0, 0, values / factors).clip(-6, 6)
-    same_codes(codes, ratios.astype(np.float32).astype(ml_dtypes.float4_e2m1fn).view(np.uint8), 4)
+    same_bits(quantized, ratios.astype(np.float32).astype(ml_dtypes.float4_e2m1fn).view(np.uint8), 4)
 
 
 @pytest.mark.parametrize("element", ["e4m3", "e5m2"])
 def test_encode_fp8(compile_reference, element: str) -> None:
     kind, bits, largest, _ = FLOATS[element]
     values = np.random.default_rng(7).normal(size=(16, 4096)).astype(np.float32)
-    codes, scales = quantize(compile_reference, f"{element}, f32, 0", values, "i8", 1, "f32")
+    quantized, scales = quantize(compile_reference, f"{element}, f32, 0", values, "i8", 1, "f32")
     expected = np.abs(values).max(axis=1, keepdims=True) / np.float32(largest)
     same(scales, expected)
-    same_codes(codes, (values / expected).clip(-largest, largest).astype(kind).view(np.uint8), bits)
+    same_bits(quantized, (values / expected).clip(-largest, largest).astype(kind).view(np.uint8), bits)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -280,11 +287,11 @@ def test_encode_integers(compile_reference, element: str, scale: str) -> None:
     low, high = INTEGERS[element]
     values = np.random.default_rng(8).normal(size=(64, 128)).astype(np.float32)
     values[3, :32] = 0
-    codes, scales = quantize(compile_reference, f"{element}, {scale}, 32", values, storage(element), 4, scale)
+    quantized, scales = quantize(compile_reference, f"{element}, {scale}, 32", values, storage(element), 4, scale)
     peaks = np.abs(values).reshape(64, 4, 32).max(axis=2)
     expected = (peaks / np.float32(high)).astype(SCALES[scale])
     if element in ("i4", "i5", "i6"):
-        # The number with the largest magnitude, whatever its sign, is brought to the lowest.
+        # The value with the largest magnitude, whatever its sign, is brought to the lowest.
         lowest = np.where(values.reshape(64, 4, 32).min(axis=2) == -peaks, np.float32(-low), np.float32(low))
         factors = (1, 0.9375) if element == "i4" else (1,)
         expected = least_error(
@@ -298,7 +305,7 @@ def test_encode_integers(compile_reference, element: str, scale: str) -> None:
     factors = np.repeat(expected.astype(np.float32), 32, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.where(factors == 0, 0, values / factors)
-    same_codes(codes, np.rint(ratios).clip(low, high).astype(np.int32), 4 if "4" in element else 8)
+    same_bits(quantized, np.rint(ratios).clip(low, high).astype(np.int32), 4 if "4" in element else 8)
 
 
 @pytest.mark.parametrize("element", INTEGERS)
@@ -308,7 +315,7 @@ def test_encode_zero_points(compile_reference, element: str) -> None:
     random = np.random.default_rng(9)
     values = (random.normal(size=(64, 128)) + random.normal(size=(64, 1)) * 2).astype(np.float32)
     values[5, :64] = 0
-    codes, scales, points = quantize(
+    quantized, scales, points = quantize(
         compile_reference, f"{element}, f32, 64", values, storage(element), 2, "f32", "zero_points"
     )
     groups = values.reshape(64, 2, 64)
@@ -318,30 +325,30 @@ def test_encode_zero_points(compile_reference, element: str) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         expected_points = np.where(expected == 0, 0, np.rint(np.float32(low) - smallest / expected)).clip(low, high)
         ratios = np.where(expected[..., None] == 0, 0, groups / expected[..., None])
-    same_codes(points, expected_points.astype(np.int32), bits)
-    expected_codes = (np.rint(ratios) + expected_points[..., None]).clip(low, high).astype(np.int32)
-    same_codes(codes, expected_codes.reshape(64, 128), bits)
+    same_bits(points, expected_points.astype(np.int32), bits)
+    expected_values = (np.rint(ratios) + expected_points[..., None]).clip(low, high).astype(np.int32)
+    same_bits(quantized, expected_values.reshape(64, 128), bits)
 
 
 def test_encode_nf4(compile_reference) -> None:
     values = np.random.default_rng(10).normal(size=(64, 128)).astype(np.float32)
     values[:16, 0] = NF4
-    codes, scales = quantize(compile_reference, "nf4, f32, 64", values, "i4", 2, "f32")
+    quantized, scales = quantize(compile_reference, "nf4, f32, 64", values, "i4", 2, "f32")
     expected = np.abs(values).reshape(64, 2, 64).max(axis=2)
     same(scales, expected)
     ratios = (values / np.repeat(expected, 64, axis=1)).astype(np.float64)
-    same_codes(codes, np.abs(ratios[..., None] - NF4.astype(np.float64)).argmin(axis=-1), 4)
+    same_bits(quantized, np.abs(ratios[..., None] - NF4.astype(np.float64)).argmin(axis=-1), 4)
 
 
 def test_encode_ternary(compile_reference) -> None:
-    """Scale and codes of arXiv 2402.17764, equations 1 to 3."""
+    """Scale and quantized values of arXiv 2402.17764, equations 1 to 3."""
     values = np.random.default_rng(11).normal(size=(64, 100)).astype(np.float32)
-    codes, scales = quantize(compile_reference, "ternary, f32, 64", values, "i4", 2, "f32")
+    quantized, scales = quantize(compile_reference, "ternary, f32, 64", values, "i4", 2, "f32")
     padded = np.pad(np.abs(values), ((0, 0), (0, 28))).reshape(64, 2, 64)
     expected = np.cumsum(padded, axis=2, dtype=np.float32)[..., -1] / np.array([64, 36], np.float32)
     same(scales, expected)
     ratios = values / np.repeat(expected, 64, axis=1)[:, :100]
-    same_codes(codes, np.rint(ratios).clip(-1, 1).astype(np.int32), 4)
+    same_bits(quantized, np.rint(ratios).clip(-1, 1).astype(np.int32), 4)
 
 
 # ---- Folding --------------------------------------------------------------------------------------------------------
@@ -356,7 +363,7 @@ def test_encode_ternary(compile_reference) -> None:
     + [("e2m1, e4m3, 16", 5, "i8", "tensor_scale"), ("nf4, f16, 64", 2, "f16", None), ("ternary, bf16, 32", 3, "bf16", None)],
 )  # fmt: skip
 def test_fold(tools, tmp_path: Path, form: str, blocks: int, scale_type: str, extra: str | None) -> None:
-    """A constant is quantized by the folder to the codes and scales that the reference, tested above, computes."""
+    """A constant is quantized by the folder to the values and scales that the reference, tested above, computes."""
     random = np.random.default_rng(12)
     values = (random.normal(size=(40, 70)) * np.exp(random.normal(size=(40, 1)) * 4)).astype(np.float32)
     values[0], values[1, :40], values[2, 3], values[3, 5] = 0, -0.0, 1e-40, -3e38
@@ -381,7 +388,7 @@ def test_fold(tools, tmp_path: Path, form: str, blocks: int, scale_type: str, ex
     bits = 4 if storage(element) == "i4" else 8
     for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
         if one.dtype == np.uint8:
-            same_codes(one, other, 8 if index == 1 else bits)
+            same_bits(one, other, 8 if index == 1 else bits)
         else:
             same(one, other)
 

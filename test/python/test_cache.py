@@ -49,7 +49,7 @@ def test_shared_pages_give_the_same_bits(module):
     assert cache.info["free_pages"] == 5
     assert np.array_equal(cache.step([(second, REST, len(REST))]), alone(module, PREFIX, REST))
     assert np.array_equal(cache.step([(first, OTHER, len(OTHER))]), alone(module, PREFIX, OTHER))
-    # Some processors add up a product of one row in another order than one of several.
+    # Some processors add up a matmul of one row in another order than one of several.
     assert np.array_equal(cache.step([(third, REST, 1)]), alone(module, PREFIX, REST, outputs=1))
     assert np.array_equal(cache.step([(first, REST, 1)]), alone(module, PREFIX, OTHER, REST, outputs=1))
     assert first.tokens == PREFIX + OTHER + REST

@@ -175,18 +175,18 @@ def test_interrupt_ends_cleanly(artifact, interruptible):
 def test_interrupted_measurements_end_cleanly(artifact, arguments, shown, interruptible):
     """Progress is shown on a terminal; its line ends, and nothing that looks like a result is printed."""
     command = [sys.executable, "-m", "intarsia", *(str(artifact if a == "MODEL" else a) for a in arguments)]
-    reader, terminal = pty.openpty()
+    master, terminal = pty.openpty()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True, **interruptible) as process:
         os.close(terminal)
         errors = ""
         while not re.search(shown, errors):
-            errors += os.read(reader, 4096).decode()
+            errors += os.read(master, 4096).decode()
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(OSError):  # what reading from a terminal without a program raises
-            while data := os.read(reader, 4096):
+            while data := os.read(master, 4096):
                 errors += data.decode()
         rest, _ = process.communicate(timeout=30)
-    os.close(reader)
+    os.close(master)
     assert process.returncode == 130, errors
     assert rest == ""
     assert errors.endswith("\r\n")

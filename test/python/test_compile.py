@@ -55,11 +55,11 @@ def test_no_outputs(tmp_path):
 
 def test_progress_is_shown_on_a_terminal(source):
     program = f"import intarsia; intarsia.compile({str(source)!r})"
-    reader, terminal = pty.openpty()
+    master, terminal = pty.openpty()
     result = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=terminal, timeout=60)
     os.close(terminal)
-    shown = os.read(reader, 65536).decode()
-    os.close(reader)
+    shown = os.read(master, 65536).decode()
+    os.close(master)
     assert result.returncode == 0, shown
     assert result.stdout == b""
     for part in (r"import +[\d.]+ s", r"target +[\d.]+ s", r"wrote .*module\.itx"):

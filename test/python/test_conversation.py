@@ -134,7 +134,7 @@ class Terminal:
     """A program in a terminal of its own."""
 
     def __init__(self, command: list[str]) -> None:
-        self.process, self.reader = pty.fork()
+        self.process, self.terminal = pty.fork()
         if self.process == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # also where the tests run with nohup
             os.execve(command[0], command, {**os.environ, "TERM": "dumb"})
@@ -145,13 +145,13 @@ class Terminal:
         deadline = time.monotonic() + 30
         while not (found := re.search(pattern, self.shown)):
             assert time.monotonic() < deadline, self.shown
-            if select.select([self.reader], [], [], 0.1)[0]:
-                self.shown += os.read(self.reader, 4096).decode(errors="replace")
+            if select.select([self.terminal], [], [], 0.1)[0]:
+                self.shown += os.read(self.terminal, 4096).decode(errors="replace")
         seen, self.shown = self.shown[: found.end()], self.shown[found.end() :]
         return seen
 
     def type(self, text: str) -> None:
-        os.write(self.reader, text.encode())
+        os.write(self.terminal, text.encode())
 
     def end(self) -> tuple[str, int]:
         """Return what is shown until the program ends, and its exit code."""
@@ -159,8 +159,8 @@ class Terminal:
         with contextlib.suppress(OSError):  # what reading from a terminal without a program raises
             while True:
                 assert time.monotonic() < deadline, self.shown
-                if select.select([self.reader], [], [], 0.1)[0]:
-                    if not (data := os.read(self.reader, 4096)):
+                if select.select([self.terminal], [], [], 0.1)[0]:
+                    if not (data := os.read(self.terminal, 4096)):
                         break
                     self.shown += data.decode(errors="replace")
         return self.shown, os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
@@ -170,7 +170,7 @@ class Terminal:
 def terminal(command) -> Iterator[Terminal]:
     program = Terminal([*command, *ENDLESS])
     yield program
-    os.close(program.reader)
+    os.close(program.terminal)
 
 
 def test_terminal(terminal):

@@ -496,7 +496,7 @@ def test_what_cannot_be():
         return builder
 
     inputs = {"question": agent.text(30)}
-    with pytest.raises(agent.AgentError, match="entered in more than one place"):
+    with pytest.raises(agent.AgentError, match="entered at more than one node"):
         agent.from_langgraph(cyclic(), inputs=inputs)
 
     builder = StateGraph(State)

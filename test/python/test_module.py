@@ -396,7 +396,7 @@ def test_public_names():
 
 
 def test_code_of_another_manifest(minilm_artifact, tmp_path):
-    """Inputs that change places keep all counts, and code takes them by their place."""
+    """Inputs that change positions keep all counts, and code takes them by their position."""
     artifact = bytearray(minilm_artifact.read_bytes())
     swapped = artifact.replace(b'"attention_mask"', b'"?"').replace(b'"token_type_ids"', b'"attention_mask"')
     swapped = bytearray(swapped.replace(b'"?"', b'"token_type_ids"'))

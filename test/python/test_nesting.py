@@ -23,7 +23,7 @@ def aliases(depth: int) -> str:
     return f"!a0 = tuple<i1>\n{chain}func.func private @f(!a{depth - 1})\n"
 
 
-# By what is nested; the place is that of the first level that is too deep.
+# By what is nested; the position is that of the first level that is too deep.
 NESTED = {
     "arrays": ("module attributes {x.a = " + "[" * DEPTH + "]" * DEPTH + "} {}", "1:281"),
     "tuples": ("func.func private @f(" + "tuple<" * DEPTH + "i1" + ">" * DEPTH + ")", "1:1557"),
@@ -48,12 +48,12 @@ def run(tool: str, source: pathlib.Path, tmp_path: pathlib.Path) -> subprocess.C
 @pytest.mark.parametrize("what", NESTED)
 def test_deep_text(what: str, tool: str, tmp_path: pathlib.Path) -> None:
     """Each tool says where the file is too deep, and how deep it may be."""
-    text, place = NESTED[what]
+    text, position = NESTED[what]
     source = tmp_path / "deep.mlir"
     source.write_text(text)
     done = run(tool, source, tmp_path)
     assert done.returncode == 1, done.stderr[-1000:]
-    assert f"deep.mlir:{place}: nested deeper than 256 levels" in done.stderr
+    assert f"deep.mlir:{position}: nested deeper than 256 levels" in done.stderr
     assert len(done.stderr) < 1000
 
 
@@ -78,7 +78,7 @@ def test_allowed_depth(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("levels", [2_000, 20_000])
 @pytest.mark.parametrize("what", ["modules", "arrays", "structs"])
 def test_deep_bytecode(what: str, levels: int, tmp_path: pathlib.Path) -> None:
-    """Also where the reader survives, and what comes after it would not."""
+    """Also where the parser survives, and what comes after it would not."""
     writer = shutil.which("mlir-opt-22")
     if not writer:
         pytest.skip("mlir-opt-22, which writes the bytecode, is not installed")

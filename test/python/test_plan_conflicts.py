@@ -70,7 +70,7 @@ def test_bandwidth_for_the_next_token(precision: str, devices: int, tmp_path: pa
     assert needs["needed_per_second"] == pytest.approx(read / 1e-3, rel=1e-9)
     assert needs["has_per_second"] == pytest.approx(BYTES_PER_SECOND, rel=1e-9)
     assert read / 1e-3 > BYTES_PER_SECOND
-    text = f"a step reads {read / 1e9:.4g} GB on each device, which needs {read / 1e9:.4g} TB/s or more within 1 ms"
+    text = f"a forward step reads {read / 1e9:.4g} GB on each device, which needs {read / 1e9:.4g} TB/s or more within 1 ms"
     assert f"{text}; the device has 3.35" in found["text"]
 
 
@@ -85,8 +85,8 @@ def test_bandwidth_that_is_there(tmp_path: pathlib.Path) -> None:
     )[0]
     assert float(floor) == pytest.approx(1000 * read / BYTES_PER_SECOND, rel=1e-3)
     assert float(floor) < 3.5 < float(whole)
-    # The choice takes all devices, and the prefill needs one as well: the value that would be enough is a step on
-    # fewer.
+    # The choice takes all devices, and the prefill needs one as well: the value that would be enough is a
+    # forward step on fewer.
     assert float(whole) < found["would_do"]
 
 

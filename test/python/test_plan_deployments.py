@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Places of a language model's parts: prefill and decode together or apart, experts with their attention or not."""
+"""Placements of a language model's parts: prefill and decode together or apart, experts with their attention or not."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_experts_leave_their_attention(tmp_path: pathlib.Path) -> None:
     (measured,) = [line for line in result["unsure"] if "experts apart" in line]
     assert "'m'" in measured
     # Without the way between the pools the plan costs more.
-    joined = result["totals"]["dollars_per_hour"]
+    together = result["totals"]["dollars_per_hour"]
     result, pieces = plan(tmp_path, text(link=""))
     assert pieces["decode"]["pool"] == pieces["experts"]["pool"] == pieces["prefill"]["pool"]
-    assert result["totals"]["dollars_per_hour"] > joined * (1 + 1e-9)
+    assert result["totals"]["dollars_per_hour"] > together * (1 + 1e-9)
 
 
 def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
@@ -93,7 +93,7 @@ def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
     result, pieces = plan(tmp_path, text())
     devices = pieces["experts"]["expert"]
     assert devices > 1
-    # DeepSeek-V3 (arXiv 2412.19437): 58 layers of experts, 8 for a token, vectors of 7168 numbers. A token goes once to
+    # DeepSeek-V3 (arXiv 2412.19437): 58 layers of experts, 8 for a token, vectors of 7168 elements. A token goes once to
     # each device that has some of its experts, as bytes, and comes back in 16 bits. No more than what the largest
     # replica of experts among the candidates has.
     copies = devices * (1 - (1 - 1 / devices) ** 8)

@@ -61,7 +61,7 @@ def plan(directory: pathlib.Path, agent: str, *flags: str) -> dict[str, typing.A
 
 
 def pools_of_tasks(planned: dict[str, typing.Any]) -> dict[str, str]:
-    """Return the place of each task."""
+    """Return the pool of each task."""
     return {task["task"]: piece["pool"] for piece in planned["pieces"].values() for task in piece["tasks"]}
 
 
@@ -193,7 +193,7 @@ fleet.system @dc {
     ],
 )
 @pytest.mark.parametrize("said", ["place = #fleet.placement<@dc::@here>", 'together = "us"'])
-def test_what_runs_outside_has_no_place(task: str, runs: str, name: str, said: str, tmp_path: pathlib.Path) -> None:
+def test_what_runs_outside_is_not_placed(task: str, runs: str, name: str, said: str, tmp_path: pathlib.Path) -> None:
     """A pool for a task on no device is refused: it would be ignored."""
     done = run(tmp_path, OUTSIDE.replace("TASK", task.replace("SAID", said)))
     assert done.returncode == 1
@@ -214,7 +214,7 @@ agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<600 tokens>}) -> (!
   agent.return %a, %b : !agent.text, !agent.text
 }
 """
-    # No link joins the pools, so a prefill is where its decode is.
+    # No link connects the pools, so a prefill is where its decode is.
     where = pools_of_tasks(plan(tmp_path, text + TWO_POOLS))
     assert where["one.prefill"] == where["one.decode"]
     assert where["two.prefill"] == where["two.decode"]

@@ -29,7 +29,7 @@ def run(agent: pathlib.Path, fleet: pathlib.Path, *flags: str) -> subprocess.Com
 
 
 def would_do(text: str, of: str) -> str:
-    """Return the figure that is said to be enough in place of one."""
+    """Return the figure that is said to be enough instead of one."""
     (found,) = re.findall(re.escape(of) + r"; (\S+) .*would do", text)
     return typing.cast("str", found)
 
@@ -48,7 +48,7 @@ def test_a_budget_that_would_do_does(tmp_path: pathlib.Path) -> None:
 
 
 def test_bounds_and_devices_that_would_do_do(tmp_path: pathlib.Path) -> None:
-    """Milliseconds, watts and devices that are said to be enough are, each in place of the requested bound."""
+    """Milliseconds, watts and devices that are said to be enough are, each instead of the requested bound."""
     agent, fleet = tmp_path / "agent.mlir", tmp_path / "fleet.mlir"
     chat, hall = (AGENTS / "rag_chat.mlir").read_text(), FLEET.read_text()
     fleet.write_text(hall)
@@ -95,7 +95,7 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<50 tokens>}) -> !agen
     assert "'one' is pinned to pool 'fast'" in refused.stdout
 
 
-# Time outside the solver: reading, candidates, and one step of each kind that is in progress when the time ends.
+# Time outside the solver: reading, candidates, and one question of each kind that is in progress when the time ends.
 GRACE_SECONDS = 8
 
 
@@ -118,7 +118,7 @@ def test_long_loops_end_in_time(flags: list[str], tmp_path: pathlib.Path) -> Non
         done = run(agent, FLEET, "--time-limit=2", *flags)
         seconds = time.monotonic() - begin
         assert done.returncode in (0, 2, 3), done.stdout + done.stderr
-        # A percentile of a hundred thousand runs takes some tenths of a second, and a step several of them.
+        # A percentile of a hundred thousand runs takes some tenths of a second, and a question several of them.
         grace = GRACE_SECONDS if loop == grown else 4 * GRACE_SECONDS
         assert seconds < 2 * (2 + len(flags)) + grace, (seconds, done.stdout)
 

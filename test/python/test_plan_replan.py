@@ -288,7 +288,7 @@ def test_a_pool_as_placements_name_it(tmp_path: pathlib.Path) -> None:
 
 
 def test_nested_without_end(tmp_path: pathlib.Path) -> None:
-    """A reader that recurses must not be led into depths."""
+    """A parser that recurses must not be led into depths."""
     deep = tmp_path / "deep.json"
     for text in ("[" * 200000, '{"x": "' + "]" * 200000 + '", "y": ' + "[" * 200000):
         deep.write_text(text)

@@ -160,7 +160,7 @@ PLANNED = {"summary", "placements", "graph", "request", "utilization", "why-not"
 
 @pytest.mark.parametrize("agent", ["react", "coding_agent", "debate", "long_document_qa", "speech_assistant"])
 def test_reports_of_examples(agent: str, tmp_path: pathlib.Path) -> None:
-    """The page has all sections with all pieces, and their numbers are those of the JSON."""
+    """The page has all sections with all pieces, and their figures are those of the JSON."""
     report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
     run(AGENTS / f"{agent}.mlir", f"--report={report}", f"--json={plan}", "--time-limit=5")
     page, pieces = check(report, PLANNED), plan_json(plan)["pieces"]

@@ -90,7 +90,7 @@ def test_bandwidth_is_numpys(here: pathlib.Path) -> None:
     assert gbps / 4 < figures(here.read_text())["memory_gbps"] < gbps * 4
 
 
-def test_products_are_as_fast_as_a_librarys(here: pathlib.Path) -> None:
+def test_multiply_adds_are_as_fast_as_a_librarys(here: pathlib.Path) -> None:
     """No library exceeds the peak of f32, and a good one gets a fair share of it; narrower types are no slower."""
     found = figures(here.read_text())
     a = np.ones((1536, 1536), np.float32)
@@ -168,8 +168,8 @@ def test_gpu_of_a_driver(driver: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert found["memory_gb"] == 8
     # The driver sleeps, and sleeps are never shorter than asked for.
     assert 40 < found["memory_gbps"] <= 128
-    products = 8 * 16 * 2000 * 80 * 256
-    assert 0.3 * 2 * products / 2e-3 < found["f32"] * 1e12 <= 2 * products / 2e-3 * 1.001
+    multiply_adds = 8 * 16 * 2000 * 80 * 256
+    assert 0.3 * 2 * multiply_adds / 2e-3 < found["f32"] * 1e12 <= 2 * multiply_adds / 2e-3 * 1.001
     assert "# Not measured: peak_tflops.bf16: tensor cores" in text
 
 

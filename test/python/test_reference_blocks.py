@@ -20,7 +20,7 @@ TYPES = [
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type(tools, tmp_path, name: str, dynamic: bool) -> None:
     elements, size = gguf.GGML_QUANT_SIZES[Type[name]]
-    # Random bytes have NaN, infinities, subnormals and every code of scales.
+    # Random bytes have NaN, infinities, subnormals and every bit pattern of scales.
     blocks = np.random.default_rng(TYPES.index(name)).integers(0, 256, (2, 65, 3 * size), np.uint8)
     blocks[0, 0], blocks[0, 1] = 0, 255
     raw, out = ("?x65x?", "?x65x?") if dynamic else (f"2x65x{3 * size}", f"2x65x{3 * elements}")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The reference lowering of ops on caches against NumPy, with the programs and formulas of the end-to-end tests.
 
-Caches begin as NaN, codes as random bytes: what was never written must not influence results. Calls mix sequences with
-different numbers of tokens. Tolerances are those of the end-to-end tests, of kernels that sum in f32.
+Caches begin as NaN, quantized values as random bytes: what was never written must not influence results. Calls mix
+sequences with different numbers of tokens. Tolerances are those of the end-to-end tests, of kernels that sum in f32.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "EndToEnd"))
 import test_caches as plain
 import test_quantized_caches as quantized
 
-HEADS, KEY_HEADS, PAGE, PAGES, PLACES = 6, 2, 32, 20, 6
-assert (HEADS, KEY_HEADS, PAGES, PLACES) == (plain.HEADS, plain.KEY_HEADS, plain.PAGES, plain.PLACES)
+HEADS, KEY_HEADS, PAGE, PAGES, ENTRIES = 6, 2, 32, 20, 6
+assert (HEADS, KEY_HEADS, PAGES, ENTRIES) == (plain.HEADS, plain.KEY_HEADS, plain.PAGES, plain.ENTRIES)
 assert (HEADS, KEY_HEADS, PAGE, PAGES) == (quantized.HEADS, quantized.KEY_HEADS, quantized.PAGE, quantized.PAGES)
 
 #: (sequence, tokens) of each call.
@@ -44,7 +44,7 @@ def garbage(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def places(mixture: list[tuple[int, int]], lengths: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def token_positions(mixture: list[tuple[int, int]], lengths: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Give sequences and positions of the tokens of a call, and make the sequences longer by them."""
     sequences = np.repeat([s for s, _ in mixture], [n for _, n in mixture])
     positions = np.concatenate([np.arange(lengths.get(s, 0), lengths.get(s, 0) + n) for s, n in mixture])
@@ -66,16 +66,16 @@ def places(mixture: list[tuple[int, int]], lengths: dict[int, int]) -> tuple[np.
 def test_ragged_mixtures(tools, tmp_path, cache, integer, window, soft_cap, sinks, head_dim) -> None:
     reference = compiled(tools, tmp_path, plain.program(cache, integer, limits(window, soft_cap), sinks, head_dim))
     random, dtype = np.random.default_rng(5), np.dtype(plain.DTYPES[cache])
-    # Places that no sequence reaches are not pages.
-    table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES).astype(integer.replace("i", "int"))
+    # Entries that no sequence reaches are not pages.
+    table = random.permutation(PAGES)[: 3 * ENTRIES].reshape(3, ENTRIES).astype(integer.replace("i", "int"))
     table[:, 3:] = -1
     keys = np.full((PAGES, KEY_HEADS, head_dim, PAGE), np.nan, dtype)
     values = np.full((PAGES, KEY_HEADS, PAGE, head_dim), np.nan, dtype)
     sink = random.standard_normal(HEADS).astype(np.float32)
-    kept = np.full((3, 2, PLACES * PAGE, KEY_HEADS, head_dim), np.nan)
+    kept = np.full((3, 2, ENTRIES * PAGE, KEY_HEADS, head_dim), np.nan)
     lengths: dict[int, int] = {}
     for mixture in MIXTURES:
-        sequences, positions = (numbers.astype(table.dtype) for numbers in places(mixture, lengths))
+        sequences, positions = (array.astype(table.dtype) for array in token_positions(mixture, lengths))
         tokens = len(positions)
         query = random.standard_normal((tokens, HEADS, head_dim)).astype(np.float32)
         key, value = random.standard_normal((2, tokens, KEY_HEADS, head_dim)).astype(np.float32)
@@ -100,14 +100,14 @@ def test_ragged_mixtures(tools, tmp_path, cache, integer, window, soft_cap, sink
 
 
 def test_e4m3(tools, tmp_path) -> None:
-    """Every code is stored as it is; other numbers are rounded as ml_dtypes does, and saturate."""
-    codes = np.array([code for code in range(256) if code & 0x7F != 0x7F], np.uint8)
-    exact = codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    """Every bit pattern is stored as it is; other values are rounded as ml_dtypes does, and saturate."""
+    patterns = np.array([bits for bits in range(256) if bits & 0x7F != 0x7F], np.uint8)
+    exact = patterns.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
     middles = (exact[:-1] + exact[1:])[exact[:-1] * exact[1:] > 0] / 2
     outside = [1e9, -1e9, np.inf, -np.inf, 1e-9, -1e-9, 460, 479]
-    numbers = np.concatenate([exact, middles, np.nextafter(middles, np.float32(0)), outside]).astype(np.float32)
-    rows = np.resize(numbers, (8, 4, 32))
-    assert rows.size >= numbers.size
+    values = np.concatenate([exact, middles, np.nextafter(middles, np.float32(0)), outside]).astype(np.float32)
+    rows = np.resize(values, (8, 4, 32))
+    assert rows.size >= values.size
     wanted = np.clip(rows, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     mlir = """
       func.func @f(%c: tensor<?x4x2x32xi8>, %r: tensor<?x4x32xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>,
@@ -123,9 +123,11 @@ def test_e4m3(tools, tmp_path) -> None:
     np.testing.assert_array_equal(actual, cache)
 
 
-def check_codes(state: dict[str, np.ndarray], page: int, slot: slice | int, kind: str, groups: np.ndarray, bits: int):
-    codes, scales, zeros = quantized.quantize(groups, bits)
-    np.testing.assert_array_equal(state[kind][page][:, slot].view(np.uint8), quantized.packed(codes, bits))
+def check_quantized(
+    state: dict[str, np.ndarray], page: int, slot: slice | int, kind: str, groups: np.ndarray, bits: int
+):
+    stored, scales, zeros = quantized.quantize(groups, bits)
+    np.testing.assert_array_equal(state[kind][page][:, slot].view(np.uint8), quantized.packed(stored, bits))
     parameters = state["key_parameters" if kind == "keys" else "value_parameters"][page]
     np.testing.assert_array_equal(parameters[:, 0, slot].view(np.uint8), scales)
     np.testing.assert_array_equal(parameters[:, 1, slot], zeros.astype(np.uint8).view(np.int8))
@@ -148,11 +150,11 @@ def quantized_state(bits: int, head_dim: int, sequences: int, random: np.random.
     ("bits", "head_dim", "window", "soft_cap", "sinks"),
     [(4, 32, 0, 0.0, False), (8, 24, 0, 0.0, True), (4, 64, 40, 1.5, True), (8, 10, 3, 1.5, False)],
 )
-def test_ragged_mixtures_of_codes(tools, tmp_path, bits, head_dim, window, soft_cap, sinks) -> None:
+def test_ragged_mixtures_of_quantized_values(tools, tmp_path, bits, head_dim, window, soft_cap, sinks) -> None:
     program = quantized.program(bits, head_dim, limits(window, soft_cap), sinks)
     compiled_program = compiled(tools, tmp_path, program)
     random = np.random.default_rng(5)
-    table = random.permutation(PAGES)[: 3 * PLACES].reshape(3, PLACES)
+    table = random.permutation(PAGES)[: 3 * ENTRIES].reshape(3, ENTRIES)
     table[:, 4:] = -1
     state = quantized_state(bits, head_dim, 3, random)
     first = {name: array.copy() for name, array in state.items()}
@@ -166,7 +168,7 @@ def test_ragged_mixtures_of_codes(tools, tmp_path, bits, head_dim, window, soft_
         if mixture[0] == (2, 40):
             lengths[2] = 0
             wanted.keys.pop(2), wanted.values.pop(2)
-        sequences, positions = places(mixture, lengths)
+        sequences, positions = token_positions(mixture, lengths)
         tokens = len(positions)
         query = random.standard_normal((tokens, HEADS, head_dim)).astype(np.float32)
         key, value = random.standard_normal((2, tokens, KEY_HEADS, head_dim)).astype(np.float32)
@@ -188,10 +190,12 @@ def test_ragged_mixtures_of_codes(tools, tmp_path, bits, head_dim, window, soft_
                 tail[s, ..., position % PAGE] = key[row]
         np.testing.assert_array_equal(state["tail"].view(np.uint16), tail.view(np.uint16))
     for s, length in lengths.items():
-        for place in range(length // PAGE):
-            check_codes(state, table[s, place], slice(None), "keys", wanted.page_of_keys(s, place), bits)
+        for entry in range(length // PAGE):
+            check_quantized(state, table[s, entry], slice(None), "keys", wanted.page_of_keys(s, entry), bits)
         for position in range(length):
-            check_codes(state, table[s, position // PAGE], position % PAGE, "values", wanted.values[s][position], bits)
+            check_quantized(
+                state, table[s, position // PAGE], position % PAGE, "values", wanted.values[s][position], bits
+            )
     unused = np.setdiff1d(np.arange(PAGES), table)
     for name in ("keys", "key_parameters", "values", "value_parameters"):
         np.testing.assert_array_equal(state[name][unused], first[name][unused])
@@ -218,6 +222,6 @@ def test_extreme_groups(tools, tmp_path, bits) -> None:
         [garbage(np.empty_like(array)) for array in (query, *state.values())],
     )
     state = dict(zip(state, updated, strict=True))
-    check_codes(state, 3, slice(None), "keys", np.moveaxis(rows, 0, -1), bits)
+    check_quantized(state, 3, slice(None), "keys", np.moveaxis(rows, 0, -1), bits)
     with np.errstate(over="ignore"):
-        check_codes(state, 3, slice(None), "values", np.moveaxis(values, 0, 1), bits)
+        check_quantized(state, 3, slice(None), "values", np.moveaxis(values, 0, 1), bits)

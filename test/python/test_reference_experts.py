@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The reference lowering of nn.route and nn.experts against NumPy in double precision.
 
-The lowering computes in f64 and rounds once, so that results are off by half a step of f32. An intermediate format
-rounds numbers of f32, which 1e-5 allows for.
+The lowering computes in f64 and rounds once, so that results are off by half a unit in the last place of f32. An
+intermediate format quantizes values of f32, which 1e-5 allows for.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def normal(*shape: int) -> np.ndarray:
     return RANDOM.normal(size=shape).astype(np.float32)
 
 
-def rounded_to_8_bits(row: np.ndarray) -> np.ndarray:
-    """Give what 8-bit codes of a row mean, by blocks of 32."""
+def quantized_to_8_bits(row: np.ndarray) -> np.ndarray:
+    """Give the dequantized values of a row that is quantized to 8 bits, by blocks of 32."""
     blocks = np.pad(row, (0, -len(row) % 32)).reshape(-1, 32)
     scales = np.abs(blocks).max(1, keepdims=True) / np.float32(127)
     return (np.rint(blocks / np.where(scales == 0, 1, scales)) * scales).reshape(-1)[: len(row)]
@@ -52,15 +52,15 @@ def test_route(tools, tmp_path, normalize: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["silu", "clamped_swiglu"])
 @pytest.mark.parametrize("biases", [False, True])
-@pytest.mark.parametrize("rounded", [False, True])
-def test_experts(tools, tmp_path, kind: str, biases: bool, rounded: bool) -> None:
+@pytest.mark.parametrize("quantized", [False, True])
+def test_experts(tools, tmp_path, kind: str, biases: bool, quantized: bool) -> None:
     x, gate_up, down = normal(4, 24), normal(5, 2, 48, 24), normal(5, 24, 48) / 7
     indices = np.array([[0, 4], [3, 2], [2, 3], [1, 5]], np.int32)
     weights, gate_up_bias, down_bias = normal(4, 2), normal(5, 2, 48), normal(5, 24)
     inputs = [x, indices, weights, gate_up, down] + ([gate_up_bias, down_bias] if biases else [])
     types = [f"tensor<{'x'.join(map(str, v.shape))}x{'i32' if v is indices else 'f32'}>" for v in inputs]
     limits = ", alpha = 1.5 : f32, limit = 2.0 : f32" if kind != "silu" else ""
-    if rounded:
+    if quantized:
         limits += ", intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>"
     mlir = f"""
       func.func @f({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> tensor<4x24xf32> {{
@@ -71,8 +71,8 @@ def test_experts(tools, tmp_path, kind: str, biases: bool, rounded: bool) -> Non
     reference = Reference(tools.path("intarsia-opt"), mlir, tmp_path)
     actual = reference("f", inputs, [np.full((4, 24), 7, np.float32)])[0]
     settings = {"alpha": 1.5, "limit": 2.0} if kind != "silu" else {}
-    if rounded:
-        settings["rounding"] = rounded_to_8_bits
+    if quantized:
+        settings["rounding"] = quantized_to_8_bits
     wanted = experts(x, indices, weights, gate_up, down, *inputs[5:], kind=kind, **settings)
-    np.testing.assert_allclose(actual, wanted, rtol=6.1e-8, atol=1e-5 if rounded else 1e-12)
+    np.testing.assert_allclose(actual, wanted, rtol=6.1e-8, atol=1e-5 if quantized else 1e-12)
     assert np.isnan(actual[3]).all(), "expert 5 is outside"

@@ -4,7 +4,7 @@
 
 The formulas of ops are tested in test_reference_*.py; here are what stands around them: buffers and sizes of a launch,
 results in the memory of inputs, weights as they lie in memory, and floats that a baseline processor cannot convert. A
-result is off by one rounding: half a step of its type.
+result is off by one rounding: half a unit in the last place of its type.
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ def test_linear(compiled, layout, rows, width, slices, element, dtype) -> None:
     close(result, expected, {"f32": 2**-24, "bf16": 2**-8, "f16": 2**-11}[element])
 
 
-class Codes:
-    """Panels of codes, written by the description in dialects/Rt/BlockPanels.h."""
+class QuantizedPanels:
+    """Panels of quantized values, written by the description in dialects/Rt/BlockPanels.h."""
 
     def __init__(self, width: int, bits: int, unit: int, unit_scales: int, head: int = 0) -> None:
         self.width, self.bits, self.unit, self.head = width, bits, unit, head
@@ -269,33 +269,33 @@ class Codes:
         self.step = width * 32 * bits // 8
         self.unit_bytes = unit_scales + unit // 32 * self.step
 
-    def store(self, codes: np.ndarray, scales) -> np.ndarray:
-        """Store codes [N, K]; `scales(panel bytes, unit bytes or None, row, number of the unit)` writes the rest."""
-        rows, depth = codes.shape
+    def store(self, quantized: np.ndarray, scales) -> np.ndarray:
+        """Store values [N, K]; `scales(panel bytes, unit bytes or None, row, number of the unit)` writes the rest."""
+        rows, depth = quantized.shape
         units = -(-depth // self.unit)
         panel = np.zeros((-(-rows // self.width), self.head + units * self.unit_bytes), np.uint8)
         for row in range(rows):
-            memory, place = panel[row // self.width], row % self.width
-            scales(memory[: self.head], None, place, row)
+            memory, index = panel[row // self.width], row % self.width
+            scales(memory[: self.head], None, index, row)
             for unit in range(units):
                 begin = self.head + unit * self.unit_bytes
-                scales(memory[begin : begin + self.unit_scales], unit, place, row)
+                scales(memory[begin : begin + self.unit_scales], unit, index, row)
             for k in range(depth):
                 unit, inside = divmod(k, self.unit)
                 begin = self.head + unit * self.unit_bytes + self.unit_scales + inside // 32 * self.step
-                self.store_code(memory[begin:], place, k % 32, int(codes[row, k]))
+                self.store_value(memory[begin:], index, k % 32, int(quantized[row, k]))
         return panel
 
-    def store_code(self, memory: np.ndarray, row: int, k: int, code: int) -> None:
+    def store_value(self, memory: np.ndarray, row: int, k: int, value: int) -> None:
         word, byte = divmod(k, 4)
-        place = row // 16 * 64 * self.bits + row % 16 * 4 + byte
+        offset = row // 16 * 64 * self.bits + row % 16 * 4 + byte
         if self.bits == 8:
-            memory[place + word * 64] = code
+            memory[offset + word * 64] = value
             return
-        memory[place + word % 4 * 64] |= (code & 15) << (word // 4 * 4)
+        memory[offset + word % 4 * 64] |= (value & 15) << (word // 4 * 4)
         if high := self.bits - 4:
             line = 8 // high
-            memory[place + (4 + word // line) * 64] |= code >> 4 << (word % line * high)
+            memory[offset + (4 + word // line) * 64] |= value >> 4 << (word % line * high)
 
 
 def put(memory: np.ndarray, offset: int, value, dtype) -> None:
@@ -304,7 +304,7 @@ def put(memory: np.ndarray, offset: int, value, dtype) -> None:
 
 
 def decoded(compiled, attribute: str, shape: tuple[int, int], width: int, stored: np.ndarray) -> np.ndarray:
-    """Read a stored weight through a product with the identity, which changes no number."""
+    """Read a stored weight through a linear with the identity, which changes no value."""
     x = np.eye(shape[1], dtype=np.float32)
     program = linear(f"panels<{width}, {attribute}>", shape)
     [result] = compiled(program)(0, [x, stored], [np.empty((shape[1], shape[0]), np.float32)], (shape[1],))
@@ -334,12 +334,12 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
     ]
     scale_bytes = np.dtype(dtype).itemsize
     blocks = -(-depth // block) if block else 1
-    codes = random.integers(0, 3 if element == "ternary" else 1 << bits, (rows, depth))
+    quantized = random.integers(0, 3 if element == "ternary" else 1 << bits, (rows, depth))
     if element == "e2m1":
-        numbers = np.where(codes & 8, -1, 1) * E2M1[codes & 7]
+        elements = np.where(quantized & 8, -1, 1) * E2M1[quantized & 7]
     else:
-        numbers = codes - (1 if element == "ternary" else 1 << (bits - 1))
-        codes = codes + (7 if element == "ternary" else 0)
+        elements = quantized - (1 if element == "ternary" else 1 << (bits - 1))
+        quantized = quantized + (7 if element == "ternary" else 0)
     if scale == "e8m0":
         stored_scales = random.integers(120, 130, (rows, blocks)).astype(np.uint8)
         factors = 2.0 ** (stored_scales.astype(np.float64) - 127)
@@ -355,22 +355,22 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
         unit = np.lcm(block * (np.lcm(of_block, line) // of_block), 32)
         unit_scales, head = unit // block * of_block, width * 4 if tensor_scale else 0
 
-    def write(memory: np.ndarray, number: int | None, place: int, row: int) -> None:
+    def write(memory: np.ndarray, number: int | None, index: int, row: int) -> None:
         if number is None:
             if tensor_scale:
-                put(memory, place * 4, tensor_scale, np.float32)
+                put(memory, index * 4, tensor_scale, np.float32)
             elif not block:
-                put(memory, place * scale_bytes, stored_scales[row, 0], dtype)
+                put(memory, index * scale_bytes, stored_scales[row, 0], dtype)
             return
         for i in range(unit // block if block else 0):
             if number * (unit // block) + i < blocks:
                 value = stored_scales[row, number * (unit // block) + i]
-                put(memory, (i * width + place) * scale_bytes, value, dtype)
+                put(memory, (i * width + index) * scale_bytes, value, dtype)
 
-    stored = Codes(width, bits, int(unit), int(unit_scales), head).store(codes, write)
+    stored = QuantizedPanels(width, bits, int(unit), int(unit_scales), head).store(quantized, write)
     result = decoded(compiled, f"#nn.block_format<{element}, {scale}, {block}, axis = 1>", (rows, depth), width, stored)
     factors = np.repeat(factors, block or depth, axis=1)[:, :depth] * (tensor_scale or 1)
-    np.testing.assert_allclose(result, factors * numbers, rtol=3e-7)
+    np.testing.assert_allclose(result, factors * elements, rtol=3e-7)
 
 
 @pytest.mark.parametrize("width", [16, 32])
@@ -379,7 +379,7 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
 )
 def test_ggml_types(compiled, width, keyword, bits, block) -> None:
     rows, depth = 21, 512
-    codes = random.integers(0, 1 << bits, (rows, depth))
+    quantized = random.integers(0, 1 << bits, (rows, depth))
     parts = depth // 32 if keyword == "q4_1" else depth // 256
     whole, least = (np.abs(normal(rows, parts)).astype(np.float16) for _ in range(2))
     blocks = depth // block
@@ -396,38 +396,38 @@ def test_ggml_types(compiled, width, keyword, bits, block) -> None:
         scales = np.repeat(whole.astype(np.float64), steps, axis=1) * small
         minima = -np.repeat(least.astype(np.float64), steps, axis=1) * lowest
 
-    def write(memory: np.ndarray, number: int | None, place: int, row: int) -> None:
+    def write(memory: np.ndarray, number: int | None, index: int, row: int) -> None:
         if number is None:
             return
         if keyword == "q4_1":
             for i in range(blocks_of_unit):
-                put(memory, (i * width + place) * 2, whole[row, number * blocks_of_unit + i], np.float16)
+                put(memory, (i * width + index) * 2, whole[row, number * blocks_of_unit + i], np.float16)
                 put(
                     memory,
-                    ((blocks_of_unit + i) * width + place) * 2,
+                    ((blocks_of_unit + i) * width + index) * 2,
                     least[row, number * blocks_of_unit + i],
                     np.float16,
                 )
             return
-        put(memory, place * 2, whole[row, number], np.float16)
+        put(memory, index * 2, whole[row, number], np.float16)
         if bits != 6:
-            put(memory, (width + place) * 2, least[row, number], np.float16)
+            put(memory, (width + index) * 2, least[row, number], np.float16)
         for i in range(steps):
             scale, minimum = int(small[row, number * steps + i]), int(lowest[row, number * steps + i])
             if bits == 6:
-                memory[integers + i * width + place] = scale & 255
+                memory[integers + i * width + index] = scale & 255
                 continue
-            memory[integers + i * width + place] = (scale & 15) | (minimum & 15) << 4
+            memory[integers + i * width + index] = (scale & 15) | (minimum & 15) << 4
             upper = (scale >> 4) | (minimum >> 4) << 2
-            memory[integers + (steps + i // 2) * width + place] |= upper << (i % 2 * 4)
+            memory[integers + (steps + i // 2) * width + index] |= upper << (i % 2 * 4)
 
-    stored = Codes(width, bits, int(unit), int(unit_scales)).store(codes, write)
+    stored = QuantizedPanels(width, bits, int(unit), int(unit_scales)).store(quantized, write)
     result = decoded(compiled, f"#nn.ggml_type<{keyword}>", (rows, depth), width, stored)
-    numbers = codes - (32 if keyword == "q6_k" else 0)
-    expected = np.repeat(scales, block, axis=1) * numbers
+    elements = quantized - (32 if keyword == "q6_k" else 0)
+    expected = np.repeat(scales, block, axis=1) * elements
     if keyword != "q6_k":
         expected = expected + np.repeat(minima, block, axis=1)
-    # A product and a sum, each rounded: relative to the larger of both.
+    # A multiplication and an addition, each rounded: relative to the larger of both.
     np.testing.assert_allclose(result, expected, rtol=3e-7, atol=3e-7 * np.abs(expected).max())
 
 
@@ -438,9 +438,9 @@ def test_weights_of_an_artifact(tools, tmp_path: Path, name: str) -> None:
     rows, depth = 37, 512
     blocks = random.integers(0, 256, (rows, depth // elements, size)).astype(np.uint8)
     # Scales must be finite.
-    places = {"Q4_1": (0, 2), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "MXFP4": ()}.get(name, (0,))
-    for place in places:
-        blocks[..., place : place + 2] = np.abs(normal(rows, depth // elements, 1, dtype=np.float16)).view(np.uint8)
+    offsets = {"Q4_1": (0, 2), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "MXFP4": ()}.get(name, (0,))
+    for offset in offsets:
+        blocks[..., offset : offset + 2] = np.abs(normal(rows, depth // elements, 1, dtype=np.float16)).view(np.uint8)
     if name == "MXFP4":
         blocks[..., 0] = random.integers(120, 130, blocks.shape[:2])
     stored = blocks.reshape(rows, -1)
@@ -486,7 +486,7 @@ def test_models_as_on_the_cpu(tools, tmp_path: Path, model: str, options: tuple[
         tools.compile(folder, f"--target={target}", *options, "-o", artifact)
         tools.run("intarsia-run", artifact, "--ids=1,45,73,12,9,3,3,7", f"--output=@{output}")
         logits.append(np.load(output))
-    # The CPU sums in f32; narrow caches and activations turn some of that into a step of their format.
+    # The CPU sums in f32; narrow caches and activations turn that into units in the last place of theirs.
     close(logits[1], logits[0], 2e-2 if model.endswith(("bf16", "mixed")) else 1e-5)
 
 
@@ -519,7 +519,7 @@ def test_every_small_float_widens(compiled, element, dtype) -> None:
 
 @pytest.mark.parametrize(("element", "dtype"), [("bf16", BF16), ("f16", np.float16)])
 def test_floats_narrow(compiled, element, dtype) -> None:
-    # Every small float, the middle to its neighbour, and numbers right beside that; then random bits.
+    # Every small float, the middle to its neighbour, and values right beside that; then random bits.
     small = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         middle = ((small.astype(np.float64) + np.roll(small, 1)) / 2).astype(np.float32)
@@ -536,7 +536,7 @@ def test_floats_narrow(compiled, element, dtype) -> None:
 
 @pytest.mark.parametrize(("element", "dtype"), [("bf16", BF16), ("f16", np.float16)])
 def test_doubles_narrow_once(compiled, element, dtype) -> None:
-    """Numbers whose nearest f32 is half way between two small floats, on either side of it."""
+    """Values whose nearest f32 is half way between two small floats, on either side of it."""
     infinity = 0x7F80 if element == "bf16" else 0x7C00
     small = np.arange(infinity, dtype=np.uint16).view(dtype).astype(np.float64)
     middle = (small[:-1] + small[1:]) / 2

@@ -3,7 +3,7 @@
 """The reference lowering of nn ops against NumPy in double precision, by the formulas of the papers that define them.
 
 The lowering computes in f64 and rounds once, so every result is the number of its type that is nearest to NumPy's. Sums
-of at most 64 numbers around 1 may differ by 1e-13, as their order does.
+of at most 64 values around 1 may differ by 1e-13, as their order does.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def test_activation(evaluate, op: str) -> None:
 
 @pytest.mark.parametrize("form", ["erf", "tanh"])
 def test_gelu_far_below_zero(evaluate, form: str) -> None:
-    """Numbers so near zero that 1 + erf and 1 + tanh have no digit of them."""
+    """Values so near zero that 1 + erf and 1 + tanh have no digit of them."""
     x = np.linspace(-12, -5, 64, dtype=np.float32)
     y = x.astype(float)
     expected = [v / 2 * math.erfc(-v / math.sqrt(2)) for v in y]

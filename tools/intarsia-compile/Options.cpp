@@ -61,15 +61,15 @@ struct Flags {
                                 cl::desc(aboutQuantize)};
   cl::opt<unsigned> quantizeActivations{
       "quantize-activations", cl::init(8), cl::value_desc("bits"), cl::cat(category),
-      cl::desc("Inputs of linears with rounded weights: 8 bits, by blocks of 32 (256 where weights have fewer than "
+      cl::desc("Inputs of linears with quantized weights: 8 bits, by blocks of 32 (256 where weights have fewer than "
                "8) as they are computed (default), or 16: as they are")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
-      cl::desc("What --quantize rounds: linears, experts, lm_head, embedding (default: all of them), each alone or "
+      cl::desc("What --quantize applies to: linears, experts, lm_head, embedding (default: all of them), each alone or "
                "with a format "
                "of its own: linears,lm_head=int4. Without one, the head and the embedding have int6 where --quantize "
                "has 4 bits")};
-  cl::list<std::string> places{
+  cl::list<std::string> placements{
       "place", cl::value_desc("names=@device"), cl::cat(category),
       cl::desc("Run the ops whose name in the model matches a glob on a device of --target: "
                "'encoder.layer.[0-2]*=@reference'; may be repeated, the last that matches holds (default: the first "
@@ -145,7 +145,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
     options.startFrom = flags.startFrom;
   options.dumpDirectory = flags.dumpAfterEach;
   options.explainFile = flags.explain;
-  options.partition.places.assign(flags.places.begin(), flags.places.end());
+  options.partition.placements.assign(flags.placements.begin(), flags.placements.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())
     options.import.context = flags.context;

@@ -49,7 +49,7 @@ struct Flags {
                                            clEnumValN(ServingEngine::TensorRTLLM, "trtllm", ""),
                                            clEnumValN(ServingEngine::SGLang, "sglang", ""))};
   cl::opt<std::string> efficiency{"efficiency", cl::value_desc("file"), cl::cat(category),
-                                  cl::desc("A .yaml like catalogue/efficiency/serving.yaml in place of these figures")};
+                                  cl::desc("A .yaml like catalogue/efficiency/serving.yaml instead of these figures")};
   cl::opt<std::string> pareto{"pareto", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),
                               cl::desc("Also plans between the cheapest and the fastest, at most N (default 8)")};
   cl::opt<std::string> simulate{"simulate", cl::ValueOptional, cl::value_desc("N"), cl::cat(category),

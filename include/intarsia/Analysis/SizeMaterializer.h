@@ -14,8 +14,8 @@
 
 namespace intarsia {
 
-/// Writes size expressions as `arith` ops on index or integer values, each expression once: the one place where they
-/// become code. Rounds as AffineExpr says: floordiv down, ceildiv up, the result of mod is not negative.
+/// Writes size expressions as `arith` ops on index or integer values, each expression once: nothing else makes
+/// code of them. Rounds as AffineExpr says: floordiv down, ceildiv up, the result of mod is not negative.
 class SizeMaterializer {
 public:
   /// Returns the existing value of an expression, null if there is none. It is called for every expression and for its

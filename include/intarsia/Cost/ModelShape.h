@@ -40,8 +40,8 @@ struct AttentionLayers {
 
   /// Returns the weights of one layer.
   double parameters(int hidden) const;
-  /// Returns the numbers that one layer caches for a token, including keys of the indexer.
-  double cachedNumbersPerToken() const;
+  /// Returns the elements that one layer caches for a token, including keys of the indexer.
+  double cachedElementsPerToken() const;
   /// Returns the bytes of one layer's state of a sequence, in f32. 0 unless Linear.
   double stateBytes() const;
   /// Returns the tokens that a token at position `context` reads from the cache: bounded by window and selection.
@@ -65,12 +65,12 @@ struct ModelShape {
   int denseLayers = 0;                    ///< number of layers with a dense feed-forward part
   int denseWidth = 0;
   int feedForwardMatrices = 3;  ///< 2 without a gate
-  bool hasBiasedLayers = false; ///< every product adds a bias, attention a position bias to every score (BLOOM)
+  bool hasBiasedLayers = false; ///< every linear adds a bias, attention a position bias to every score (BLOOM)
   int expertLayers = 0;         ///< number of layers with experts
   int experts = 0, expertsPerToken = 0, expertWidth = 0;
   double sharedWidth = 0; ///< width of the part beside the experts that every token passes
 
-  /// Numbers of parameters.
+  /// Counts of parameters.
   double embeddingParameters() const { return double(vocabulary) * hidden; }
   double headParameters() const { return double(vocabulary) * hidden; }
   double attentionParameters() const;
@@ -84,10 +84,10 @@ struct ModelShape {
   /// Returns the parameters that a token is multiplied with, without the head: attention, dense, its experts.
   double multipliedParameters() const;
 
-  /// Returns the numbers cached for a sequence of `context` tokens (windows bound what is kept).
-  double cachedNumbers(double context) const;
+  /// Returns the elements cached for a sequence of `context` tokens (windows bound what is kept).
+  double cachedElements(double context) const;
   /// Returns the growth of the cache for each further token while no window is full, in bytes.
-  double cacheBytesPerToken(double bytesPerNumber) const;
+  double cacheBytesPerToken(double bytesPerElement) const;
   double stateBytes() const;
   /// Returns the flops of a prompt, without the head.
   double prefillFlops(double tokens) const;

@@ -28,7 +28,7 @@
 //   Experts     has what layers of experts add to the layers, and the routed experts that B tokens touch
 //
 // The exchange between the two (`expertExchange`) is priced by the caller, which knows the link. Fixed times,
-// streaming, products, cache, bytes and flops of the parts add up to the whole's, if the degrees are the same. Steps do
+// streaming, matmuls, cache, bytes and flops of the parts add up to the whole's, if the degrees are the same. Steps do
 // not: the blend of sums is at most the sum of the blends, here of the parts' steps (Minkowski, q ≥ 1), and on one
 // device that is at most 2^(7/4 − 1/q) times the whole's step. No published table measures the parts apart: figures are
 // those of the whole.
@@ -54,7 +54,7 @@ constexpr int servingEngines = 4;
 llvm::Expected<ServingEngine> parseServingEngine(llvm::StringRef name);
 llvm::StringRef servingEngineName(ServingEngine engine);
 
-/// Storage formats of numbers. FP4 and INT4 have a scale of 8 bits for 16 numbers.
+/// Storage formats of elements. FP4 and INT4 have a scale of 8 bits for 16 elements.
 enum class NumberFormat { BF16, FP8, INT8, FP4, INT4 };
 llvm::Expected<NumberFormat> parseNumberFormat(llvm::StringRef name);
 double bytesOf(NumberFormat format);
@@ -178,7 +178,7 @@ struct StepTime {
   double totalMs = 0;
 };
 
-/// Data between the devices of attention and those of experts in one step.
+/// Data between the devices of attention and those of experts in one decode step.
 struct ExpertExchange {
   double dispatchBytes = 0; ///< to the experts, over all layers
   double combineBytes = 0;  ///< back
@@ -230,18 +230,18 @@ public:
   /// weights that its tokens pass and the cache. For a pipeline it is the sum over all stages, which a token passes one
   /// after the other.
   double stepBytesPerDevice(double batch, double context) const;
-  /// Returns the data that a step of `batch` sequences sends to the experts and back, summed over all their devices;
-  /// only for Experts, other parts end the program. Each token goes, as hidden numbers of 1 byte, once to each device
-  /// that holds one of its experts, and a sum comes back from each in BF16: n (1 − (1 − 1/n)^k) of n devices if k
-  /// experts lie evenly; both as the whole's attention-data counts it. A speculative step has two tokens of each
-  /// sequence. Not counted: the distribution of the results over the tensor devices of a replica of attention.
+  /// Returns the data that a decode step of `batch` sequences sends to the experts and back, summed over all their
+  /// devices; only for Experts, other parts end the program. Each token goes, as hidden elements of 1 byte, once to
+  /// each device that holds one of its experts, and a sum comes back from each in BF16: n (1 − (1 − 1/n)^k) of n
+  /// devices if k experts lie evenly; both as the whole's attention-data counts it. A speculative step has two tokens
+  /// of each sequence. Not counted: the distribution of the results over the tensor devices of a replica of attention.
   ExpertExchange expertExchange(double batch) const;
   /// Returns the flops on each device (for a pipeline: of all stages together) of a prompt of `newTokens` after
   /// `cachedTokens` found in the cache; for a part its share of them.
   double promptFlopsPerDevice(double newTokens, double cachedTokens) const;
   /// Rates of one device by the catalogue: bytes a second, and flops a second in the precision of matmuls with weights.
   double memoryBytesPerSecond() const { return bytesPerUs * 1e6; }
-  double productFlopsPerSecond() const;
+  double matmulFlopsPerSecond() const;
 
   /// Returns the bytes of weights on one device.
   double weightBytesPerDevice() const { return weightBytes; }
@@ -261,7 +261,7 @@ private:
   ServingCost() = default;
   /// Returns the attention layers; none for Experts.
   llvm::ArrayRef<AttentionLayers> attentionLayers() const;
-  /// Returns the number of all-reduces in a step.
+  /// Returns the number of all-reduces in a decode step.
   double allReduces() const;
   /// Returns to how many devices the activations of a token go in a layer of experts that lie on all devices of the
   /// group.
@@ -272,7 +272,7 @@ private:
   void requireWhole(llvm::StringRef asked) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
   /// Returns the bytes of cache that one sequence of `context` tokens reads, and of states that it writes, on each
-  /// device in a step.
+  /// device in a decode step.
   double stepCacheBytes(double context) const;
 
   Deployment what;
@@ -283,7 +283,7 @@ private:
   // Figures of one device; times are microseconds at full peak or bandwidth.
   double weightBytes = 0, denseStreamUs = 0, headStreamUs = 0, expertStreamUs = 0;
   double multipliedParameters = 0; ///< of all devices; those that a token is multiplied with, without the head
-  double productUsPerToken = 0;
+  double matmulUsPerToken = 0;
   double bytesPerUs = 0, sixteenBitFlopsPerUs = 0, linkBytesPerUs = 0, networkBytesPerUs = 0;
   double group = 1;                      ///< devices of a stage
   double collectiveGroup = 1, nodes = 1; ///< devices that reduce together, and their nodes

@@ -14,7 +14,8 @@
 namespace intarsia {
 
 struct PartitionOptions {
-  std::vector<std::string> places; ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
+  std::vector<std::string>
+      placements; ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
 };
 
 /// Adds the phase: ops get the devices that they run on.

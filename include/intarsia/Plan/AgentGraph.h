@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// An agent graph after decomposition, as plain data: the input of the planner and the simulator. Free of MLIR;
+// An agent graph after decomposition, as plain data: the input of the planner and the simulator. It is free of MLIR;
 // intarsia/Plan/Plan.h makes it from an agent.graph.
 //
 // Tasks stand in a list; the tree of regions says in which order, how often and with which probability they run,
@@ -90,7 +90,7 @@ struct Prompt {
 };
 
 /// Placement of a task by hand or by an earlier plan. Degrees are 1 if not given; `pinsPoolOnly` is then true.
-struct Place {
+struct FixedPlacement {
   std::string system, pool;
   int64_t tensor = 1, pipeline = 1, expert = 1, data = 1, parts = 1, batch = 1;
   std::optional<int64_t> replicas;
@@ -129,7 +129,7 @@ struct Task {
   double probability = 1;  ///< probability of at least one in a request
   int64_t topK = 0;        ///< Search
 
-  std::optional<Place> place;
+  std::optional<FixedPlacement> placement;
   std::string together, apart; ///< groups that share a pool, or share none; pieces of one user's task are never apart
 };
 

@@ -74,7 +74,7 @@ struct Choice {
   std::optional<double> firstOutputMs;
   /// Time between tokens with all slots busy; scales with occupancy as `milliseconds` does.
   double tokenMs = 0;
-  /// For a choice without devices, which runs in the replicas of the piece that an edge's `sameReplicas` joins it to:
+  /// For a choice without devices, which runs in the replicas of the piece that an edge's `sameReplicas` ties it to:
   /// the time for which an execution delays the next one from its start, the largest probability of such a wait, and
   /// the mean wait at that probability, which is proportional to p / (1 - p) (Pollaczek and Khinchine). Plans take
   /// these, or the values that the load causes in one replica if they are less; a simulation follows each execution.

@@ -67,28 +67,28 @@ public:
     return value.getType() == type ? value : mlir::arith::TruncFOp::create(*this, type, value).getResult();
   }
 
-  /// The position of the loop in a dimension.
-  Integer place(unsigned dimension);
+  /// The index of the loop in a dimension.
+  Integer indexOf(unsigned dimension);
   /// A signed integer of any width as an index.
   Integer toIndex(mlir::Value value);
   /// An integer of any width, taken without sign, as an index.
   Integer toIndexUnsigned(mlir::Value value);
   /// A signed integer as f32: exact below 2^24.
   mlir::Value toFloat(Integer value);
-  /// The number of the 16 bits of an f16, as f32; higher bits are ignored.
+  /// The value of the 16 bits of an f16, as f32; higher bits are ignored.
   mlir::Value halfToFloat(Integer bits);
-  /// The number at `code` of a table of 2^n numbers; higher bits of the code are ignored.
-  mlir::Value lookUp(mlir::Value table, Integer code);
+  /// The value at `index` of a table of 2^n values; higher bits of the index are ignored.
+  mlir::Value lookUp(mlir::Value table, Integer index);
 
   /// Builds `condition ? body() : otherwise`. The body runs only where the condition holds, so it may read what is
-  /// there only then. In it `place` cannot be asked.
+  /// there only then. It cannot ask for `indexOf`.
   mlir::Value runIf(mlir::Value condition, mlir::Value otherwise, llvm::function_ref<mlir::Value()> body);
-  /// Builds the sum in f64 of body(i) over i from `begin` on and before `end`. In it `place` cannot be asked.
+  /// Builds the sum in f64 of body(i) over i from `begin` on and before `end`. The body cannot ask for `indexOf`.
   mlir::Value sum(Integer begin, Integer end, llvm::function_ref<mlir::Value(Integer)> body);
 };
 
 /// An integer of a loop body, in the notation of C++. Division, remainder, right shift and order take their operands as
-/// numbers without sign. Comparisons give i1. A literal has the type of the other operand.
+/// unsigned integers. Comparisons give i1. A literal has the type of the other operand.
 class Integer {
 public:
   Integer(int64_t literal) : literal(literal) {}
@@ -145,7 +145,7 @@ private:
   int64_t literal = 0;
 };
 
-inline Integer ScalarBuilder::place(unsigned dimension) {
+inline Integer ScalarBuilder::indexOf(unsigned dimension) {
   return {*this, mlir::linalg::IndexOp::create(*this, dimension)};
 }
 inline Integer ScalarBuilder::toIndex(mlir::Value value) {
@@ -164,9 +164,9 @@ inline mlir::Value ScalarBuilder::halfToFloat(Integer bits) {
   mlir::Value half = mlir::arith::IndexCastOp::create(*this, getI16Type(), bits);
   return widen(mlir::arith::BitcastOp::create(*this, getF16Type(), half));
 }
-inline mlir::Value ScalarBuilder::lookUp(mlir::Value table, Integer code) {
+inline mlir::Value ScalarBuilder::lookUp(mlir::Value table, Integer index) {
   int64_t size = mlir::cast<mlir::RankedTensorType>(table.getType()).getDimSize(0);
-  return mlir::tensor::ExtractOp::create(*this, table, mlir::ValueRange{code & (size - 1)});
+  return mlir::tensor::ExtractOp::create(*this, table, mlir::ValueRange{index & (size - 1)});
 }
 
 inline mlir::Value ScalarBuilder::runIf(mlir::Value condition, mlir::Value otherwise,
@@ -209,10 +209,10 @@ public:
     number = factor == 1 ? number : number * factor;
     return mlir::Value(more == 0 ? number : number + more);
   }
-  /// A tensor [numbers] of constants.
-  mlir::Value table(mlir::ArrayRef<float> numbers) {
-    auto type = mlir::RankedTensorType::get(numbers.size(), getF32Type());
-    return mlir::arith::ConstantOp::create(*this, mlir::DenseElementsAttr::get(type, numbers));
+  /// A tensor [values] of constants.
+  mlir::Value table(mlir::ArrayRef<float> values) {
+    auto type = mlir::RankedTensorType::get(values.size(), getF32Type());
+    return mlir::arith::ConstantOp::create(*this, mlir::DenseElementsAttr::get(type, values));
   }
   /// A tensor whose elements are all `value`.
   mlir::Value filled(mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::TypedAttr value) {

@@ -36,8 +36,9 @@ struct Variant {
 };
 
 /// A piece of code of kernels. Of a device that runs host code it is a relocatable ELF object: for variant v and kernel
-/// k one of the pieces defines `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn) and `itx_k<k>_v<v>_run` (itx_kernel_run_fn),
-/// hidden. Of another device it is what the device's driver loads (lib/Runtime/<X>), one piece for each variant.
+/// k one of the pieces defines the launch, `itx_k<k>_v<v>_plan` (itx_kernel_plan_fn), and the body, `itx_k<k>_v<v>_run`
+/// (itx_kernel_run_fn), hidden. Of another device it is what the device's driver loads (lib/Runtime/<X>), one piece for
+/// each variant.
 struct CompiledObject {
   std::string name; ///< for messages and for the order in which objects are linked
   std::vector<char> object;

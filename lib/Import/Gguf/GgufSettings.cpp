@@ -272,7 +272,7 @@ void SettingsReader::readRope() {
   settings["rope_interleaved"] = architecture.interleavedRope;
   settings["rope_theta"] = number("rope.freq_base").value_or(10000.0);
   if (std::optional<int64_t> dimensions = integer("rope.dimension_count"); dimensions && *dimensions != headDim) {
-    // Adds a quarter, because the reader rounds the product with head_dim down.
+    // Adds a quarter, because the product with head_dim is rounded down where the setting is read.
     settings["partial_rotary_factor"] = (double(*dimensions) + 0.25) / double(std::max<int64_t>(headDim, 1));
     if (*dimensions <= 0 || *dimensions > headDim)
       report("rope.dimension_count",

@@ -282,7 +282,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
     errors.report("'" + dataTypeKey + "' is not BF16, as the other weights of a model in MXFP4 are expected to be");
   if (sizes.back() % block != 0)
     errors.report(path(name) + "_blocks: " + shape.back().setting + " " + llvm::Twine(sizes.back()) +
-                  " is not a multiple of the 32 numbers of a block of MXFP4");
+                  " is not a multiple of the 32 elements of a block of MXFP4");
   if (errors.any())
     return weight(name, shape);
   llvm::SmallVector<Extent> scaleShape(shape.drop_back());
@@ -295,7 +295,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
                                          /*axis=*/sizes.size() - 1);
   llvm::SmallVector<Value> parts;
   for (const auto &[suffix, extents, type] :
-       {std::tuple("_blocks", blockShape, RankedTensorType::get(sizes, format.getCodeType())),
+       {std::tuple("_blocks", blockShape, RankedTensorType::get(sizes, format.getStorageType())),
         std::tuple("_scales", scaleShape, RankedTensorType::get(scaleSizes, format.getScaleType()))}) {
     std::string key = path(name) + suffix;
     std::optional<WeightArchive::Tensor> tensor = archive->find(key);
@@ -493,10 +493,10 @@ Value GraphBuilder::features(Value input, llvm::StringRef name, Size rows, int64
                                         sizes({rows, count}), llvm::ArrayRef<OpFoldResult>{one, one});
 }
 
-Value GraphBuilder::rowsAt(Value input, Value numbers, llvm::StringRef name, Size count) {
+Value GraphBuilder::rowsAt(Value input, Value indices, llvm::StringRef name, Size count) {
   auto type = cast<RankedTensorType>(input.getType());
   return nn::EmbeddingOp::create(builder, location(name),
-                                 tensorType({count, type.getDimSize(1)}, type.getElementType()), input, numbers);
+                                 tensorType({count, type.getDimSize(1)}, type.getElementType()), input, indices);
 }
 
 Value GraphBuilder::firstToken(Value input, llvm::StringRef name, Size batch, int64_t features) {

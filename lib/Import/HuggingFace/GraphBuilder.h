@@ -130,7 +130,7 @@ public:
   /// Returns features [first, first + count) of a tensor [rows, features].
   mlir::Value features(mlir::Value input, llvm::StringRef module, Size rows, int64_t first, int64_t count);
   /// Returns rows [count, features] of a tensor [rows, features] by their indices [count].
-  mlir::Value rowsAt(mlir::Value input, mlir::Value numbers, llvm::StringRef module, Size count);
+  mlir::Value rowsAt(mlir::Value input, mlir::Value indices, llvm::StringRef module, Size count);
   /// Returns position 0: [batch, sequence, features] → [batch, features].
   mlir::Value firstToken(mlir::Value input, llvm::StringRef module, Size batch, int64_t features);
   mlir::Value transpose(mlir::Value input, llvm::StringRef module, const Shape &shape,

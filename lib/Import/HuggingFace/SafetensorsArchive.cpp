@@ -19,7 +19,7 @@ namespace intarsia::importer {
 static constexpr llvm::StringLiteral singleFile = "model.safetensors";
 static constexpr llvm::StringLiteral indexFile = "model.safetensors.index.json";
 
-static std::string joined(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file) {
+static std::string pathOf(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file) {
   llvm::SmallString<256> path(directory);
   llvm::sys::path::append(path, folder, file);
   return std::string(path);
@@ -38,9 +38,9 @@ static std::string symbolFor(llvm::StringRef folder) {
 bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file,
                                   llvm::StringRef symbol, Errors &errors) {
   auto opened = std::make_unique<OpenFile>();
-  opened->name = joined("", folder, file);
+  opened->name = pathOf("", folder, file);
   opened->symbol = symbol.str();
-  std::string path = joined(directory, folder, file);
+  std::string path = pathOf(directory, folder, file);
   if (!llvm::sys::fs::exists(path)) {
     errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
     return false;
@@ -56,7 +56,7 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
 
 bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef symbol,
                                    Errors &errors) {
-  std::optional<Config> index = Config::read(directory, joined("", folder, indexFile), errors);
+  std::optional<Config> index = Config::read(directory, pathOf("", folder, indexFile), errors);
   if (!index)
     return false;
   const llvm::json::Value *value = index->find("weight_map");
@@ -95,8 +95,8 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
                                                              Errors &errors) {
   auto archive = std::make_unique<SafetensorsArchive>();
   std::string symbol = symbolFor(folder);
-  if (llvm::sys::fs::exists(joined(directory, folder, singleFile))) {
-    archive->displayName = joined("", folder, singleFile);
+  if (llvm::sys::fs::exists(pathOf(directory, folder, singleFile))) {
+    archive->displayName = pathOf("", folder, singleFile);
     if (!archive->openFile(directory, folder, singleFile, symbol, errors))
       return nullptr;
     const OpenFile *file = archive->files.back().get();
@@ -104,15 +104,15 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
       archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
     return archive;
   }
-  if (llvm::sys::fs::exists(joined(directory, folder, indexFile))) {
-    archive->displayName = joined("", folder, indexFile);
+  if (llvm::sys::fs::exists(pathOf(directory, folder, indexFile))) {
+    archive->displayName = pathOf("", folder, indexFile);
     return archive->openIndex(directory, folder, symbol, errors) ? std::move(archive) : nullptr;
   }
   llvm::SmallString<256> where(directory);
   if (!folder.empty())
     llvm::sys::path::append(where, folder);
   std::string hint;
-  if (llvm::sys::fs::exists(joined(directory, folder, "pytorch_model.bin")))
+  if (llvm::sys::fs::exists(pathOf(directory, folder, "pytorch_model.bin")))
     hint = "; pytorch_model.bin is a pickle, which is never read: save the model with safe_serialization=True";
   errors.report(where + ": has no " + singleFile + " and no " + indexFile + hint);
   return nullptr;

@@ -25,9 +25,10 @@ std::string tooDeepMessage(StringRef name) {
 llvm::Error checkNesting(llvm::MemoryBufferRef buffer) {
   if (isBytecode(buffer))
     return llvm::Error::success();
-  if (std::optional<TextPlace> place = deeperMlir(buffer.getBuffer()))
+  if (std::optional<TextPosition> position = deeperMlir(buffer.getBuffer()))
     return llvm::createStringError(tooDeepMessage(
-        (buffer.getBufferIdentifier() + ":" + llvm::Twine(place->line) + ":" + llvm::Twine(place->column)).str()));
+        (buffer.getBufferIdentifier() + ":" + llvm::Twine(position->line) + ":" + llvm::Twine(position->column))
+            .str()));
   return llvm::Error::success();
 }
 

@@ -71,17 +71,17 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
   if (edge.bytes)
     return *edge.bytes;
   double amount = edge.amount.amount.mean();
-  const wf::Task &reader = graph.tasks[edge.to];
-  int model = reader.model >= 0 ? reader.model : graph.tasks[edge.from].model;
+  const wf::Task &consumer = graph.tasks[edge.to];
+  int model = consumer.model >= 0 ? consumer.model : graph.tasks[edge.from].model;
   if (model >= 0 && !graph.models[model].shape.empty()) {
     // The candidates exist, so the shape is known. Caches are in 16 bits, as their figures assume; features are vectors
-    // of the reader's width.
+    // of the consumer's width.
     const ModelShape &shape = *llvm::cantFail(findShape(graph.models[model].shape));
     if (edge.flow == wf::Flow::Cache)
-      return shape.cachedNumbers(amount) * bytesOf16 + shape.stateBytes();
+      return shape.cachedElements(amount) * bytesOf16 + shape.stateBytes();
     return amount * shape.hidden * bytesOf16;
   }
-  notes.insert("what flows from '" + graph.tasks[edge.from].name + "' to '" + reader.name +
+  notes.insert("what flows from '" + graph.tasks[edge.from].name + "' to '" + consumer.name +
                "' has no size in bytes and is taken as none");
   return 0;
 }
@@ -93,11 +93,11 @@ double ProblemBuilder::valuesTogether(const wf::Graph &graph, const wf::Edge &ed
     };
     return int(llvm::find_if(graph.regions, isExecution) - graph.regions.begin());
   };
-  std::set<int> aroundReader;
+  std::set<int> aroundConsumer;
   for (int region = regionOfTask(edge.to); region >= 0; region = graph.regions[region].parent)
-    aroundReader.insert(region);
+    aroundConsumer.insert(region);
   double values = 1;
-  for (int inner = regionOfTask(edge.from); !aroundReader.count(graph.regions[inner].parent);) {
+  for (int inner = regionOfTask(edge.from); !aroundConsumer.count(graph.regions[inner].parent);) {
     int outer = graph.regions[inner].parent;
     const wf::Region &region = graph.regions[outer];
     if (region.kind == wf::Region::Kind::Branch) {

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // From agent graphs, a fleet and the catalogue to a placement problem: for each piece the candidates, with their costs.
-// Free of MLIR.
+// This folder is free of MLIR.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_PLAN_CANDIDATES_H
 #define INTARSIA_LIB_PLAN_CANDIDATES_H
@@ -70,7 +70,7 @@ struct ChoiceMeaning {
   /// prefill and several batches of the decode.
   int aggregate = 0;
   std::string experts; ///< decode with experts apart: the label of its experts
-  /// Experts apart: bytes that a token brings and takes away in a step.
+  /// Experts apart: bytes that a token brings and takes away in a forward step.
   double dispatchBytes = 0, combineBytes = 0;
   int devices() const { return tensor * pipeline * data; }
 };
@@ -96,7 +96,7 @@ struct DecoderWork {
   double generatedTokens = 0;                  ///< prefill: the new tokens that a decode in reach has cached
   double squaredPrompt = 1;                    ///< prefill: mean square of the new tokens over the square of their mean
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
-  std::optional<double> every;                 ///< decode: a reader starts after this many tokens
+  std::optional<double> every;                 ///< decode: a consumer starts after this many tokens
   bool prunes = true;                          ///< false if a placement by hand may name a dominated choice
   bool promised = false;                       ///< decode: a bound on the next token applies to it
   double tokenMsBound = unlimited;             ///< decode: the strictest of these bounds
@@ -115,7 +115,7 @@ struct AggregatedCandidates {
   Candidates prefill, decode;
 };
 /// Returns the candidates with prefill and decode in the same replicas, for the same pools, precisions and degrees and
-/// with as many sequences in decode at once as the batch says. A step takes
+/// with as many sequences in decode at once as the batch says. A forward step takes
 ///   decodeStep(B) + (B - 1) / written tokens · busy · interference
 /// where busy is the time for which a prompt keeps the devices (ServingCost::sharedStep, without cached tokens). A
 /// prompt takes its own time and one step of the others for each `tokensPerChunk` of it, and waits behind other
@@ -130,12 +130,12 @@ struct SplitCandidates {
 };
 /// Returns candidates with attention and experts of a mixture of experts apart (attention-FFN disaggregation:
 /// MegaScale-Infer, arXiv 2504.02263; Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several
-/// replicas of attention in one step. Each replica of attention has enough micro-batches in flight to keep it busy
-/// while the others are with the experts:
+/// replicas of attention in one forward step. Each replica of attention has enough micro-batches in flight to keep it
+/// busy while the others are with the experts:
 ///   stages = ⌈(attention + experts + exchange) / attention⌉,  step = stages · attention,  batch = stages · micro-batch
 /// with the exchange of the experts' whole batch over the link between both pools, in two messages for each layer of
 /// experts. Keeps Pareto-optimal splits only: between the same pools, by devices for a token and for one replica in
-/// each pool, the time of a step, and the time alone. Empty for a model without experts.
+/// each pool, the time of a forward step, and the time alone. Empty for a model without experts.
 SplitCandidates splitCandidates(const DecoderWork &decode, const Fleet &fleet, const CandidateOptions &options);
 
 // Helpers of the candidate sets.

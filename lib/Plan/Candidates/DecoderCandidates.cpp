@@ -140,8 +140,8 @@ static Expected<NumberFormat> formatOf(const std::string &precision) {
   return parseNumberFormat(precision == "f16" ? "bf16" : precision);
 }
 
-/// Checks that the device computes in the format. INT4 is a storage format: its products are in BF16. All others
-/// compute in the format that they are stored in; a device whose figure the catalogue lacks is not offered.
+/// Checks that the device computes in the format. INT4 is a storage format: its matrices are multiplied in BF16. All
+/// others compute in the format that they are stored in; a device whose figure the catalogue lacks is not offered.
 static Error computesIn(const CatalogueDevice &device, const std::string &precision, NumberFormat format) {
   if (format == NumberFormat::INT4)
     return Error::success();
@@ -294,9 +294,9 @@ private:
       refuse(pool, name + ": " + lastRefusal);
   }
 
-  /// Returns powers of two up to `most`, and the largest batches that memory and the bound on a step allow: where 250
-  /// fit, or 90 keep the bound, rounding down to 128 or 64 would cost up to twice as much. `stepMs` is the time of a
-  /// step by batch.
+  /// Returns powers of two up to `most`, and the largest batches that memory and the bound on a forward step allow:
+  /// where 250 fit, or 90 keep the bound, rounding down to 128 or 64 would cost up to twice as much. `stepMs` is the
+  /// time of a forward step by batch.
   template <typename Step> std::set<int> batchesOf(double most, Step stepMs) const {
     std::set<int> batches{int(most)};
     for (int batch = 1; batch <= most; batch *= 2)
@@ -304,7 +304,7 @@ private:
     auto keeps = [&](int batch) { return stepMs(batch) <= work.tokenMsBound; };
     if (!work.promised || !keeps(1))
       return batches;
-    int within = 1; // steps take longer the larger the batch
+    int within = 1; // a forward step takes longer the larger the batch
     for (int above = int(most) + 1; above - within > 1;) {
       int middle = (within + above) / 2;
       (keeps(middle) ? within : above) = middle;
@@ -363,7 +363,7 @@ private:
       if (!largest)
         continue;
       meaning.batch = largest;
-      meaning.demand = {false, cost.promptFlopsPerDevice(newTokens, cachedTokens), cost.productFlopsPerSecond()};
+      meaning.demand = {false, cost.promptFlopsPerDevice(newTokens, cachedTokens), cost.matmulFlopsPerSecond()};
       prefills.add(guest, meaning, fleet.pools[choice.pool].name);
       ++aggregates;
       added = true;
@@ -402,7 +402,7 @@ private:
         choice.slots = int(*most), choice.executionsPerSecond = choice.slots * 1000 / choice.milliseconds;
       meaning.batch = choice.slots;
       meaning.demand = {false, cost->promptFlopsPerDevice(std::max(work.newTokens, 1.0), work.cachedTokens),
-                        cost->productFlopsPerSecond()};
+                        cost->matmulFlopsPerSecond()};
       candidates.add(choice, meaning, pool.name);
       return "";
     }

@@ -18,9 +18,9 @@ namespace intarsia::plan {
 
 /// Largest number of devices of a replica of experts, as for whole decodes.
 constexpr int mostDevices = 64;
-/// Tokens of a step of a replica of experts: the measured batches, by fours.
+/// Tokens of a forward step of a replica of experts: the measured batches, by fours.
 constexpr int batchesOfExperts[] = {8, 32, 128, 512};
-/// Largest number of tokens of a step of a replica of attention.
+/// Largest number of tokens of a forward step of a replica of attention.
 constexpr int largestMicroBatch = 512;
 
 namespace {
@@ -29,7 +29,7 @@ struct Way {
   double gigabytesPerSecond = 0, microseconds = 0;
 };
 
-/// Experts on `devices` of a pool, with `batch` tokens in a step.
+/// Experts on `devices` of a pool, with `batch` tokens in a forward step.
 struct Experts {
   int pool, devices, batch;
   double stepMs, aloneMs;

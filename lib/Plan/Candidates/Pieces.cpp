@@ -78,8 +78,8 @@ Error ProblemBuilder::addPiece(Group &group) {
   return Error::success();
 }
 
-Error ProblemBuilder::refusePlace(const wf::Task &task, const wf::Graph &graph) {
-  const char *said = task.place ? "place" : !task.together.empty() ? "together" : nullptr;
+Error ProblemBuilder::refusePlacement(const wf::Task &task, const wf::Graph &graph) {
+  const char *said = task.placement ? "place" : !task.together.empty() ? "together" : nullptr;
   if (!said)
     return Error::success();
   std::string what = task.tool >= 0     ? "tool '" + graph.tools[task.tool].name + "'"
@@ -96,45 +96,48 @@ Error ProblemBuilder::refusePlace(const wf::Task &task, const wf::Graph &graph) 
 
 Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &task, const wf::Graph &graph) {
   if (isOutside(task))
-    return refusePlace(task, graph);
-  if (!task.place)
+    return refusePlacement(task, graph);
+  if (!task.placement)
     return Error::success();
-  const wf::Place &place = *task.place;
-  auto pool = llvm::find_if(fleet.pools, [&](const FleetPool &candidate) { return candidate.name == place.pool; });
+  const wf::FixedPlacement &placement = *task.placement;
+  auto pool = llvm::find_if(fleet.pools, [&](const FleetPool &candidate) { return candidate.name == placement.pool; });
   std::string where =
-      (task.location.empty() ? "" : task.location + ": ") + "task '" + task.name + "' is placed on @" + place.pool;
-  if (pool == fleet.pools.end() || (!place.system.empty() && place.system != fleet.name)) {
+      (task.location.empty() ? "" : task.location + ": ") + "task '" + task.name + "' is placed on @" + placement.pool;
+  if (pool == fleet.pools.end() || (!placement.system.empty() && placement.system != fleet.name)) {
     std::vector<std::string> names;
     for (const FleetPool &candidate : fleet.pools)
       names.push_back(candidate.name);
     return createStringError(where + ", which fleet.system @" + fleet.name + " does not have" +
-                             nearestNames(place.pool, names));
+                             nearestNames(placement.pool, names));
   }
   piece.pinnedPool = int(pool - fleet.pools.begin());
-  if (place.pinsPoolOnly)
+  if (placement.pinsPoolOnly)
     return Error::success();
-  piece.pinnedReplicas = place.replicas;
-  const wf::Place *ofDecode = nullptr;
-  if (task.kind == Kind::Prefill && task.pair >= 0 && graph.tasks[task.pair].place)
-    ofDecode = &*graph.tasks[task.pair].place;
-  if (place.aggregated && ofDecode && ofDecode->aggregated && place.replicas != ofDecode->replicas) {
-    auto said = [](const wf::Place &of) { return of.replicas ? std::to_string(*of.replicas) : "not said"; };
-    return createStringError(where + ", aggregated: its replicas are " + said(place) + ", those of '" +
+  piece.pinnedReplicas = placement.replicas;
+  const wf::FixedPlacement *ofDecode = nullptr;
+  if (task.kind == Kind::Prefill && task.pair >= 0 && graph.tasks[task.pair].placement)
+    ofDecode = &*graph.tasks[task.pair].placement;
+  if (placement.aggregated && ofDecode && ofDecode->aggregated && placement.replicas != ofDecode->replicas) {
+    auto said = [](const wf::FixedPlacement &of) { return of.replicas ? std::to_string(*of.replicas) : "not said"; };
+    return createStringError(where + ", aggregated: its replicas are " + said(placement) + ", those of '" +
                              graph.tasks[task.pair].name + "' are " + said(*ofDecode) +
                              ", and they are the same replicas; say the same number in both");
   }
   // A language model that is placed as a whole has the batch of its decode; the batch of its prefill follows from it.
-  bool anyBatch = task.kind == Kind::Prefill && (place.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(place)));
-  const std::optional<wf::Place> &ofExperts = task.experts < 0 ? task.place : graph.tasks[task.experts].place;
+  bool anyBatch =
+      task.kind == Kind::Prefill && (placement.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(placement)));
+  const std::optional<wf::FixedPlacement> &ofExperts =
+      task.experts < 0 ? task.placement : graph.tasks[task.experts].placement;
   bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
   for (auto [choice, meaning] : llvm::zip(piece.candidates, candidates.meanings))
-    if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool && meaning.tensor == place.tensor &&
-        meaning.pipeline == place.pipeline && meaning.expert == place.expert && meaning.data == place.data &&
-        meaning.parts == place.parts && (anyBatch || meaning.batch == place.batch) &&
-        (place.precision.empty() || meaning.precision == place.precision) &&
-        place.aggregated == (meaning.aggregate > 0)) {
+    if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool &&
+        meaning.tensor == placement.tensor && meaning.pipeline == placement.pipeline &&
+        meaning.expert == placement.expert && meaning.data == placement.data && meaning.parts == placement.parts &&
+        (anyBatch || meaning.batch == placement.batch) &&
+        (placement.precision.empty() || meaning.precision == placement.precision) &&
+        placement.aggregated == (meaning.aggregate > 0)) {
       choices.push_back(choice);
       meanings.push_back(meaning);
     }
@@ -143,8 +146,9 @@ Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &
         where + formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, parts {4}, batch {5}{6}{7}, "
                         "which does not fit there or is not offered; give the pool alone and "
                         "the planner chooses the rest",
-                        place.tensor, place.pipeline, place.expert, place.data, place.parts, place.batch,
-                        place.precision.empty() ? "" : ", " + place.precision, place.aggregated ? ", aggregated" : "")
+                        placement.tensor, placement.pipeline, placement.expert, placement.data, placement.parts,
+                        placement.batch, placement.precision.empty() ? "" : ", " + placement.precision,
+                        placement.aggregated ? ", aggregated" : "")
                     .str());
   piece.candidates = std::move(choices);
   candidates.meanings = std::move(meanings);
@@ -228,7 +232,7 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
     return createStringError("model '" + model.name + "': " + toString(shape.takeError()));
   work.shape = *shape;
   work.decodes = first.kind == Kind::Decode;
-  work.prunes = !first.place || first.place->pinsPoolOnly;
+  work.prunes = !first.placement || first.placement->pinsPoolOnly;
   if (work.decodes) {
     work.contextTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
     work.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });

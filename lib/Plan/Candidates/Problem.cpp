@@ -61,13 +61,13 @@ Error ProblemBuilder::addPools() {
         " has no 'grams_per_kilowatt_hour', without which no plan is better in carbon dioxide than "
         "another: write fleet.system @" +
         fleet.name + " attributes {grams_per_kilowatt_hour = …}, or ask for --objective=energy");
-  std::vector<std::string> rounded; // pools of which availability leaves nothing
+  std::vector<std::string> empty; // pools of which availability leaves no whole device
   for (const FleetPool &from : fleet.pools) {
     Pool pool;
     pool.name = from.name;
     pool.devices = int64_t(std::floor(from.count * from.availability + 1e-9));
     if (pool.devices == 0)
-      rounded.push_back(
+      empty.push_back(
           formatv("pool @{0}: 'availability' {1:F3} of 'count' {2} is no whole device; leave 'availability' "
                   "out, or count more devices",
                   from.name, from.availability, from.count));
@@ -85,10 +85,10 @@ Error ProblemBuilder::addPools() {
       unsure.insert(from.device.name + ": " + figure);
     result.problem.pools.push_back(std::move(pool));
   }
-  if (rounded.size() == fleet.pools.size())
+  if (empty.size() == fleet.pools.size())
     return createStringError("fleet.system @" + fleet.name + " has no device to plan with\n  " +
-                             llvm::join(rounded, "\n  "));
-  notes.insert(rounded.begin(), rounded.end());
+                             llvm::join(empty, "\n  "));
+  notes.insert(empty.begin(), empty.end());
   unsure.insert(formatv("idle power: taken as {0:P0} of the watts of each device", idleShareOfWatts).str());
   result.fleetPools = fleet.pools.size();
   return Error::success();
@@ -139,12 +139,12 @@ int ProblemBuilder::addOutsidePool(const std::string &name, int64_t devices) {
 // Groups
 //===----------------------------------------------------------------------------------------------------------===//
 
-std::string ProblemBuilder::textOf(const std::optional<wf::Place> &place) {
-  if (!place)
+std::string ProblemBuilder::textOf(const std::optional<wf::FixedPlacement> &placement) {
+  if (!placement)
     return "";
-  return formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", place->pool, place->tensor, place->pipeline,
-                 place->expert, place->data, place->replicas, place->batch, place->precision, place->pinsPoolOnly,
-                 place->parts, place->aggregated);
+  return formatv("{0}/{1}/{2}/{3}/{4}/{5}/{6}/{7}/{8}/{9}/{10}", placement->pool, placement->tensor,
+                 placement->pipeline, placement->expert, placement->data, placement->replicas, placement->batch,
+                 placement->precision, placement->pinsPoolOnly, placement->parts, placement->aggregated);
 }
 
 std::set<int> ProblemBuilder::usersTasks(const wf::Graph &graph, int task) {
@@ -162,12 +162,12 @@ std::set<int> ProblemBuilder::usersTasks(const wf::Graph &graph, int task) {
 }
 
 std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const {
-  std::string place = textOf(task.place);
+  std::string placement = textOf(task.placement);
   // A decode and its experts are one to one.
   if (task.experts >= 0)
-    place += " experts " + textOf(graph.tasks[task.experts].place);
+    placement += " experts " + textOf(graph.tasks[task.experts].placement);
   else if (task.kind == Kind::Experts)
-    place += " of " + keyOf(graph, graph.tasks[task.pair], unique);
+    placement += " of " + keyOf(graph, graph.tasks[task.pair], unique);
   std::string what;
   if (task.model >= 0)
     what = graph.models[task.model].name;
@@ -185,8 +185,8 @@ std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, 
     apart += formatv(" {0} {1}", graph.name, *usersTasks(graph, int(&task - graph.tasks.data())).begin());
   // Reads and writes of a memory share its limit of simultaneous operations.
   bool isLimited = task.memory >= 0 && graph.memories[task.memory].concurrency && !task.background;
-  return formatv("{0} {1} {2} {3} {4} {5}", isLimited ? "memory" : nameOf(task.kind), what, place, task.together, apart,
-                 task.background);
+  return formatv("{0} {1} {2} {3} {4} {5}", isLimited ? "memory" : nameOf(task.kind), what, placement, task.together,
+                 apart, task.background);
 }
 
 void ProblemBuilder::groupTasks() {

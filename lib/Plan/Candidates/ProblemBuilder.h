@@ -64,9 +64,9 @@ private:
   static bool isOutside(const wf::Task &task) { return task.latencyMs.has_value(); }
 
   /// Returns the user's tasks that a task is a piece of, each by its first piece: experts belong to their decode, a
-  /// decode to its prefill, an encoder to all its readers.
+  /// decode to its prefill, an encoder to all its consumers.
   static std::set<int> usersTasks(const wf::Graph &graph, int task);
-  static std::string textOf(const std::optional<wf::Place> &place);
+  static std::string textOf(const std::optional<wf::FixedPlacement> &placement);
   std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
   void groupTasks();
   /// Returns the mean over the executions of all members.
@@ -86,7 +86,7 @@ private:
   /// Keeps the choices that a placement by hand allows.
   llvm::Error pin(Piece &piece, Candidates &candidates, const wf::Task &task, const wf::Graph &graph);
   /// Refuses placements by hand, and with others, of work outside the fleet.
-  static llvm::Error refusePlace(const wf::Task &task, const wf::Graph &graph);
+  static llvm::Error refusePlacement(const wf::Task &task, const wf::Graph &graph);
   llvm::Expected<Candidates> outsideCandidates(Group &group);
   llvm::Expected<Candidates> deviceCandidates(Group &group);
   llvm::Expected<Candidates> languageModelCandidates(Group &group);

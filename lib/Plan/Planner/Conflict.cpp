@@ -54,7 +54,7 @@ std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict) {
 static std::string textOf(const Need &need, double boundMs) {
   const ChoiceMeaning::Demand &demand = need.demand;
   std::string text = formatv("; the fastest on offer for '{0}' is {1}: ", need.piece, need.choice);
-  text += demand.isMemory ? "a step reads " + digits(demand.amount * 1e-9) + " GB on each device"
+  text += demand.isMemory ? "a forward step reads " + digits(demand.amount * 1e-9) + " GB on each device"
                           : "a mean prompt takes " + digits(demand.amount * 1e-12) + " Tflop on each device";
   StringRef unit = demand.isMemory ? "TB/s" : "TFLOP/s";
   double has = demand.perSecond * 1e-12;

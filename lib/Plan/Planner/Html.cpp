@@ -222,11 +222,11 @@ std::string poolName(const PlanReport &report, int pool) {
 }
 
 std::string placeOf(const PieceRow &row) {
-  std::string place = row.pool;
+  std::string where = row.pool;
   for (StringRef part : {StringRef(row.precision), StringRef(row.degrees)})
     if (!part.empty())
-      place += (" · " + part).str();
-  return place;
+      where += (" · " + part).str();
+  return where;
 }
 
 } // namespace intarsia::plan::html

@@ -259,7 +259,7 @@ private:
       }
       foot();
     }
-    list("Without a place of before", report.replan->unknown);
+    list("Not placed before", report.replan->unknown);
     end();
   }
 

@@ -172,7 +172,7 @@ struct Need {
   std::string piece, choice;
   ChoiceMeaning::Demand demand;
   double neededPerSecond = 0; ///< rate at which the whole demand meets the bound; bytes or flops
-  double milliseconds = 0;    ///< time of the choice: for a step, or for a mean prompt
+  double milliseconds = 0;    ///< time of the choice: for a forward step, or for a mean prompt
 };
 /// Returns the need of a bound on the time between tokens or until the first output; unset for other constraints, and
 /// for agents without models.

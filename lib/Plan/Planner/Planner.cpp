@@ -107,8 +107,8 @@ private:
                              weightOfFront * (options.paretoPoints > 0);
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
-  /// Returns options with the time limit of one step. The time limit covers all steps; each gets a part of the time
-  /// left, by its weight relative to the following steps.
+  /// Returns options with the time limit of one question. The time limit covers all questions; each gets a part of the
+  /// time left, by its weight relative to the following ones.
   SolveOptions timed(double weight, double weightOfFollowing, double most = unlimited) const {
     SolveOptions own = solveOptions;
     double left =

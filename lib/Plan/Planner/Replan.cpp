@@ -294,7 +294,7 @@ void printReplan(raw_ostream &out, const PlanReport &report) {
   if (!changes.empty() || !report.replan->stay)
     out << "  " << textOfStaying(report) << '\n';
   for (const std::string &unknown : report.replan->unknown)
-    out << "  without a place of before: " << unknown << '\n';
+    out << "  not placed before: " << unknown << '\n';
 }
 
 json::Object replanJson(const PlanReport &report) {

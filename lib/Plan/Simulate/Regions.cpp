@@ -226,7 +226,7 @@ void Simulator::finish(int request, int index) {
           start(request, out.to);
         continue;
       }
-      // The last chunk goes through the consumer's own first step before it is finished.
+      // The last chunk goes through the consumer's own first output before it is finished.
       const Node &to = nodeOf(request, out.to);
       double chunk = to.kind == Region::Kind::Piece
                          ? stations[to.piece].first * to.scale * (state(request, out.to).later ? to.laterScale : 1)

@@ -18,25 +18,25 @@ namespace intarsia::plan {
 /// Largest number of entries for the elimination of one piece; above, its bucket is split.
 constexpr size_t bucketLimit = 1 << 16;
 
-std::vector<std::vector<int>> classesOf(IntEqClasses &joined, size_t pieces) {
-  joined.compress();
-  std::vector<std::vector<int>> classes(joined.getNumClasses());
+std::vector<std::vector<int>> classesOf(IntEqClasses &connected, size_t pieces) {
+  connected.compress();
+  std::vector<std::vector<int>> classes(connected.getNumClasses());
   for (size_t piece = 0; piece < pieces; ++piece)
-    classes[joined[unsigned(piece)]].push_back(int(piece));
+    classes[connected[unsigned(piece)]].push_back(int(piece));
   return classes;
 }
 
 std::vector<std::vector<int>> componentsOf(const Program &program) {
-  IntEqClasses joined(unsigned(program.options.size()));
+  IntEqClasses connected(unsigned(program.options.size()));
   for (auto &pair : program.pairs)
-    joined.join(pair.from, pair.to);
+    connected.join(pair.from, pair.to);
   for (auto &check : program.checks) {
     int first = -1;
     for (auto &region : program.problem.agents[check.agent].regions)
       if (region.kind == Region::Kind::Piece)
-        joined.join(region.piece, first = first < 0 ? region.piece : first);
+        connected.join(region.piece, first = first < 0 ? region.piece : first);
   }
-  return classesOf(joined, program.options.size());
+  return classesOf(connected, program.options.size());
 }
 
 Component::Component(const Program &program, std::vector<int> pieces, Judge judge)

@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Exact placement of the pieces that agents and edges join, with prices for the resources that they share with others:
-// depth-first branch and bound. The bound is mini-bucket elimination (Dechter and Rish, Journal of the ACM 50(2), 2003)
-// of the costs with rows priced, which is exact bucket elimination where scopes are small. Each row also has a bound of
-// its own: the least that the remaining pieces add to it.
+// Exact placement of the pieces that agents and edges connect, with prices for the resources that they share with
+// others: depth-first branch and bound. The bound is mini-bucket elimination (Dechter and Rish, Journal of the ACM
+// 50(2), 2003) of the costs with rows priced, which is exact bucket elimination where scopes are small. Each row also
+// has a bound of its own: the least that the remaining pieces add to it.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_COMPONENT_H
 #define INTARSIA_PLAN_COMPONENT_H
@@ -19,10 +19,10 @@
 
 namespace intarsia::plan {
 
-/// Compresses `joined` and returns its classes of the first `pieces` pieces, each in ascending order.
-std::vector<std::vector<int>> classesOf(llvm::IntEqClasses &joined, size_t pieces);
+/// Compresses `connected` and returns its classes of the first `pieces` pieces, each in ascending order.
+std::vector<std::vector<int>> classesOf(llvm::IntEqClasses &connected, size_t pieces);
 
-/// Pieces that a pair or an agent with bounds joins, by component.
+/// Pieces that a pair or an agent with bounds connects, by component.
 std::vector<std::vector<int>> componentsOf(const Program &program);
 
 class Component {

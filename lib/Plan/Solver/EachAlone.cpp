@@ -18,23 +18,23 @@ using namespace llvm;
 namespace intarsia::plan {
 
 std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem) {
-  IntEqClasses joined(unsigned(problem.pieces.size()));
+  IntEqClasses connected(unsigned(problem.pieces.size()));
   for (const Edge &edge : problem.edges)
-    joined.join(edge.from, edge.to);
+    connected.join(edge.from, edge.to);
   for (const Agent &agent : problem.agents) {
     int first = -1;
     for (const Region &region : agent.regions)
       if (region.kind == Region::Kind::Piece)
-        joined.join(region.piece, first = first < 0 ? region.piece : first);
+        connected.join(region.piece, first = first < 0 ? region.piece : first);
   }
   for (auto *groups : {&problem.together, &problem.apart})
     for (auto &group : *groups)
       for (int piece : group)
-        joined.join(piece, group[0]);
+        connected.join(piece, group[0]);
   for (auto [index, piece] : enumerate(problem.pieces))
     if (piece.calledBy >= 0)
-      joined.join(unsigned(index), piece.calledBy);
-  return classesOf(joined, problem.pieces.size());
+      connected.join(unsigned(index), piece.calledBy);
+  return classesOf(connected, problem.pieces.size());
 }
 
 PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces) : pieces(pieces) {

@@ -14,7 +14,7 @@
 
 namespace intarsia::plan {
 
-/// Returns classes of pieces that edges, agents, groups (together or apart) or calls join, in the order of pieces.
+/// Returns classes of pieces that edges, agents, groups (together or apart) or calls connect, in the order of pieces.
 std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem);
 
 /// Returns true if there are several such parts, and their costs add up to the objective.

@@ -249,7 +249,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
                                                   : part->ask(question, own, unbounded, isBeside);
     if (!alternative.possible) {
       alternative.reason = (alternative.exact ? "no plan: "
-                            : isBeside        ? "no place found beside the other agents: "
+                            : isBeside        ? "no room found beside the other agents: "
                                               : "none found in time: ") +
                            alternative.reason;
     } else {

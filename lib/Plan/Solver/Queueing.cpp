@@ -37,7 +37,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     stage.utilization = stage.busyShare = work / (sustainedPerSecond(choice) * replicas);
   if (queueing && stage.utilization > 0) {
     // Probabilities of k executions in service up to all slots busy, relative to each other.
-    int64_t places = replicas * choice.slots;
+    int64_t slots = replicas * choice.slots;
     double perMs = load.perSecond / 1000, capacityPerMs = sustainedPerSecond(choice) * replicas / load.meanScale / 1000;
     auto rate = [&](int64_t busy) {
       double occupancy = std::max(1.0, double(busy) / replicas);
@@ -47,15 +47,15 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     // The terms are log-concave; those far from the largest are negligible.
     double logarithm = 0, largest = 0;
     std::vector<double> logarithms{0.0};
-    for (int64_t busy = 1; busy <= places; ++busy) {
+    for (int64_t busy = 1; busy <= slots; ++busy) {
       logarithm += std::log(perMs / rate(busy));
       logarithms.push_back(logarithm);
       largest = std::max(largest, logarithm);
       if (logarithm < largest - 40)
         break;
     }
-    bool reachesFull = int64_t(logarithms.size()) == places + 1;
-    double fullRate = rate(places), ratio = std::min(perMs / fullRate, 1 - 1e-9);
+    bool reachesFull = int64_t(logarithms.size()) == slots + 1;
+    double fullRate = rate(slots), ratio = std::min(perMs / fullRate, 1 - 1e-9);
     double sum = 0, busySum = 0, replicaSum = 0; // executions go to the replica that has fewest
     for (size_t busy = 0; busy < logarithms.size(); ++busy) {
       double weight = std::exp(logarithms[busy] - largest);
@@ -64,7 +64,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     double waiting = 0;
     if (reachesFull) {
       double atFull = std::exp(logarithms.back() - largest), beyond = atFull * ratio / (1 - ratio);
-      sum += beyond, busySum += beyond * places, replicaSum += beyond * double(replicas);
+      sum += beyond, busySum += beyond * slots, replicaSum += beyond * double(replicas);
       waiting = (atFull + beyond) / sum;
     }
     stage.busyShare = replicaSum / sum / double(replicas);

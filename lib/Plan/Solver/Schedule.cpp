@@ -56,7 +56,7 @@ private:
   std::vector<std::vector<int>> taken; ///< by region and case of a branch: number of times taken
   Schedule schedule;
 
-  /// Place and time of a region's run.
+  /// Position and time of a region's run.
   struct At {
     double sent = 0, begin = 0;
     bool later = false; ///< true for all turns but the first
@@ -162,7 +162,7 @@ private:
       bool previousStreams = own.previousStreams;
       own = place(child, start);
       own.previous = previous, own.previousStreams = previousStreams;
-      // As in the network of Latency.cpp, the reader of a stream ends its own first output after the stream's end.
+      // As in the network of Latency.cpp, the consumer of a stream ends its own first output after the stream's end.
       const Region &inside = agent.regions[child];
       double firstMs = inside.kind == Kind::Piece ? executionTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
       for (const Region::Arc &arc : region.arcs)

@@ -15,9 +15,9 @@
 namespace intarsia::plan {
 
 /// Returns the choices of a plan with all times of each piece scaled by its factor. The time of an execution that calls
-/// another piece includes the time of the called piece; that part gets the factor of the called piece. (In a step of a
-/// decode, attention, exchange and experts run one after the other. Where alternating batches overlap them, the step is
-/// slowed too much, but by less than one of their steps.)
+/// another piece includes the time of the called piece; that part gets the factor of the called piece. (In a forward
+/// step of a decode, attention, exchange and experts run one after the other. Where alternating batches overlap them,
+/// the step is slowed too much, but by less than one of their steps.)
 std::vector<Choice> slowed(const PlacementProblem &problem, const Placements &placements,
                            llvm::ArrayRef<double> factors);
 

@@ -117,7 +117,7 @@ Status CpuDevice::dispatch(uint32_t, const Launch &launch, const itx_event *, ui
   if (tiles.workspaceBytes < 0)
     return error(ITX_INVALID_ARGUMENT, "a size in kernel '%s' is more than 64 bits hold", launch.name);
   if (zeroedBytes < 0 || sharedBytes < zeroedBytes || plan[ITX_PLAN_TILES] < 0 || plan[ITX_PLAN_FINISH_TILES] < 0)
-    return error(ITX_INTERNAL, "kernel '%s' returned an invalid launch plan (a negative number of tiles or bytes)",
+    return error(ITX_INTERNAL, "kernel '%s' returned an invalid launch (a negative number of tiles or bytes)",
                  launch.name);
   if (sharedBytes != 0) {
     tiles.arguments.shared = launch.shared->reserve(sharedBytes);

@@ -28,7 +28,7 @@ struct Sequence {
   int64_t length() const { return isEvicted ? 0 : int64_t(tokens.size()); }
 };
 
-/// New tokens of one sequence in a step.
+/// New tokens of one sequence in a forward step.
 struct Chunk {
   Sequence *sequence = nullptr;
   const int64_t *tokens = nullptr;

@@ -1,4 +1,4 @@
-//===- Step.cpp - One step of several sequences -------------------------------------------------------------------===//
+//===- Step.cpp - One forward step of several sequences ----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,7 +13,7 @@
 
 namespace intarsia::runtime {
 
-/// The pages that a step writes to. Unless it is committed, the sequences are restored.
+/// The pages that a forward step writes to. Unless it is committed, the sequences are restored.
 class Cache::Transaction {
 public:
   Transaction(Cache &cache, const std::vector<Chunk> &chunks) : cache_(cache), chunks_(chunks) {}
@@ -21,10 +21,10 @@ public:
   Status begin() {
     std::vector<const Sequence *> busy;
     int64_t needed = 0;
-    plans_.resize(chunks_.size());
+    changes_.resize(chunks_.size());
     for (size_t i = 0; i < chunks_.size(); ++i) {
-      plan(i);
-      needed += plans_[i].copies + plans_[i].grows;
+      prepare(i);
+      needed += changes_[i].copies + changes_[i].grows;
       busy.push_back(chunks_[i].sequence);
     }
     ITX_RETURN_IF_ERROR(cache_.makeRoom(needed, busy));
@@ -37,42 +37,43 @@ public:
   }
 
   void commit() {
-    for (Plan &plan : plans_)
-      if (plan.copies)
-        memory().releasePage(plan.original);
+    for (Change &change : changes_)
+      if (change.copies)
+        memory().releasePage(change.original);
     for (const Chunk &chunk : chunks_) {
       // Room was reserved: nothing here can fail.
       chunk.sequence->tokens.insert(chunk.sequence->tokens.end(), chunk.tokens, chunk.tokens + chunk.count);
       chunk.sequence->slotPage = (chunk.sequence->length() - 1) / cache_.layout_.pageTokens;
       chunk.sequence->lastUse = ++cache_.clock_;
     }
-    plans_.clear();
+    changes_.clear();
   }
 
   ~Transaction() {
-    if (plans_.empty())
+    if (changes_.empty())
       return;
-    // After an exception earlier contents of slots may still be on their way into the plans.
+    // After an exception earlier contents of slots may still be on their way into the changes.
     Status status = memory().finish();
-    for (size_t i = 0; i < plans_.size(); ++i) {
-      Plan &plan = plans_[i];
+    for (size_t i = 0; i < changes_.size(); ++i) {
+      Change &change = changes_[i];
       Sequence &sequence = *chunks_[i].sequence;
-      if (!plan.applied)
+      if (!change.applied)
         continue;
-      cache_.dropPages(sequence, plan.pagesBefore);
-      if (plan.copies) {
+      cache_.dropPages(sequence, change.pagesBefore);
+      if (change.copies) {
         memory().releasePage(sequence.pages.back());
-        sequence.pages.back() = plan.original;
+        sequence.pages.back() = change.original;
       }
       if (mayHaveWritten_ && status.ok())
-        status = restoreSlot(plan, sequence);
+        status = restoreSlot(change, sequence);
     }
     if (!memory().finish(std::move(status)).ok())
       giveUpSlots();
   }
 
 private:
-  struct Plan {
+  /// What a forward step does to one sequence.
+  struct Change {
     bool applied = false;
     bool copies = false; // true if it copies its last page, which it shares
     int32_t original = 0;
@@ -88,50 +89,50 @@ private:
 
   StateMemory &memory() { return *cache_.memory_; }
 
-  void plan(size_t index) {
+  void prepare(size_t index) {
     const Chunk &chunk = chunks_[index];
     const Sequence &sequence = *chunk.sequence;
     const StepLayout &layout = cache_.layout_;
-    Plan &plan = plans_[index];
+    Change &change = changes_[index];
     int64_t length = sequence.length();
-    plan.pagesBefore = sequence.pages.size();
-    plan.grows = layout.pagesFor(length + chunk.count) - int64_t(plan.pagesBefore);
+    change.pagesBefore = sequence.pages.size();
+    change.grows = layout.pagesFor(length + chunk.count) - int64_t(change.pagesBefore);
     if (length % layout.pageTokens == 0)
       return;
-    plan.original = sequence.pages.back();
+    change.original = sequence.pages.back();
     // The last sequence of a page may keep it if all others leave it in this step and it writes only behind the tokens
     // that they use: if the step fails, the page still holds their tokens.
-    Leaving &leaving = leaving_[plan.original];
-    plan.copies = memory().references(plan.original) - leaving.count > 1 || length < leaving.length;
-    if (plan.copies)
+    Leaving &leaving = leaving_[change.original];
+    change.copies = memory().references(change.original) - leaving.count > 1 || length < leaving.length;
+    if (change.copies)
       leaving = {leaving.count + 1, std::max(leaving.length, length)};
   }
 
   Status apply(size_t index) {
     const Chunk &chunk = chunks_[index];
     Sequence &sequence = *chunk.sequence;
-    Plan &plan = plans_[index];
+    Change &change = changes_[index];
     int64_t length = sequence.length(), page = cache_.layout_.pageTokens;
     sequence.tokens.reserve(length + chunk.count);
-    sequence.pages.reserve(plan.pagesBefore + plan.grows);
+    sequence.pages.reserve(change.pagesBefore + change.grows);
     // A step that ends in the slot's page writes behind the slot's contents; any other step overwrites them.
     if (cache_.hasSlots() && sequence.slotPage >= 0 && sequence.slotPage != (length + chunk.count - 1) / page)
-      ITX_RETURN_IF_ERROR(saveSlot(plan, sequence));
-    plan.applied = true; // nothing throws after this
-    if (plan.copies) {
+      ITX_RETURN_IF_ERROR(saveSlot(change, sequence));
+    change.applied = true; // nothing throws after this
+    if (change.copies) {
       ITX_RETURN_IF_ERROR(memory().takePage(sequence.pages.back()));
-      ITX_RETURN_IF_ERROR(memory().copyPage(plan.original, sequence.pages.back()));
+      ITX_RETURN_IF_ERROR(memory().copyPage(change.original, sequence.pages.back()));
     }
-    for (int64_t i = 0; i < plan.grows; ++i) {
+    for (int64_t i = 0; i < change.grows; ++i) {
       sequence.pages.push_back(0);
       ITX_RETURN_IF_ERROR(memory().takePage(sequence.pages.back()));
     }
     return Status::success();
   }
 
-  Status saveSlot(Plan &plan, const Sequence &sequence) {
-    plan.slot.resize(cache_.layout_.sequenceBytes);
-    uint8_t *to = plan.slot.data();
+  Status saveSlot(Change &change, const Sequence &sequence) {
+    change.slot.resize(cache_.layout_.sequenceBytes);
+    uint8_t *to = change.slot.data();
     for (size_t s = 0; s < cache_.layout_.states.size(); ++s)
       if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
         ITX_RETURN_IF_ERROR(memory().read(s, sequence.slot, to));
@@ -140,9 +141,9 @@ private:
     return Status::success();
   }
 
-  Status restoreSlot(const Plan &plan, const Sequence &sequence) {
-    const uint8_t *saved = plan.slot.data();
-    for (size_t s = 0; !plan.slot.empty() && s < cache_.layout_.states.size(); ++s)
+  Status restoreSlot(const Change &change, const Sequence &sequence) {
+    const uint8_t *saved = change.slot.data();
+    for (size_t s = 0; !change.slot.empty() && s < cache_.layout_.states.size(); ++s)
       if (const StateTensor &state = cache_.layout_.states[s]; !state.paged) {
         ITX_RETURN_IF_ERROR(memory().write(s, sequence.slot, saved));
         saved += state.unitBytes;
@@ -152,8 +153,8 @@ private:
 
   /// Evicts the sequences whose slot a device did not take back.
   void giveUpSlots() {
-    for (size_t i = 0; mayHaveWritten_ && i < plans_.size(); ++i)
-      if (Sequence &sequence = *chunks_[i].sequence; !plans_[i].slot.empty() && !sequence.tokens.empty()) {
+    for (size_t i = 0; mayHaveWritten_ && i < changes_.size(); ++i)
+      if (Sequence &sequence = *chunks_[i].sequence; !changes_[i].slot.empty() && !sequence.tokens.empty()) {
         cache_.dropPages(sequence, 0);
         sequence.isEvicted = true;
       }
@@ -161,35 +162,38 @@ private:
 
   Cache &cache_;
   const std::vector<Chunk> &chunks_;
-  std::vector<Plan> plans_;
+  std::vector<Change> changes_;
   std::map<int32_t, Leaving> leaving_;
   bool mayHaveWritten_ = false; // true once the step function may have run
 };
 
 Status Cache::checkChunks(const std::vector<Chunk> &chunks) const {
   if (chunks.empty())
-    return error(ITX_INVALID_ARGUMENT, "%s: a step has no chunks of tokens", name());
+    return error(ITX_INVALID_ARGUMENT, "%s: a forward step has no chunks of tokens", name());
   for (size_t i = 0; i < chunks.size(); ++i) {
     const Chunk &chunk = chunks[i];
     const Sequence &sequence = *chunk.sequence;
     int64_t length = sequence.length();
     for (size_t other = 0; other < i; ++other)
       if (chunks[other].sequence == chunk.sequence)
-        return error(ITX_INVALID_ARGUMENT, "%s: chunks %zu and %zu of a step are of the same sequence: make them one",
-                     name(), other, i);
+        return error(ITX_INVALID_ARGUMENT,
+                     "%s: chunks %zu and %zu of a forward step are of the same sequence: make them one", name(), other,
+                     i);
     if (sequence.isEvicted)
       return error(ITX_EVICTED,
                    "%s: the sequence of chunk %zu was evicted: truncate it to 0, and give its %zu tokens again", name(),
                    i, sequence.tokens.size());
     if (chunk.count < 1)
-      return error(ITX_INVALID_ARGUMENT, "%s: chunk %zu of a step has no tokens", name(), i);
+      return error(ITX_INVALID_ARGUMENT, "%s: chunk %zu of a forward step has no tokens", name(), i);
     if (chunk.outputs < 0 || chunk.outputs > chunk.count)
-      return error(ITX_INVALID_ARGUMENT, "%s: chunk %zu of a step has %lld tokens, logits of the last %lld are wanted",
-                   name(), i, (long long)chunk.count, (long long)chunk.outputs);
-    if (chunk.count > layout_.context - length)
       return error(ITX_INVALID_ARGUMENT,
-                   "%s: chunk %zu of a step adds %lld tokens to the %lld of its sequence, the model's context is %lld",
-                   name(), i, (long long)chunk.count, (long long)length, (long long)layout_.context);
+                   "%s: chunk %zu of a forward step has %lld tokens, logits of the last %lld are wanted", name(), i,
+                   (long long)chunk.count, (long long)chunk.outputs);
+    if (chunk.count > layout_.context - length)
+      return error(
+          ITX_INVALID_ARGUMENT,
+          "%s: chunk %zu of a forward step adds %lld tokens to the %lld of its sequence, the model's context is %lld",
+          name(), i, (long long)chunk.count, (long long)length, (long long)layout_.context);
     for (int64_t token = 0; token < chunk.count; ++token)
       if (chunk.tokens[token] < 0 || chunk.tokens[token] >= layout_.vocabulary)
         return error(ITX_INVALID_ARGUMENT,

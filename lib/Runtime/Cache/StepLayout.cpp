@@ -51,7 +51,7 @@ public:
 
 private:
   Status refuse(const std::string &why) const {
-    return error(ITX_INVALID_ARGUMENT, "%s: function '%s' is no step of a language model: %s", name_.c_str(),
+    return error(ITX_INVALID_ARGUMENT, "%s: function '%s' is no forward step of a language model: %s", name_.c_str(),
                  function_.name.c_str(), why.c_str());
   }
 

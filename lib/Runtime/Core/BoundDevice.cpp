@@ -128,8 +128,8 @@ Status bindDevices(const Manifest &manifest, const std::string &name, const std:
   ITX_RETURN_IF_ERROR(findAllowed(manifest, name, names, present, allowed));
   std::vector<Device *> there = matchKinds(manifest, allowed);
   std::vector<size_t> chosen;
-  if (std::string lacking = chooseFunctions(manifest, there, chosen); !lacking.empty()) {
-    std::string needs = needsText(manifest, lacking), has = namesText(present);
+  if (std::string missing = chooseFunctions(manifest, there, chosen); !missing.empty()) {
+    std::string needs = needsText(manifest, missing), has = namesText(present);
     if (names.empty())
       return error(ITX_UNSUPPORTED, "%s: is compiled for %s, this machine has %s: compile it with --target=%s", where,
                    needs.c_str(), has.c_str(), hostDevice().kind());

@@ -10,7 +10,9 @@
 
 namespace intarsia::runtime {
 
-static MemoryKind kindOf(const MemoryAddress &place) { return place.device ? MemoryKind::Device : MemoryKind::Host; }
+static MemoryKind kindOf(const MemoryAddress &address) {
+  return address.device ? MemoryKind::Device : MemoryKind::Host;
+}
 
 Status Copies::start(const MemoryAddress &to, const MemoryAddress &from, uint64_t bytes) {
   if (to.device && from.device && to.device != from.device) {

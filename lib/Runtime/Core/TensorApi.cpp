@@ -156,9 +156,9 @@ static bool isInAddressSpace(const DLTensor &source, size_t elementBytes) {
   auto address = reinterpret_cast<uintptr_t>(source.data);
   for (int64_t offset : {lowest, highest}) {
     int64_t bytes = 0;
-    uintptr_t place = 0;
+    uintptr_t end = 0;
     if (__builtin_mul_overflow(offset, int64_t(elementBytes), &bytes) ||
-        __builtin_add_overflow(address, source.byte_offset, &place) || __builtin_add_overflow(place, bytes, &place))
+        __builtin_add_overflow(address, source.byte_offset, &end) || __builtin_add_overflow(end, bytes, &end))
       return false;
   }
   return true;

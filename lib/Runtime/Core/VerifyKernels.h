@@ -57,7 +57,7 @@ private:
     Buffer copy;
   };
   /// Where memory is: the device, null for the host's; the address.
-  using Place = std::pair<Device *, const uint8_t *>;
+  using Address = std::pair<Device *, const uint8_t *>;
 
   KernelVerifier(Device &device, double tolerance) : device_(device), tolerance_(tolerance) {}
   Status copyHere(Device &own, const Part &part, void *to);
@@ -71,7 +71,7 @@ private:
   pid_t process_ = 0;
   std::unique_ptr<Executable> executable_;
   mutable std::mutex mutex_;
-  std::map<Place, Weight> weights_;
+  std::map<Address, Weight> weights_;
   VerifiedKernels verified_;
   std::vector<bool> isVerified_; ///< by kernel
 };

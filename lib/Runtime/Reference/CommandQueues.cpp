@@ -21,11 +21,11 @@
 
 namespace intarsia::runtime {
 
-static constexpr int placeBits = 48;
+static constexpr int indexBits = 48;
 
 struct CommandQueues::Queue {
   struct Failure {
-    uint64_t place;
+    uint64_t index;
     Status status;
   };
 
@@ -33,8 +33,8 @@ struct CommandQueues::Queue {
   std::condition_variable submitted; ///< a command was submitted, or the queue ends
   std::condition_variable happened;  ///< a command is done
   std::deque<Command> commands;
-  uint64_t issued = 0; ///< place of the last command
-  uint64_t done = 0;   ///< place of the last command that is done
+  uint64_t issued = 0; ///< index of the last command
+  uint64_t done = 0;   ///< index of the last command that is done
   std::deque<Failure> failures;
   bool ends = false;
   std::mt19937_64 random;
@@ -92,14 +92,14 @@ void CommandQueues::setDelay(uint64_t microseconds, uint64_t seed) {
   delayMicroseconds_.store(microseconds);
 }
 
-/// Finds the queue of an event and the place of its command there; an error if no such event has been given out.
-Status CommandQueues::find(itx_event event, Queue *&queue, uint64_t &place) {
-  uint64_t index = event >> placeBits;
-  place = event & ((uint64_t(1) << placeBits) - 1);
-  if (index < queues_.size() && place != 0) {
-    queue = queues_[index].get();
+/// Finds the queue of an event and the index of its command there; an error if no such event has been given out.
+Status CommandQueues::find(itx_event event, Queue *&queue, uint64_t &index) {
+  uint64_t queueIndex = event >> indexBits;
+  index = event & ((uint64_t(1) << indexBits) - 1);
+  if (queueIndex < queues_.size() && index != 0) {
+    queue = queues_[queueIndex].get();
     std::lock_guard lock(queue->mutex);
-    if (place <= queue->issued)
+    if (index <= queue->issued)
       return Status::success();
   }
   return error(ITX_INTERNAL, "0x%llx is no event of the reference device; is it another device's?",
@@ -113,15 +113,15 @@ Status CommandQueues::submit(uint32_t queue, Work work, const itx_event *after, 
     if (after[i] == 0)
       continue;
     Queue *other;
-    uint64_t place;
-    ITX_RETURN_IF_ERROR(find(after[i], other, place));
+    uint64_t index;
+    ITX_RETURN_IF_ERROR(find(after[i], other, index));
     command.after.push_back(after[i]);
   }
   Queue &target = *queues_[queue];
   std::unique_lock lock(target.mutex);
   target.happened.wait(lock, [&] { return target.issued - target.done < largestBacklog; });
   target.commands.push_back(std::move(command));
-  event = uint64_t(queue) << placeBits | ++target.issued;
+  event = uint64_t(queue) << indexBits | ++target.issued;
   target.submitted.notify_one();
   return Status::success();
 }
@@ -130,13 +130,13 @@ Status CommandQueues::wait(itx_event event) {
   if (event == 0)
     return Status::success();
   Queue *queue;
-  uint64_t place;
-  ITX_RETURN_IF_ERROR(find(event, queue, place));
+  uint64_t index;
+  ITX_RETURN_IF_ERROR(find(event, queue, index));
   std::unique_lock lock(queue->mutex);
-  queue->happened.wait(lock, [&] { return queue->done >= place; });
-  auto failure = std::lower_bound(queue->failures.begin(), queue->failures.end(), place,
-                                  [](const Queue::Failure &failure, uint64_t place) { return failure.place < place; });
-  return failure != queue->failures.end() && failure->place == place ? failure->status : Status::success();
+  queue->happened.wait(lock, [&] { return queue->done >= index; });
+  auto failure = std::lower_bound(queue->failures.begin(), queue->failures.end(), index,
+                                  [](const Queue::Failure &failure, uint64_t index) { return failure.index < index; });
+  return failure != queue->failures.end() && failure->index == index ? failure->status : Status::success();
 }
 
 Status CommandQueues::runCommand(Queue &queue, const Command &command) {

@@ -19,7 +19,7 @@
 namespace intarsia::runtime {
 
 /// Queues of commands, each with a thread. A command runs after the one before it in its queue, after the events that
-/// it waits for, and after a random delay. The event of a command is its queue times 2^48 plus its place in the queue,
+/// it waits for, and after a random delay. The event of a command is its queue times 2^48 plus its index in the queue,
 /// counted from 1. All members but the destructor may be called from several threads at once.
 class CommandQueues {
 public:
@@ -50,7 +50,7 @@ private:
   CommandQueues();
   void runCommands(Queue &queue);
   Status runCommand(Queue &queue, const Command &command);
-  Status find(itx_event event, Queue *&queue, uint64_t &place);
+  Status find(itx_event event, Queue *&queue, uint64_t &index);
 
   std::atomic<uint64_t> delayMicroseconds_{0};
   std::vector<std::unique_ptr<Queue>> queues_;

@@ -1,4 +1,4 @@
-//===- KernelMemory.cpp - Temporary memory of kernels that cannot handle its lack -------------------------------===//
+//===- KernelMemory.cpp - Temporary memory of kernels that cannot handle running out of it ----------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,14 +20,14 @@ struct alignas(ITX_BUFFER_ALIGNMENT) Temporary {
   uint64_t bytes;
 };
 
-enum Ending { Returned = 0, LacksMemory, FreesForeignMemory };
+enum Ending { Returned = 0, OutOfMemory, FreesForeignMemory };
 
 /// The temporaries of a running kernel. A long jump ends the kernel, so nothing here has a destructor.
 struct Temporaries {
   Temporary *last = nullptr;
   uint64_t usedBytes = 0;
   uint64_t limit = 0;
-  uint64_t wantedBytes = 0; ///< where memory lacks
+  uint64_t wantedBytes = 0; ///< where memory runs out
   void *foreign = nullptr;  ///< where foreign memory is freed
   std::jmp_buf end;
 };
@@ -46,7 +46,7 @@ void *allocateTemporary(size_t bytes) {
     memory = allocateAligned(sizeof(Temporary) + bytes);
   if (!memory) {
     temporaries->wantedBytes = bytes;
-    std::longjmp(temporaries->end, LacksMemory);
+    std::longjmp(temporaries->end, OutOfMemory);
   }
   Temporary *temporary = static_cast<Temporary *>(memory);
   *temporary = {temporaries->last, bytes};
@@ -78,8 +78,8 @@ static Ending callKernel(Temporaries &temporaries, ReferenceKernel kernel, void 
   case Returned:
     kernel(buffers, sizes);
     return Returned;
-  case LacksMemory:
-    return LacksMemory;
+  case OutOfMemory:
+    return OutOfMemory;
   default:
     return FreesForeignMemory;
   }
@@ -96,7 +96,7 @@ Status runKernel(ReferenceKernel kernel, void *const *buffers, const int64_t *si
     temporaries.last = temporary->previous;
     freeAligned(temporary);
   }
-  if (ending == LacksMemory)
+  if (ending == OutOfMemory)
     return error(ITX_OUT_OF_MEMORY,
                  "%s needs a temporary of %llu bytes on the reference device, which allows its temporaries %llu bytes "
                  "(ITX_REFERENCE_MEMORY_BYTES), of which %llu are in use",

@@ -1,4 +1,4 @@
-//===- KernelMemory.h - Temporary memory of kernels that cannot handle its lack ---------------------------------===//
+//===- KernelMemory.h - Temporary memory of kernels that cannot handle running out of it ------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

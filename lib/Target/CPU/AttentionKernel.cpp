@@ -30,7 +30,7 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   void countQueries();
   void makeRoom();
@@ -69,10 +69,10 @@ void AttentionKernel::countQueries() {
   queryBlocks = ceilDiv(queries, constant(kPanelWidth));
 }
 
-void AttentionKernel::plan() {
+void AttentionKernel::launch() {
   countQueries();
   ArrayRef<AffineExpr> querySizes = sizes.of(root.getQuery());
-  setPlan(ITX_PLAN_TILES, mul(mul(size(querySizes[0]), size(querySizes[2])), queryBlocks));
+  setLaunchValue(ITX_PLAN_TILES, mul(mul(size(querySizes[0]), size(querySizes[2])), queryBlocks));
 }
 
 LogicalResult AttentionKernel::run() {

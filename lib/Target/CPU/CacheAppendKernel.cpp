@@ -23,7 +23,7 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override { planTokens(root.getRows()); }
+  void launch() override { cutTokens(root.getRows()); }
 
   LogicalResult storeRow(Value token, Value head, Value to, int64_t page, Value slot);
 
@@ -38,7 +38,7 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override { planTokens(root.getRows()); }
+  void launch() override { cutTokens(root.getRows()); }
 
   nn::CacheAppendOp root;
 };
@@ -51,22 +51,22 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override { planTokens(root.getRows()); }
+  void launch() override { cutTokens(root.getRows()); }
 
   struct Token {
-    Value number; ///< in the call
-    TokenPlace at;
+    Value row; ///< of the call
+    TokenIndex at;
     Value slot; ///< of its page
   };
   LogicalResult findOperands();
-  LogicalResult quantizeRow(const Token &token, Value codesOfPage, Value parametersOfPage, Value head);
-  LogicalResult quantizePage(const TokenPlaces &places, const Token &token, Value codesOfPage, Value parametersOfPage,
-                             Value head);
+  LogicalResult quantizeRow(const Token &token, Value valuesOfPage, Value parametersOfPage, Value head);
+  LogicalResult quantizePage(const TokenIndices &indices, const Token &token, Value valuesOfPage,
+                             Value parametersOfPage, Value head);
 
   nn::CacheAppendOp root;
-  std::optional<Storage> codes, parameters, tail;
+  std::optional<Storage> values, parameters, tail;
   int64_t page = 0, bits = 0, features = 0, rowBytes = 0;
-  Value group; ///< the numbers that are quantized next, f32
+  Value group; ///< the values that are quantized next, f32
 };
 } // namespace
 
@@ -88,12 +88,12 @@ LogicalResult CacheAppendKernel::run() {
   auto rowsType = cast<RankedTensorType>(root.getRows().getType());
   int64_t heads = rowsType.getDimSize(1), page = root.getFormat().getPage();
   return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
-    FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), token);
+    FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), token);
     if (failed(at))
       return failure();
-    Value slot = rem(at->position, constant(page)), place = div(at->position, constant(page));
+    Value slot = rem(at->position, constant(page)), pageIndex = div(at->position, constant(page));
     return forLoop(constant(0), constant(heads), constant(1), [&](Value head) -> LogicalResult {
-      Element to = pageOf(*cache, root.getPageTable(), at->sequence, place, head);
+      Element to = pageOf(*cache, root.getPageTable(), at->sequence, pageIndex, head);
       return failed(to) ? failure() : storeRow(token, head, *to, page, slot);
     });
   });
@@ -121,9 +121,9 @@ LogicalResult TailAppendKernel::run() {
     return unsupported(root, "its tail is not transposed");
   auto type = cast<RankedTensorType>(root.getCache()[0].getType());
   int64_t heads = type.getDimSize(1), page = root.getFormat().getPage();
-  TokenPlaces places{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
+  TokenIndices indices{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
   return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
-    FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), token);
+    FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), token);
     if (failed(at))
       return failure();
     Value slot = rem(at->position, constant(page)), left = sub(constant(page), slot);
@@ -136,7 +136,7 @@ LogicalResult TailAppendKernel::run() {
     };
     // Rows of a page that ends in this call are of no use any more.
     Value next = add(token, left);
-    Element isEnded = isTokenAt(places, next, at->sequence, add(at->position, left));
+    Element isEnded = isTokenAt(indices, next, at->sequence, add(at->position, left));
     if (failed(isEnded))
       return failure();
     return ifThen(*isEnded, [] { return success(); }, storeHeads);
@@ -145,11 +145,11 @@ LogicalResult TailAppendKernel::run() {
 
 LogicalResult CacheAppendQuantizedKernel::findOperands() {
   nn::CacheFormatAttr format = root.getFormat();
-  codes = view(root.getCache()[0]);
+  values = view(root.getCache()[0]);
   parameters = view(root.getCache()[1]);
   if (format.hasTail())
     tail = view(root.getCache()[2]);
-  if (!codes || !parameters || (format.hasTail() && !tail) || kernel.getResultTypes().size() != 2 ||
+  if (!values || !parameters || (format.hasTail() && !tail) || kernel.getResultTypes().size() != 2 ||
       yielded(0) != root.getNewCache()[0] || yielded(1) != root.getNewCache()[1])
     return unsupported(root, "a cache is computed in the same kernel, or its values and parameters are not the "
                              "kernel's two results");
@@ -167,23 +167,23 @@ LogicalResult CacheAppendQuantizedKernel::run() {
     return failure();
   int64_t heads = cast<RankedTensorType>(root.getRows().getType()).getDimSize(1);
   group = scratch((tail ? features * page : features) * 4);
-  TokenPlaces places{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
-  return forTokens(root.getRows(), [&](Value number) -> LogicalResult {
-    FailureOr<TokenPlace> at = placeOf(root.getPositions(), root.getSequences(), number);
+  TokenIndices indices{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
+  return forTokens(root.getRows(), [&](Value row) -> LogicalResult {
+    FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), row);
     if (failed(at))
       return failure();
-    Value slot = rem(at->position, constant(page)), place = div(at->position, constant(page));
-    Token token{number, *at, slot};
+    Value slot = rem(at->position, constant(page)), pageIndex = div(at->position, constant(page));
+    Token token{row, *at, slot};
     auto quantizeHeads = [&] {
       return forLoop(constant(0), constant(heads), constant(1), [&](Value head) -> LogicalResult {
-        Element codesOfPage = pageOf(*codes, root.getPageTable(), at->sequence, place, head);
-        if (failed(codesOfPage))
+        Element valuesOfPage = pageOf(*values, root.getPageTable(), at->sequence, pageIndex, head);
+        if (failed(valuesOfPage))
           return failure();
-        Element parametersOfPage = pageOf(*parameters, root.getPageTable(), at->sequence, place, head);
+        Element parametersOfPage = pageOf(*parameters, root.getPageTable(), at->sequence, pageIndex, head);
         if (failed(parametersOfPage))
           return failure();
-        return tail ? quantizePage(places, token, *codesOfPage, *parametersOfPage, head)
-                    : quantizeRow(token, *codesOfPage, *parametersOfPage, head);
+        return tail ? quantizePage(indices, token, *valuesOfPage, *parametersOfPage, head)
+                    : quantizeRow(token, *valuesOfPage, *parametersOfPage, head);
       });
     };
     if (!tail)
@@ -194,30 +194,31 @@ LogicalResult CacheAppendQuantizedKernel::run() {
 }
 
 /// Quantizes the features of one token.
-LogicalResult CacheAppendQuantizedKernel::quantizeRow(const Token &token, Value codesOfPage, Value parametersOfPage,
+LogicalResult CacheAppendQuantizedKernel::quantizeRow(const Token &token, Value valuesOfPage, Value parametersOfPage,
                                                       Value head) {
   LogicalResult copied = vectorLoop(constant(features), [&](Value f, int64_t width) -> LogicalResult {
-    Element row = evaluate(root.getRows(), {Index{token.number}, Index{head}, Index{f, true}}, width);
+    Element row = evaluate(root.getRows(), {Index{token.row}, Index{head}, Index{f, true}}, width);
     if (succeeded(row))
       storeAt(*row, group, f, b.getF32Type(), width);
     return row;
   });
   if (failed(copied))
     return failure();
-  quantizeGroup(group, features, bits, offsetPointer(codesOfPage, mul(token.slot, constant(rowBytes)), b.getI8Type()),
+  quantizeGroup(group, features, bits, offsetPointer(valuesOfPage, mul(token.slot, constant(rowBytes)), b.getI8Type()),
                 parametersOfPage, token.slot, add(token.slot, constant(page)));
   return success();
 }
 
 /// Quantizes each feature of the tokens of a page, whose last one is `token`.
-LogicalResult CacheAppendQuantizedKernel::quantizePage(const TokenPlaces &places, const Token &token, Value codesOfPage,
-                                                       Value parametersOfPage, Value head) {
-  Value base = sub(token.at.position, token.slot), firstRow = sub(token.number, token.slot);
-  if (failed(gatherPage(group, *tail, root.getRows(), places, token.at.sequence, head, base, firstRow, constant(page))))
+LogicalResult CacheAppendQuantizedKernel::quantizePage(const TokenIndices &indices, const Token &token,
+                                                       Value valuesOfPage, Value parametersOfPage, Value head) {
+  Value base = sub(token.at.position, token.slot), firstRow = sub(token.row, token.slot);
+  if (failed(
+          gatherPage(group, *tail, root.getRows(), indices, token.at.sequence, head, base, firstRow, constant(page))))
     return failure();
   forLoop(constant(0), constant(features), constant(1), [&](Value f) {
     quantizeGroup(offsetPointer(group, mul(f, constant(page)), b.getF32Type()), page, bits,
-                  offsetPointer(codesOfPage, mul(f, constant(rowBytes)), b.getI8Type()), parametersOfPage, f,
+                  offsetPointer(valuesOfPage, mul(f, constant(rowBytes)), b.getI8Type()), parametersOfPage, f,
                   add(f, constant(features)));
   });
   return success();

@@ -13,48 +13,48 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-Element CacheEmitter::pageOf(const Storage &cache, Value pageTable, Value sequence, Value place, Value head) {
-  Element page = integerAt(pageTable, {Index{sequence}, Index{place}});
+Element CacheEmitter::pageOf(const Storage &cache, Value pageTable, Value sequence, Value pageIndex, Value head) {
+  Element page = integerAt(pageTable, {Index{sequence}, Index{pageIndex}});
   if (failed(page))
     return failure();
   return offsetPointer(cache.pointer, add(mul(*page, cache.strides[0]), mul(head, cache.strides[1])),
                        cache.elementType);
 }
 
-FailureOr<CacheEmitter::TokenPlace> CacheEmitter::placeOf(Value positions, Value sequences, Value token) {
+FailureOr<CacheEmitter::TokenIndex> CacheEmitter::indexOfToken(Value positions, Value sequences, Value token) {
   Element position = integerAt(positions, {Index{token}});
   if (failed(position))
     return failure();
   Element sequence = integerAt(sequences, {Index{token}});
   if (failed(sequence))
     return failure();
-  return TokenPlace{*position, *sequence};
+  return TokenIndex{*position, *sequence};
 }
 
-void CacheEmitter::planTokens(Value rows) {
+void CacheEmitter::cutTokens(Value rows) {
   Value tokens = size(sizes.of(rows)[0]);
   Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(1));
-  setPlan(kTokensPerTile, perTile);
-  setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+  setLaunchValue(kTokensPerTile, perTile);
+  setLaunchValue(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
 }
 
 LogicalResult CacheEmitter::forTokens(Value rows, function_ref<LogicalResult(Value)> body) {
   Value tokens = size(sizes.of(rows)[0]);
-  Value perTile = planValue(kTokensPerTile);
+  Value perTile = launchValue(kTokensPerTile);
   Value begin = mul(tileBegin, perTile);
   return forLoop(begin, min(mul(tileEnd, perTile), tokens), constant(1), body);
 }
 
-Element CacheEmitter::isTokenAt(const TokenPlaces &places, Value row, Value sequence, Value position) {
+Element CacheEmitter::isTokenAt(const TokenIndices &indices, Value row, Value sequence, Value position) {
   Value inside = arith::AndIOp::create(
-      b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, constant(0)), less(row, places.tokens));
-  Value some = max(min(row, sub(places.tokens, constant(1))), constant(0));
+      b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, constant(0)), less(row, indices.tokens));
+  Value some = max(min(row, sub(indices.tokens, constant(1))), constant(0));
   auto equal = [&](Value x, Value y) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y); };
-  Element ownSequence = integerAt(places.sequences, {Index{some}});
+  Element ownSequence = integerAt(indices.sequences, {Index{some}});
   if (failed(ownSequence))
     return failure();
   Value isSequence = equal(*ownSequence, sequence);
-  Element ownPosition = integerAt(places.positions, {Index{some}});
+  Element ownPosition = integerAt(indices.positions, {Index{some}});
   if (failed(ownPosition))
     return failure();
   Value same = arith::AndIOp::create(b, loc, isSequence, equal(*ownPosition, position));
@@ -84,12 +84,12 @@ LogicalResult CacheEmitter::storeColumn(Value rows, Value row, Value head, Value
   });
 }
 
-LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value rows, const TokenPlaces &places,
+LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value rows, const TokenIndices &indices,
                                        Value sequence, Value head, Value base, Value firstRow, Value slots) {
   auto rowsType = cast<RankedTensorType>(rows.getType());
   int64_t features = rowsType.getDimSize(2), page = kPanelWidth;
   Type f32 = b.getF32Type();
-  Element beginsHere = isTokenAt(places, firstRow, sequence, base);
+  Element beginsHere = isTokenAt(indices, firstRow, sequence, base);
   if (failed(beginsHere))
     return failure();
   ifThen(
@@ -103,7 +103,7 @@ LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value r
       });
   return forLoop(constant(0), slots, constant(1), [&](Value slot) -> LogicalResult {
     Value row = add(firstRow, slot);
-    Element isHere = isTokenAt(places, row, sequence, add(base, slot));
+    Element isHere = isTokenAt(indices, row, sequence, add(base, slot));
     if (failed(isHere))
       return failure();
     return ifThen(*isHere, [&] { return storeColumn(rows, row, head, panel, page, slot, tail.elementType, f32); });

@@ -1,4 +1,4 @@
-//===- CacheEmitter.h - Paged caches: pages, tokens, codes ------------------------------------------------------===//
+//===- CacheEmitter.h - Paged caches: pages, tokens, quantized values -------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,39 +18,39 @@ public:
   using KernelEmitter::KernelEmitter;
 
 protected:
-  /// Slot of all plans: how many tokens a tile handles.
+  /// Slot of all launches: how many tokens a tile handles.
   enum { kTokensPerTile = ITX_PLAN_PRIVATE };
   /// Tiles per thread, so that a thread that is held up does not hold up the others.
   static constexpr int64_t kTilesPerThread = 4;
 
-  /// The places of the tokens of a call.
-  struct TokenPlaces {
+  /// Where the tokens of a call are.
+  struct TokenIndices {
     mlir::Value positions, sequences; ///< tensors [tokens]
     mlir::Value tokens;               ///< how many, i64
   };
 
-  /// The place of one token.
-  struct TokenPlace {
+  /// Where one token is.
+  struct TokenIndex {
     mlir::Value position, sequence; ///< i64
   };
-  mlir::FailureOr<TokenPlace> placeOf(mlir::Value positions, mlir::Value sequences, mlir::Value token);
+  mlir::FailureOr<TokenIndex> indexOfToken(mlir::Value positions, mlir::Value sequences, mlir::Value token);
 
   /// Cuts the tokens of an append, the first dimension of `rows`, into tiles.
-  void planTokens(mlir::Value rows);
+  void cutTokens(mlir::Value rows);
   /// Emits `body` for each token of the tiles of an append.
   mlir::LogicalResult forTokens(mlir::Value rows, llvm::function_ref<mlir::LogicalResult(mlir::Value token)> body);
-  /// Returns where the rows of one head of a page begin; `place` is the number of the page within its sequence.
-  Element pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value place,
+  /// Returns where the rows of one head of a page begin; `pageIndex` is the index of the page in its sequence.
+  Element pageOf(const Storage &cache, mlir::Value pageTable, mlir::Value sequence, mlir::Value pageIndex,
                  mlir::Value head);
   /// True if `row` is a row of this call that holds the token at `position` of `sequence`.
-  Element isTokenAt(const TokenPlaces &places, mlir::Value row, mlir::Value sequence, mlir::Value position);
-  /// Writes rows[row, head, :], rounded, to a slot of a panel [features, page].
+  Element isTokenAt(const TokenIndices &indices, mlir::Value row, mlir::Value sequence, mlir::Value position);
+  /// Writes rows[row, head, :], rounded to a type, to a slot of a panel [features, page].
   mlir::LogicalResult storeColumn(mlir::Value rows, mlir::Value row, mlir::Value head, mlir::Value panel, int64_t page,
                                   mlir::Value slot, mlir::Type rounded, mlir::Type stored);
-  /// Gathers the keys of the first `slots` places of a page as an f32 panel [features, page]: rows of this call where
-  /// it has them, the tail's otherwise. `base` is the position of slot 0, `firstRow` the number that its row has or
+  /// Gathers the keys of the first `slots` tokens of a page as an f32 panel [features, page]: rows of this call where
+  /// it has them, the tail's otherwise. `base` is the position of slot 0, `firstRow` the index that its row has or
   /// would have.
-  mlir::LogicalResult gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenPlaces &places,
+  mlir::LogicalResult gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenIndices &indices,
                                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow,
                                  mlir::Value slots);
   /// Returns bytes of scales as f32.
@@ -58,8 +58,9 @@ protected:
   /// Loads scale and zero of `count` groups as f32; those from `known` on have a scale of zero.
   void loadParameters(mlir::Value pointer, int64_t count, int64_t bits, mlir::Value known, mlir::Value scales,
                       mlir::Value zeros);
-  /// Quantizes `count` f32 at `source` to codes at `codes`, their scale and zero to the two offsets from `parameters`.
-  void quantizeGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value codes, mlir::Value parameters,
+  /// Quantizes `count` f32 at `source` to `target`, and stores their scale and zero at the two offsets from
+  /// `parameters`.
+  void quantizeGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value target, mlir::Value parameters,
                      mlir::Value scaleOffset, mlir::Value zeroOffset);
 
 private:
@@ -68,7 +69,7 @@ private:
   };
   GroupScale scaleOfGroup(mlir::Value source, int64_t count, int64_t bits, mlir::Value parameters,
                           mlir::Value scaleOffset, mlir::Value zeroOffset);
-  mlir::Value codesAt(mlir::Value source, mlir::Value i, int64_t width, int64_t bits, const GroupScale &scale);
+  mlir::Value quantizedAt(mlir::Value source, mlir::Value i, int64_t width, int64_t bits, const GroupScale &scale);
   mlir::Value larger(mlir::Value x, mlir::Value y);
   mlir::Value smaller(mlir::Value x, mlir::Value y);
   mlir::Value roundToEven(mlir::Value x, int64_t width);

@@ -25,7 +25,7 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   void makeRoom();
   void makeConstants();
@@ -59,7 +59,7 @@ private:
   Value lowest, lowestScalar, zero, zeroScalar, iota;
   Value position; ///< of the first token of the run that is being emitted
   // The block of keys that is being emitted: its first key, how many they are, and their pages.
-  Value blockKey, keyCount, pages, firstPlace;
+  Value blockKey, keyCount, pages, firstPage;
 };
 } // namespace
 
@@ -67,12 +67,12 @@ Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *root, const Ti
   return std::make_unique<CachedAttentionKernel>(kernel, cast<nn::CachedAttentionOp>(root), config);
 }
 
-void CachedAttentionKernel::plan() {
+void CachedAttentionKernel::launch() {
   Value tokens = size(sizes.of(root.getQuery())[0]);
   Value wanted = ceilDiv(mul(tokens, constant(keyHeads)), mul(threads, constant(kTilesPerThread)));
   Value perTile = max(min(wanted, constant(maximalTokens)), constant(1));
-  setPlan(kTokensPerTile, perTile);
-  setPlan(ITX_PLAN_TILES, mul(ceilDiv(tokens, perTile), constant(keyHeads)));
+  setLaunchValue(kTokensPerTile, perTile);
+  setLaunchValue(ITX_PLAN_TILES, mul(ceilDiv(tokens, perTile), constant(keyHeads)));
 }
 
 LogicalResult CachedAttentionKernel::run() {
@@ -80,8 +80,8 @@ LogicalResult CachedAttentionKernel::run() {
   if (failed(checkLayout()) || failed(storesOnly(root)) || failed(findOperands()))
     return failure();
   makeRoom();
-  places = {root.getPositions(), root.getSequences(), tokens};
-  Value perTile = planValue(kTokensPerTile);
+  indices = {root.getPositions(), root.getSequences(), tokens};
+  Value perTile = launchValue(kTokensPerTile);
   makeConstants();
   return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
     head = rem(tile, constant(keyHeads));
@@ -97,7 +97,7 @@ void CachedAttentionKernel::makeRoom() {
   maxima = scratch(maximalRows * 4);
   totals = scratch(maximalRows * 4);
   if (quantizedKeys)
-    makeRoomForCodes();
+    makeRoomForQuantizedKeys();
   if (!quantizedValues)
     return;
   valueScales = scratch(blockKeys * 4);
@@ -111,8 +111,8 @@ void CachedAttentionKernel::makeConstants() {
   lowestScalar = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
   zero = floatConstant(0.0, f32, lanes);
   zeroScalar = floatConstant(0.0, f32, 1);
-  SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
-  iota = arith::ConstantOp::create(b, loc, b.getI64VectorAttr(numbers));
+  SmallVector<int64_t> laneIndices = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
+  iota = arith::ConstantOp::create(b, loc, b.getI64VectorAttr(laneIndices));
 }
 
 //===-- Runs --------------------------------------------------------------------------------------------------===//
@@ -214,11 +214,11 @@ LogicalResult CachedAttentionKernel::emitBlock(Value begin, Value firstKey, Valu
   blockKey = begin;
   keyCount = min(sub(endKey, blockKey), constant(blockKeys));
   pages = ceilDiv(keyCount, constant(page));
-  firstPlace = div(blockKey, constant(page));
+  firstPage = div(blockKey, constant(page));
   auto forPages = [&](function_ref<LogicalResult(Value)> body) {
     return forLoop(constant(0), pages, constant(1), body);
   };
-  if (failed(forPages([&](Value p) { return scorePage(p, add(firstPlace, p), endKey); })))
+  if (failed(forPages([&](Value p) { return scorePage(p, add(firstPage, p), endKey); })))
     return failure();
   if (quantizedValues && failed(forPages([&](Value p) { return loadValueParameters(p); })))
     return failure();
@@ -280,7 +280,7 @@ FailureOr<std::pair<Value, Value>> CachedAttentionKernel::keysOfRun() {
 LogicalResult CachedAttentionKernel::loadValueParameters(Value p) {
   Type f32 = b.getF32Type();
   Value at = mul(p, constant(page));
-  Element from = pageAt(*valueParameters, add(firstPlace, p));
+  Element from = pageAt(*valueParameters, add(firstPage, p));
   if (failed(from))
     return failure();
   loadParameters(*from, page, valueFormat.getBits(), sub(keyCount, at), offsetPointer(valueScales, at, f32),
@@ -349,8 +349,8 @@ Value CachedAttentionKernel::hideAndMaximize(Value begin, Value slots, Value own
   })[0];
 }
 
-/// Makes exponentials of the scores from `begin` on less `shift`, times the scales of values that are codes. Returns
-/// their sums and, for codes, their sums times the zero points.
+/// Makes exponentials of the scores from `begin` on less `shift`, times the scales of quantized values. Returns
+/// their sums and, for quantized values, their sums times the zero points.
 SmallVector<Value> CachedAttentionKernel::exponentiate(Value begin, Value slots, Value shift) {
   Type f32 = b.getF32Type();
   SmallVector<Value> blockTotals(quantizedValues ? 2 : 1, zero);
@@ -377,9 +377,9 @@ void CachedAttentionKernel::copyValuePage(Value from, Value depth) {
   forLoop(constant(0), depth, constant(1), [&](Value slot) {
     Value begin = mul(slot, constant(paddedDim));
     vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
-      Value code = loadAt(from, add(mul(slot, constant(valueDim)), d), b.getI8Type(), width);
-      code = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), code);
-      storeAt(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), code), valueBlock, add(begin, d), f32, width);
+      Value value = loadAt(from, add(mul(slot, constant(valueDim)), d), b.getI8Type(), width);
+      value = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), value);
+      storeAt(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), value), valueBlock, add(begin, d), f32, width);
     });
     forLoop(constant(valueDim), constant(paddedDim), constant(1),
             [&](Value d) { storeAt(zeroScalar, valueBlock, add(begin, d), f32, 1); });
@@ -389,7 +389,7 @@ void CachedAttentionKernel::copyValuePage(Value from, Value depth) {
 /// Adds the values of page `p` of a block, times their exponentials, to the sums.
 LogicalResult CachedAttentionKernel::addValues(Value p) {
   Type f32 = b.getF32Type();
-  Element from = pageAt(*values, add(firstPlace, p));
+  Element from = pageAt(*values, add(firstPage, p));
   if (failed(from))
     return failure();
   Value pageOfValues = *from;
@@ -405,10 +405,10 @@ LogicalResult CachedAttentionKernel::addValues(Value p) {
     operands.aColumn = constant(1);
     operands.aType = f32;
     operands.b = pageOfValues;
-    bool readsCodes = quantizedValues && !copyValues;
-    operands.bRow = constant(copyValues ? paddedDim : readsCodes ? valueDim * valueFormat.getBits() / 8 : valueDim);
+    bool readsQuantized = quantizedValues && !copyValues;
+    operands.bRow = constant(copyValues ? paddedDim : readsQuantized ? valueDim * valueFormat.getBits() / 8 : valueDim);
     operands.bType = copyValues ? f32 : values->elementType;
-    operands.codeBits = readsCodes ? valueFormat.getBits() : 0;
+    operands.quantizedBits = readsQuantized ? valueFormat.getBits() : 0;
     operands.depth = depth;
     operands.out = offsetPointer(sums, mul(row, constant(paddedDim)), f32);
     operands.outRow = constant(paddedDim);

@@ -22,13 +22,14 @@ protected:
   /// Returns an error if the pages of the caches are not laid out as the kernel reads them.
   mlir::LogicalResult checkLayout();
   void makeRoomForScores();
-  void makeRoomForCodes();
+  void makeRoomForQuantizedKeys();
   /// Returns where a page of the run lies in a cache.
-  Element pageAt(const Storage &cache, mlir::Value place) {
-    return pageOf(cache, root.getPageTable(), sequence, place, head);
+  Element pageAt(const Storage &cache, mlir::Value pageIndex) {
+    return pageOf(cache, root.getPageTable(), sequence, pageIndex, head);
   }
-  /// Multiplies the queries by page `p` of a block, the sequence's number `place`; keys of the run end at `endKey`.
-  mlir::LogicalResult scorePage(mlir::Value p, mlir::Value place, mlir::Value endKey);
+  /// Multiplies the queries by page `p` of a block, which the sequence counts as `pageIndex`; keys of the run end at
+  /// `endKey`.
+  mlir::LogicalResult scorePage(mlir::Value p, mlir::Value pageIndex, mlir::Value endKey);
 
   nn::CachedAttentionOp root;
   nn::CacheFormatAttr keyFormat, valueFormat;
@@ -38,23 +39,23 @@ protected:
   /// A page of values is read where it lies if its rows are whole vectors, else from a padded copy.
   bool copyValues;
   std::optional<Storage> keys, values, keyParameters, valueParameters, tail;
-  TokenPlaces places;
+  TokenIndices indices;
   mlir::Value queries, scores;
   // The run that is being emitted.
   mlir::Value head, first, count, sequence, rows, firstPosition;
 
 private:
-  /// Numbers of a page of keys, or codes of `bits` each.
+  /// Elements of a page of keys, or quantized values of `bits` each.
   struct PageOfKeys {
     mlir::Value pointer;
     mlir::Type type;
     int64_t bits;
   };
-  mlir::LogicalResult prefetchPage(const Storage &cache, mlir::Value place);
-  mlir::LogicalResult prefetchPages(mlir::Value place, mlir::Value endKey);
-  mlir::LogicalResult scoreCodes(mlir::Value p, mlir::Value place);
+  mlir::LogicalResult prefetchPage(const Storage &cache, mlir::Value pageIndex);
+  mlir::LogicalResult prefetchPages(mlir::Value pageIndex, mlir::Value endKey);
+  mlir::LogicalResult scoreQuantizedPage(mlir::Value p, mlir::Value pageIndex);
   mlir::LogicalResult scoreOwnPage(mlir::Value p, mlir::Value base, mlir::Value own, mlir::Value later);
-  mlir::LogicalResult scoreLaterPage(mlir::Value p, mlir::Value place, mlir::Value later);
+  mlir::LogicalResult scoreLaterPage(mlir::Value p, mlir::Value pageIndex, mlir::Value later);
   void scaleQueries(mlir::Value row, mlir::Value p);
   void score(mlir::Value begin, mlir::Value end, mlir::Value from, const PageOfKeys &pageOfKeys, mlir::Value p);
 

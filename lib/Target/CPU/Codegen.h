@@ -19,7 +19,7 @@ void addKernelDialects(mlir::DialectRegistry &registry);
 llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<target::NumberedKernel> kernels,
                            llvm::ArrayRef<CpuVariant> variants, std::vector<target::CompiledObject> &objects);
 
-/// Appends `<name>_plan` and `<name>_run` of the kernels to `result`, as loops over vectors.
+/// Appends the launches `<name>_plan` and the bodies `<name>_run` of the kernels to `result`, as loops over vectors.
 mlir::LogicalResult emitKernels(llvm::ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant,
                                 mlir::ModuleOp result);
 

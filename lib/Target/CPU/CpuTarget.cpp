@@ -185,7 +185,7 @@ Expected<target::FittedModel> CpuTarget::model(StringRef spec) const {
                                         level->name};
 }
 
-/// A page of transposed keys is the packed right operand of a product.
+/// A page of transposed keys is the packed right operand of a matmul.
 Expected<target::CacheLayout> CpuTarget::cacheLayout(nn::CacheFormatAttr format, int64_t page) const {
   if (page != 0 && page != kPanelWidth)
     return createStringError("kernels of processors read pages of " + Twine(kPanelWidth) + " tokens, not of " +
@@ -215,7 +215,7 @@ bool CpuTarget::holdsNorm(const target::KernelCandidate &kernel, std::string &wh
   if (kernel.hasParts)
     whyNot = "a norm needs whole rows, which parts of a linear's result are not";
   else if (kernel.quantizesInput)
-    whyNot = "a linear that rounds its input has tiles of its own for that, and none for a norm";
+    whyNot = "a linear that quantizes its input has tiles of its own for that, and none for a norm";
   else if (kernel.kind != KernelRoot::Linear)
     whyNot = "a norm needs whole rows, which a matmul's tiles are not";
   return whyNot.empty();

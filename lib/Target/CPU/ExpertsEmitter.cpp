@@ -1,4 +1,4 @@
-//===- ExpertsEmitter.cpp - Products of rows by the matrices of experts -----------------------------------------===//
+//===- ExpertsEmitter.cpp - Rows multiplied by the matrices of experts ------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -22,50 +22,52 @@ LogicalResult ExpertsEmitter::findMatrices(Matrices &matrices) {
   matrices.packed = bool(layout);
   if (!matrices.stored || (matrices.packed && layout.getWidth() != kPanelWidth))
     return unsupported(root, "its weights are neither packed in panels of 32 nor tensors in memory");
-  if (matrices.packed && !matrices.codes)
+  if (matrices.packed && !matrices.quantized)
     matrices.type = matrices.stored->elementType;
   return success();
 }
 
 /// Returns how many rows of an expert are multiplied at a time.
 int64_t ExpertsEmitter::blockRows(const Matrices &matrices) const {
-  int64_t tileRows = matrices.isRounded ? config.codeRows : config.rows, most = matrices.isRounded ? 48 : 16;
+  int64_t tileRows = matrices.isInputQuantized ? config.quantizedRows : config.rows,
+          most = matrices.isInputQuantized ? 48 : 16;
   int64_t rows = config.blockBytes / matrices.bytesOfRow();
   return std::clamp<int64_t>(rows, 2 * tileRows, most * tileRows) / tileRows * tileRows;
 }
 
 void ExpertsEmitter::makeRoomForPanels(ArrayRef<const Matrices *> weights) {
-  int64_t numberBytes = 0, unpackedSteps = 0, unpackedScales = 0;
+  int64_t packedBytes = 0, unpackedSteps = 0, unpackedScales = 0;
   for (const Matrices *weight : weights) {
     const Matrices &matrices = *weight;
-    int64_t depth = matrices.codes ? matrices.codes->steps() * BlockPanels::stepDepth : matrices.depth;
-    if (!matrices.isRounded && (matrices.codes || !matrices.packed))
-      numberBytes = std::max(numberBytes, kPanelWidth * depth * 4);
-    if (!matrices.isRounded)
+    int64_t depth = matrices.quantized ? matrices.quantized->steps() * BlockPanels::stepDepth : matrices.depth;
+    if (!matrices.isInputQuantized && (matrices.quantized || !matrices.packed))
+      packedBytes = std::max(packedBytes, kPanelWidth * depth * 4);
+    if (!matrices.isInputQuantized)
       continue;
-    int64_t steps = std::min(config.codeSteps, matrices.codes->steps());
+    int64_t steps = std::min(config.unpackedSteps, matrices.quantized->steps());
     unpackedSteps = std::max(unpackedSteps, steps);
-    unpackedScales = std::max(unpackedScales, steps * blocksOfStep(*matrices.codes) * scaleRows(*matrices.codes));
+    unpackedScales =
+        std::max(unpackedScales, steps * blocksOfStep(*matrices.quantized) * scaleRows(*matrices.quantized));
   }
-  packedPanel = numberBytes ? scratch(numberBytes) : Value();
-  codes = unpackedSteps ? scratch(unpackedSteps * BlockPanels::stepDepth * kPanelWidth) : Value();
+  packedPanel = packedBytes ? scratch(packedBytes) : Value();
+  unpacked = unpackedSteps ? scratch(unpackedSteps * BlockPanels::stepDepth * kPanelWidth) : Value();
   scales = unpackedSteps ? scratch(unpackedScales * 4) : Value();
 }
 
-/// Returns the right operand of a product: where it lies, or where it is put.
+/// Returns the right operand of a matmul: where it lies, or where it is put.
 Value ExpertsEmitter::panelOf(const Matrices &matrices, Value matrix, Value panel) {
-  if (matrices.codes) {
-    Value number = add(mul(matrix, constant(matrices.panels())), panel);
-    Value place = mul(number, constant(matrices.codes->panelBytes()));
-    Value stored = offsetPointer(matrices.stored->pointer, place, b.getI8Type());
-    if (matrices.isRounded)
+  if (matrices.quantized) {
+    Value index = add(mul(matrix, constant(matrices.panels())), panel);
+    Value offset = mul(index, constant(matrices.quantized->panelBytes()));
+    Value stored = offsetPointer(matrices.stored->pointer, offset, b.getI8Type());
+    if (matrices.isInputQuantized)
       return stored;
-    decodePanel(*matrices.codes, stored, packedPanel);
+    dequantizePanel(*matrices.quantized, stored, packedPanel);
     return packedPanel;
   }
   if (matrices.packed) {
-    Value number = add(mul(matrix, constant(matrices.panels())), panel);
-    return offsetPointer(matrices.stored->pointer, mul(number, constant(kPanelWidth * matrices.depth)), matrices.type);
+    Value index = add(mul(matrix, constant(matrices.panels())), panel);
+    return offsetPointer(matrices.stored->pointer, mul(index, constant(kPanelWidth * matrices.depth)), matrices.type);
   }
   Value row = mul(panel, constant(kPanelWidth)), depth = constant(matrices.depth);
   Value first = mul(add(mul(matrix, constant(matrices.rows)), row), depth);
@@ -76,9 +78,9 @@ Value ExpertsEmitter::panelOf(const Matrices &matrices, Value matrix, Value pane
 }
 
 /// Multiplies rows [a, a + count) by a panel, into rows of `out`.
-void ExpertsEmitter::emitProduct(const Matrices &matrices, Value a, Value right, Value count, Value out) {
-  if (matrices.isRounded) {
-    emitCodePanel(matrices, a, right, count, out);
+void ExpertsEmitter::multiplyByPanel(const Matrices &matrices, Value a, Value right, Value count, Value out) {
+  if (matrices.isInputQuantized) {
+    emitQuantizedPanel(matrices, a, right, count, out);
     return;
   }
   Type f32 = b.getF32Type();
@@ -97,7 +99,7 @@ void ExpertsEmitter::emitProduct(const Matrices &matrices, Value a, Value right,
     operands.out = offsetPointer(out, mul(m, constant(kPanelWidth)), f32);
     operands.outRow = constant(kPanelWidth);
     operands.ordered = true;
-    if (matrices.packed && !matrices.codes) {
+    if (matrices.packed && !matrices.quantized) {
       // The panel that follows comes into the second-level cache meanwhile.
       Value next = offsetPointer(right, constant(matrices.depth * kPanelWidth), matrices.type);
       Value part = mul(mul(div(m, constant(config.rows)), lines), constant(matrices.depth));
@@ -108,28 +110,28 @@ void ExpertsEmitter::emitProduct(const Matrices &matrices, Value a, Value right,
   });
 }
 
-/// Multiplies the records of `count` rows by a panel of codes: `out` [rows][32] f32. Rows of sums and of records that a
-/// register tile has beyond the last are read and written too.
-void ExpertsEmitter::emitCodePanel(const Matrices &matrices, Value records, Value panel, Value count, Value out) {
+/// Multiplies the records of `count` rows by a quantized panel: `out` [rows][32] f32. Rows of sums and of records that
+/// a register tile has beyond the last are read and written too.
+void ExpertsEmitter::emitQuantizedPanel(const Matrices &matrices, Value records, Value panel, Value count, Value out) {
   Value isFew =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, count, constant(kDecodePasses * config.decodeRows));
   ifThen(
-      isFew, [&] { emitDecodeRows(*matrices.codes, matrices.group, count, panel, records, out); },
+      isFew, [&] { emitDecodeRows(*matrices.quantized, matrices.group, count, panel, records, out); },
       [&] { multiplyUnpacked(matrices, records, panel, count, out); });
 }
 
 /// Multiplies many rows: some steps of the panel are unpacked, all rows pass over them, and so on.
 void ExpertsEmitter::multiplyUnpacked(const Matrices &matrices, Value records, Value panel, Value count, Value out) {
-  const BlockPanels &panels = *matrices.codes;
-  int64_t tileRows = config.codeRows;
+  const BlockPanels &panels = *matrices.quantized;
+  int64_t tileRows = config.quantizedRows;
   Type i8 = b.getI8Type();
   Value tiles = ceilDiv(count, constant(tileRows)), allSteps = constant(panels.steps());
   int64_t bytesOfStep = panels.unitBytes * BlockPanels::stepDepth / panels.unitDepth;
   Value bytesAhead = max(ceilDiv(constant(bytesOfStep), tiles), constant(kLeastAhead));
-  forLoop(constant(0), allSteps, constant(config.codeSteps), [&](Value step) {
-    Value end = min(add(step, constant(config.codeSteps)), allSteps), steps = sub(end, step);
+  forLoop(constant(0), allSteps, constant(config.unpackedSteps), [&](Value step) {
+    Value end = min(add(step, constant(config.unpackedSteps)), allSteps), steps = sub(end, step);
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
-    unpackPanel(panels, panel, step, end, codes, scales);
+    unpackPanel(panels, panel, step, end, unpacked, scales);
     // The bytes after these steps, of this panel or the next, are prefetched into the second-level cache meanwhile.
     Value next = offsetPointer(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
     forLoop(constant(0), count, constant(tileRows), [&](Value m) {
@@ -137,8 +139,8 @@ void ExpertsEmitter::multiplyUnpacked(const Matrices &matrices, Value records, V
       Value recordsOfRow = offsetPointer(records, mul(m, constant(rowBytes(panels))), i8);
       Value recordsOfStep = offsetPointer(recordsOfRow, mul(step, constant(recordBytes(panels))), i8);
       Value sumsOfRow = offsetPointer(out, mul(m, constant(kPanelWidth)), b.getF32Type());
-      emitCodeTile({panels, matrices.group, codes, scales, recordsOfStep, steps, sumsOfRow, isFirst,
-                    offsetPointer(next, part, i8), bytesAhead});
+      emitQuantizedTile({panels, matrices.group, unpacked, scales, recordsOfStep, steps, sumsOfRow, isFirst,
+                         offsetPointer(next, part, i8), bytesAhead});
     });
   });
 }
@@ -147,10 +149,10 @@ void ExpertsEmitter::multiplyUnpacked(const Matrices &matrices, Value records, V
 Value ExpertsEmitter::sumAt(const Matrices &matrices, Value from, Value c, Value panel, int64_t width) {
   Type f32 = b.getF32Type();
   Value sum = loadAt(sums, add(from, c), f32, width);
-  if (!matrices.isRounded || !matrices.codes->headBytes)
+  if (!matrices.isInputQuantized || !matrices.quantized->headBytes)
     return sum;
   // The scale of the whole row of the weight.
-  Type type = matrices.codes->block ? f32 : nn::scaleType(matrices.codes->scale, b.getContext());
+  Type type = matrices.quantized->block ? f32 : nn::scaleType(matrices.quantized->scale, b.getContext());
   return arith::MulFOp::create(b, loc, sum, loadAt(panel, c, type, width));
 }
 

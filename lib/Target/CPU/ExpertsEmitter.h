@@ -1,4 +1,4 @@
-//===- ExpertsEmitter.h - Products of rows by the matrices of experts -------------------------------------------===//
+//===- ExpertsEmitter.h - Rows multiplied by the matrices of experts --------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,8 +7,8 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_EXPERTSEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_EXPERTSEMITTER_H
 
-#include "lib/Target/CPU/CodeNumbers.h"
 #include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/QuantizedPanels.h"
 
 namespace intarsia::cpu {
 
@@ -16,16 +16,16 @@ namespace intarsia::cpu {
 struct Matrices {
   mlir::Value value;
   int64_t rows, depth;
-  std::optional<BlockPanels> codes; ///< how they are stored, if as codes
-  bool isRounded;                   ///< the left operand is records
-  int64_t group = 1;                ///< steps of it that share a scale
+  std::optional<BlockPanels> quantized; ///< how they are stored, if quantized
+  bool isInputQuantized;                ///< the left operand is records
+  int64_t group = 1;                    ///< steps of it that share a scale
   std::optional<Storage> stored;
   bool packed = false;
   mlir::Type type; ///< of elements as they are multiplied
 
   int64_t panels() const { return llvm::divideCeil(rows, kPanelWidth); }
   /// Bytes of a row of the left operand.
-  int64_t bytesOfRow() const { return isRounded ? rowBytes(*codes) : std::max<int64_t>(depth, 1) * 4; }
+  int64_t bytesOfRow() const { return isInputQuantized ? rowBytes(*quantized) : std::max<int64_t>(depth, 1) * 4; }
 };
 
 /// The base of the kernel around nn.experts: it multiplies rows by panels of the experts' matrices, as they are stored.
@@ -39,7 +39,7 @@ protected:
   void makeRoomForPanels(llvm::ArrayRef<const Matrices *> weights);
   int64_t blockRows(const Matrices &matrices) const;
   /// Rows that are read and written beyond the last: register tiles take as many as they are made for.
-  int64_t roomForRows() const { return std::max(config.codeRows, config.decodeRows); }
+  int64_t roomForRows() const { return std::max(config.quantizedRows, config.decodeRows); }
 
   /// Emits `body` for the columns of a panel that are features.
   template <typename BodyFn>
@@ -48,20 +48,20 @@ protected:
     return vectorLoop(features % kPanelWidth ? columns : constant(kPanelWidth), body);
   }
   mlir::Value panelOf(const Matrices &matrices, mlir::Value matrix, mlir::Value panel);
-  void emitProduct(const Matrices &matrices, mlir::Value a, mlir::Value right, mlir::Value count, mlir::Value out);
+  void multiplyByPanel(const Matrices &matrices, mlir::Value a, mlir::Value right, mlir::Value count, mlir::Value out);
   mlir::Value sumAt(const Matrices &matrices, mlir::Value from, mlir::Value c, mlir::Value panel, int64_t width);
 
   nn::ExpertsOp root;
   mlir::Value sums;
 
 private:
-  void emitCodePanel(const Matrices &matrices, mlir::Value records, mlir::Value panel, mlir::Value count,
-                     mlir::Value out);
+  void emitQuantizedPanel(const Matrices &matrices, mlir::Value records, mlir::Value panel, mlir::Value count,
+                          mlir::Value out);
   void multiplyUnpacked(const Matrices &matrices, mlir::Value records, mlir::Value panel, mlir::Value count,
                         mlir::Value out);
 
-  /// A panel as it is multiplied: numbers, or config.codeSteps steps' codes and scales.
-  mlir::Value packedPanel, codes, scales;
+  /// A panel as it is multiplied: f32, or the unpacked elements and scales of config.unpackedSteps steps.
+  mlir::Value packedPanel, unpacked, scales;
 };
 
 } // namespace intarsia::cpu

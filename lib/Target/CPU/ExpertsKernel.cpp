@@ -1,4 +1,4 @@
-//===- ExpertsKernel.cpp - Products of each expert with its tokens ----------------------------------------------===//
+//===- ExpertsKernel.cpp - Layers of experts: each multiplies its tokens ----------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,7 +10,7 @@
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
-#include "lib/Target/CPU/CodeNumbers.h"
+#include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -19,28 +19,28 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-/// Slots of the plan.
+/// Slots of the launch.
 enum { kPerTile = ITX_PLAN_PRIVATE, kPerFinishTile };
 /// Tiles per thread, so that a thread that is held up does not hold up the others. More would gather the rows of all
 /// experts more often, which costs nothing where there are few of them.
 constexpr int64_t kTilesPerThread = 4, kTilesPerThreadOfFew = 16;
 
-/// Rows, pairs of a token and one of its experts, are sorted by expert. A tile owns some panels of the first products
+/// Rows, pairs of a token and one of its experts, are sorted by expert. A tile owns some panels of the first matmuls
 /// and goes through all experts: it gathers the rows of one, multiplies them by the panels of gate and up, and writes
 /// the activations to the scratch of the launch, in the order of the rows. A finishing tile owns some panels of the
-/// second product, so that it alone adds to those columns of the result, expert after expert. All sums are in an order
-/// that neither threads nor the other rows change. Every call sorts anew: it costs two steps a row, where the products
-/// cost millions.
+/// second matmul, so that it alone adds to those columns of the result, expert after expert. All sums are in an order
+/// that neither threads nor the other rows change. Every call sorts anew: it costs two operations a row, where the
+/// matmuls cost millions.
 ///
 /// If the input is quantized to 8 bits, records of its rows are gathered (RecordEmitter.cpp). If the intermediate rows
-/// are, each panel of the first products makes one record of each row: its columns are a block.
+/// are, each panel of the first matmuls makes one record of each row: its columns are a block.
 class ExpertsKernel final : public ExpertsEmitter {
 public:
   ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config);
 
 private:
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   LogicalResult findOperands();
   void countTokens();
@@ -52,7 +52,7 @@ private:
   LogicalResult forBlocks(int64_t rowsOfBlock,
                           function_ref<LogicalResult(Value expert, Value first, Value count)> body);
 
-  // Tiles of the first products.
+  // Tiles of the first matmuls.
   LogicalResult gather(Value first, Value count);
   LogicalResult emitInnerPanel(Value expert, Value first, Value count, Value panel);
   Element activationsAt(Value expert, Value column, ArrayRef<Value> panels, Value from, Value c, int64_t width);
@@ -64,9 +64,9 @@ private:
   void fill(Value token, Value firstColumn, Value columns, double value);
   LogicalResult addToResult(Value expert, Value first, Value count, Value panel, Value right);
 
-  Value numbers(double value, int64_t width) { return floatConstant(value, b.getF32Type(), width); }
+  Value floats(double value, int64_t width) { return floatConstant(value, b.getF32Type(), width); }
 
-  nn::QuantizeOp roundedInput;
+  nn::QuantizeOp inputQuantize;
   int64_t experts, inner, hidden;
   Matrices gateUp, down;
   int64_t gatherRows = 0, finishRows = 0; ///< rows of an expert that are multiplied at a time
@@ -76,20 +76,20 @@ private:
   /// is outside of the experts come last. A row is token * top_k + k; begins has experts + 3 elements.
   Value begins, order;
   Value gathered;
-  Value activations; ///< a row's columns of a panel before they are rounded, or null
+  Value activations; ///< a row's columns of a panel before they are quantized, or null
 };
 } // namespace
 
 ExpertsKernel::ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config)
-    : ExpertsEmitter(kernel, root, config), roundedInput(quantizedInput(root.getInput())) {
+    : ExpertsEmitter(kernel, root, config), inputQuantize(quantizedInput(root.getInput())) {
   auto gateUpType = cast<RankedTensorType>(root.getGateUp().getType());
   experts = gateUpType.getDimSize(0);
   inner = gateUpType.getDimSize(2);
   hidden = gateUpType.getDimSize(3);
-  gateUp = {root.getGateUp(), inner, hidden, panelsOf(root.getGateUp()), roundedInput != nullptr};
+  gateUp = {root.getGateUp(), inner, hidden, panelsOf(root.getGateUp()), inputQuantize != nullptr};
   down = {root.getDown(), hidden, inner, panelsOf(root.getDown()), root.getIntermediateFormatAttr() != nullptr};
-  if (roundedInput)
-    gateUp.group = stepsOfScale(roundedInput);
+  if (inputQuantize)
+    gateUp.group = stepsOfScale(inputQuantize);
 }
 
 Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
@@ -102,24 +102,24 @@ void ExpertsKernel::countTokens() {
   topK = size(indexSizes[1]);
 }
 
-void ExpertsKernel::plan() {
+void ExpertsKernel::launch() {
   countTokens();
   Value isFew = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, mul(tokens, topK),
                                       constant(kDecodePasses * config.decodeRows));
   Value perThread = arith::SelectOp::create(b, loc, isFew, constant(kTilesPerThreadOfFew), constant(kTilesPerThread));
   auto evenly = [&](int64_t panels) { return max(ceilDiv(constant(panels), mul(threads, perThread)), constant(1)); };
   Value perTile = evenly(gateUp.panels()), perFinishTile = evenly(down.panels());
-  setPlan(kPerTile, perTile);
-  setPlan(kPerFinishTile, perFinishTile);
-  setPlan(ITX_PLAN_TILES, ceilDiv(constant(gateUp.panels()), perTile));
-  setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(constant(down.panels()), perFinishTile));
+  setLaunchValue(kPerTile, perTile);
+  setLaunchValue(kPerFinishTile, perFinishTile);
+  setLaunchValue(ITX_PLAN_TILES, ceilDiv(constant(gateUp.panels()), perTile));
+  setLaunchValue(ITX_PLAN_FINISH_TILES, ceilDiv(constant(down.panels()), perFinishTile));
   Value rows = mul(tokens, topK);
-  Value shared = down.isRounded ? mul(add(rows, constant(roomForRows())), constant(rowBytes(*down.codes)))
-                                : mul(rows, constant(inner * 4));
-  setPlan(ITX_PLAN_SHARED_BYTES, shared);
+  Value shared = down.isInputQuantized ? mul(add(rows, constant(roomForRows())), constant(rowBytes(*down.quantized)))
+                                       : mul(rows, constant(inner * 4));
+  setLaunchValue(ITX_PLAN_SHARED_BYTES, shared);
   // No tile writes the records of steps beyond the last column.
-  if (down.isRounded && down.codes->steps() != gateUp.panels())
-    setPlan(ITX_PLAN_ZEROED_BYTES, shared);
+  if (down.isInputQuantized && down.quantized->steps() != gateUp.panels())
+    setLaunchValue(ITX_PLAN_ZEROED_BYTES, shared);
 }
 
 LogicalResult ExpertsKernel::run() {
@@ -129,8 +129,8 @@ LogicalResult ExpertsKernel::run() {
   makeRoom();
   if (failed(sortByExpert()))
     return failure();
-  Value tiles = planValue(ITX_PLAN_TILES);
-  Value perTile = planValue(kPerTile), perFinishTile = planValue(kPerFinishTile);
+  Value tiles = launchValue(ITX_PLAN_TILES);
+  Value perTile = launchValue(kPerTile), perFinishTile = launchValue(kPerFinishTile);
   LogicalResult emitted = forLoop(tileBegin, min(tileEnd, tiles), constant(1), [&](Value tile) {
     Value firstPanel = mul(tile, perTile), endPanel = min(add(firstPanel, perTile), constant(gateUp.panels()));
     return forBlocks(gatherRows, [&](Value expert, Value first, Value count) -> LogicalResult {
@@ -150,15 +150,15 @@ LogicalResult ExpertsKernel::run() {
 }
 
 LogicalResult ExpertsKernel::findOperands() {
-  if (roundedInput && !gateUp.codes)
-    return unsupported(root, "its input is rounded to 8 bits, gate_up is not stored as codes");
+  if (inputQuantize && !gateUp.quantized)
+    return unsupported(root, "its input is quantized to 8 bits, gate_up is not stored quantized");
   auto isBlockOf32 = [](nn::BlockFormatAttr format) {
     return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
            format.getBlock() == BlockPanels::stepDepth;
   };
-  if (down.isRounded && !(down.codes && isBlockOf32(root.getIntermediateFormatAttr())))
+  if (down.isInputQuantized && !(down.quantized && isBlockOf32(root.getIntermediateFormatAttr())))
     return unsupported(
-        root, "its intermediate rows are rounded, which needs 8 bits in blocks of 32 and down stored as codes");
+        root, "its intermediate rows are quantized, which needs 8 bits in blocks of 32 and down stored quantized");
   if (kernel.getResultTypes().size() != 1 || yielded(0) != root.getResult())
     return unsupported(root, "an op stands between it and the kernel's result");
   return failure(failed(findMatrices(gateUp)) || failed(findMatrices(down)));
@@ -174,12 +174,12 @@ void ExpertsKernel::makeRoom() {
   partBytes = (std::max(gatherRows, finishRows) + roomForRows()) * kPanelWidth * 4;
   sums = scratch(2 * partBytes);
   makeRoomForPanels({&gateUp, &down});
-  activations = down.isRounded ? scratch(kPanelWidth * 4) : Value();
+  activations = down.isInputQuantized ? scratch(kPanelWidth * 4) : Value();
 }
 
 //===-- Rows by expert ----------------------------------------------------------------------------------------===//
 
-/// Emits `body` for all rows, with the number of their expert, or of the bucket behind the last expert.
+/// Emits `body` for all rows, with the index of their expert, or of the bucket behind the last expert.
 LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)> body) {
   return forLoop(constant(0), tokens, constant(1), [&](Value token) {
     return forLoop(constant(0), topK, constant(1), [&](Value k) -> LogicalResult {
@@ -197,11 +197,11 @@ LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)>
 /// Sorts the rows by expert, stably.
 LogicalResult ExpertsKernel::sortByExpert() {
   Type i64 = b.getI64Type();
-  // While rows are counted and placed, what belongs to an expert lies two and one places further on.
+  // While rows are counted and sorted, what belongs to an expert lies two and one slots further on.
   forLoop(constant(0), constant(experts + 3), constant(1), [&](Value i) { storeAt(constant(0), begins, i, i64, 1); });
   LogicalResult counted = forRows([&](Value, Value bucket) {
-    Value place = add(bucket, constant(2));
-    storeAt(add(loadAt(begins, place, i64, 1), constant(1)), begins, place, i64, 1);
+    Value slot = add(bucket, constant(2));
+    storeAt(add(loadAt(begins, slot, i64, 1), constant(1)), begins, slot, i64, 1);
   });
   if (failed(counted))
     return failure();
@@ -209,9 +209,9 @@ LogicalResult ExpertsKernel::sortByExpert() {
     storeAt(add(loadAt(begins, i, i64, 1), loadAt(begins, sub(i, constant(1)), i64, 1)), begins, i, i64, 1);
   });
   return forRows([&](Value row, Value bucket) {
-    Value place = add(bucket, constant(1)), next = loadAt(begins, place, i64, 1);
+    Value slot = add(bucket, constant(1)), next = loadAt(begins, slot, i64, 1);
     storeAt(row, order, next, i64, 1);
-    storeAt(add(next, constant(1)), begins, place, i64, 1);
+    storeAt(add(next, constant(1)), begins, slot, i64, 1);
   });
 }
 
@@ -225,14 +225,14 @@ LogicalResult ExpertsKernel::forBlocks(int64_t rowsOfBlock, function_ref<Logical
   });
 }
 
-//===-- First products ----------------------------------------------------------------------------------------===//
+//===-- First matmuls -----------------------------------------------------------------------------------------===//
 
-/// Gathers the inputs of `count` rows from `first` on, as numbers or records.
+/// Gathers the inputs of `count` rows from `first` on, as f32 or records.
 LogicalResult ExpertsKernel::gather(Value first, Value count) {
   return forLoop(constant(0), count, constant(1), [&](Value r) -> LogicalResult {
     Value token = div(loadAt(order, add(first, r), b.getI64Type(), 1), topK), to = mul(r, constant(hidden));
-    if (roundedInput)
-      return quantizeRow(roundedInput, *gateUp.codes, makeRow(token, sizes.of(root.getInput()).drop_back()),
+    if (inputQuantize)
+      return quantizeRow(inputQuantize, *gateUp.quantized, makeRow(token, sizes.of(root.getInput()).drop_back()),
                          offsetPointer(gathered, mul(r, constant(gateUp.bytesOfRow())), b.getI8Type()));
     return vectorLoop(constant(hidden), [&](Value k, int64_t width) -> LogicalResult {
       Element x = evaluate(root.getInput(), {Index{token}, Index{k, true}}, width);
@@ -249,16 +249,16 @@ LogicalResult ExpertsKernel::emitInnerPanel(Value expert, Value first, Value cou
   auto matrixOf = [&](Value part) { return add(mul(expert, constant(2)), part); };
   forLoop(constant(0), constant(2), constant(1), [&](Value part) {
     Value right = panelOf(gateUp, matrixOf(part), panel);
-    emitProduct(gateUp, gathered, right, count, offsetPointer(sums, mul(part, constant(partBytes)), b.getI8Type()));
+    multiplyByPanel(gateUp, gathered, right, count, offsetPointer(sums, mul(part, constant(partBytes)), b.getI8Type()));
   });
   Value panels[2];
-  if (gateUp.isRounded)
+  if (gateUp.isInputQuantized)
     for (int64_t part : {0, 1})
       panels[part] = panelOf(gateUp, matrixOf(constant(part)), panel);
   Value column = mul(panel, constant(kPanelWidth));
   if (activations && inner % kPanelWidth)
     vectorLoop(constant(kPanelWidth),
-               [&](Value c, int64_t width) { storeAt(numbers(0.0, width), activations, c, f32, width); });
+               [&](Value c, int64_t width) { storeAt(floats(0.0, width), activations, c, f32, width); });
   return forLoop(constant(0), count, constant(1), [&](Value r) -> LogicalResult {
     Value from = mul(r, constant(kPanelWidth)), to = mul(add(first, r), constant(inner));
     LogicalResult activated = forColumns(panel, inner, [&](Value c, int64_t width) -> LogicalResult {
@@ -298,12 +298,12 @@ Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
   if (root.getActivation() == nn::GatedActivation::Silu)
     return arith::MulFOp::create(b, loc, emitSilu(b, loc, gate), up);
   double limit = root.getLimit().convertToDouble();
-  gate = arith::MinimumFOp::create(b, loc, gate, numbers(limit, width));
-  up = arith::MinimumFOp::create(b, loc, up, numbers(limit, width));
-  up = arith::MaximumFOp::create(b, loc, up, numbers(-limit, width));
-  Value alpha = numbers(root.getAlpha().convertToDouble(), width);
+  gate = arith::MinimumFOp::create(b, loc, gate, floats(limit, width));
+  up = arith::MinimumFOp::create(b, loc, up, floats(limit, width));
+  up = arith::MaximumFOp::create(b, loc, up, floats(-limit, width));
+  Value alpha = floats(root.getAlpha().convertToDouble(), width);
   Value glu = arith::MulFOp::create(b, loc, gate, emitSigmoid(b, loc, arith::MulFOp::create(b, loc, gate, alpha)));
-  return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, numbers(1.0, width)), glu);
+  return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, floats(1.0, width)), glu);
 }
 
 /// Writes the activations of row `r` from `first` on, of a panel, as a record. Steps beyond the last panel stay zero,
@@ -313,17 +313,17 @@ void ExpertsKernel::writeActivations(Value first, Value r, Value panel) {
   for (int64_t k = 0; k < kPanelWidth; k += config.lanes)
     values.push_back(loadAt(activations, constant(k), b.getF32Type(), config.lanes));
   Value row = add(first, r);
-  Value place = add(mul(row, constant(down.bytesOfRow())), mul(panel, constant(recordBytes(*down.codes))));
+  Value offset = add(mul(row, constant(down.bytesOfRow())), mul(panel, constant(recordBytes(*down.quantized))));
   Value largest = magnitudes(values.front());
   for (Value part : ArrayRef(values).drop_front())
     largest = arith::MaxSIOp::create(b, loc, largest, magnitudes(part));
-  RecordScale scale = scaleOfRecord(*down.codes, largest);
-  writeRecord(*down.codes, values, scale, offsetPointer(sharedPointer, place, b.getI8Type()));
+  RecordScale scale = scaleOfRecord(*down.quantized, largest);
+  writeRecord(*down.quantized, values, scale, offsetPointer(sharedPointer, offset, b.getI8Type()));
 }
 
-//===-- Second product ----------------------------------------------------------------------------------------===//
+//===-- Second matmul -----------------------------------------------------------------------------------------===//
 
-/// Adds the products of panels [firstPanel, endPanel) to their columns of the result.
+/// Multiplies rows by panels [firstPanel, endPanel) and adds them to their columns of the result.
 LogicalResult ExpertsKernel::emitFinishTile(Value firstPanel, Value endPanel) {
   Type i64 = b.getI64Type();
   Value firstColumn = mul(firstPanel, constant(kPanelWidth));
@@ -333,7 +333,7 @@ LogicalResult ExpertsKernel::emitFinishTile(Value firstPanel, Value endPanel) {
     return forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
       Value right = panelOf(down, expert, panel);
       Value left = offsetPointer(sharedPointer, mul(first, constant(down.bytesOfRow())), b.getI8Type());
-      emitProduct(down, left, right, count, sums);
+      multiplyByPanel(down, left, right, count, sums);
       return addToResult(expert, first, count, panel, right);
     });
   });
@@ -351,7 +351,7 @@ LogicalResult ExpertsKernel::emitFinishTile(Value firstPanel, Value endPanel) {
 /// Sets the columns of a tile in a row of the result.
 void ExpertsKernel::fill(Value token, Value firstColumn, Value columns, double value) {
   vectorLoop(columns, [&](Value c, int64_t width) {
-    store(numbers(value, width), outputs[0], {Index{token}, Index{add(firstColumn, c), true}}, width);
+    store(floats(value, width), outputs[0], {Index{token}, Index{add(firstColumn, c), true}}, width);
   });
 }
 

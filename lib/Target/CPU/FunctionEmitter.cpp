@@ -17,7 +17,7 @@ namespace intarsia::cpu {
 FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const TileConfig &config)
     : MemoryEmitter(config, kernel.getLoc()), kernel(kernel), sizes(kernel) {}
 
-/// Makes the plan say so if a size does not fit in 64 bits. The host program knows only the sizes of buffers to fit:
+/// Makes the launch say so if a size does not fit in 64 bits. The host program knows only the sizes of buffers to fit:
 /// what the kernel never stores may have more elements.
 void FunctionEmitter::refuseOverflow() {
   kernel.getBody().walk([&](Operation *op) {
@@ -29,8 +29,8 @@ void FunctionEmitter::refuseOverflow() {
   });
   Value overflow;
   Type pair = LLVM::LLVMStructType::getLiteral(b.getContext(), {b.getI64Type(), b.getI1Type()});
-  for (Operation &number : llvm::make_early_inc_range(function.getBody().front())) {
-    Operation *op = &number;
+  for (Operation &each : llvm::make_early_inc_range(function.getBody().front())) {
+    Operation *op = &each;
     if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
       continue;
     b.setInsertionPoint(op);
@@ -49,7 +49,7 @@ void FunctionEmitter::refuseOverflow() {
   }
   b.setInsertionPoint(function.getBody().front().getTerminator());
   if (overflow)
-    ifThen(overflow, [&] { setPlan(ITX_PLAN_WORKSPACE_BYTES, constant(-1)); });
+    ifThen(overflow, [&] { setLaunchValue(ITX_PLAN_WORKSPACE_BYTES, constant(-1)); });
 }
 
 LogicalResult refuse(rt::KernelOp kernel, Operation *op, const Twine &reason) {
@@ -73,12 +73,12 @@ static func::FuncOp makeFunction(OpBuilder &b, Location loc, ModuleOp module, St
   return function;
 }
 
-void FunctionEmitter::beginPlan(ModuleOp module, StringRef name) {
+void FunctionEmitter::beginLaunch(ModuleOp module, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   function = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), pointer});
   sizesPointer = function.getArgument(0);
   threads = function.getArgument(1);
-  planPointer = function.getArgument(2);
+  launchPointer = function.getArgument(2);
   sizeValues.emplace(b.getI64Type(), [this](AffineExpr expression) { return knownSize(expression); });
   constants.clear();
   memo.assign(1, {});
@@ -104,7 +104,7 @@ void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
   };
   Value buffers = field(0);
   sizesPointer = field(1);
-  planPointer = field(2);
+  launchPointer = field(2);
   sharedPointer = field(3);
   tileBegin = function.getArgument(1);
   tileEnd = function.getArgument(2);
@@ -142,12 +142,12 @@ void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
     outputs.push_back(makeStorage(yielded(i), cast<RankedTensorType>(yielded(i).getType())));
 }
 
-void FunctionEmitter::setPlan(int64_t slot, Value value) {
-  LLVM::StoreOp::create(b, loc, value, offsetPointer(planPointer, constant(slot), b.getI64Type()));
+void FunctionEmitter::setLaunchValue(int64_t slot, Value value) {
+  LLVM::StoreOp::create(b, loc, value, offsetPointer(launchPointer, constant(slot), b.getI64Type()));
 }
 
-Value FunctionEmitter::planValue(int64_t slot) {
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(planPointer, constant(slot), b.getI64Type()));
+Value FunctionEmitter::launchValue(int64_t slot) {
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(launchPointer, constant(slot), b.getI64Type()));
 }
 
 Value FunctionEmitter::yielded(unsigned output) {

@@ -17,7 +17,7 @@
 
 namespace intarsia::cpu {
 
-/// The place of a tensor in memory.
+/// Where a tensor lies in memory.
 struct Storage {
   mlir::Value pointer;
   llvm::SmallVector<mlir::Value> strides; ///< elements, i64
@@ -29,26 +29,27 @@ struct Storage {
 /// Emits the message that the CPU target cannot compile an op of a kernel, and why; returns failure.
 mlir::LogicalResult refuse(rt::KernelOp kernel, mlir::Operation *op, const llvm::Twine &reason);
 
-/// The two functions of a kernel: arguments, scratch, the plan, and values of size expressions.
+/// The two functions of a kernel, its launch and its body: arguments, scratch, slots of the launch, and values of size
+/// expressions.
 class FunctionEmitter : public MemoryEmitter {
 public:
   FunctionEmitter(rt::KernelOp kernel, const TileConfig &config);
 
 protected:
-  /// Begins the plan function: what is emitted from then on stands in it.
-  void beginPlan(mlir::ModuleOp module, llvm::StringRef name);
-  void setPlan(int64_t slot, mlir::Value value);
-  /// Begins the run function.
+  /// Begins the launch: what is emitted from then on stands in it.
+  void beginLaunch(mlir::ModuleOp module, llvm::StringRef name);
+  void setLaunchValue(int64_t slot, mlir::Value value);
+  /// Begins the body.
   void beginRun(mlir::ModuleOp module, llvm::StringRef name);
-  mlir::Value planValue(int64_t slot);
+  mlir::Value launchValue(int64_t slot);
 
-  /// Makes the plan say so if a size does not fit in 64 bits.
+  /// Makes the launch say so if a size does not fit in 64 bits.
   void refuseOverflow();
-  /// Returns scratch of this thread: `bytes` (rounded up to a cache line) of the workspace, whose size the plan then
+  /// Returns scratch of this thread: `bytes` (rounded up to a cache line) of the workspace, whose size the launch then
   /// states.
   mlir::Value scratch(mlir::AffineExpr bytes);
   mlir::Value scratch(int64_t bytes);
-  /// Returns the indices of a row-major number, one for each size.
+  /// Returns the indices of a row-major index, one for each size.
   llvm::SmallVector<mlir::Value> delinearize(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> sizes);
   /// Returns the value of a size expression, computed once at the start of the function.
   mlir::Value size(mlir::AffineExpr expression);
@@ -75,7 +76,7 @@ protected:
 
   // The function that is being emitted.
   mlir::func::FuncOp function;
-  mlir::Value sizesPointer, planPointer, threads, sharedPointer, tileBegin, tileEnd, workspace;
+  mlir::Value sizesPointer, launchPointer, threads, sharedPointer, tileBegin, tileEnd, workspace;
   mlir::AffineExpr workspaceBytes;
   std::optional<SizeMaterializer> sizeValues;
   llvm::DenseMap<mlir::Value, Storage> storage; ///< arguments

@@ -12,19 +12,19 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-LogicalResult KernelEmitter::emit(ModuleOp module, StringRef planName, StringRef runName) {
+LogicalResult KernelEmitter::emit(ModuleOp module, StringRef launchName, StringRef runName) {
   if (failed(checkSizes()) || failed(analyze()))
     return failure();
-  // The run function first: it says how much scratch the plan has to ask for.
+  // The body is emitted first: it says how much scratch the launch has to ask for.
   beginRun(module, runName);
   if (failed(run()))
     return failure();
-  beginPlan(module, planName);
-  setPlan(ITX_PLAN_WORKSPACE_BYTES, size(workspaceBytes));
-  setPlan(ITX_PLAN_SHARED_BYTES, constant(0));
-  setPlan(ITX_PLAN_ZEROED_BYTES, constant(0));
-  setPlan(ITX_PLAN_FINISH_TILES, constant(0));
-  plan();
+  beginLaunch(module, launchName);
+  setLaunchValue(ITX_PLAN_WORKSPACE_BYTES, size(workspaceBytes));
+  setLaunchValue(ITX_PLAN_SHARED_BYTES, constant(0));
+  setLaunchValue(ITX_PLAN_ZEROED_BYTES, constant(0));
+  setLaunchValue(ITX_PLAN_FINISH_TILES, constant(0));
+  launch();
   refuseOverflow();
   b.clearInsertionPoint();
   return success();

@@ -7,28 +7,29 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_KERNELEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_KERNELEMITTER_H
 
-#include "lib/Target/CPU/CodeTileEmitter.h"
+#include "lib/Target/CPU/QuantizedTileEmitter.h"
 
 namespace intarsia::cpu {
 
-/// Emits the two functions of a kernel (include/intarsia/module_abi.h): the plan and the run function. One class for
-/// each kind of root (<Root>Kernel.cpp) chooses the loops; KernelRoots.h finds the class of a kernel.
-/// Each layer is a class of its own: loops, memory, functions, elements of tensors, rows, register tiles, codes.
-class KernelEmitter : public CodeTileEmitter {
+/// Emits the two functions of a kernel (include/intarsia/module_abi.h): its launch, which the ABI names `plan`, and its
+/// body, `run`. One class for each kind of root (<Root>Kernel.cpp) chooses the loops; KernelRoots.h finds the class of
+/// a kernel. Each layer is a class of its own: loops, memory, functions, elements of tensors, rows, register tiles,
+/// quantized values.
+class KernelEmitter : public QuantizedTileEmitter {
 public:
-  using CodeTileEmitter::CodeTileEmitter;
+  using QuantizedTileEmitter::QuantizedTileEmitter;
 
-  /// Appends the functions `planName` and `runName` to the module. Fails with a message at the op that the CPU target
+  /// Appends the functions `launchName` and `runName` to the module. Fails with a message at the op that the CPU target
   /// cannot compile.
-  mlir::LogicalResult emit(mlir::ModuleOp module, llvm::StringRef planName, llvm::StringRef runName);
+  mlir::LogicalResult emit(mlir::ModuleOp module, llvm::StringRef launchName, llvm::StringRef runName);
 
 protected:
   /// Finds what both functions depend on; emits nothing. Fails with a message.
   virtual mlir::LogicalResult analyze() { return mlir::success(); }
-  /// Emits the body of the run function, which computes the tiles [tileBegin, tileEnd). Fails with a message.
+  /// Emits the body, which computes the tiles [tileBegin, tileEnd). Fails with a message.
   virtual mlir::LogicalResult run() = 0;
-  /// Emits the body of the plan function, which cuts a launch into tiles.
-  virtual void plan() = 0;
+  /// Emits the launch, which cuts the work into tiles.
+  virtual void launch() = 0;
 };
 
 } // namespace intarsia::cpu

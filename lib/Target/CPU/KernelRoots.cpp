@@ -46,7 +46,7 @@ static LogicalResult checkLayouts(rt::KernelOp kernel) {
   return success();
 }
 
-LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp module, StringRef planName,
+LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp module, StringRef launchName,
                          StringRef runName) {
   if (failed(checkLayouts(kernel)))
     return failure();
@@ -59,11 +59,11 @@ LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp
     root = op;
   });
   if (second)
-    return refuse(kernel, second, "a kernel holds one product, attention, cache, routing or layer of experts");
+    return refuse(kernel, second, "a kernel holds one matmul, attention, cache, routing or layer of experts");
   const Root *found =
       llvm::find_if(roots(), [&](const Root &entry) { return root && root->getName().getTypeID() == entry.op; });
   Emitter emitter = found == roots().end() ? makeRowsKernel(kernel, root, config) : found->make(kernel, root, config);
-  return emitter->emit(module, planName, runName);
+  return emitter->emit(module, launchName, runName);
 }
 
 } // namespace intarsia::cpu

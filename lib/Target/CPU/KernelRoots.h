@@ -16,7 +16,7 @@ using Emitter = std::unique_ptr<KernelEmitter>;
 
 /// Emitters for each kind of root; `root` is of the op that the function is named after.
 Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
-Emitter makeCodeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
@@ -26,10 +26,10 @@ Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Tile
 /// A kernel of rows needs no root.
 Emitter makeRowsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 
-/// Appends the functions `planName` and `runName` of a kernel to the module. Fails with a message at the op that the
+/// Appends the functions `launchName` and `runName` of a kernel to the module. Fails with a message at the op that the
 /// CPU target cannot compile.
 mlir::LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, mlir::ModuleOp module,
-                               llvm::StringRef planName, llvm::StringRef runName);
+                               llvm::StringRef launchName, llvm::StringRef runName);
 
 } // namespace intarsia::cpu
 

@@ -94,7 +94,7 @@ FailureOr<SmallVector<Value>> LinalgEmitter::valuesOf(ValueRange range, BodyValu
   return result;
 }
 
-/// Emits the numbers of a loop's iterations.
+/// Emits the indices of a loop's iterations.
 Value LinalgEmitter::emitIndex(const Index &at, int64_t width) {
   Value value = splat(at.base, width);
   if (!at.lane || width == 1)

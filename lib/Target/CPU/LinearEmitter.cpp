@@ -61,8 +61,8 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
           if (Operation *op = operand.getDefiningOp())
             ops.insert(op);
     reads.emplace_back(slices.size());
-    for (auto [number, slice] : llvm::enumerate(slices))
-      reads.back()[number] = ops.contains(slice);
+    for (auto [index, slice] : llvm::enumerate(slices))
+      reads.back()[index] = ops.contains(slice);
   }
   SmallVector<LinearSection> sections;
   if (slices.empty()) {

@@ -41,7 +41,7 @@ protected:
   llvm::ArrayRef<mlir::AffineExpr> leading() { return sizes.of(root.getResult()).drop_back(); }
   /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
   mlir::LogicalResult inSectionOf(mlir::Value panel, SectionFn body);
-  /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the product through
+  /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the sums through
   /// sum(slice, c, width), c counted from the panel's `column`. `also` stores more.
   mlir::LogicalResult
   storeLinearRow(const LinearSection &section, const RowScope &row, mlir::Value column,
@@ -55,7 +55,7 @@ protected:
 private:
   llvm::SmallVector<LinearSection> sectionsOfResult();
   mlir::LogicalResult findPanelOrder();
-  /// Emits `body` for one of the last sections, from number `first` on.
+  /// Emits `body` for one of the last sections, from index `first` on.
   mlir::LogicalResult inSectionFrom(unsigned first, mlir::Value panel, SectionFn body);
 };
 

@@ -15,7 +15,7 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-// Slots of the plan.
+// Slots of the launch.
 enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 /// About what a tile does: 10 us of one core, twenty times what claiming a tile costs.
 constexpr int64_t kTileFlops = int64_t(1) << 21;
@@ -33,10 +33,10 @@ public:
 private:
   LogicalResult analyze() override;
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   LogicalResult splitOutputs();
-  LogicalResult placeOperands();
+  LogicalResult locateOperands();
   LogicalResult emitNormTiles(Value tiles);
   LogicalResult multiplyPanel(Value panel);
   LogicalResult packInputRows();
@@ -48,15 +48,14 @@ private:
 
   RankedTensorType weightType;
   int64_t features, depth;
-  std::optional<BlockPanels> codes; ///< how the weight is stored, if as codes
+  std::optional<BlockPanels> quantized; ///< how the weight is stored, if quantized
   /// The op that needs whole rows of the result, or null, with the outputs that wait for it and those that do not.
   Operation *norm = nullptr;
   SmallVector<unsigned> early, late;
-  /// The memory of the row that the norm reads: its own output, or the place of the norm's result.
+  /// The memory of the row that the norm reads: its own output, or that of the norm's result.
   std::optional<Storage> rowStorage;
 
-  // Operands: rows at a fixed distance in memory or packed a block at a time, panels packed ahead of time or one by
-  // one.
+  // Operands: rows at a fixed distance in memory or packed a block at a time, panels prepacked or packed one by one.
   std::optional<Storage> input, weight;
   bool packsInput = false, hasPanels = false;
   Value packedInput, inputStride, packedPanels, sums;
@@ -64,7 +63,9 @@ private:
   Value rows, firstRow, endRow;
 
   /// Elements of a packed panel.
-  int64_t packedElements() const { return kPanelWidth * (codes ? codes->steps() * BlockPanels::stepDepth : depth); }
+  int64_t packedElements() const {
+    return kPanelWidth * (quantized ? quantized->steps() * BlockPanels::stepDepth : depth);
+  }
   /// Panels of the weight, counted as tiles do: one of each slice together.
   int64_t panelCount() const { return llvm::divideCeil(features, kPanelWidth) / together(); }
   /// Returns the depth as a divisor: rows without input features have none.
@@ -81,7 +82,7 @@ LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileCon
 Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   auto linear = cast<nn::LinearOp>(root);
   if (KernelEmitter::quantizedInput(linear.getInput()))
-    return makeCodeLinearKernel(kernel, root, config);
+    return makeQuantizedLinearKernel(kernel, root, config);
   return std::make_unique<LinearKernel>(kernel, linear, config);
 }
 
@@ -92,7 +93,7 @@ int64_t LinearKernel::maximalRows() const {
   return rows / config.rows * config.rows;
 }
 
-void LinearKernel::plan() {
+void LinearKernel::launch() {
   rows = product(leading());
   // Row blocks as equal as whole register tiles allow.
   Value blocks = max(ceilDiv(rows, constant(maximalRows())), constant(1));
@@ -106,18 +107,18 @@ void LinearKernel::plan() {
   Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth() * together()));
   Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
   Value groups = ceilDiv(constant(panelCount()), panelsPerTile);
-  setPlan(ITX_PLAN_TILES, mul(blocks, groups));
-  setPlan(kRowBlock, rowBlock);
-  setPlan(kPanelsPerTile, panelsPerTile);
-  setPlan(kPanelGroups, groups);
+  setLaunchValue(ITX_PLAN_TILES, mul(blocks, groups));
+  setLaunchValue(kRowBlock, rowBlock);
+  setLaunchValue(kPanelsPerTile, panelsPerTile);
+  setLaunchValue(kPanelGroups, groups);
   if (norm)
-    setPlan(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
+    setLaunchValue(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
 }
 
 LogicalResult LinearKernel::analyze() {
   if (ShapedType::isDynamic(features) || ShapedType::isDynamic(depth))
     return unsupported(root, "its weight has dynamic sizes");
-  codes = panelsOf(root.getWeight());
+  quantized = panelsOf(root.getWeight());
   if (failed(splitOutputs()) || failed(findSections()))
     return failure();
   if (norm && sections.front().slices.front() != root.getResult())
@@ -130,11 +131,12 @@ LogicalResult LinearKernel::analyze() {
 LogicalResult LinearKernel::run() {
   rows = product(leading());
   sums = scratch(sumsOfSlice() * together() * 4);
-  Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
-  if (failed(placeOperands()))
+  Value rowBlock = launchValue(kRowBlock), panelsPerTile = launchValue(kPanelsPerTile),
+        groups = launchValue(kPanelGroups);
+  if (failed(locateOperands()))
     return failure();
-  // Norms are computed in tiles of their own, once all products are done.
-  Value tiles = planValue(ITX_PLAN_TILES);
+  // Norms are computed in tiles of their own, once all rows are multiplied.
+  Value tiles = launchValue(ITX_PLAN_TILES);
   if (norm) {
     Value isFinishing = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, tileBegin, tiles);
     if (failed(ifThen(isFinishing, [&] { return emitNormTiles(tiles); })))
@@ -177,13 +179,13 @@ LogicalResult LinearKernel::splitOutputs() {
 }
 
 /// Decides which operands are read where they lie, and makes room for those that are packed.
-LogicalResult LinearKernel::placeOperands() {
+LogicalResult LinearKernel::locateOperands() {
   input = view(root.getInput());
   unsigned inputRank = sizes.of(root.getInput()).size();
   rt::PanelsAttr layout;
   if (auto argument = dyn_cast<BlockArgument>(root.getWeight()))
     layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
-  hasPanels = layout && !codes;
+  hasPanels = layout && !quantized;
   bool bf16Dot = config.bf16Dot && hasPanels && weightType.getElementType().isBF16();
   bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
   packsInput = !readable || (inputRank > 2 && !input->dense);
@@ -196,11 +198,11 @@ LogicalResult LinearKernel::placeOperands() {
   packedPanels = hasPanels ? Value() : scratch(packedElements() * together() * 4);
 
   if (norm) {
-    unsigned place = late.front();
+    unsigned output = late.front();
     for (unsigned i : early)
       if (yielded(i) == norm->getOperand(0))
-        place = i;
-    rowStorage = outputs[place];
+        output = i;
+    rowStorage = outputs[output];
   }
   return success();
 }
@@ -236,7 +238,7 @@ LogicalResult LinearKernel::packInputRows() {
   });
 }
 
-/// Returns the number in the weight of a slice's panel.
+/// Returns the index in the weight of a slice's panel.
 Value LinearKernel::panelOf(Value panel, Value slice) {
   return add(mul(panel, constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
 }
@@ -249,9 +251,9 @@ Value LinearKernel::packedPanelOf(Value slice) {
 void LinearKernel::packPanels(Value panel) {
   forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
     Value column = mul(panelOf(panel, slice), constant(kPanelWidth)), to = packedPanelOf(slice);
-    if (codes) {
-      Value from = mul(panelOf(panel, slice), constant(codes->panelBytes()));
-      decodePanel(*codes, offsetPointer(weight->pointer, from, b.getI8Type()), to);
+    if (quantized) {
+      Value from = mul(panelOf(panel, slice), constant(quantized->panelBytes()));
+      dequantizePanel(*quantized, offsetPointer(weight->pointer, from, b.getI8Type()), to);
       return;
     }
     packTransposed(to, offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),

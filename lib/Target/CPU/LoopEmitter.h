@@ -34,7 +34,7 @@ template <typename Result, typename Emitted> Result outcome(Emitted emitted) {
 }
 } // namespace callbacks
 
-/// The lowest layer of a kernel's emitter: numbers of sizes and indices (i64, folded where they are constants), vectors
+/// The lowest layer of a kernel's emitter: values of sizes and indices (i64, folded where they are constants), vectors
 /// of constants, loops.
 class LoopEmitter {
 public:
@@ -82,7 +82,8 @@ protected:
   mlir::Operation *prologueEnd = nullptr;
   std::map<int64_t, mlir::Value> constants;
 
-  /// Elements of tensors already emitted, by tensor, indices and width: a level for each block around this place.
+  /// Elements of tensors already emitted, by tensor, indices and width: a level for each block around the insertion
+  /// point.
   using MemoKey = std::pair<void *, std::vector<std::pair<void *, int64_t>>>;
   llvm::SmallVector<std::map<MemoKey, mlir::Value>> memo;
 

@@ -1,4 +1,4 @@
-//===- MatmulKernel.cpp - Batched products ----------------------------------------------------------------------===//
+//===- MatmulKernel.cpp - Batched matmuls -----------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,7 +21,7 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   LogicalResult multiplyPanel(Value panel, ArrayRef<Value> batchIndices);
   void packPanel(Value column, Value panelColumns, Value rightOffset);
@@ -41,9 +41,9 @@ Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
   return std::make_unique<MatmulKernel>(kernel, cast<nn::MatmulOp>(root), config);
 }
 
-void MatmulKernel::plan() {
+void MatmulKernel::launch() {
   Value panels = ceilDiv(size(extents().back()), constant(kPanelWidth));
-  setPlan(ITX_PLAN_TILES, mul(product(batch()), panels));
+  setLaunchValue(ITX_PLAN_TILES, mul(product(batch()), panels));
 }
 
 LogicalResult MatmulKernel::run() {

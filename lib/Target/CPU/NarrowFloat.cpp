@@ -58,7 +58,7 @@ Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
   // to bf16 by a library call.
   if (stored.isBF16())
     return bits.asFloat(bits.left(raw, 16));
-  // Exponent and mantissa moved into place are 2^-112 times the value, subnormals included.
+  // Exponent and mantissa, moved to those of an f32, are 2^-112 times the value, subnormals included.
   Value magnitude = bits.left(bits.conjunction(raw, bits.constant(0x7fff)), 13);
   Value finite =
       bits.of(arith::MulFOp::create(b, loc, bits.asFloat(magnitude), floatConstant(0x1p112, compute, width)));
@@ -76,7 +76,7 @@ Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
   Value magnitude = bits.conjunction(x, bits.constant(0x7fffffff));
   Value isNaN = bits.above(magnitude, 0x7f800000);
   if (stored.isBF16()) {
-    // Ties to even: half of the last kept place less one, and one more if that place is odd. A NaN stays one.
+    // Ties to even: half of the last kept bit less one, and one more if that bit is odd. A NaN stays one.
     Value odd = bits.conjunction(bits.right(x, 16), bits.constant(1));
     Value rounded = bits.right(bits.add(bits.add(x, bits.constant(0x7fff)), odd), 16);
     Value quiet = bits.disjunction(bits.right(x, 16), bits.constant(0x40));
@@ -99,7 +99,7 @@ Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
 Value MemoryEmitter::widenE4M3(Value bytes, int64_t width) {
   Type f32 = b.getF32Type(), i16 = vectorOf(b.getI16Type(), width);
   if (config.convertsF16) {
-    // Moved into the place of an f16 it is 2^-8 times the value, subnormals included, which instructions convert at
+    // Moved to those of an f16, they are 2^-8 times the value, subnormals included, which instructions convert at
     // full speed. The sign comes twice and goes once.
     auto constant16 = [&](uint16_t value) -> Value {
       Attribute scalar = b.getI16IntegerAttr(static_cast<int16_t>(value));
@@ -128,7 +128,7 @@ Value MemoryEmitter::narrowE4M3(Value value, int64_t width) {
   Bits bits{b, loc, width};
   Value x = bits.of(value);
   Value magnitude = bits.conjunction(x, bits.constant(0x7fffffff));
-  // As narrow() to f16: 20 places go, the exponent's bias is 120 less, and below 2^-6 the unit is 2^-9.
+  // As narrow() to f16: 20 bits go, the exponent's bias is 120 less, and below 2^-6 the unit is 2^-9.
   Value odd = bits.conjunction(bits.right(magnitude, 20), bits.constant(1));
   Value normal = bits.right(bits.add(bits.add(magnitude, bits.constant(0xc407ffff)), odd), 20);
   Value shifted = arith::AddFOp::create(b, loc, bits.asFloat(magnitude), floatConstant(0x1p14, b.getF32Type(), width));

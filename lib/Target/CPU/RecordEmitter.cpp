@@ -1,19 +1,19 @@
-//===- RecordEmitter.cpp - Rows of activations as 8-bit codes ---------------------------------------------------===//
+//===- RecordEmitter.cpp - Rows of activations quantized to 8 bits ----------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Activations beside quantized weights are rounded by blocks of 32 or 256 features and written as records.
+// Activations beside quantized weights are quantized by blocks of 32 or 256 features and written as records.
 //
-//   record  of a row's step, 32 features: for each block of the weight in the step minus the sum of the codes times the
-//           weight's offset (i32), where a sum of products begins, or the sum of the codes (f32) where the weight has
-//           minima; the scale (f32), with what codes are multiplied by; 32 codes (i8)
+//   record  of a row's step, 32 features: for each block of the weight in the step minus the sum of the values times
+//           the weight's offset (i32), where a sum of products begins, or the sum of the values (f32) where the weight
+//           has minima; the scale (f32), with what elements are multiplied by; 32 quantized values (i8)
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/RecordEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
-#include "lib/Target/CPU/CodeNumbers.h"
+#include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -25,7 +25,7 @@ static constexpr int64_t kStep = BlockPanels::stepDepth;
 
 nn::QuantizeOp RecordEmitter::quantizedInput(Value input) {
   auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
-  auto quantize = dequantize ? dequantize.getCodes().getDefiningOp<nn::QuantizeOp>() : nullptr;
+  auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
   if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
     return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
@@ -39,17 +39,17 @@ int64_t RecordEmitter::stepsOfScale(nn::QuantizeOp activations) { return activat
 
 //===-- Activations -------------------------------------------------------------------------------------------===//
 
-/// Magnitudes as integers. NaN is larger than infinity, and that than all numbers: the scale gets it.
+/// Returns magnitudes as integers. NaN is larger than infinity, which is larger than all others: the scale gets it.
 Value RecordEmitter::magnitudes(Value value) {
   auto integers = VectorType::get({config.lanes}, b.getI32Type());
   Value mask = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0x7FFFFFFF)), config.lanes);
   return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, integers, value), mask);
 }
 
-/// The scale of a block from its largest magnitudes.
+/// Returns the scale of a block from its largest magnitudes.
 RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest) {
   Type f32 = b.getF32Type();
-  CodeNumbers numbers = numbersOf(panels, config.byteDot);
+  UnpackedEncoding encoding = encodingOf(panels, config.byteDot);
   Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
   Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
   // Below 1e-35 the quotient would overflow: such a block is zero.
@@ -57,44 +57,44 @@ RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panel
   Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
   Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
   Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
-  scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / numbers.multiplier, f32, 1));
+  scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / encoding.multiplier, f32, 1));
   return {inverse, scale};
 }
 
-/// The record of a step's numbers, vectors of f32.
+/// Writes the record of a step's values, vectors of f32.
 void RecordEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> values, RecordScale scale, Value record) {
   int64_t lanes = config.lanes, vectors = kStep / lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   auto sumType = VectorType::get({lanes}, i32);
-  CodeNumbers numbers = numbersOf(panels, config.byteDot);
+  UnpackedEncoding encoding = encodingOf(panels, config.byteDot);
   auto integers = [&](int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
   };
-  // 1.5 * 2^23 has units in its last place: what is added is rounded to an integer, ties to even, in the low bits.
+  // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
   constexpr int64_t rounderBits = 0x4B400000;
-  SmallVector<Value> codes;
+  SmallVector<Value> quantized;
   for (Value value : values) {
     Value rounded =
         vector::FMAOp::create(b, loc, value, splat(scale.inverse, lanes), floatConstant(12582912.0, f32, lanes));
-    codes.push_back(
+    quantized.push_back(
         arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
   }
   int64_t blocks = blocksOfStep(panels);
   for (int64_t block = 0; block < blocks; ++block) {
     Value sum;
     for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
-      sum = sum ? arith::AddIOp::create(b, loc, sum, codes[v]).getResult() : codes[v];
+      sum = sum ? arith::AddIOp::create(b, loc, sum, quantized[v]).getResult() : quantized[v];
     Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
     if (panels.hasMinima)
       start = arith::SIToFPOp::create(b, loc, f32, start);
     else
-      start =
-          arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-numbers.offset)));
+      start = arith::MulIOp::create(b, loc, start,
+                                    arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-encoding.offset)));
     LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
   }
   LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);
   for (int64_t v = 0; v < vectors; ++v) {
-    Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), codes[v]);
+    Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), quantized[v]);
     storeAt(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
   }
 }
@@ -133,8 +133,8 @@ Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) 
 }
 
 void RecordEmitter::writeStep(const QuantizedRow &row, Value step, ArrayRef<Value> values, RecordScale scale) {
-  Value place = mul(step, constant(recordBytes(*row.panels)));
-  writeRecord(*row.panels, values, scale, offsetPointer(row.records, place, b.getI8Type()));
+  Value offset = mul(step, constant(recordBytes(*row.panels)));
+  writeRecord(*row.panels, values, scale, offsetPointer(row.records, offset, b.getI8Type()));
 }
 
 /// Writes the steps that are whole, each with a scale of its own.
@@ -178,7 +178,7 @@ LogicalResult RecordEmitter::writeBufferedSteps(const QuantizedRow &row, Value b
   return success();
 }
 
-/// Writes `count` numbers from feature `k` on to a buffer, and zeros behind them; returns their largest magnitudes.
+/// Writes `count` values from feature `k` on to a buffer, and zeros behind them; returns their largest magnitudes.
 FailureOr<Value> RecordEmitter::fillBuffer(const QuantizedRow &row, Value buffer, Value k, Value count) {
   int64_t lanes = config.lanes, bufferDepth = row.group * kStep;
   Type f32 = b.getF32Type();
@@ -197,7 +197,7 @@ FailureOr<Value> RecordEmitter::fillBuffer(const QuantizedRow &row, Value buffer
     return failure();
   if (row.panels->depth % bufferDepth == 0)
     return (*largest)[0];
-  // The last vector of numbers may be a part of one.
+  // The last vector of values may be a part of one.
   forLoop(vectorCount, constant(bufferDepth), width,
           [&](Value at) { storeAt(floatConstant(0.0, f32, lanes), buffer, at, f32, lanes); });
   LogicalResult stored = forLoop(vectorCount, count, constant(1), [&](Value at) -> LogicalResult {

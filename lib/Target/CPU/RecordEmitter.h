@@ -1,4 +1,4 @@
-//===- RecordEmitter.h - Rows of activations as 8-bit codes -----------------------------------------------------===//
+//===- RecordEmitter.h - Rows of activations quantized to 8 bits ------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,16 +7,16 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_RECORDEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_RECORDEMITTER_H
 
-#include "lib/Target/CPU/CodeEmitter.h"
+#include "lib/Target/CPU/QuantizedWeightEmitter.h"
 
 namespace intarsia::cpu {
 
-/// Rounds rows to 8 bits, by blocks of 32 or 256 features, and writes them as records (RecordEmitter.cpp).
-class RecordEmitter : public CodeEmitter {
+/// Quantizes rows to 8 bits, by blocks of 32 or 256 features, and writes them as records (RecordEmitter.cpp).
+class RecordEmitter : public QuantizedWeightEmitter {
 public:
-  using CodeEmitter::CodeEmitter;
+  using QuantizedWeightEmitter::QuantizedWeightEmitter;
 
-  /// Returns the nn.quantize to 8 bits that a product's input comes from, in this kernel; null if there is none.
+  /// Returns the nn.quantize to 8 bits that a matmul's input comes from, in this kernel; null if there is none.
   static nn::QuantizeOp quantizedInput(mlir::Value input);
 
 protected:

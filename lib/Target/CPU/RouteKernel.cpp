@@ -16,7 +16,7 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-/// Slot of the plan.
+/// Slot of the launch.
 enum { kTokensPerTile = ITX_PLAN_PRIVATE };
 /// A tile routes at least this many tokens: some microseconds of work.
 constexpr int64_t kRoutedTokens = 16;
@@ -25,7 +25,7 @@ constexpr int64_t kTilesPerThread = 4;
 constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kLargest = std::numeric_limits<int32_t>::max();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Logits become integers in the same order, NaN above all. The largest is taken top_k times, its place marked by the
+/// Logits become integers in the same order, NaN above all. The largest is taken top_k times, its slot marked by the
 /// least integer, which no logit has.
 class RouteKernel final : public KernelEmitter {
 public:
@@ -36,7 +36,7 @@ public:
 
 private:
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   LogicalResult readLogits(Value token);
   void takeLargest(Value token, Value k);
@@ -59,11 +59,11 @@ Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const TileConfig &
   return std::make_unique<RouteKernel>(kernel, cast<nn::RouteOp>(root), config);
 }
 
-void RouteKernel::plan() {
+void RouteKernel::launch() {
   Value tokens = size(sizes.of(root.getLogits())[0]);
   Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(kRoutedTokens));
-  setPlan(kTokensPerTile, perTile);
-  setPlan(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+  setLaunchValue(kTokensPerTile, perTile);
+  setLaunchValue(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
 }
 
 LogicalResult RouteKernel::run() {
@@ -73,9 +73,9 @@ LogicalResult RouteKernel::run() {
   keys = scratch(padded * 4);
   logits = scratch(padded * 4);
   chosen = scratch(topK * 4);
-  SmallVector<int32_t> numbers = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
-  iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(numbers));
-  Value perTile = planValue(kTokensPerTile);
+  SmallVector<int32_t> laneIndices = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
+  iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(laneIndices));
+  Value perTile = launchValue(kTokensPerTile);
   Value begin = mul(tileBegin, perTile);
   return forLoop(begin, min(mul(tileEnd, perTile), tokens), constant(1), [&](Value token) -> LogicalResult {
     if (failed(readLogits(token)))
@@ -111,7 +111,7 @@ LogicalResult RouteKernel::readLogits(Value token) {
   return read;
 }
 
-/// Moves the first of the largest logits to place `k` of the chosen ones.
+/// Moves the first of the largest logits to slot `k` of the chosen ones.
 void RouteKernel::takeLargest(Value token, Value k) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value best = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLeast, lanes)},
@@ -124,18 +124,18 @@ void RouteKernel::takeLargest(Value token, Value k) {
                         [&](Value expert, ValueRange running) {
                           Value key = loadAt(keys, expert, i32, lanes);
                           Value isBest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, key, best);
-                          Value number = splat(arith::TruncIOp::create(b, loc, i32, expert), lanes);
-                          number = arith::AddIOp::create(b, loc, iota, number);
-                          number = arith::SelectOp::create(b, loc, isBest, number, integers(kLargest, lanes));
-                          return SmallVector<Value>{arith::MinSIOp::create(b, loc, running[0], number)};
+                          Value index = splat(arith::TruncIOp::create(b, loc, i32, expert), lanes);
+                          index = arith::AddIOp::create(b, loc, iota, index);
+                          index = arith::SelectOp::create(b, loc, isBest, index, integers(kLargest, lanes));
+                          return SmallVector<Value>{arith::MinSIOp::create(b, loc, running[0], index)};
                         })[0];
-  Value number = vector::ReductionOp::create(b, loc, vector::CombiningKind::MINSI, first);
-  Value place = arith::ExtSIOp::create(b, loc, b.getI64Type(), number);
-  storeAt(loadAt(logits, place, f32, 1), chosen, k, f32, 1);
-  storeAt(integers(kLeast, 1), keys, place, i32, 1);
+  Value index = vector::ReductionOp::create(b, loc, vector::CombiningKind::MINSI, first);
+  Value wide = arith::ExtSIOp::create(b, loc, b.getI64Type(), index);
+  storeAt(loadAt(logits, wide, f32, 1), chosen, k, f32, 1);
+  storeAt(integers(kLeast, 1), keys, wide, i32, 1);
   for (unsigned i = 0; i < outputs.size(); ++i)
     if (yielded(i) == root.getIndices())
-      store(number, outputs[i], {Index{token}, Index{k}}, 1);
+      store(index, outputs[i], {Index{token}, Index{k}}, 1);
 }
 
 Value RouteKernel::power(Value logit, int64_t width, Value shift) {

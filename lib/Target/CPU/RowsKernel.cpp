@@ -1,4 +1,4 @@
-//===- RowsKernel.cpp - Kernels without a product: rows, reductions, elementwise --------------------------------===//
+//===- RowsKernel.cpp - Kernels without a matmul: rows, reductions, elementwise ---------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,12 +25,12 @@ public:
 private:
   LogicalResult analyze() override { return findParts(); }
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   LogicalResult findParts();
   LogicalResult emitPart(unsigned p, Value tile);
   LogicalResult emitRowsOfPart(unsigned p, Value tile);
-  // Slots of the plan.
+  // Slots of the launch.
   static int64_t slotOfRows(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p; }
   static int64_t slotOfTiles(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p + 1; }
 
@@ -67,7 +67,7 @@ LogicalResult RowsKernel::findParts() {
   return success();
 }
 
-void RowsKernel::plan() {
+void RowsKernel::launch() {
   Value tiles = constant(0);
   for (auto [p, part] : llvm::enumerate(parts)) {
     Value rows = product(part.leading);
@@ -77,17 +77,17 @@ void RowsKernel::plan() {
     wanted = max(min(wanted, rows), constant(1));
     Value rowsPerTile = max(ceilDiv(rows, wanted), constant(1));
     Value partTiles = ceilDiv(rows, rowsPerTile);
-    setPlan(slotOfRows(p), rowsPerTile);
-    setPlan(slotOfTiles(p), partTiles);
+    setLaunchValue(slotOfRows(p), rowsPerTile);
+    setLaunchValue(slotOfTiles(p), partTiles);
     tiles = add(tiles, partTiles);
   }
-  setPlan(ITX_PLAN_TILES, tiles);
+  setLaunchValue(ITX_PLAN_TILES, tiles);
 }
 
 LogicalResult RowsKernel::run() {
   for (auto [p, part] : llvm::enumerate(parts)) {
-    part.rowsPerTile = planValue(slotOfRows(p));
-    part.tiles = planValue(slotOfTiles(p));
+    part.rowsPerTile = launchValue(slotOfRows(p));
+    part.tiles = launchValue(slotOfTiles(p));
   }
   return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { return emitPart(0, tile); });
 }

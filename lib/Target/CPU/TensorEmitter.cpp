@@ -54,8 +54,9 @@ Element TensorEmitter::evaluateAnew(Value tensor, ArrayRef<Index> at, int64_t wi
   }
   if (auto it = storage.find(tensor); it != storage.end()) {
     Storage source = it->second;
-    if (isStoredAsCodes(tensor))
-      return width == 1 ? Element(evaluateCode(tensor, at[0].base, at[1].base)) : evaluatePerLane(tensor, at, width);
+    if (isStoredQuantized(tensor))
+      return width == 1 ? Element(evaluateQuantized(tensor, at[0].base, at[1].base))
+                        : evaluatePerLane(tensor, at, width);
     // Neighbouring lanes must be neighbours in memory.
     bool contiguous = width == 1 || llvm::none_of(at.drop_back(), [](const Index &index) { return index.lane; });
     return contiguous ? Element(load(source, at, width)) : evaluatePerLane(tensor, at, width);
@@ -145,10 +146,10 @@ Element TensorEmitter::evaluateRope(nn::RopeOp op, ArrayRef<Index> at, int64_t w
 Element TensorEmitter::rotate(nn::RopeOp op, ArrayRef<Index> at, int64_t width, Value pair, Value partner,
                               double sign) {
   Type f32 = b.getF32Type();
-  Element number = evaluate(op.getPositions(), at.drop_back(2), 1);
-  if (failed(number))
+  Element integer = evaluate(op.getPositions(), at.drop_back(2), 1);
+  if (failed(integer))
     return failure();
-  Value position = splat(arith::SIToFPOp::create(b, loc, f32, *number), width);
+  Value position = splat(arith::SIToFPOp::create(b, loc, f32, *integer), width);
   Element frequency = evaluate(op.getFrequencies(), {Index{pair, at.back().lane}}, width);
   if (failed(frequency))
     return failure();
@@ -303,7 +304,7 @@ Element TensorEmitter::integerAt(Value tensor, ArrayRef<Index> at) {
 
 //===-- Memory ------------------------------------------------------------------------------------------------===//
 
-/// Offset in elements of lane 0. A row that is walked in order is addressed by its number: no division comes back in.
+/// Offset in elements of lane 0. A row that is walked in order is addressed by its index: no division comes back in.
 Value TensorEmitter::address(const Storage &storage, ArrayRef<Index> at) {
   if (at.empty())
     return constant(0);

@@ -23,7 +23,7 @@ protected:
   /// A row of the iteration space: all dimensions but the last.
   struct RowScope {
     llvm::SmallVector<mlir::Value> prefix; ///< index of each leading dimension
-    mlir::Value flat;                      ///< their row-major number
+    mlir::Value flat;                      ///< their row-major index
     Sizes sizes;                           ///< sizes of the leading dimensions
   };
 
@@ -44,10 +44,10 @@ protected:
   /// Returns the integer at an index of a tensor, as i64.
   Element integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at);
 
-  /// True if an argument is a weight whose elements are stored as codes.
-  virtual bool isStoredAsCodes(mlir::Value tensor) = 0;
-  /// Returns the number at [row, k] of such a weight.
-  virtual mlir::Value evaluateCode(mlir::Value tensor, mlir::Value row, mlir::Value k) = 0;
+  /// True if an argument is a weight that is stored quantized.
+  virtual bool isStoredQuantized(mlir::Value tensor) = 0;
+  /// Returns the dequantized value at [row, k] of such a weight.
+  virtual mlir::Value evaluateQuantized(mlir::Value tensor, mlir::Value row, mlir::Value k) = 0;
 
   mlir::Value load(const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
   void store(mlir::Value value, const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);

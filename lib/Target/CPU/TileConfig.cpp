@@ -29,21 +29,21 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
     tiles = {.lanes = 4, .rows = 4, .columnVectors = 2, .blockBytes = 128 << 10, .keyBlock = 128};
   if (processor.ends_with("rapids"))
     tiles.blockBytes = 1536 << 10;
-  // Products of codes read little of the left operand for each instruction (4 bytes a cycle on Zen 5): it may come from
+  // Quantized matmuls read little of the left operand for each instruction (4 bytes a cycle on Zen 5): it may come from
   // the third level, and 512 rows for each panel that is unpacked cost 2 % less than 256. 6x2 sums, as many more in
   // integers, weights and an activation fill 32 registers and reach 80 % of vpdpbusd's peak on Zen 5, which is what the
   // multiplications by scales leave of it; 4x2 71 %, 5x2 79 %, 7x2 and 8x2 77 %. With 16 registers 3x2 is the same.
   if (has("avx512f")) {
-    tiles.codeRows = 6;
+    tiles.quantizedRows = 6;
     tiles.decodeRows = 8;
   } else if (has("avx2")) {
-    tiles.codeRows = 3;
+    tiles.quantizedRows = 3;
   }
-  // Unpacked codes are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade
+  // Unpacked weights are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade
   // Lake, whose first-level cache holds 32 KB, 16 gain 2 (2048 x 5632) to 10 % (5632 x 2048).
   if (processor == "skylake-avx512" || processor == "cascadelake" || processor == "cooperlake") {
-    tiles.codeSteps = 16;
-    tiles.codeBlockBytes = 320 << 10; // 512 rows, as of 64 steps
+    tiles.unpackedSteps = 16;
+    tiles.quantizedBlockBytes = 320 << 10; // 512 rows, as of 64 steps
   }
   if (!triple.isAArch64() && tiles.lanes == 16)
     tiles.byteDot = has("avx512vnni") ? ByteDot::Vnni : has("avx512bw") ? ByteDot::Maddubs : ByteDot::Plain;

@@ -12,7 +12,7 @@
 
 namespace intarsia::cpu {
 
-/// Width in columns of every panel that products read, packed ahead of time or not.
+/// Width in columns of every panel that matmuls read, prepacked or not.
 inline constexpr int64_t kPanelWidth = BlockPanels::rows;
 
 /// Instructions that add four products of bytes, unsigned by signed, to a 32-bit sum.
@@ -22,23 +22,24 @@ enum class ByteDot {
   Vnni,    ///< vpdpbusd
 };
 
-/// Tile shapes of one microarchitecture. One table (TileConfig.cpp) holds every number with its origin.
+/// Tile shapes of one microarchitecture. One table (TileConfig.cpp) holds every figure with its origin.
 struct TileConfig {
   int64_t lanes;             ///< f32 elements of a vector register
-  int64_t rows;              ///< rows of the register tile of a matrix product
+  int64_t rows;              ///< rows of the register tile of a matmul
   int64_t columnVectors;     ///< vectors in a row of that tile; columnVectors * lanes divides kPanelWidth
   int64_t blockBytes;        ///< how much of the left operand a task keeps in the core's private cache
   int64_t keyBlock;          ///< keys that attention handles before it rescales its sums
   bool convertsF16 = true;   ///< has instructions between f16 and f32
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
   bool rounds = true;        ///< has instructions that round a float to an integer
-  bool bf16Dot = false;      ///< bf16 products by vdpbf16ps, where that is faster than widening to f32
+  bool bf16Dot = false;      ///< bf16 dot products by vdpbf16ps, where that is faster than widening to f32
   ByteDot byteDot = ByteDot::Plain;
-  int64_t codeBlockBytes = 1280 << 10; ///< how much of the left operand a task passes over for each panel of codes
-  int64_t codeRows = 2;                ///< rows of the register tile of products of codes
-  int64_t codeVectors = 2;             ///< vectors in a row of that tile
-  int64_t codeSteps = 64;              ///< steps of 32 k's of a panel that are unpacked at a time
-  int64_t decodeRows = 2;              ///< the most rows for which codes are unpacked in registers, 1, 2, 4 or 8
+  int64_t quantizedBlockBytes =
+      1280 << 10;               ///< how much of the left operand a task passes over for each quantized panel
+  int64_t quantizedRows = 2;    ///< rows of the register tile of quantized matmuls
+  int64_t quantizedVectors = 2; ///< vectors in a row of that tile
+  int64_t unpackedSteps = 64;   ///< steps of 32 k's of a panel that are unpacked at a time
+  int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
 
   int64_t tileColumns() const { return columnVectors * lanes; }
 };

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/TileEmitter.h"
-#include "lib/Target/CPU/CacheCodes.h"
+#include "lib/Target/CPU/QuantizedCache.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,20 +29,20 @@ bool TileEmitter::usesBf16Dot(const TileOperands &t) {
   return config.bf16Dot && t.aType.isBF16() && t.bType.isBF16() && matchPattern(t.aColumn, m_One());
 }
 
-Value TileEmitter::loadCodes(Value pointer, Value row, int64_t column, int64_t bits) {
+Value TileEmitter::loadQuantized(Value pointer, Value row, int64_t column, int64_t bits) {
   int64_t lanes = config.lanes, byte = column;
   if (bits == 4)
-    byte = column / kBlockCodes * kBlockBytes + column % kBlockBytes;
+    byte = column / kBlockValues * kBlockBytes + column % kBlockBytes;
   Type i32 = vectorOf(b.getI32Type(), lanes);
-  Value codes = arith::ExtUIOp::create(b, loc, i32, loadAt(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
+  Value values = arith::ExtUIOp::create(b, loc, i32, loadAt(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
   auto constantOf = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(i32), APInt(32, value)));
   };
-  if (bits == 4 && column % kBlockCodes < kBlockBytes)
-    codes = arith::AndIOp::create(b, loc, codes, constantOf(15));
+  if (bits == 4 && column % kBlockValues < kBlockBytes)
+    values = arith::AndIOp::create(b, loc, values, constantOf(15));
   else if (bits == 4)
-    codes = arith::ShRUIOp::create(b, loc, codes, constantOf(4));
-  return arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), codes);
+    values = arith::ShRUIOp::create(b, loc, values, constantOf(4));
+  return arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), values);
 }
 
 /// Adds the products of two k, or of one (`pair` is false): the left pair is one 32-bit broadcast, the two right rows
@@ -117,8 +117,8 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
               /*rw=*/0, /*hint=*/3, /*cache=*/1);
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
-        right.push_back(t.codeBits ? loadCodes(t.b, mul(k, t.bRow), first + v * lanes, t.codeBits)
-                                   : loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
+        right.push_back(t.quantizedBits ? loadQuantized(t.b, mul(k, t.bRow), first + v * lanes, t.quantizedBits)
+                                        : loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
       for (int64_t r = 0; r < rows; ++r) {
         Value left = loadAt(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
         left = splat(left, lanes);

@@ -11,7 +11,7 @@
 
 namespace intarsia::cpu {
 
-/// Products by panels of kPanelWidth columns.
+/// Multiplies rows by panels of kPanelWidth columns.
 class TileEmitter : public RowEmitter {
 public:
   using RowEmitter::RowEmitter;
@@ -26,10 +26,10 @@ protected:
     mlir::Type bType;
     mlir::Value depth;
     mlir::Value out, outRow;
-    int64_t codeBits = 0;    ///< b is quantized values of so many bits (#nn.cache_format), bRow in bytes; 0: elements
-    bool accumulate = false; ///< start from what `out` holds
-    bool ordered = false;    ///< add up in the order of k, whatever the number of rows
-    mlir::Value prefetch;    ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
+    int64_t quantizedBits = 0; ///< b is quantized values of so many bits (#nn.cache_format), bRow in bytes; 0: elements
+    bool accumulate = false;   ///< start from what `out` holds
+    bool ordered = false;      ///< add up in the order of k, whatever the number of rows
+    mlir::Value prefetch;      ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
     mlir::Value prefetchStep;
   };
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
@@ -46,8 +46,8 @@ protected:
   void packTransposed(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
                       mlir::Value columns, mlir::Value scale);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
-  /// Loads `lanes` codes of a cache's row from `column` on, as f32. `row` is the offset of the row in bytes.
-  mlir::Value loadCodes(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
+  /// Loads `lanes` quantized values of a cache's row from `column` on, as f32. `row` is the offset of the row in bytes.
+  mlir::Value loadQuantized(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
 };
 
 } // namespace intarsia::cpu

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes a small model (IR and two archives) into a folder; "nan" as second argument: with numbers that are none."""
+"""Writes a small model (IR and two archives) into a folder; "nan" as second argument: values are not finite."""
 
 import sys
 from pathlib import Path

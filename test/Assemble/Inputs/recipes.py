@@ -101,16 +101,16 @@ def write(folder: Path) -> None:
 
 def expected() -> dict[str, np.ndarray]:
     w = tensors()
-    codes = np.stack([w["values"] & 15, w["values"] >> 4], -1).reshape(4, 64).astype(np.uint8)
-    mxfp4 = codes.view(ml_dtypes.float4_e2m1fn).astype(np.float32) * np.repeat(
+    quantized = np.stack([w["values"] & 15, w["values"] >> 4], -1).reshape(4, 64).astype(np.uint8)
+    mxfp4 = quantized.view(ml_dtypes.float4_e2m1fn).astype(np.float32) * np.repeat(
         np.exp2(w["scales"].astype(np.float32) - 127), 32, -1
     )
     q8_0 = w["q8_0"].reshape(2, 34)[:, 2:].astype(np.float32).reshape(1, 64) * np.float32(0.5)
-    joined = np.concatenate([w["t"].T, w["p"]])
+    concatenated = np.concatenate([w["t"].T, w["p"]])
     panels = np.zeros((1, 3, 32), np.float32)
-    panels[0, :, :6] = joined.T
+    panels[0, :, :6] = concatenated.T
     return {
-        "t+p.transposed": np.concatenate([joined, [[1, 2, 3]]]).astype(np.float32),
+        "t+p.transposed": np.concatenate([concatenated, [[1, 2, 3]]]).astype(np.float32),
         "t+p.transposed.panels32": panels,
         "t+u.reordered": np.stack([w["t"], w["u"]], 1),
         "t.reordered": w["t"].reshape(3, 2, 2).transpose(2, 1, 0),

@@ -43,7 +43,7 @@ rt.kernel @keys(%q: tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %m: te
 
 // -----
 
-// One of queries by keys is read lane by lane, for the last query beyond it, and numbers are added.
+// A mask of queries by keys is read lane by lane, for the last query beyond it, and its values are added.
 // CHECK-LABEL: func.func @added_run
 // CHECK:         %[[LAST:.*]] = arith.subi %{{.*}}, %c1_i64
 // CHECK:         arith.minsi %{{.*}}, %[[LAST]]

@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// Without a tail a group is the row of one token and head: its numbers go to scratch, then its largest and its least one,
-// scale and zero, and 64 codes of 4 bits in two blocks of 16 bytes.
+// Without a tail a group is the row of one token and head: its values go to scratch, then its largest and its least
+// one, scale and zero, and 64 values of 4 bits in two blocks of 16 bytes.
 // CHECK-LABEL: func.func @rows_run
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c16_i64
@@ -26,8 +26,8 @@ rt.kernel @rows(%c: tensor<?x2x32x32xi8> {nn.sizes = ["s0", "", "", ""]}, %q: te
 
 // -----
 
-// With a tail the last token of a page quantizes it: each feature's 32 slots are a group. They are rows of this call or
-// come from the tail, which is read unless this call has the page's first token.
+// With a tail the last token of a page quantizes it: each feature's 32 slots are a group. They are rows of this call
+// or come from the tail, which is read unless this call has the page's first token.
 // CHECK-LABEL: func.func @pages_run
 // CHECK:         %[[SLOT:.*]] = arith.remui %{{.*}}, %c32_i64
 // CHECK:         %[[IS_LAST:.*]] = arith.cmpi eq, %[[SLOT]], %c31_i64

@@ -1,16 +1,16 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// Tokens of a tile, then heads: slot and page of the position, the page's place from the sequence's row of the table, a
-// row of 40 = 2 * 16 + 8 features.
+// Tokens of a tile, then heads: slot and page of the position, where the page lies by the sequence's row of the table,
+// a row of 40 = 2 * 16 + 8 features.
 // CHECK-LABEL: func.func @append_run
 // CHECK:         scf.for %[[TOKEN:.*]] = %{{.*}} to %{{.*}} step %c1_i64
 // CHECK:           %[[POSITION:.*]] = llvm.load %{{.*}} -> i64
 // CHECK:           %[[SEQUENCE:.*]] = llvm.load %{{.*}} -> i64
 // CHECK:           %[[SLOT:.*]] = arith.remui %[[POSITION]], %c32_i64
-// CHECK:           %[[NUMBER:.*]] = arith.divui %[[POSITION]], %c32_i64
+// CHECK:           %[[PAGE_INDEX:.*]] = arith.divui %[[POSITION]], %c32_i64
 // CHECK:           scf.for %[[HEAD:.*]] = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK:             %[[ROW:.*]] = arith.muli %[[SEQUENCE]]
-// CHECK:             arith.addi %[[ROW]], %[[NUMBER]]
+// CHECK:             arith.addi %[[ROW]], %[[PAGE_INDEX]]
 // CHECK:             %[[PAGE:.*]] = llvm.load %{{.*}} -> i64
 // CHECK:             arith.muli %[[PAGE]], %c2560_i64
 // CHECK:             arith.muli %[[HEAD]], %c1280_i64

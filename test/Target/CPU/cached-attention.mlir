@@ -16,13 +16,13 @@
 // Two query heads share a head of the keys.
 // CHECK:               %[[ROWS:.*]] = arith.muli %[[TOKENS]]#0, %c2_i64
 // CHECK:               scf.for %{{.*}} = %c0_i64 to %[[ROWS]] step %c1_i64
-// Keys up to the run's last position pass in blocks of four pages; the places of pages come from the table.
+// Keys up to the run's last position pass in blocks of four pages; where pages lie comes from the table.
 // CHECK:               %[[SEEN:.*]]:2 = scf.for %{{.*}} = %c0_i64 to %[[TOKENS]]#0 step %c1_i64
 // CHECK:               scf.for %[[KEY:.*]] = %c0_i64 to %[[SEEN]]#0 step %c128_i64
 // CHECK:                 scf.for %{{.*}} = %c0_i64 to %{{.*}} step %c1_i64
 // CHECK:                   llvm.intr.prefetch
 // CHECK:                   %[[PAGE:.*]] = llvm.load %{{.*}} -> i64
-// CHECK:                   %[[PLACE:.*]] = arith.muli %[[PAGE]], %c4096_i64
+// CHECK:                   %[[OFFSET:.*]] = arith.muli %[[PAGE]], %c4096_i64
 // CHECK:                   arith.muli %[[HEAD]], %c2048_i64
 // CHECK:                   scf.for %{{.*}} = %c0_i64 to %[[ROWS]] step %c8_i64
 // CHECK:                     %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64

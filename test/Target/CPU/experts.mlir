@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
 // Rows, pairs of a token and one of its experts, are sorted by expert: they are counted, the counts added up, and each
-// row put into its place. An index outside of the 8 experts goes behind them.
+// row put into its slot. An index outside of the 8 experts goes behind them.
 // CHECK-LABEL: func.func @experts_run
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %{{.*}}: !llvm.ptr)
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c11_i64 step %c1_i64
@@ -14,8 +14,8 @@
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %[[TOKENS]] step %c1_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 
-// Tiles: the rows of each expert in blocks of 128 are gathered and multiplied by the tile's panels of gate and up. Tiles
-// of any number of rows have the same order of additions: one multiply-add of an element after the other.
+// Tiles: the rows of each expert in blocks of 128 are gathered and multiplied by the tile's panels of gate and up.
+// Tiles of any number of rows have the same order of additions: one multiply-add of an element after the other.
 // CHECK:         %[[END_OF_TILES:.*]] = arith.minsi %[[END]], %[[TILES:.*]] : i64
 // CHECK:         scf.for %{{.*}} = %[[BEGIN]] to %[[END_OF_TILES]] step %c1_i64
 // CHECK:           %[[END_PANEL:.*]] = arith.minsi %{{.*}}, %c2_i64
@@ -35,7 +35,7 @@
 // CHECK:                 scf.for %{{.*}} = %c0_i64 to %[[VECTORS:.*]] step %c16_i64
 // CHECK:                 scf.for %{{.*}} = %[[VECTORS]] to %[[COLUMNS]] step %c1_i64
 
-// Finishing tiles own columns of the result: they set them to zero, add the products of all experts, times the weights,
+// Finishing tiles own columns of the result: they set them to zero, add the sums of all experts, times the weights,
 // and make tokens NaN whose expert is outside.
 // CHECK:         %[[LATER:.*]] = arith.subi %[[BEGIN]], %[[TILES]]
 // CHECK:         %[[FIRST:.*]] = arith.maxsi %[[LATER]], %c0_i64
@@ -48,13 +48,13 @@
 // CHECK:             llvm.store %[[SUM]]
 // CHECK:           arith.constant dense<0x7FC00000> : vector<16xf32>
 
-// Slots of the plan: activations of all rows in shared scratch, two panels of gate and up, two of the second product.
+// Slots of the launch: activations of all rows in shared scratch, two panels of gate and up, two of the second matmul.
 // CHECK-LABEL: func.func @experts_plan
-// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[PLAN:.*]]: !llvm.ptr)
-// CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[PLAN]][%c3_i64]
+// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[LAUNCH:.*]]: !llvm.ptr)
+// CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[LAUNCH]][%c3_i64]
 // CHECK:         llvm.store %{{.*}}, %[[FINISH]]
 // CHECK:         "llvm.intr.smul.with.overflow"(%{{.*}}, %c160_i64)
-// CHECK:         %[[SHARED:.*]] = llvm.getelementptr %[[PLAN]][%c2_i64]
+// CHECK:         %[[SHARED:.*]] = llvm.getelementptr %[[LAUNCH]][%c2_i64]
 // CHECK:         llvm.store %{{.*}}, %[[SHARED]]
 rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2xi32> {nn.sizes = ["s0", ""]}, %w: tensor<?x2xf32> {nn.sizes = ["s0", ""]},
                    %g: tensor<8x2x40x64xf32> {rt.layout = #rt.panels<32>}, %d: tensor<8x64x40xf32> {rt.layout = #rt.panels<32>})

@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" | FileCheck %s
 
-// The norm has tiles of its own, numbered on from those of the product: 16 rows each, read and written in place.
+// The norm has tiles of its own, numbered on from those of the matmul: 16 rows each, read and written in place.
 // CHECK-LABEL: func.func @linear_norm_run
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %{{.*}}: !llvm.ptr)
 // CHECK:         %[[IS_FINISH:.*]] = arith.cmpi sge, %[[BEGIN]], %[[TILES:.*]] : i64

@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
 // An input that is not f32 in memory is packed, the rows of a tile before its panels: 40 = 2 * 16 + 8 features. The
-// product reads the packed rows.
+// matmul reads the packed rows.
 // CHECK-LABEL: func.func @widened_run
 // CHECK-SAME:    %[[WORKSPACE:[^ ]*]]: !llvm.ptr)
 // CHECK:         %[[PACKED:.*]] = llvm.getelementptr %[[WORKSPACE]][%c1024_i64]

@@ -2,7 +2,7 @@
 
 // A weight that lies row by row is packed into a panel [k][32] in scratch: blocks of 8 x 8 are transposed by shuffles,
 // what is left of the depth (20 = 2 * 8 + 4) goes element by element; columns beyond the last (40 = 32 + 8) are zero.
-// The product reads that panel.
+// The matmul reads that panel.
 // CHECK-LABEL: func.func @linear_run
 // CHECK-SAME:    %[[WORKSPACE:[^ ]*]]: !llvm.ptr)
 // CHECK:         %[[PANELS:.*]] = llvm.getelementptr %[[WORKSPACE]][%c768_i64]

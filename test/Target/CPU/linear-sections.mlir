@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// Queries and keys are slices of one product: panels 0 and 1 go to the first result, whose rows have 64 columns, those
+// Queries and keys are slices of one result: panels 0 and 1 go to the first result, whose rows have 64 columns, those
 // behind them to the second, counted from its own beginning.
 // CHECK-LABEL: func.func @two_results_run
 // CHECK-SAME:    (%[[ARGUMENTS:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr)
@@ -16,14 +16,14 @@
 // CHECK:         scf.if %[[IS_QUERY]]
 // CHECK:           %[[COLUMN:.*]] = arith.muli %[[PANEL]], %c32_i64
 // CHECK:           %[[BEGIN:.*]] = arith.muli %{{.*}}, %c64_i64
-// CHECK:           %[[PLACE:.*]] = arith.addi %[[BEGIN]], %[[COLUMN]]
-// CHECK:           %[[TO:.*]] = llvm.getelementptr %[[QUERY]][%[[PLACE]]]
+// CHECK:           %[[OFFSET:.*]] = arith.addi %[[BEGIN]], %[[COLUMN]]
+// CHECK:           %[[TO:.*]] = llvm.getelementptr %[[QUERY]][%[[OFFSET]]]
 // CHECK:           llvm.store %{{.*}}, %[[TO]] {{.*}} vector<16xf32>
 // CHECK:         } else {
-// CHECK:           %[[NUMBER:.*]] = arith.subi %[[PANEL]], %c2_i64
-// CHECK:           %[[COLUMN:.*]] = arith.muli %[[NUMBER]], %c32_i64
-// CHECK:           %[[PLACE:.*]] = arith.addi %{{.*}}, %[[COLUMN]]
-// CHECK:           %[[TO:.*]] = llvm.getelementptr %[[KEY]][%[[PLACE]]]
+// CHECK:           %[[INDEX:.*]] = arith.subi %[[PANEL]], %c2_i64
+// CHECK:           %[[COLUMN:.*]] = arith.muli %[[INDEX]], %c32_i64
+// CHECK:           %[[OFFSET:.*]] = arith.addi %{{.*}}, %[[COLUMN]]
+// CHECK:           %[[TO:.*]] = llvm.getelementptr %[[KEY]][%[[OFFSET]]]
 // CHECK:           llvm.store %{{.*}}, %[[TO]] {{.*}} vector<16xf32>
 rt.kernel @two_results(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<96x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}, tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
@@ -44,9 +44,9 @@ rt.kernel @two_results(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<
 // CHECK:         scf.for %[[PANEL:.*]] = %{{.*}} to %[[END_PANEL]] step %c1_i64
 // CHECK:         scf.for %[[SLICE:.*]] = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK:           %[[APART:.*]] = arith.muli %[[SLICE]], %c2_i64
-// CHECK:           %[[NUMBER:.*]] = arith.addi %[[PANEL]], %[[APART]]
-// CHECK:           %[[PLACE:.*]] = arith.muli %[[NUMBER]], %c1280_i64
-// CHECK:           %[[WEIGHT:.*]] = llvm.getelementptr %{{.*}}[%[[PLACE]]]
+// CHECK:           %[[INDEX:.*]] = arith.addi %[[PANEL]], %[[APART]]
+// CHECK:           %[[OFFSET:.*]] = arith.muli %[[INDEX]], %c1280_i64
+// CHECK:           %[[WEIGHT:.*]] = llvm.getelementptr %{{.*}}[%[[OFFSET]]]
 // The next panel of the same slice is prefetched.
 // CHECK:           llvm.getelementptr %[[WEIGHT]][%c1280_i64]
 // CHECK:           vector.fma {{.*}} : vector<16xf32>
@@ -69,15 +69,15 @@ rt.kernel @gate_up(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x
 
 // -----
 
-// Panels in two slices alternate: panel 2 p is the gate's number p, panel 2 p + 1 up's.
+// Panels in two slices alternate: panel 2 p is the gate's panel p, panel 2 p + 1 is up's.
 // CHECK-LABEL: func.func @in_slices_run
 // CHECK:         %[[END_PANEL:.*]] = arith.minsi %{{.*}}, %c2_i64
 // CHECK:         scf.for %[[PANEL:.*]] = %{{.*}} to %[[END_PANEL]] step %c1_i64
 // CHECK:         scf.for %[[SLICE:.*]] = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK:           %[[FIRST:.*]] = arith.muli %[[PANEL]], %c2_i64
-// CHECK:           %[[NUMBER:.*]] = arith.addi %[[FIRST]], %[[SLICE]]
-// CHECK:           %[[PLACE:.*]] = arith.muli %[[NUMBER]], %c1280_i64
-// CHECK:           %[[WEIGHT:.*]] = llvm.getelementptr %{{.*}}[%[[PLACE]]]
+// CHECK:           %[[INDEX:.*]] = arith.addi %[[FIRST]], %[[SLICE]]
+// CHECK:           %[[OFFSET:.*]] = arith.muli %[[INDEX]], %c1280_i64
+// CHECK:           %[[WEIGHT:.*]] = llvm.getelementptr %{{.*}}[%[[OFFSET]]]
 // CHECK:           llvm.getelementptr %[[WEIGHT]][%c2560_i64]
 // CHECK:           vector.fma
 rt.kernel @in_slices(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<128x40xf32> {rt.layout = #rt.panels<32 in 2 slices>})

@@ -32,9 +32,9 @@
 
 // Two matrices of two panels each; sums of 8 x 32 and a panel of 20 x 32.
 // CHECK-LABEL: func.func @batch_plan
-// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[PLAN:.*]]: !llvm.ptr)
+// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[LAUNCH:.*]]: !llvm.ptr)
 // CHECK:         llvm.store %c3584_i64
-// CHECK:         %[[TILES:.*]] = llvm.getelementptr %[[PLAN]][%c0_i64]
+// CHECK:         %[[TILES:.*]] = llvm.getelementptr %[[LAUNCH]][%c0_i64]
 // CHECK:         llvm.store %c4_i64, %[[TILES]]
 rt.kernel @batch(%a: tensor<2x?x20xf32> {nn.sizes = ["", "s0", ""]}, %b: tensor<2x20x40xf32>)
     -> (tensor<2x?x40xf32> {nn.sizes = ["", "s0", ""]}) attributes {root = #nn.root<matmul>, sizes = ["s0"]} {
@@ -66,7 +66,7 @@ rt.kernel @transposed(%a: tensor<2x20x?xf32> {nn.sizes = ["", "", "s0"]}, %b: te
 
 // -----
 
-// Ops behind the product work on its sums as they are stored.
+// Ops behind the matmul work on its sums as they are stored.
 // CHECK-LABEL: func.func @epilogue_run
 // CHECK:         vector.fma
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %{{.*}} step %c16_i64

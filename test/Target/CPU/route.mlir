@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
 // Logits become integers in the same order, NaN the largest. 20 of them are 16 and 4; up to 32 the least integer, and as
-// a logit -inf. The largest by vectors of 16, then the first place that has it, which is marked as taken.
+// a logit -inf. The largest by vectors of 16, then the first index that has it, which is marked as taken.
 // CHECK-LABEL: func.func @route_run
 // CHECK:         scf.for %[[TOKEN:.*]] = %{{.*}} to %{{.*}} step %c1_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c16_i64 step %c16_i64
@@ -17,12 +17,12 @@
 // CHECK:             %[[BEST:.*]] = scf.for %{{.*}} = %c0_i64 to %c32_i64 step %c16_i64
 // CHECK:               arith.maxsi
 // CHECK:             %[[LARGEST:.*]] = vector.reduction <maxsi>, %[[BEST]] : vector<16xi32> into i32
-// CHECK:             %[[PLACES:.*]] = scf.for %{{.*}} = %c0_i64 to %c32_i64 step %c16_i64
+// CHECK:             %[[INDICES:.*]] = scf.for %{{.*}} = %c0_i64 to %c32_i64 step %c16_i64
 // CHECK:               arith.cmpi eq, %{{.*}} : vector<16xi32>
 // CHECK:               arith.minsi
-// CHECK:             %[[PLACE:.*]] = vector.reduction <minsi>, %[[PLACES]] : vector<16xi32> into i32
+// CHECK:             %[[INDEX:.*]] = vector.reduction <minsi>, %[[INDICES]] : vector<16xi32> into i32
 // CHECK:             llvm.store %c-2147483648_i32
-// CHECK:             llvm.store %[[PLACE]]
+// CHECK:             llvm.store %[[INDEX]]
 
 // Weights are the softmax over all experts.
 // CHECK:           %[[SUM:.*]] = scf.for %{{.*}} = %c0_i64 to %c32_i64 step %c16_i64

@@ -17,12 +17,12 @@
 // CHECK:             vector.broadcast %[[MEAN]]
 // CHECK:             vector.broadcast %[[INVERSE]]
 // CHECK:             %[[NORMAL:.*]] = arith.mulf
-// CHECK:             %[[PLACE:.*]] = llvm.getelementptr %[[SCRATCH:.*]][%[[AT]]]
-// CHECK:             llvm.store %[[NORMAL]], %[[PLACE]]
+// CHECK:             %[[ADDRESS:.*]] = llvm.getelementptr %[[SCRATCH:.*]][%[[AT]]]
+// CHECK:             llvm.store %[[NORMAL]], %[[ADDRESS]]
 // CHECK:           scf.for %{{.*}} = %c8_i64 to %c12_i64 step %c1_i64
 // CHECK:         scf.for %[[I:.*]] = %c0_i64 to %c32_i64 step %c8_i64
-// CHECK-NEXT:      %[[PLACE:.*]] = llvm.getelementptr %[[SCRATCH]][%[[I]]]
-// CHECK-NEXT:      %[[X:.*]] = llvm.load %[[PLACE]]
+// CHECK-NEXT:      %[[ADDRESS:.*]] = llvm.getelementptr %[[SCRATCH]][%[[I]]]
+// CHECK-NEXT:      %[[X:.*]] = llvm.load %[[ADDRESS]]
 // CHECK:           %[[SCALED:.*]] = arith.mulf %[[X]]
 // CHECK:           arith.addf %[[SCALED]]
 // CHECK-LABEL: func.func @group_norm_plan

@@ -28,16 +28,16 @@ rt.kernel @rows(%x: tensor<?x?xf32> {nn.sizes = ["s0", "s1"]}, %y: tensor<?x?xf3
 // CHECK:             arith.subi %[[TILE]], %[[TILES]]
 // CHECK:             arith.negf
 
-// Slots of the plan for each part: rows of a tile, tiles. Tiles have 4096 elements or more.
+// Slots of the launch for each part: rows of a tile, tiles. Tiles have 4096 elements or more.
 // CHECK-LABEL: func.func @parts_plan
-// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[THREADS:.*]]: i64, %[[PLAN:.*]]: !llvm.ptr)
+// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[THREADS:.*]]: i64, %[[LAUNCH:.*]]: !llvm.ptr)
 // CHECK:         "llvm.intr.smul.with.overflow"(%[[THREADS]], %c4_i64)
 // CHECK:         arith.divui %{{.*}}, %c4096_i64
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c5_i64]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c6_i64]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c7_i64]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c8_i64]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c0_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c5_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c6_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c7_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c8_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c0_i64]
 rt.kernel @parts(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %y: tensor<?xf32> {nn.sizes = ["s1"]})
     -> (tensor<?x40xf32> {nn.sizes = ["s0", ""]}, tensor<?xf32> {nn.sizes = ["s1"]}) attributes {root = #nn.root<rows>, sizes = ["s0", "s1"]} {
   %0 = nn.relu %x : tensor<?x40xf32>

@@ -58,9 +58,9 @@ rt.kernel @more_than_routing(%l: tensor<?x8xf32> {nn.sizes = ["s0", ""]}) -> (te
 
 // -----
 
-rt.kernel @rounded(%x: tensor<4x64xf32>, %i: tensor<4x2xi32>, %w: tensor<4x2xf32>, %g: tensor<8x2x96x64xf32>, %d: tensor<8x64x96xf32>)
+rt.kernel @quantized(%x: tensor<4x64xf32>, %i: tensor<4x2xi32>, %w: tensor<4x2xf32>, %g: tensor<8x2x96x64xf32>, %d: tensor<8x64x96xf32>)
     -> (tensor<4x64xf32>) attributes {root = #nn.root<experts>, sizes = []} {
-  // expected-error @below {{the cpu target cannot compile 'nn.experts' in kernel 'rounded': its intermediate rows are rounded, which needs 8 bits in blocks of 32 and down stored as codes}}
+  // expected-error @below {{the cpu target cannot compile 'nn.experts' in kernel 'quantized': its intermediate rows are quantized, which needs 8 bits in blocks of 32 and down stored quantized}}
   %0 = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>, intermediate_format = #nn.block_format<i8, f32, 32, axis = 1>} : (tensor<4x64xf32>, tensor<4x2xi32>, tensor<4x2xf32>, tensor<8x2x96x64xf32>, tensor<8x64x96xf32>) -> tensor<4x64xf32>
   rt.yield %0 : tensor<4x64xf32>
 }

@@ -520,7 +520,7 @@ agent.model @m {shape = "s", test.note = 1 : i64}
 // -----
 
 agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
-  // expected-error@+1 {{'agent.stream' op streams every 0 tokens, must be more: a reader starts when so much is there}}
+  // expected-error@+1 {{'agent.stream' op streams every 0 tokens, must be more: a consumer starts when so much is there}}
   %0 = agent.stream %a every <0 tokens> : !agent.text
   agent.return
 }

@@ -79,7 +79,7 @@ func.func @masks(%q: tensor<1x8x12x64xf32>) -> (tensor<1x8x12x64xf32>, tensor<1x
   return %0, %1, %2 : tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>, tensor<1x8x12x64xf32>
 }
 
-// Codes 0 … 15 of E2M1 with scales 2^0 and NaN, then NVFP4 with a tensor scale of 2.
+// Bit patterns 0 … 15 of E2M1 with scales 2^0 and NaN, then NVFP4 with a tensor scale of 2.
 // CHECK-LABEL: func.func @dequantize
 func.func @dequantize() -> (tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>) {
   // CHECK-DAG: dense<{{\[\[}}0.000000e+00, 5.000000e-01, 1.000000e+00, 1.500000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00, 6.000000e+00, -0.000000e+00, -5.000000e-01, -1.000000e+00, -1.500000e+00, -2.000000e+00, -3.000000e+00, -4.000000e+00, -6.000000e+00], [0x7FC00000, 0x7FC00000,

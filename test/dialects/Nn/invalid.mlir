@@ -525,7 +525,7 @@ func.func @quantize(%x: tensor<64xf32>) {
 // -----
 
 func.func @quantize(%x: tensor<64xf32>) {
-  // expected-error@+1 {{'nn.quantize' op element of codes is 'i8', the format says 'i4'}}
+  // expected-error@+1 {{'nn.quantize' op element of quantized values is 'i8', the format says 'i4'}}
   %c, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 32, axis = 0>} : (tensor<64xf32>) -> (tensor<64xi8>, tensor<2xf32>)
   return
 }

@@ -16,8 +16,8 @@ func.func @attributes(%ids: tensor<?x?xi64> {nn.name = "ids", nn.sizes = ["batch
   return %ids : tensor<?x?xi64>
 }
 
-// CHECK-LABEL: func.func @products
-func.func @products(%x: tensor<?x?x384xf32>, %a: tensor<?x4x8xf32>, %b: tensor<?x16x8xf32>) {
+// CHECK-LABEL: func.func @contractions
+func.func @contractions(%x: tensor<?x?x384xf32>, %a: tensor<?x4x8xf32>, %b: tensor<?x16x8xf32>) {
   // CHECK: nn.weight @weights["dense.weight"] : tensor<1536x384xf32>
   %w = nn.weight @weights["dense.weight"] : tensor<1536x384xf32>
   %bias = nn.weight @weights["dense.bias"] : tensor<1536xf32>

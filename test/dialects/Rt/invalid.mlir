@@ -153,7 +153,7 @@ rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3", ""]>}
 
 // -----
 
-// expected-error@+1 {{has 1 kernels and 2 numbers of them}}
+// expected-error@+1 {{has 1 kernels and 2 indices of them}}
 rt.object @o {device = @cpu, host = "h", number = 0 : i64, variant = #rt.variant<"v", cpu = "c">, kernels = [@k], numbers = array<i64: 0, 1>, hash = "", code = []}
 
 // -----
@@ -344,7 +344,7 @@ rt.constant @c layout(#rt.row_major) : tensor<4xf32> {
 nn.archive @w {file = "w.safetensors"}
 rt.constant @c layout(#rt.row_major) : tensor<4x4xf32> {
   %a = nn.weight @w["a"] : tensor<4x2xf32>
-  // expected-error@+1 {{'tensor.concat' op cannot be in the recipe of constant @c: weights are concatenated ahead of time along their outermost dimension only}}
+  // expected-error@+1 {{'tensor.concat' op cannot be in the recipe of constant @c: weights are concatenated at compile time along their outermost dimension only}}
   %c = tensor.concat dim(1) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
   rt.yield %c : tensor<4x4xf32>
 }
@@ -356,7 +356,7 @@ rt.constant @c layout(#rt.row_major) : tensor<2x8xf32> {
   %a = nn.weight @w["a"] : tensor<4x2xf32>
   %b = tensor.concat dim(0) %a, %a : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
   %e = tensor.empty() : tensor<2x8xf32>
-  // expected-error@+1 {{'linalg.transpose' op cannot be in the recipe of constant @c: only a tensor of an archive can be transposed ahead of time; of concatenated, quantized and dequantized ones rows can be moved}}
+  // expected-error@+1 {{'linalg.transpose' op cannot be in the recipe of constant @c: only a tensor of an archive can be transposed at compile time; of concatenated, quantized and dequantized ones rows can be moved}}
   %t = linalg.transpose ins(%b : tensor<8x2xf32>) outs(%e : tensor<2x8xf32>) permutation = [1, 0]
   rt.yield %t : tensor<2x8xf32>
 }
@@ -368,7 +368,7 @@ rt.constant @c layout(#rt.row_major) : tensor<8xf32> {
   %a = nn.weight @w["a"] : tensor<4x2xf32>
   %e = tensor.empty() : tensor<2x4xf32>
   %t = linalg.transpose ins(%a : tensor<4x2xf32>) outs(%e : tensor<2x4xf32>) permutation = [1, 0]
-  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is transposed ahead of time keeps its shape, one that is quantized its rows}}
+  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is transposed at compile time keeps its shape, one that is quantized its rows}}
   %v = tensor.collapse_shape %t [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
   rt.yield %v : tensor<8xf32>
 }
@@ -377,7 +377,7 @@ rt.constant @c layout(#rt.row_major) : tensor<8xf32> {
 
 rt.constant @c layout(#rt.row_major) : tensor<1x64xf32> {
   %a = arith.constant dense<1.0> : tensor<1x64xf32>
-  // expected-error@+1 {{'nn.quantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized ahead of time, once, along their last dimension and without zero points}}
+  // expected-error@+1 {{'nn.quantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized at compile time, once, along their last dimension and without zero points}}
   %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf16>)
   %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
   rt.yield %d : tensor<1x64xf32>
@@ -389,7 +389,7 @@ nn.archive @w {file = "w.safetensors"}
 rt.constant @c layout(#rt.row_major) : tensor<4x64xf16> {
   %a = nn.weight @w["a"] : tensor<4x64xf16>
   %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xf16>) -> (tensor<4x64xi8>, tensor<4x2xf16>)
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: weights that are quantized ahead of time are dequantized to f32 only}}
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: weights that are quantized at compile time are dequantized to f32 only}}
   %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<4x64xi8>, tensor<4x2xf16>) -> tensor<4x64xf16>
   rt.yield %d : tensor<4x64xf16>
 }
@@ -399,7 +399,7 @@ rt.constant @c layout(#rt.row_major) : tensor<4x64xf16> {
 rt.constant @c layout(#rt.row_major) : tensor<1x64xf32> {
   %v = arith.constant dense<1> : tensor<1x64xi8>
   %s = arith.constant dense<1.0> : tensor<1x2xf16>
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds}}
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized at compile time must be what one nn.quantize gives, or what an archive holds}}
   %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
   rt.yield %d : tensor<1x64xf32>
 }
@@ -408,7 +408,7 @@ rt.constant @c layout(#rt.row_major) : tensor<1x64xf32> {
 
 rt.constant @c layout(#rt.row_major) : tensor<4x32xf32> {
   %b = arith.constant dense<1> : tensor<4x18xi8>
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized ahead of time must be what one nn.quantize gives, or what an archive holds}}
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: what is dequantized at compile time must be what one nn.quantize gives, or what an archive holds}}
   %d = nn.dequantize %b {format = #nn.ggml_type<q4_0>} : (tensor<4x18xi8>) -> tensor<4x32xf32>
   rt.yield %d : tensor<4x32xf32>
 }
@@ -462,7 +462,7 @@ nn.archive @w {file = "w.safetensors"}
 rt.constant @c layout(#rt.row_major) : tensor<64x4xbf16> {
   %v = nn.weight @w["v"] : tensor<64x4xi4>
   %s = nn.weight @w["s"] : tensor<2x4xi8>
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized ahead of time along their last dimension, without zero points and without a scale of the tensor}}
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized at compile time along their last dimension, without zero points and without a scale of the tensor}}
   %d = nn.dequantize %v, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 0>} : (tensor<64x4xi4>, tensor<2x4xi8>) -> tensor<64x4xbf16>
   rt.yield %d : tensor<64x4xbf16>
 }
@@ -473,7 +473,7 @@ nn.archive @w {file = "w.safetensors"}
 rt.constant @c layout(#rt.row_major) : tensor<4x64xf16> {
   %v = nn.weight @w["v"] : tensor<4x64xi4>
   %s = nn.weight @w["s"] : tensor<4x2xi8>
-  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized ahead of time to f32 and bf16 only}}
+  // expected-error@+1 {{'nn.dequantize' op cannot be in the recipe of constant @c: quantized values of an archive are dequantized at compile time to f32 and bf16 only}}
   %d = nn.dequantize %v, %s {format = #nn.block_format<e2m1, e8m0, 32, axis = 1>} : (tensor<4x64xi4>, tensor<4x2xi8>) -> tensor<4x64xf16>
   rt.yield %d : tensor<4x64xf16>
 }

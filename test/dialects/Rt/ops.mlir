@@ -51,8 +51,8 @@ rt.constant @slices layout(#rt.panels<32 in 2 slices>) : tensor<768x384xf32> {
   %w = nn.weight @weights["gate_up.weight"] : tensor<768x384xf32>
   rt.yield %w : tensor<768x384xf32>
 }
-// CHECK: rt.constant @codes layout(#rt.panels<32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>)
-rt.constant @codes layout(#rt.panels<32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<768x384xf32> {
+// CHECK: rt.constant @quantized layout(#rt.panels<32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>)
+rt.constant @quantized layout(#rt.panels<32 in 2 slices, #nn.block_format<i4, f16, 32, axis = 1>>) : tensor<768x384xf32> {
   %w = nn.weight @weights["gate_up.weight"] : tensor<768x384xf32>
   %v, %s = nn.quantize %w {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<768x384xf32>) -> (tensor<768x384xi4>, tensor<768x12xf16>)
   %d = nn.dequantize %v, %s {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<768x384xi4>, tensor<768x12xf16>) -> tensor<768x384xf32>

@@ -1,8 +1,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A driver that simulates one GPU: it has 8 GB, copies 64 MB in a millisecond and runs the kernel of products in 2, for
-// tests of the probe on machines without a driver. INTARSIA_DRIVER_FAILS names a function that fails.
+// A driver that simulates one GPU: it has 8 GB, copies 64 MB in a millisecond and runs the kernel of multiply-adds in
+// 2, for tests of the probe on machines without a driver. INTARSIA_DRIVER_FAILS names a function that fails.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,10 +44,10 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 }
 int cuModuleLoadData(void **module, const void *image) {
   *module = (void *)image;
-  return strstr(image, ".visible .entry products") == NULL ? 218 : fails("cuModuleLoadData");
+  return strstr(image, ".visible .entry multiply_adds") == NULL ? 218 : fails("cuModuleLoadData");
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
-  return *function = module, strcmp(name, "products") != 0;
+  return *function = module, strcmp(name, "multiply_adds") != 0;
 }
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **arguments, void **extra) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The device catalogue against the paper's printed table, and against files that are wrong in one place.
+// The device catalogue against the paper's printed table, and against files that are wrong in one entry.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/Catalogue.h"
 #include "llvm/ADT/STLExtras.h"

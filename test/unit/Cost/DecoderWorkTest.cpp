@@ -7,9 +7,9 @@
 // The two counts of a decoder's work against each other: ModelShape, from its config.json alone, and CostOpInterface,
 // summed over the ops of the function that the importer makes of the same folder. Equal are, exactly:
 //
-//   products with weights, the head and the experts: flops, and bytes of the weights
+//   matmuls with weights, the head and the experts: flops, and bytes of the weights
 //   scores and mixing of attention: flops, but for 5 a score (scale and softmax), which the shape leaves out
-//   numbers of all matrices; bytes a token adds to the cache
+//   elements of all matrices; bytes a token adds to the cache
 //
 // The shape leaves out what grows with neither: biases (gpt-oss has some beside each expert's matrices), scales of
 // norms, and the ops of `uncounted`. The interface
@@ -36,7 +36,7 @@ constexpr int64_t tokens = 3, outputs = 2, pagesOfASequence = 5, tokensOfAPage =
 struct Counts {
   double headFlops = 0, linearFlops = 0, expertFlops = 0, attentionFlops = 0, scores = 0;
   double headBytes = 0, linearBytes = 0, expertBytes = 0;
-  double matrixNumbers = 0, vectorNumbers = 0;
+  double matrixElements = 0, vectorElements = 0;
   double bytesOfNumber = 0; ///< as stored
   double cacheBytesPerToken = 0, context = 0;
   int attentions = 0;
@@ -98,7 +98,7 @@ private:
                   Counts &counts) {
     if (auto weight = dyn_cast<nn::WeightOp>(op)) {
       if (known.insert(weight.getKey()).second)
-        (weight.getType().getRank() > 1 ? counts.matrixNumbers : counts.vectorNumbers) +=
+        (weight.getType().getRank() > 1 ? counts.matrixElements : counts.vectorElements) +=
             double(weight.getType().getNumElements());
       return;
     }
@@ -116,8 +116,8 @@ private:
       for (Value bias : {experts.getGateUpBias(), experts.getDownBias()})
         if (bias) {
           counts.expertBytes -= model.bytes(bias);
-          counts.matrixNumbers -= double(model.elements(bias)); // [experts, features]
-          counts.vectorNumbers += double(model.elements(bias));
+          counts.matrixElements -= double(model.elements(bias)); // [experts, features]
+          counts.vectorElements += double(model.elements(bias));
         }
     } else if (isa<nn::CachedAttentionOp>(op)) {
       counts.attentionFlops += work.flops;
@@ -153,9 +153,9 @@ TEST_P(DecoderWork, IsCountedEqually) {
   EXPECT_EQ(counts.linearBytes, (shape.attentionParameters() + shape.denseParameters()) * counts.bytesOfNumber);
   EXPECT_EQ(counts.expertBytes, shape.allExpertParameters() * counts.bytesOfNumber);
   EXPECT_EQ(counts.headBytes, shape.headParameters() * counts.bytesOfNumber);
-  EXPECT_EQ(counts.matrixNumbers, shape.parameters());
+  EXPECT_EQ(counts.matrixElements, shape.parameters());
   if (StringRef(GetParam()) == "llama") // two norms a layer, one at the end
-    EXPECT_EQ(counts.vectorNumbers, (2 * shape.layers + 1) * shape.hidden);
+    EXPECT_EQ(counts.vectorElements, (2 * shape.layers + 1) * shape.hidden);
   EXPECT_EQ(counts.cacheBytesPerToken, shape.cacheBytesPerToken(4)); // importers keep full precision
   double scores = 0, flops = scoreFlops(shape, counts.context, scores);
   EXPECT_EQ(counts.scores, scores);

@@ -208,7 +208,7 @@ TEST_F(WorkModelTest, FourBitElementsAreHalfAByte) {
   EXPECT_DOUBLE_EQ(work.activationBytes, 4.0 * 64 / 2 + 4.0 * 2 * 2 + 4.0 * 64 * 4);
 }
 
-TEST_F(WorkModelTest, JoinedWeightsAreReadAsTheirCodes) {
+TEST_F(WorkModelTest, ConcatenatedWeightsAreReadQuantized) {
   auto function = parse(R"(
     nn.archive @weights {file = "model.gguf"}
     func.func @main(%x: tensor<1x64xf32>) -> tensor<1x64xf32> {
@@ -225,7 +225,7 @@ TEST_F(WorkModelTest, JoinedWeightsAreReadAsTheirCodes) {
   EXPECT_DOUBLE_EQ(WorkModel(function).work(KernelRoot::Linear, opsOf<nn::LinearOp>(function)).weightBytes, 2.0 * 1152);
 }
 
-TEST_F(WorkModelTest, NormAfterProductIsAFinish) {
+TEST_F(WorkModelTest, NormAfterMatmulIsAFinish) {
   auto function = parse(R"(
     func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x64xf32>, %g: tensor<64xf32>) -> tensor<16x64xf32> {
       %h = nn.linear %x, %w : (tensor<16x64xf32>, tensor<64x64xf32>) -> tensor<16x64xf32>

@@ -32,11 +32,11 @@ TEST(ServingCost, largeBatchesAreBoundByCompute) {
   ServingEfficiency bare = figures();
   ServingCost cost = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16), &bare);
   // 2 flops a weight without embedding and head, 989 TFLOP/s.
-  double products = 2 * (8.030e9 - 2 * 128256.0 * 4096) * 4096 / 989e12 * 1e3;
-  EXPECT_NEAR(cost.decodeStep(4096, 1).computeMs, products, 0.01);
+  double matmuls = 2 * (8.030e9 - 2 * 128256.0 * 4096) * 4096 / 989e12 * 1e3;
+  EXPECT_NEAR(cost.decodeStep(4096, 1).computeMs, matmuls, 0.01);
   // Half the time at 8 bits, whose peak is twice as high.
   ServingCost eight = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::FP8), &bare);
-  EXPECT_NEAR(eight.decodeStep(4096, 1).computeMs, products / 2, 0.01);
+  EXPECT_NEAR(eight.decodeStep(4096, 1).computeMs, matmuls / 2, 0.01);
 }
 
 TEST(ServingCost, fixedTimesAddUpByKindOfLayer) {
@@ -61,7 +61,7 @@ TEST(ServingCost, collectivesAreAlphaBeta) {
   StepTime step =
       create(deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {8, 1, 1, 1}), &alpha).decodeStep(16, 1000);
   EXPECT_NEAR(step.collectiveLatencyMs, 2 * 80 * 4 * 3 * 1e-3, 1e-9); // log2 8 = 3
-  // Ring: 2 · 7/8 of 16 tokens of 8192 numbers of 2 bytes, twice in each of 80 layers, 450 GB/s one way.
+  // Ring: 2 · 7/8 of 16 tokens of 8192 elements of 2 bytes, twice in each of 80 layers, 450 GB/s one way.
   EXPECT_NEAR(step.collectiveTransferMs, 2 * 7.0 / 8 * 16 * 8192 * 2 * 2 * 80 / 450e9 * 1e3, 1e-6);
   // Two nodes of eight.
   StepTime far =
@@ -97,7 +97,7 @@ TEST(ServingCost, sharedPoolsCarryPrompts) {
   EXPECT_NEAR(cost.prefillBusyMs(1024), cost.deployment().shape->prefillFlops(1024) / 989e12 * 1e3, 1e-6);
 }
 
-TEST(ServingCost, firstTokensTakeLayersAndProducts) {
+TEST(ServingCost, firstTokensTakeLayersAndMatmuls) {
   ServingEfficiency first = figures({{"first.overhead_us", 10000},
                                      {"first.overhead_factor.sglang", 2},
                                      {"first.layer_us", 100},
@@ -107,14 +107,14 @@ TEST(ServingCost, firstTokensTakeLayersAndProducts) {
   Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
   deployment.engine = ServingEngine::SGLang;
   ServingCost cost = create(deployment, &first);
-  // 4096 tokens are bound by products, to which streaming adds 4e-7 of them in the 4-norm; 32 layers take 3.2 ms.
+  // 4096 tokens are bound by matmuls, to which streaming adds 4e-7 of them in the 4-norm; 32 layers take 3.2 ms.
   double own = cost.deployment().shape->prefillFlops(4096) / 989e12 * 1e3 + 3.2;
   EXPECT_NEAR(cost.firstToken(4096).totalMs, 20 + own, 0.01);
   // Each of three others adds a quarter; over three workers a third of that; a burst half of each.
   EXPECT_NEAR(cost.firstToken(4096, 1, 4).totalMs, 20 + own * 1.75, 0.01);
   EXPECT_NEAR(cost.firstToken(4096, 1, 4, 3).totalMs, 20 + own * 1.25, 0.01);
   EXPECT_NEAR(cost.firstToken(4096, 1, 4, 1, true).totalMs, 20 + own * 2.5, 0.01);
-  // Two prompts together: twice the products, the same layers.
+  // Two prompts together: twice the matmuls, the same layers.
   EXPECT_NEAR(cost.firstToken(4096, 2).totalMs, 20 + (own - 3.2) * 2 + 3.2, 0.01);
   deployment.onePhase = deployment.powerCapped = true;
   EXPECT_NEAR(create(deployment, &first).firstToken(4096).totalMs, 20 + own * 1.5 + 5, 0.01);
@@ -136,7 +136,7 @@ TEST(ServingCost, expertsUnderAttentionDataAreDispatched) {
   ServingEfficiency bare = figures();
   StepTime step =
       create(deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {1, 8, 8, 1}), &bare).decodeStep(64, 1000);
-  // 8 tokens a rank of 7168 numbers, 1 byte there and 2 back, to 8·(1 − (7/8)^8) devices, in 58 layers.
+  // 8 tokens a rank of 7168 elements, 1 byte there and 2 back, to 8·(1 − (7/8)^8) devices, in 58 layers.
   double copies = 8 * (1 - std::pow(7.0 / 8, 8));
   EXPECT_NEAR(step.collectiveTransferMs, 8 * 7168 * 3.0 * copies * 58 / 450e9 * 1e3, 1e-6);
 }
@@ -208,7 +208,7 @@ TEST(ServingCost, refusesWhatHasNoFigure) {
             "llama-3.1-8b on cerebras/wse-3: its catalogue entry names no 'efficiency_of' "
             "(catalogue/devices/cerebras/wse-3.yaml): no measured generation stands for it");
   Deployment eight = deploy("llama-3.1-8b", "nvidia/a100-sxm", NumberFormat::FP8);
-  EXPECT_EQ(eight.precision.compute, NumberFormat::BF16); // weights of 8 bits, products of 16
+  EXPECT_EQ(eight.precision.compute, NumberFormat::BF16); // weights of 8 bits, matmuls in 16
   eight.precision.compute = NumberFormat::FP8;
   EXPECT_NE(refusal(eight).find("no figure 'peak_tflops.fp8'"), std::string::npos) << refusal(eight);
   EXPECT_NE(refusal(deploy("llama-3.1-70b", "nvidia/h100-pcie", NumberFormat::FP8, {16, 1, 1, 1}))
@@ -243,7 +243,7 @@ TEST(ServingCost, saysWhatItCarriesOver) {
   EXPECT_EQ(create(deploy("llama-3.1-8b", "paper/b200", NumberFormat::FP8)).carriedOver(), "");
 }
 
-// The paper's experiment asks every pair of its six devices; those without 8-bit products say so.
+// The paper's experiment asks every pair of its six devices; those without 8-bit matmuls say so.
 TEST(ServingCost, answersForThePapersDevices) {
   for (const char *model : {"llama-3.1-8b", "llama-3.1-70b"})
     for (const char *name : {"paper/a40", "paper/a100", "paper/gaudi3", "paper/mi300x", "paper/h100", "paper/b200"})

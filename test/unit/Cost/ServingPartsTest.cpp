@@ -72,8 +72,8 @@ TEST(ServingParts, addUpToTheWhole) {
     expectSum(whole.cacheBytesPerDevice(3000), attention.cacheBytesPerDevice(3000), experts.cacheBytesPerDevice(3000));
     expectSum(whole.promptFlopsPerDevice(700, 300), attention.promptFlopsPerDevice(700, 300),
               experts.promptFlopsPerDevice(700, 300));
-    EXPECT_NEAR(whole.productFlopsPerSecond(), attention.productFlopsPerSecond(), 1e3);
-    EXPECT_NEAR(whole.productFlopsPerSecond(), experts.productFlopsPerSecond(), 1e3);
+    EXPECT_NEAR(whole.matmulFlopsPerSecond(), attention.matmulFlopsPerSecond(), 1e3);
+    EXPECT_NEAR(whole.matmulFlopsPerSecond(), experts.matmulFlopsPerSecond(), 1e3);
     for (double batch : {1.0, 37.0, 500.0}) {
       expectSum(whole.stepBytesPerDevice(batch, 2000), attention.stepBytesPerDevice(batch, 2000),
                 experts.stepBytesPerDevice(batch, 2000));
@@ -106,7 +106,7 @@ TEST(ServingParts, stepsAreNotFasterApartNorMuchSlower) {
         EXPECT_LE(sum, whole * most) << batch << " " << context;
       }
   });
-  // Without a blend, and where products are far below streaming, nothing is lost.
+  // Without a blend, and where matmuls are far below streaming, nothing is lost.
   ServingEfficiency bare = figures({{"layer_us", 10}, {"expert_layer_us", 5}});
   Split split(deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8), 1, &bare);
   double whole = split.whole.decodeStep(1, 1000).totalMs;
@@ -170,7 +170,7 @@ TEST(ServingParts, imbalanceIsOfExpertsOrOfReplicas) {
   auto step = [&](ModelPart which, ParallelDegrees degrees, const ServingEfficiency &figures) {
     return create(part(mixtral, which, degrees), &figures).decodeStep(8, 1000).totalMs;
   };
-  // Products of 8 tokens are far below streaming.
+  // Matmuls of 8 tokens are far below streaming.
   EXPECT_NEAR(step(ModelPart::Experts, {1, 8, 8, 1}, uneven), 1.5 * step(ModelPart::Experts, {1, 8, 8, 1}, bare), 1e-5);
   EXPECT_EQ(step(ModelPart::Experts, {1, 1, 1, 1}, uneven), step(ModelPart::Experts, {1, 1, 1, 1}, bare));
   EXPECT_NEAR(step(ModelPart::Attention, {1, 4, 1, 1}, uneven), 1.25 * step(ModelPart::Attention, {1, 4, 1, 1}, bare),
@@ -202,7 +202,7 @@ TEST(ServingParts, onlyAttentionKeepsCaches) {
   Split split(deploy("mixtral-8x7b", "nvidia/h200-sxm", NumberFormat::BF16));
   double whole = llvm::cantFail(split.whole.largestBatch(4096)),
          attention = llvm::cantFail(split.attention.largestBatch(4096));
-  // The experts' place is free for caches: 32 layers, 8 heads of 128, keys and values, 2 bytes.
+  // The experts' memory is free for caches: 32 layers, 8 heads of 128, keys and values, 2 bytes.
   EXPECT_NEAR((attention - whole) * 4096 * 131072.0, 2 * 8 * 3.0 * 4096 * 14336 * 32, 1e3);
   EXPECT_TRUE(std::isinf(llvm::cantFail(split.experts.largestBatch(4096))));
   Split large(deploy("deepseek-v3", "nvidia/h100-sxm", NumberFormat::FP8), 8);

@@ -66,23 +66,23 @@ TEST(ServingShape, cachesAreThosePublished) {
 
 TEST(ServingShape, windowsBoundTheCache) {
   const ModelShape &oss = shape("gpt-oss-120b"); // 18 layers see 128 tokens, 18 all; 8 heads of 64, keys and values
-  EXPECT_EQ(oss.cachedNumbers(100), 36 * 1024.0 * 100);
-  EXPECT_EQ(oss.cachedNumbers(10000), 18 * 1024.0 * (128 + 10000));
+  EXPECT_EQ(oss.cachedElements(100), 36 * 1024.0 * 100);
+  EXPECT_EQ(oss.cachedElements(10000), 18 * 1024.0 * (128 + 10000));
   const ModelShape &glm = shape("glm-5");
   EXPECT_EQ(glm.attention[0].visible(10000), 2048); // selected, though all are cached
-  EXPECT_EQ(glm.cachedNumbers(10000), 78 * (576.0 + 128) * 10000);
+  EXPECT_EQ(glm.cachedElements(10000), 78 * (576.0 + 128) * 10000);
   const ModelShape &qwen = shape("qwen3.5-397b-a17b"); // 45 of 60 layers keep a state: 64 heads of 128 x 128, f32
   EXPECT_EQ(qwen.stateBytes(), 45 * 64.0 * 128 * 128 * 4);
-  EXPECT_EQ(qwen.cachedNumbers(1000), 15 * 2.0 * 2 * 256 * 1000);
+  EXPECT_EQ(qwen.cachedElements(1000), 15 * 2.0 * 2 * 256 * 1000);
 }
 
 TEST(ServingShape, flopsAreTwoAParameterAndTheScores) {
   const ModelShape &llama = shape("llama-3.1-8b");
-  double products = 2 * (llama.parameters() - llama.embeddingParameters());
+  double matmuls = 2 * (llama.parameters() - llama.embeddingParameters());
   // Scores: queries times keys and weights times values, 2 flops each, 32 heads of 128.
-  EXPECT_DOUBLE_EQ(llama.decodeFlops(1000), products + 32 * 4.0 * 4096 * 1000);
+  EXPECT_DOUBLE_EQ(llama.decodeFlops(1000), matmuls + 32 * 4.0 * 4096 * 1000);
   double head = 2 * llama.headParameters();
-  EXPECT_DOUBLE_EQ(llama.prefillFlops(1000), 1000 * (products - head + 32 * 4.0 * 4096 * 500));
+  EXPECT_DOUBLE_EQ(llama.prefillFlops(1000), 1000 * (matmuls - head + 32 * 4.0 * 4096 * 500));
   // A window of w sees w - w^2/(2n) on average: far less than n/2.
   AttentionLayers sliding = shape("gpt-oss-120b").attention[0];
   EXPECT_EQ(sliding.window, 128);

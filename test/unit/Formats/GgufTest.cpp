@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// GGUF files, good and bad. Numbers of blocks are compared with the gguf package in test/EndToEnd/test_gguf_blocks.py.
+// GGUF files, good and bad. Values of blocks are compared with the gguf package in test/EndToEnd/test_gguf_blocks.py.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/DecodeBlocks.h"
 #include "lib/Formats/GgufFile.h"

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// lib/Quantize/BlockCodec against a loop over nn::encodeElement, one number at a time, with LLVM's own f16 and bf16.
+// lib/Quantize/BlockCodec against a loop over nn::encodeElement, one value at a time, with LLVM's own f16 and bf16.
 // What that loop rests on is compared with ml_dtypes in test/python/test_block_formats.py, the codec itself in
 // test/Quantize/test_block_codec.py.
 //===----------------------------------------------------------------------------------------------------------===//
@@ -68,7 +68,7 @@ const Format formats[] = {
 };
 
 struct Encoded {
-  std::vector<uint8_t> codes, scales, zeroPoints;
+  std::vector<uint8_t> quantized, scales, zeroPoints;
 };
 
 Encoded sized(const BlockCodec &codec, const Format &format, size_t size) {
@@ -93,7 +93,7 @@ void appendFloat(std::vector<uint8_t> &bytes, Scale scale, float value) {
     bytes.push_back(static_cast<uint8_t>(bits >> (8 * byte)));
 }
 
-/// The number that the scale with this index is.
+/// The value of the scale with this index.
 float readScale(llvm::ArrayRef<uint8_t> bytes, Scale scale, size_t index) {
   if (scale == Scale::E8M0 || scale == Scale::E4M3)
     return nn::decodeScale(scale, bytes[index]);
@@ -107,7 +107,7 @@ float readScale(llvm::ArrayRef<uint8_t> bytes, Scale scale, size_t index) {
   return number.convertToFloat();
 }
 
-/// The sum of squared differences between numbers and what their codes mean, in their order.
+/// The sum of squared differences between values and what they are quantized to, in their order.
 float errorOf(const Format &format, llvm::ArrayRef<float> values, float scale) {
   float sum = 0;
   for (float value : values) {
@@ -179,7 +179,7 @@ Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float ten
       float number = scale == 0 ? 0 : value / scale;
       if (format.withZeroPoints)
         number = std::nearbyint(number) + zeroPoint;
-      result.codes.push_back(nn::encodeElement(format.element, number));
+      result.quantized.push_back(nn::encodeElement(format.element, number));
     }
   }
   return result;
@@ -192,12 +192,13 @@ protected:
 
   void expectAsPlainly(llvm::ArrayRef<float> row, float tensorScale, const char *what) {
     Encoded actual = sized(codec, format, row.size()), expected = encodePlainly(format, row, tensorScale);
-    std::optional<size_t> bad = codec.encodeRow(row, tensorScale, actual.codes, actual.scales, actual.zeroPoints);
-    ASSERT_FALSE(bad) << what << ": number " << *bad << " is " << row[*bad];
+    std::optional<size_t> bad = codec.encodeRow(row, tensorScale, actual.quantized, actual.scales, actual.zeroPoints);
+    ASSERT_FALSE(bad) << what << ": value " << *bad << " is " << row[*bad];
     ASSERT_EQ(actual.scales, expected.scales) << what;
     ASSERT_EQ(actual.zeroPoints, expected.zeroPoints) << what;
     for (size_t index = 0; index != row.size(); ++index)
-      ASSERT_EQ(actual.codes[index], expected.codes[index]) << what << ", number " << index << ": " << row[index];
+      ASSERT_EQ(actual.quantized[index], expected.quantized[index])
+          << what << ", value " << index << ": " << row[index];
   }
   void expectAsPlainly(llvm::ArrayRef<float> row, const char *what) {
     expectAsPlainly(row, BlockCodec::tensorScaleOf(BlockCodec::largestMagnitude(row)), what);
@@ -214,17 +215,17 @@ TEST_P(BlockCodecFormat, EncodesAsAPlainLoop) {
     std::vector<float> row(size);
     for (float &value : row)
       value = normal(random);
-    expectAsPlainly(row, ("normal numbers, row of " + std::to_string(size)).c_str());
+    expectAsPlainly(row, ("normal values, row of " + std::to_string(size)).c_str());
     for (float &value : row)
       value = std::fabs(value);
-    expectAsPlainly(row, "positive numbers");
+    expectAsPlainly(row, "positive values");
     for (float &value : row)
       value = -value;
-    expectAsPlainly(row, "negative numbers");
+    expectAsPlainly(row, "negative values");
   }
 }
 
-// Blocks that differ by powers of two, from subnormal numbers to as large as an f16 scale takes (65504 * 1).
+// Blocks that differ by powers of two, from subnormal values to as large as an f16 scale takes (65504 * 1).
 TEST_P(BlockCodecFormat, EncodesAllExponents) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
@@ -234,27 +235,27 @@ TEST_P(BlockCodecFormat, EncodesAllExponents) {
     for (float &value : row)
       value = std::ldexp(normal(random), exponent);
     expectAsPlainly(row, ("times 2^" + std::to_string(exponent)).c_str());
-    // One row of the kind in a tensor of larger numbers.
+    // One row of the kind in a tensor of larger values.
     expectAsPlainly(row, 1.0f, "tensor scale of 1");
   }
 }
 
-// Multiples of a quarter, of an eighth and of a 64th, the largest one of the format in each block: codes, ties and what
-// is between them, where the scale is a power of two.
+// Multiples of a quarter, of an eighth and of a 64th, the largest one of the format in each block: elements, ties and
+// what is between them, where the scale is a power of two.
 TEST_P(BlockCodecFormat, EncodesTies) {
   const FloatFormat *small = nn::getFloatElement(format.element);
   std::optional<nn::IntegerElement> integer = nn::getIntegerElement(format.element);
   float largest = small ? small->largest : integer ? static_cast<float>(integer->highest) : 1.0f;
-  std::vector<float> numbers;
-  for (unsigned code = 0; code != 1u << nn::codeBits(format.element); ++code)
-    if (float number = nn::decodeElement(format.element, code); std::fabs(number) <= largest)
-      numbers.push_back(number);
-  llvm::sort(numbers);
+  std::vector<float> elements;
+  for (unsigned pattern = 0; pattern != 1u << nn::storageBits(format.element); ++pattern)
+    if (float element = nn::decodeElement(format.element, pattern); std::fabs(element) <= largest)
+      elements.push_back(element);
+  llvm::sort(elements);
   std::vector<float> special = {0.0f, -0.0f, 0.25f, 0.5f, -0.5f, 1.5f, 2.5f, -1.5f, 1e-40f, -1e-40f};
-  for (size_t index = 0; index != numbers.size(); ++index) {
-    special.push_back(numbers[index]);
+  for (size_t index = 0; index != elements.size(); ++index) {
+    special.push_back(elements[index]);
     if (index != 0)
-      special.push_back(static_cast<float>((double(numbers[index - 1]) + double(numbers[index])) / 2));
+      special.push_back(static_cast<float>((double(elements[index - 1]) + double(elements[index])) / 2));
   }
   std::vector<float> near;
   for (float value : special)
@@ -288,20 +289,20 @@ TEST_P(BlockCodecFormat, EncodesRandomPatterns) {
   }
 }
 
-TEST_P(BlockCodecFormat, GivesZeroBlocksZeroCodes) {
+TEST_P(BlockCodecFormat, QuantizesZeroBlocksToZeros) {
   std::vector<float> row(200, 0.0f);
   row[3] = -0.0f;
   expectAsPlainly(row, "zeros");
   row[199] = -2.0f;
-  expectAsPlainly(row, "zeros, then a number");
+  expectAsPlainly(row, "zeros, then another value");
   Encoded encoded = sized(codec, format, 200);
-  ASSERT_FALSE(codec.encodeRow(std::vector<float>(200), 0.0f, encoded.codes, encoded.scales, encoded.zeroPoints));
-  EXPECT_EQ(encoded.codes, std::vector<uint8_t>(200, format.element == Element::NF4 ? 7 : 0));
+  ASSERT_FALSE(codec.encodeRow(std::vector<float>(200), 0.0f, encoded.quantized, encoded.scales, encoded.zeroPoints));
+  EXPECT_EQ(encoded.quantized, std::vector<uint8_t>(200, format.element == Element::NF4 ? 7 : 0));
   Encoded empty = sized(codec, format, 0);
-  EXPECT_FALSE(codec.encodeRow({}, 0.0f, empty.codes, empty.scales, empty.zeroPoints));
+  EXPECT_FALSE(codec.encodeRow({}, 0.0f, empty.quantized, empty.scales, empty.zeroPoints));
 }
 
-TEST_P(BlockCodecFormat, NamesWhatHasNoCode) {
+TEST_P(BlockCodecFormat, NamesWhatCannotBeQuantized) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (float bad : {nan, -nan, infinity, -infinity, llvm::bit_cast<float>(0x7F800001u)}) {
     for (size_t position : {0, 5, 31, 32, 127, 128, 199}) {
@@ -309,7 +310,7 @@ TEST_P(BlockCodecFormat, NamesWhatHasNoCode) {
       row[position] = bad;
       row[199] = bad;
       Encoded encoded = sized(codec, format, row.size());
-      EXPECT_EQ(codec.encodeRow(row, 1.0f, encoded.codes, encoded.scales, encoded.zeroPoints), position);
+      EXPECT_EQ(codec.encodeRow(row, 1.0f, encoded.quantized, encoded.scales, encoded.zeroPoints), position);
       EXPECT_FALSE(std::isfinite(BlockCodec::largestMagnitude(row)));
     }
   }
@@ -322,40 +323,41 @@ TEST_P(BlockCodecFormat, NamesWhatIsTooLargeForItsScale) {
   Encoded encoded = sized(codec, format, row.size());
   // What is beyond 65504, and ranges and sums beyond the largest f32.
   bool isTooLarge = format.scale == Scale::F16 || format.withZeroPoints || format.element == Element::Ternary;
-  EXPECT_EQ(codec.encodeRow(row, 1.0f, encoded.codes, encoded.scales, encoded.zeroPoints),
+  EXPECT_EQ(codec.encodeRow(row, 1.0f, encoded.quantized, encoded.scales, encoded.zeroPoints),
             isTooLarge ? std::optional<size_t>(150) : std::nullopt);
 }
 
-// All codes with all scales of one or two bytes and a sample of the others, NaNs and infinities included.
-TEST_P(BlockCodecFormat, DecodesAllCodesWithAllScales) {
+// All bit patterns with all scales of one or two bytes and a sample of the others, NaNs and infinities included.
+TEST_P(BlockCodecFormat, DecodesAllPatternsWithAllScales) {
   const unsigned scaleCount = codec.scaleBytes() == 1 ? 256 : codec.scaleBytes() == 2 ? 65536 : 1000;
   const size_t blockSize = format.block == 0 ? 256 : static_cast<size_t>(format.block);
   const size_t blocks = codec.blockCount(256);
   const float tensorScale = 0.3f;
-  std::vector<uint8_t> codes(256), zeroPoints(format.withZeroPoints ? blocks : 0);
-  std::vector<float> numbers(256), row(256);
-  for (unsigned code = 0; code != 256; ++code) {
-    codes[code] = static_cast<uint8_t>(code);
-    numbers[code] = nn::decodeElement(format.element, code);
+  std::vector<uint8_t> quantized(256), zeroPoints(format.withZeroPoints ? blocks : 0);
+  std::vector<float> elements(256), row(256);
+  for (unsigned pattern = 0; pattern != 256; ++pattern) {
+    quantized[pattern] = static_cast<uint8_t>(pattern);
+    elements[pattern] = nn::decodeElement(format.element, pattern);
   }
   std::mt19937 random(4);
-  for (unsigned scaleCode = 0; scaleCode != scaleCount; ++scaleCode) {
-    uint32_t bits = codec.scaleBytes() == 4 ? uint32_t(random()) : scaleCode;
+  for (unsigned scalePattern = 0; scalePattern != scaleCount; ++scalePattern) {
+    uint32_t bits = codec.scaleBytes() == 4 ? uint32_t(random()) : scalePattern;
     std::vector<uint8_t> scales;
     for (size_t byte = 0; byte != blocks * codec.scaleBytes(); ++byte)
       scales.push_back(static_cast<uint8_t>(bits >> (8 * (byte % codec.scaleBytes()))));
     for (uint8_t &zeroPoint : zeroPoints)
-      zeroPoint = random() & ((1u << nn::codeBits(format.element)) - 1);
-    codec.decodeRow(codes, scales, zeroPoints, tensorScale, row);
+      zeroPoint = random() & ((1u << nn::storageBits(format.element)) - 1);
+    codec.decodeRow(quantized, scales, zeroPoints, tensorScale, row);
     float scale = readScale(scales, format.scale, 0) * (format.scale == Scale::E4M3 ? tensorScale : 1.0f);
-    for (unsigned code = 0; code != 256; ++code) {
-      float number = numbers[code];
+    for (unsigned pattern = 0; pattern != 256; ++pattern) {
+      float element = elements[pattern];
       if (format.withZeroPoints)
-        number -= numbers[zeroPoints[code / blockSize]];
-      float expected = scale * number;
-      if (llvm::bit_cast<uint32_t>(row[code]) != llvm::bit_cast<uint32_t>(expected) &&
-          !(std::isnan(row[code]) && std::isnan(expected)))
-        FAIL() << "scale " << scaleCode << " and code " << code << " give " << row[code] << ", not " << expected;
+        element -= elements[zeroPoints[pattern / blockSize]];
+      float expected = scale * element;
+      if (llvm::bit_cast<uint32_t>(row[pattern]) != llvm::bit_cast<uint32_t>(expected) &&
+          !(std::isnan(row[pattern]) && std::isnan(expected)))
+        FAIL() << "scale " << scalePattern << " and pattern " << pattern << " give " << row[pattern] << ", not "
+               << expected;
     }
   }
 }

@@ -45,7 +45,7 @@ inline const char *decoderManifest() {
                             {"name":"pages"}],
    "checks":[{"relation":"equal","left":"tokens","right":"0","why":"'failing' needs it"}],
    "inputs":[{"name":"tail","dtype":"f32","shape":["sequences",4],"state":true},
-             {"name":"codes","dtype":"i16","shape":["pages",2,4],"state":true},
+             {"name":"packed","dtype":"i16","shape":["pages",2,4],"state":true},
              {"name":"input_ids","dtype":"i64","shape":["tokens"],"range":[0,16]},
              {"name":"positions","dtype":"i64","shape":["tokens"],"range":[0,22],
               "below":{"size":"pages_of_a_sequence","factor":4}},

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Expected numbers are from SciPy: scipy.stats.norm, scipy.stats.lognorm, scipy.integrate.quad over the quantile
+// Expected values are from SciPy: scipy.stats.norm, scipy.stats.lognorm, scipy.integrate.quad over the quantile
 // function.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Support/Amount.h"

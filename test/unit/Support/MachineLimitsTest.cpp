@@ -13,7 +13,7 @@
 using namespace intarsia;
 using namespace intarsia::testing;
 
-/// A folder in place of /, with files of /proc and /sys.
+/// A folder instead of /, with files of /proc and /sys.
 class MachineLimits : public ::testing::Test {
 protected:
   void put(const std::string &path, const std::string &text) {

@@ -70,7 +70,7 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
     int64_t number = 0;
     Value state = graph.layers(embed(graph), layerContainer(), layers,
                                [&](Value input) { return layer(graph, input, number++); });
-    // Rows are picked before the final norm: only these need it and the product with the vocabulary.
+    // Rows are picked before the final norm: only these need it and the matmul with the vocabulary.
     Value chosen = graph.rowsAt(state, graph.input("output_tokens"), finalNormName(), "outputs");
     last = finalNorm(graph, chosen);
   }
@@ -94,7 +94,7 @@ Value Decoder::rotate(GraphBuilder &graph, Value input, const RotaryFrequencies 
                             rotary.interleaved, llvm::APFloat(rotary.attentionFactor));
 }
 
-Value Decoder::vocabularyProduct(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,
+Value Decoder::languageModelHead(GraphBuilder &graph, Value hiddenState, llvm::StringRef base, llvm::StringRef table,
                                  bool tied) const {
   // If an archive has two weights that differ, they are not tied, whatever the setting says; transformers' tie_weights
   // does the same.

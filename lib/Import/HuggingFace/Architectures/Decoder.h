@@ -56,7 +56,7 @@ protected:
   /// Applies nn.rope to rows [tokens, heads, head_dim] at their positions.
   mlir::Value rotate(GraphBuilder &graph, mlir::Value input, const RotaryFrequencies &rotary) const;
   /// Multiplies by the vocabulary matrix: lm_head, or with `tied` the embedding `table` of the base model.
-  mlir::Value vocabularyProduct(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base, llvm::StringRef table,
+  mlir::Value languageModelHead(GraphBuilder &graph, mlir::Value hidden, llvm::StringRef base, llvm::StringRef table,
                                 bool tied) const;
 
   Config config;

@@ -99,9 +99,9 @@ protected:
     Value scores;
     if (variant.insideOther && !tied && graph.hasWeight("language_model.lm_head.weight")) {
       GraphBuilder::Scope scope(graph, "language_model");
-      scores = vocabularyProduct(graph, state, base, "embed_tokens", tied);
+      scores = languageModelHead(graph, state, base, "embed_tokens", tied);
     } else {
-      scores = vocabularyProduct(graph, state, base, "embed_tokens", tied);
+      scores = languageModelHead(graph, state, base, "embed_tokens", tied);
     }
     if (logitCap == 0.0)
       return scores;

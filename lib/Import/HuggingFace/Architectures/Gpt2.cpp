@@ -56,7 +56,7 @@ protected:
   }
 
   Value logits(GraphBuilder &graph, Value state, llvm::StringRef base) const override {
-    return vocabularyProduct(graph, state, base, "wte", tied);
+    return languageModelHead(graph, state, base, "wte", tied);
   }
 
   Value layer(GraphBuilder &graph, Value input, int64_t number) override {
@@ -71,9 +71,9 @@ protected:
 private:
   Value attention(GraphBuilder &graph, Value input, int64_t number) {
     GraphBuilder::Scope scope(graph, "attn");
-    Value joined = convolution(graph, input, "c_attn", Extent(3 * hidden.size, hidden.setting), hidden);
-    auto part = [&](int64_t place) {
-      Value rows = graph.features(joined, "c_attn", "tokens", place * hidden.size, hidden.size);
+    Value all = convolution(graph, input, "c_attn", Extent(3 * hidden.size, hidden.setting), hidden);
+    auto part = [&](int64_t index) {
+      Value rows = graph.features(all, "c_attn", "tokens", index * hidden.size, hidden.size);
       return graph.expandShape(rows, "c_attn", {"tokens", heads, headDim}, {{0}, {1, 2}});
     };
     scale = (scaledByHeadDim ? 1.0 / std::sqrt(static_cast<double>(headDim)) : 1.0) /

@@ -22,7 +22,7 @@ struct Variant {
   bool queryKeyNorm = false;      // Qwen3: an RMS norm of each head of query and key
   bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, if that is set
   bool slidingLayers = false;     // Qwen2, Qwen3: the same in some layers, with use_sliding_window
-  bool joined = false;            // Phi-3: query, key and value are one matrix, gate and up another
+  bool concatenated = false;      // Phi-3: query, key and value are one matrix, gate and up another
   std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
   bool sinks = false;                                  // gpt-oss; every other layer of it attends to a window
   int64_t windowByDefault = 0;
@@ -75,7 +75,7 @@ protected:
   }
 
   Value logits(GraphBuilder &graph, Value state, llvm::StringRef base) const override {
-    return vocabularyProduct(graph, state, base, "embed_tokens", tied);
+    return languageModelHead(graph, state, base, "embed_tokens", tied);
   }
 
   Value layer(GraphBuilder &graph, Value input, int64_t number) override {
@@ -85,7 +85,7 @@ protected:
       return graph.add(attended, experts->build(graph, normal), "");
     GraphBuilder::Scope scope(graph, "mlp");
     Value gate, up;
-    if (variant.joined) {
+    if (variant.concatenated) {
       Extent both(2 * intermediate.size, intermediate.setting);
       Value rows = graph.linear(normal, "gate_up_proj", both, hidden, feedForwardBias);
       gate = graph.features(rows, "gate_up_proj", "tokens", 0, intermediate.size);
@@ -138,16 +138,16 @@ private:
     Value normal = graph.rmsNorm(input, "input_layernorm", hidden, epsilon);
     GraphBuilder::Scope scope(graph, "self_attn");
     bool bias = attentionBias || variant.queryKeyValueBias;
-    Value joined;
-    int64_t place = 0; // offset of the next part
-    if (variant.joined)
-      joined = graph.linear(normal, "qkv_proj", Extent((heads + 2 * keyValueHeads) * headDim, "num_attention_heads"),
-                            hidden, bias);
+    Value all;
+    int64_t offset = 0; // of the next part
+    if (variant.concatenated)
+      all = graph.linear(normal, "qkv_proj", Extent((heads + 2 * keyValueHeads) * headDim, "num_attention_heads"),
+                         hidden, bias);
     auto project = [&](llvm::StringRef name, llvm::StringRef norm, int64_t count) {
       Extent outputs(count * headDim, name == "q_proj" ? "num_attention_heads" : "num_key_value_heads");
-      Value rows = joined ? graph.features(joined, name, "tokens", place, outputs.size)
-                          : graph.linear(normal, name, outputs, hidden, bias);
-      place += outputs.size;
+      Value rows = all ? graph.features(all, name, "tokens", offset, outputs.size)
+                       : graph.linear(normal, name, outputs, hidden, bias);
+      offset += outputs.size;
       Value split = graph.expandShape(rows, name, {"tokens", count, headDim}, {{0}, {1, 2}});
       return variant.queryKeyNorm && !norm.empty() ? graph.rmsNorm(split, norm, Extent(headDim, "head_dim"), epsilon)
                                                    : split;
@@ -200,8 +200,8 @@ std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOpti
           .causalClass = "MixtralForCausalLM", .slidingWindow = true, .experts = ExpertStorage::Mixtral, .theta = 1e6});
 }
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(config, options,
-                                 Variant{.causalClass = "Phi3ForCausalLM", .slidingWindow = true, .joined = true});
+  return std::make_unique<Llama>(
+      config, options, Variant{.causalClass = "Phi3ForCausalLM", .slidingWindow = true, .concatenated = true});
 }
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(

@@ -67,13 +67,13 @@ Value MixtureOfExperts::weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::S
   ReassociationIndices rows;
   for (int64_t dimension = 0; dimension + 1 < static_cast<int64_t>(shape.size()); ++dimension)
     rows.push_back(dimension);
-  Value joined = parts.size() == 1 ? parts.front() : graph.concat(parts, "experts", 0);
-  return graph.expandShape(joined, "experts", shape, {rows, {static_cast<int64_t>(shape.size()) - 1}});
+  Value concatenated = parts.size() == 1 ? parts.front() : graph.concat(parts, "experts", 0);
+  return graph.expandShape(concatenated, "experts", shape, {rows, {static_cast<int64_t>(shape.size()) - 1}});
 }
 
 /// Reads weights that are stored as one tensor for all experts (GGUF).
-MixtureOfExperts::Weights MixtureOfExperts::joinedWeights(GraphBuilder &graph, llvm::StringRef gate, llvm::StringRef up,
-                                                          llvm::StringRef down) const {
+MixtureOfExperts::Weights MixtureOfExperts::concatenatedWeights(GraphBuilder &graph, llvm::StringRef gate,
+                                                                llvm::StringRef up, llvm::StringRef down) const {
   bool hasBias = storage == ExpertStorage::GptOss;
   GraphBuilder::Scope scope(graph, "experts");
   /// Returns gate and up as [experts, 2, …].
@@ -82,12 +82,12 @@ MixtureOfExperts::Weights MixtureOfExperts::joinedWeights(GraphBuilder &graph, l
     auto typeOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
     if (!graph.sink().any() && typeOf(parts[0]) != typeOf(parts[1]))
       graph.sink().report("the experts' " + gate.str() + suffix.str() + " and " + up.str() + suffix.str() +
-                          " are stored as numbers of two types, or one of them in blocks: that is not supported; "
+                          " have elements of two types, or one of them is stored in blocks: that is not supported; "
                           "convert the model again with one type for both");
     if (graph.sink().any())
       return {};
     llvm::StringRef name = "experts";
-    Value joined = graph.concat(parts, name, 0);
+    Value concatenated = graph.concat(parts, name, 0);
     int64_t rank = shape.size();
     Shape apart{2}, result{experts.size, 2};
     llvm::SmallVector<ReassociationIndices> groups{{0, 1}};
@@ -99,7 +99,7 @@ MixtureOfExperts::Weights MixtureOfExperts::joinedWeights(GraphBuilder &graph, l
       groups.push_back({dimension + 1});
       order.push_back(dimension + 1);
     }
-    return graph.transpose(graph.expandShape(joined, name, apart, groups), name, result, order);
+    return graph.transpose(graph.expandShape(concatenated, name, apart, groups), name, result, order);
   };
   Weights weights;
   weights.gateUp = both(".weight", {experts, intermediate, hidden});
@@ -151,7 +151,7 @@ Value MixtureOfExperts::build(GraphBuilder &graph, Value input) const {
   llvm::StringRef down = isMixtral ? "w2" : "down_proj";
   Weights weights;
   if (graph.hasWeight(("experts." + gateAndUp[0] + ".weight").str())) {
-    weights = joinedWeights(graph, gateAndUp[0], gateAndUp[1], down);
+    weights = concatenatedWeights(graph, gateAndUp[0], gateAndUp[1], down);
   } else if (isGptOss) {
     weights = gptOssWeights(graph);
   } else {

@@ -28,7 +28,8 @@ private:
   struct Weights {
     mlir::Value gateUp, down, gateUpBias, downBias;
   };
-  Weights joinedWeights(GraphBuilder &graph, llvm::StringRef gate, llvm::StringRef up, llvm::StringRef down) const;
+  Weights concatenatedWeights(GraphBuilder &graph, llvm::StringRef gate, llvm::StringRef up,
+                              llvm::StringRef down) const;
   Weights gptOssWeights(GraphBuilder &graph) const;
   mlir::Value weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::StringRef> names, Extent outputs, Extent inputs,
                            const Shape &shape) const;

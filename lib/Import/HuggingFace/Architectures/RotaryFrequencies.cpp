@@ -84,7 +84,7 @@ static void scaleYarn(const Config &scaling, double theta, int64_t rotaryDim, in
     result.attentionFactor = static_cast<float>(scaleOf(1.0));
 }
 
-/// Divides each frequency by its number in a list; reports and returns false if the list is not valid.
+/// Divides each frequency by its factor in a list; reports and returns false if the list is not valid.
 static bool divideByFactors(const Config &scaling, llvm::StringRef setting, std::vector<float> &frequencies) {
   std::vector<double> factors = scaling.numbers(setting, 1e-9, largest);
   if (factors.size() != frequencies.size()) {
@@ -157,7 +157,7 @@ RotaryFrequencies makeRotaryFrequencies(const Config &config, const std::optiona
   } else if (kind == "yarn") {
     scaleYarn(*parameters, theta, rotaryDim, originalContext(config, *parameters), result);
   } else if (kind == "dynamic") {
-    // Frequencies change only for texts beyond max_position_embeddings, which no step takes.
+    // Frequencies change only for texts beyond max_position_embeddings, which no forward step takes.
     parameters->number("factor", 1.0, 1.0, largest);
   } else if (kind == "longrope") {
     scaleLongRope(config, *parameters, context, result);

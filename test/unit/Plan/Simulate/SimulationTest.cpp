@@ -113,7 +113,7 @@ TEST(PlanSimulation, promptsTakeTurnsInTheReplicasOfTheirDecode) {
     Evaluation evaluation = evaluate(p, {{0, 1}, {0, 1}});
     EXPECT_NEAR(evaluation.waitMs[0], wait, 1e-9) << rate;
     EXPECT_NEAR(evaluation.agents[0].meanMs, 70 + wait, 0.01 * (70 + wait)) << rate;
-    // Twice as many replicas of the decode are as many places for prompts.
+    // Twice as many replicas of the decode have twice as many slots for prompts.
     report = checked(simulate(p, {{0, 1}, {0, 2}}, {.requests = 100000}));
     EXPECT_NEAR(report.pieces[0].utilization, utilization / 2, 0.02) << rate;
     EXPECT_LT(report.pieces[0].meanWaitMs, wait / 2) << rate;

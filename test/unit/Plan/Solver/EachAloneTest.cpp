@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Agents with percentiles that meet in resources alone: planned each by itself, then together.
+// Agents with percentiles that share resources alone: planned each by itself, then together.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Plan/Solver/EachAlone.h"
 #include "test/unit/Plan/Solver/Instances.h"
@@ -161,7 +161,7 @@ TEST(PlanEachAlone, explainsOneAgentBesideTheOthers) {
   EXPECT_GT(none, 20);
 }
 
-TEST(PlanEachAlone, takesAsPartsWhatNothingJoins) {
+TEST(PlanEachAlone, takesAsPartsWhatNothingConnects) {
   PlacementProblem problem = instances::Generator(0).make(400);
   for (uint64_t seed = 1; problem.agents.size() > 1 || !problem.together.empty() || !problem.apart.empty(); ++seed)
     problem = instances::Generator(seed).make(400);
@@ -176,7 +176,7 @@ TEST(PlanEachAlone, takesAsPartsWhatNothingJoins) {
   EXPECT_EQ(second.problem.agents.size(), 1u);
   EXPECT_EQ(second.restricted(std::vector<std::pair<int, int>>{{0, 0}, {int(pieces), 1}}),
             (std::vector<std::pair<int, int>>{{0, 1}}));
-  // A group that is apart joins, too.
+  // A group that is apart connects, too.
   problem.apart.push_back({0, int(pieces)});
   EXPECT_EQ(agentsApart(problem).size(), 1u);
 }

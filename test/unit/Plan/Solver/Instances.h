@@ -204,7 +204,7 @@ private:
         back.push_back(edgeBetween(p, pieceOf(agent, body, true), pieceOf(agent, body, false)));
       return add(agent, Region::loop(body, {{1, 0.6}, {2, 0.4}}, back));
     }
-    // A dag of parts: a chain, a fork that joins, or (without percentiles) anything.
+    // A dag of parts: a chain, a fork and a join, or (without percentiles) anything.
     size_t partCount = std::min<size_t>(pieces.size(), size_t(between(2, 4)));
     std::vector<int> parts;
     for (size_t part = 0; part < partCount; ++part) {
@@ -406,7 +406,7 @@ private:
     for (size_t l = 0; l < p.links.size(); ++l)
       if (chance(0.12))
         if (double used = quantile(linkUses[l], real(0.5, 0.95)); used > 0) {
-          // Times follow from the bandwidth, so a slower link must not undo the bound above: latency takes the place.
+          // Times follow from the bandwidth, so a slower link must not undo the bound above: latency grows instead.
           double before = p.links[l].gigabytesPerSecond;
           p.links[l].gigabytesPerSecond = std::min(before, used * real(0.8, 1.2));
         }

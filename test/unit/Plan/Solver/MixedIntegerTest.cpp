@@ -184,14 +184,14 @@ TEST_P(PlanMixedInteger, saysNothingOfWhatItHadNoTimeFor) {
 MixedIntegerProgram quadraticAssignment(int size, uint64_t seed) {
   std::mt19937_64 engine(seed);
   MixedIntegerProgram program;
-  auto one = [&](int facility, int place) { return facility * size + place; };
+  auto one = [&](int facility, int site) { return facility * size + site; };
   for (int column = 0; column < size * size; ++column)
     program.addColumn("x" + std::to_string(column), 0, 0, 1, true);
   for (int facility = 0; facility < size; ++facility) {
     MixedIntegerProgram::LinearRow placed{"placed", {}, 1, 1}, taken{"taken", {}, 1, 1};
-    for (int place = 0; place < size; ++place) {
-      placed.entries.push_back({one(facility, place), 1});
-      taken.entries.push_back({one(place, facility), 1});
+    for (int site = 0; site < size; ++site) {
+      placed.entries.push_back({one(facility, site), 1});
+      taken.entries.push_back({one(site, facility), 1});
     }
     program.rows.insert(program.rows.end(), {placed, taken});
   }

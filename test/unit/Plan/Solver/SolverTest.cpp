@@ -89,7 +89,7 @@ TEST(PlanShares, areRoundedUpToWholeDevices) {
     agent.regions.push_back(Region::dag(children, arcs));
     agent.root = count;
     problem.agents = {agent};
-    // No link joins the pools; no data passes between the pieces, so none is needed.
+    // No link connects the pools; no data passes between the pieces, so none is needed.
     SolveResult result = solved(problem);
     ASSERT_EQ(result.status, SolveResult::Status::Optimal) << count;
     int pairs = count / 2, odd = count % 2;

@@ -266,14 +266,14 @@ TEST_P(Caches, WrongSteps) {
     return std::string(itx_last_error());
   };
   Tokens good = {1}, high = {1, 16}, low = {-1}, many(20, 1);
-  EXPECT_THAT(refused({}), HasSubstr("a step has no chunks"));
+  EXPECT_THAT(refused({}), HasSubstr("a forward step has no chunks"));
   EXPECT_THAT(refused({{nullptr, good.data(), 1, 0}}), HasSubstr("the sequence of chunk 0"));
   EXPECT_THAT(refused({{first.get(), nullptr, 1, 0}}), HasSubstr("the tokens of chunk 0 are null"));
-  EXPECT_THAT(refused({{first.get(), good.data(), 0, 0}}), HasSubstr("chunk 0 of a step has no tokens"));
+  EXPECT_THAT(refused({{first.get(), good.data(), 0, 0}}), HasSubstr("chunk 0 of a forward step has no tokens"));
   EXPECT_THAT(refused({{first.get(), good.data(), 1, 1}}), HasSubstr("'logits' is null"));
   EXPECT_THAT(refused({{foreign.get(), good.data(), 1, 0}}), HasSubstr("chunk 0 is of another cache"));
   EXPECT_THAT(refused({{first.get(), good.data(), 1, 0}, {first.get(), good.data(), 1, 0}}),
-              HasSubstr("chunks 0 and 1 of a step are of the same sequence"));
+              HasSubstr("chunks 0 and 1 of a forward step are of the same sequence"));
   EXPECT_THAT(refused({{first.get(), high.data(), 2, 0}}),
               HasSubstr("'input_ids' is 16 at [1] of chunk 0: values must be in [0, 16)"));
   EXPECT_THAT(refused({{first.get(), low.data(), 1, 0}}), HasSubstr("'input_ids' is -1 at [0]"));
@@ -369,7 +369,7 @@ TEST_P(Caches, MoreMemoryThanThereIs) {
   EXPECT_EQ(itx_cache_create(module.get(), function(), &options, &made), ITX_INVALID_ARGUMENT);
 }
 
-// ---- Functions that are no steps --------------------------------------------------------------------------
+// ---- Functions that are no forward steps ------------------------------------------------------------------
 
 TEST_P(Caches, OtherFunctions) {
   auto refused = [&](const std::string &from, const std::string &to, itx_status status = ITX_INVALID_ARGUMENT) {
@@ -381,7 +381,7 @@ TEST_P(Caches, OtherFunctions) {
   EXPECT_THAT(refused("\"name\":\"step\"", "\"name\":\"stem\"", ITX_NOT_FOUND),
               HasSubstr("has no function 'step'; it has: stem, tailed"));
   EXPECT_THAT(refused("\"name\":\"page_table\"", "\"name\":\"pages\""),
-              HasSubstr("function 'step' is no step of a language model: it has no input 'page_table'"));
+              HasSubstr("function 'step' is no forward step of a language model: it has no input 'page_table'"));
   EXPECT_THAT(refused("\"input_ids\",\"dtype\":\"i64\"", "\"input_ids\",\"dtype\":\"i32\""),
               HasSubstr("'input_ids' is not i64 of rank 1"));
   EXPECT_THAT(refused("\"below\":{\"size\":\"pages_of_a_sequence\"", "\"below\":{\"size\":\"sequences\""),

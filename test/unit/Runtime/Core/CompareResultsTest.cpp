@@ -52,7 +52,7 @@ TEST(CompareResults, SmallValuesAmongLargeOnes) {
   EXPECT_TRUE(std::isinf(zeros.largestDifference));
 }
 
-TEST(CompareResults, NumbersThatAreNotFinite) {
+TEST(CompareResults, ValuesThatAreNotFinite) {
   float nan = NAN, infinity = INFINITY;
   EXPECT_TRUE(compare<float>(ITX_F32, {nan, infinity, -infinity, 1}, {-nan, infinity, -infinity, 1}).agrees);
   for (auto [computed, expected] : {std::pair(nan, 1.0f),
@@ -64,7 +64,7 @@ TEST(CompareResults, NumbersThatAreNotFinite) {
                                     {infinity, nan}}) {
     ResultComparison found = compare<float>(ITX_F32, {computed, 3}, {expected, 3});
     EXPECT_FALSE(found.agrees) << computed << " " << expected;
-    EXPECT_EQ(found.largestDifference, 0) << "of finite numbers alone";
+    EXPECT_EQ(found.largestDifference, 0) << "of finite values alone";
   }
 }
 

@@ -32,7 +32,7 @@ protected:
     return DevicePointer(found);
   }
 
-  static TensorPointer numbersOn(const DevicePointer &device, const std::vector<int64_t> &values) {
+  static TensorPointer valuesOn(const DevicePointer &device, const std::vector<int64_t> &values) {
     int64_t shape = int64_t(values.size());
     itx_tensor *tensor = nullptr;
     EXPECT_EQ(itx_tensor_create_on(device.get(), ITX_I64, 1, &shape, values.data(), &tensor), ITX_OK)
@@ -46,7 +46,7 @@ protected:
     return TensorPointer(copy);
   }
 
-  static std::vector<int64_t> numbersIn(const TensorPointer &tensor) {
+  static std::vector<int64_t> valuesIn(const TensorPointer &tensor) {
     TensorPointer host = copied(tensor, nullptr);
     const auto *values = static_cast<const int64_t *>(itx_tensor_data(host.get()));
     return {values, values + itx_tensor_elements(host.get())};
@@ -94,18 +94,18 @@ protected:
 
 TEST_F(DeviceTensors, AreMadeAndCopied) {
   DevicePointer there = device("reference"), cpu = device("cpu");
-  TensorPointer first = numbersOn(there, {1, 2, 3}), second = copied(first, there), host = copied(second, cpu);
+  TensorPointer first = valuesOn(there, {1, 2, 3}), second = copied(first, there), host = copied(second, cpu);
   EXPECT_STREQ(itx_tensor_device(first.get()), "reference");
   EXPECT_STREQ(itx_tensor_device(second.get()), "reference");
   EXPECT_EQ(itx_tensor_device(host.get()), nullptr);
   EXPECT_EQ(itx_tensor_device(nullptr), nullptr);
   EXPECT_NE(itx_tensor_data(first.get()), itx_tensor_data(second.get()));
-  EXPECT_EQ(numbersIn(first), (std::vector<int64_t>{1, 2, 3}));
-  EXPECT_EQ(numbersIn(second), numbersIn(first));
-  EXPECT_EQ(numbersIn(host), numbersIn(first));
-  EXPECT_EQ(numbersIn(copied(host, there)), numbersIn(first));
-  EXPECT_EQ(numbersIn(numbersOn(there, {})), std::vector<int64_t>()) << "empty";
-  EXPECT_EQ(itx_tensor_device(numbersOn(cpu, {1}).get()), nullptr);
+  EXPECT_EQ(valuesIn(first), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(valuesIn(second), valuesIn(first));
+  EXPECT_EQ(valuesIn(host), valuesIn(first));
+  EXPECT_EQ(valuesIn(copied(host, there)), valuesIn(first));
+  EXPECT_EQ(valuesIn(valuesOn(there, {})), std::vector<int64_t>()) << "empty";
+  EXPECT_EQ(itx_tensor_device(valuesOn(cpu, {1}).get()), nullptr);
   EXPECT_STREQ(itx_device_get_name(there.get()), "reference");
 }
 
@@ -140,7 +140,7 @@ TEST_F(DeviceTensors, AreCopiedInTheBackground) {
   for (itx_pending *one : pending) {
     itx_tensor *copy = nullptr;
     ASSERT_EQ(itx_pending_wait(one, &copy, 1), ITX_OK) << itx_last_error();
-    EXPECT_EQ(numbersIn(TensorPointer(copy)), (std::vector<int64_t>{4, 5, 6}));
+    EXPECT_EQ(valuesIn(TensorPointer(copy)), (std::vector<int64_t>{4, 5, 6}));
   }
   itx_pending *failing = nullptr;
   itx_tensor *copy = nullptr;
@@ -161,7 +161,7 @@ TEST_F(DeviceTensors, AreUsedWhereTheyAre) {
   EXPECT_EQ(itx_function_input(find(module, "main"), 0)->device, nullptr);
   for (uint64_t delay : {0, 300}) {
     ScopedDelay delayed(delay);
-    TensorPointer onHost = tensorOf(ITX_I64, {5}, ids), onDevice = numbersOn(there, ids), outputs[2];
+    TensorPointer onHost = tensorOf(ITX_I64, {5}, ids), onDevice = valuesOn(there, ids), outputs[2];
     ASSERT_EQ(call(module, {onHost.get()}, nullptr, outputs), ITX_OK) << itx_last_error();
     EXPECT_EQ(itx_tensor_device(outputs[0].get()), nullptr);
     EXPECT_TRUE(isLookedUp(outputs[0], ids));
@@ -171,7 +171,7 @@ TEST_F(DeviceTensors, AreUsedWhereTheyAre) {
     EXPECT_TRUE(isLookedUp(outputs[0], ids));
     EXPECT_TRUE(isLookedUp(outputs[1], ids));
   }
-  TensorPointer onHost = tensorOf(ITX_I64, {5}, ids), onDevice = numbersOn(there, ids), outputs[2];
+  TensorPointer onHost = tensorOf(ITX_I64, {5}, ids), onDevice = valuesOn(there, ids), outputs[2];
   EXPECT_EQ(copiesDuring([&] { call(module, {onHost.get(), onHost.get()}, nullptr, outputs); }), 4u);
   EXPECT_EQ(copiesDuring([&] { call(module, {onDevice.get(), onDevice.get()}, nullptr, outputs); }), 2u);
   EXPECT_EQ(copiesDuring([&] { call(module, {onDevice.get(), onDevice.get()}, there.get(), outputs); }), 0u);
@@ -196,7 +196,7 @@ TEST_F(DeviceTensors, ResultsOfTheHostAreCopiedOnRequest) {
 TEST_F(DeviceTensors, RefusedCalls) {
   ModulePointer module = load(writeMixed(folder));
   DevicePointer there = device("reference");
-  TensorPointer onDevice = numbersOn(there, {1, 2});
+  TensorPointer onDevice = valuesOn(there, {1, 2});
   EXPECT_THAT(refusal(find(module, "main"), {onDevice.get()}),
               HasSubstr("input 'ids' is in the memory of the device 'reference', it must be in the memory of the host: "
                         "copy it there first"));
@@ -236,7 +236,7 @@ TEST_F(DeviceTensors, SeveralCallers) {
   for (int64_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       std::vector<int64_t> ids = {t, 2 * t, 3 * t};
-      TensorPointer onHost = tensorOf(ITX_I64, {3}, ids), onDevice = numbersOn(there, ids), outputs[2];
+      TensorPointer onHost = tensorOf(ITX_I64, {3}, ids), onDevice = valuesOn(there, ids), outputs[2];
       for (int round = 0; round < 20; ++round) {
         bool good = call(module, {onHost.get(), onDevice.get()}, round % 2 ? there.get() : nullptr, outputs) == ITX_OK;
         failures += !(good && isLookedUp(outputs[0], ids) && isLookedUp(outputs[1], ids));
@@ -251,7 +251,7 @@ TEST_F(DeviceTensors, SeveralCallers) {
 
 TEST_F(DeviceTensors, GoThroughDlpack) {
   DevicePointer there = device("reference");
-  TensorPointer tensor = numbersOn(there, {1, 2, 3});
+  TensorPointer tensor = valuesOn(there, {1, 2, 3});
   void *address = itx_tensor_data(tensor.get());
   DLManagedTensorVersioned *managed = nullptr;
   ASSERT_EQ(itx_tensor_to_dlpack_versioned(tensor.get(), &managed), ITX_OK) << itx_last_error();
@@ -263,7 +263,7 @@ TEST_F(DeviceTensors, GoThroughDlpack) {
   tensor.reset(imported);
   EXPECT_EQ(itx_tensor_data(imported), address);
   EXPECT_STREQ(itx_tensor_device(imported), "reference");
-  EXPECT_EQ(numbersIn(tensor), (std::vector<int64_t>{1, 2, 3})) << "the memory lives on";
+  EXPECT_EQ(valuesIn(tensor), (std::vector<int64_t>{1, 2, 3})) << "the memory lives on";
 
   DLManagedTensor *old = nullptr;
   ASSERT_EQ(itx_tensor_to_dlpack(tensor.get(), &old), ITX_OK) << itx_last_error();
@@ -274,21 +274,21 @@ TEST_F(DeviceTensors, GoThroughDlpack) {
 TEST_F(DeviceTensors, PartsAreImported) {
   ModulePointer module = load(writeMixed(folder));
   DevicePointer there = device("reference");
-  TensorPointer whole = numbersOn(there, {7, 8, 9, 10}), outputs[2];
+  TensorPointer whole = valuesOn(there, {7, 8, 9, 10}), outputs[2];
   int64_t shape = 2;
   DLManagedTensor part = {
       {itx_tensor_data(whole.get()), {kDLExtDev, 0}, 1, {kDLInt, 64, 1}, &shape, nullptr, 8}, nullptr, nullptr};
   itx_tensor *tensor = nullptr;
   ASSERT_EQ(itx_tensor_from_dlpack(&part, &tensor), ITX_OK) << itx_last_error();
   TensorPointer owned(tensor);
-  EXPECT_EQ(numbersIn(owned), (std::vector<int64_t>{8, 9}));
+  EXPECT_EQ(valuesIn(owned), (std::vector<int64_t>{8, 9}));
   ASSERT_EQ(call(module, {tensor, tensor}, nullptr, outputs), ITX_OK) << "an input that is not aligned is copied";
   EXPECT_TRUE(isLookedUp(outputs[1], {8, 9}));
 }
 
 TEST_F(DeviceTensors, RefusedImports) {
   DevicePointer there = device("reference");
-  TensorPointer tensor = numbersOn(there, {1, 2, 3, 4});
+  TensorPointer tensor = valuesOn(there, {1, 2, 3, 4});
   int64_t shape[] = {2}, strides[] = {2}, number = 0;
   auto refused = [&](void *data, DLDevice where, int64_t *stride) {
     DLManagedTensor managed = {{data, where, 1, {kDLInt, 64, 1}, shape, stride, 0}, nullptr, nullptr};

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-using Numbers = std::vector<int64_t>;
+using Values = std::vector<int64_t>;
 
 /// The devices of the machine, and one that a program makes.
 const std::vector<Device *> &allDevices() {
@@ -48,8 +48,8 @@ protected:
     return buffer;
   }
 
-  /// Copies numbers to a device's memory.
-  void upload(void *to, const Numbers &from) {
+  /// Copies values to a device's memory.
+  void upload(void *to, const Values &from) {
     itx_event event = 0;
     Status status =
         device().copy(0, to, MemoryKind::Device, from.data(), MemoryKind::Host, 8 * from.size(), nullptr, 0, event);
@@ -58,9 +58,9 @@ protected:
     ASSERT_TRUE(status.ok()) << status.message();
   }
 
-  /// Returns numbers from a device's memory, after an event.
-  Numbers download(const void *from, size_t count, itx_event after = 0) {
-    Numbers result(count, -1);
+  /// Returns values from a device's memory, after an event.
+  Values download(const void *from, size_t count, itx_event after = 0) {
+    Values result(count, -1);
     itx_event event = 0;
     Status status =
         device().copy(1, result.data(), MemoryKind::Host, from, MemoryKind::Device, 8 * count, &after, 1, event);
@@ -136,7 +136,7 @@ void finishPlan(const int64_t *sizes, int64_t, int64_t *plan) {
   plan[ITX_PLAN_SHARED_BYTES] = 64;
   plan[ITX_PLAN_ZEROED_BYTES] = 8;
 }
-/// Counts tiles in shared memory; a finishing tile writes 1 to its place if it finds all others done, else -1.
+/// Counts tiles in shared memory; a finishing tile writes 1 to its slot if it finds all others done, else -1.
 void finish(const itx_kernel_arguments *arguments, int64_t begin, int64_t end, void *) {
   auto *result = static_cast<int64_t *>(arguments->buffers[0]), *done = static_cast<int64_t *>(arguments->shared);
   int64_t tiles = arguments->sizes[0];
@@ -234,22 +234,22 @@ TEST_P(DeviceConformance, BuffersKeepTheirMemory) {
 
 TEST_P(DeviceConformance, CopiesAndFills) {
   constexpr int64_t n = 1000;
-  Numbers numbers(n);
+  Values values(n);
   for (int64_t i = 0; i < n; ++i)
-    numbers[i] = i * i;
+    values[i] = i * i;
   Buffer a = make(8 * n), b = make(8 * n);
-  upload(a.address(), numbers);
-  EXPECT_EQ(download(a.address(), n), numbers);
+  upload(a.address(), values);
+  EXPECT_EQ(download(a.address(), n), values);
   itx_event filled = 0, copied = 0;
   ASSERT_TRUE(device().fill(0, b.address(), 0xff, 8 * n, nullptr, 0, filled).ok());
   // Addresses can be computed with.
   auto *from = static_cast<uint8_t *>(a.address()) + 8 * 10;
   auto *to = static_cast<uint8_t *>(b.address()) + 8 * 100;
   ASSERT_TRUE(device().copy(1, to, MemoryKind::Device, from, MemoryKind::Device, 8 * 5, &filled, 1, copied).ok());
-  Numbers expected(n, -1);
-  std::copy_n(numbers.begin() + 10, 5, expected.begin() + 100);
+  Values expected(n, -1);
+  std::copy_n(values.begin() + 10, 5, expected.begin() + 100);
   EXPECT_EQ(download(b.address(), n, copied), expected);
-  EXPECT_EQ(download(a.address(), n), numbers);
+  EXPECT_EQ(download(a.address(), n), values);
 }
 
 TEST_P(DeviceConformance, NothingIsCopiedOrFilled) {
@@ -259,7 +259,7 @@ TEST_P(DeviceConformance, NothingIsCopiedOrFilled) {
   EXPECT_TRUE(device().copy(0, a.address(), MemoryKind::Device, nullptr, MemoryKind::Host, 0, nullptr, 0, copied).ok());
   EXPECT_TRUE(device().fill(0, a.address(), 1, 0, &copied, 1, filled).ok());
   EXPECT_TRUE(device().wait(filled).ok());
-  EXPECT_EQ(download(a.address(), 1), Numbers{7});
+  EXPECT_EQ(download(a.address(), 1), Values{7});
 }
 
 TEST_P(DeviceConformance, EventsOrderWork) {
@@ -277,7 +277,7 @@ TEST_P(DeviceConformance, EventsOrderWork) {
             .ok());
     last = first;
   }
-  EXPECT_EQ(download(b.address(), n, last), Numbers(n, 0x1313131313131313));
+  EXPECT_EQ(download(b.address(), n, last), Values(n, 0x1313131313131313));
 }
 
 TEST_P(DeviceConformance, EventsCanBeWaitedForAgain) {
@@ -299,17 +299,17 @@ TEST_P(DeviceConformance, CopiesFromSeveralThreads) {
       Buffer buffer;
       bool good = Buffer::make(device(), 8 * 100, buffer).ok();
       for (int64_t round = 0; good && round < 50; ++round) {
-        Numbers numbers(100, t * 1000 + round), back(100);
+        Values values(100, t * 1000 + round), back(100);
         itx_event to = 0, from = 0;
         good = device()
-                   .copy(uint32_t(round), buffer.address(), MemoryKind::Device, numbers.data(), MemoryKind::Host, 800,
+                   .copy(uint32_t(round), buffer.address(), MemoryKind::Device, values.data(), MemoryKind::Host, 800,
                          nullptr, 0, to)
                    .ok() &&
                device()
                    .copy(uint32_t(t), back.data(), MemoryKind::Host, buffer.address(), MemoryKind::Device, 800, &to, 1,
                          from)
                    .ok() &&
-               device().wait(from).ok() && back == numbers;
+               device().wait(from).ok() && back == values;
       }
       failures += !good;
     });

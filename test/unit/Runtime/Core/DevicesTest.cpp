@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 namespace {
 class SeveralDevices : public ModuleTest {
 protected:
-  static TensorPointer numbers(int64_t count, int64_t first = 0) {
+  static TensorPointer range(int64_t count, int64_t first = 0) {
     std::vector<int64_t> values(count);
     for (int64_t i = 0; i < count; ++i)
       values[i] = (first + i) % 64;
@@ -53,7 +53,7 @@ TEST_F(SeveralDevices, RunEachKernelOnItsDevice) {
   for (uint64_t delay : {0, 300}) {
     ScopedDelay delayed(delay);
     for (int64_t count : {1, 5, 1000, 3}) {
-      TensorPointer ids = numbers(count, count), output;
+      TensorPointer ids = range(count, count), output;
       ASSERT_EQ(invoke(find(module, "main"), {ids.get()}, output), ITX_OK) << itx_last_error();
       EXPECT_TRUE(isLookedUp(ids, output)) << count;
     }
@@ -64,7 +64,7 @@ TEST_F(SeveralDevices, CallsEndWithTheirWork) {
   ModulePointer module = load(writeMixed(folder));
   ScopedDelay delayed(400);
   for (int64_t first = 0; first < 3; ++first) {
-    TensorPointer values = numbers(1000, first), output;
+    TensorPointer values = range(1000, first), output;
     ASSERT_EQ(invoke(find(module, "hasty"), {values.get()}, output), ITX_OK) << itx_last_error();
     const char *out = static_cast<const char *>(itx_tensor_data(output.get()));
     for (int copy = 0; copy < 18; ++copy)
@@ -80,7 +80,7 @@ TEST_F(SeveralDevices, SeveralCallers) {
   for (int64_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int64_t round = 0; round < 25; ++round) {
-        TensorPointer ids = numbers(50 + t, t + round), output;
+        TensorPointer ids = range(50 + t, t + round), output;
         failures += invoke(main, {ids.get()}, output) != ITX_OK || !isLookedUp(ids, output);
       }
     });
@@ -91,7 +91,7 @@ TEST_F(SeveralDevices, SeveralCallers) {
 
 TEST_F(SeveralDevices, ErrorsOfDevicesAreErrorsOfCalls) {
   ModulePointer module = load(writeMixed(folder));
-  TensorPointer ids = numbers(100), output;
+  TensorPointer ids = range(100), output;
   for (uint64_t command : {1, 2, 3}) {
     ScopedFault fault(Fault::OutOfMemory, command);
     EXPECT_EQ(invoke(find(module, "main"), {ids.get()}, output), ITX_OUT_OF_MEMORY) << command;
@@ -131,7 +131,7 @@ TEST_F(SeveralDevices, WhatFunctionsMayNotDo) {
 
 TEST_F(SeveralDevices, EachQueueHasATrackInProfiles) {
   ModulePointer module = load(writeMixed(folder));
-  TensorPointer ids = numbers(10), output;
+  TensorPointer ids = range(10), output;
   ASSERT_EQ(itx_profile_start(), ITX_OK);
   ASSERT_EQ(invoke(find(module, "main"), {ids.get()}, output), ITX_OK) << itx_last_error();
   ASSERT_EQ(itx_profile_stop((folder / "t.json").c_str()), ITX_OK) << itx_last_error();
@@ -159,7 +159,7 @@ TEST_F(SeveralDevices, AreNamedByTheCaller) {
   itx_load_options options = {};
   options.devices = names;
   options.device_count = 2;
-  TensorPointer ids = numbers(7), output;
+  TensorPointer ids = range(7), output;
   ModulePointer module = load(path, options);
   ASSERT_EQ(invoke(find(module, "main"), {ids.get()}, output), ITX_OK) << itx_last_error();
   EXPECT_TRUE(isLookedUp(ids, output));

@@ -328,5 +328,5 @@ TEST_P(Continuing, WhatCannotBeContinued) {
   EXPECT_THAT(shell(ITX_TEST_RUNNER " " + writeSample(folder, filledManifest(), "other.itx") + " --ids=1").first,
               HasSubstr("has no function 'step'; it has: main, total"));
   EXPECT_THAT(shell(ITX_TEST_RUNNER " " + (folder / "other.itx") + " --ids=1 --function=main").first,
-              HasSubstr("function 'main' is no step of a language model"));
+              HasSubstr("function 'main' is no forward step of a language model"));
 }

@@ -38,7 +38,7 @@ protected:
   }
 
   /// Returns first, 1, 2, …
-  static TensorPointer numbers(float first, int64_t count = 1000) {
+  static TensorPointer range(float first, int64_t count = 1000) {
     std::vector<float> values(count);
     for (int64_t i = 0; i < count; ++i)
       values[i] = i == 0 ? first : float(i);
@@ -64,7 +64,7 @@ TEST_F(VerifiedKernelsTest, RightOnesPass) {
   ModulePointer module = loadVerified();
   for (int64_t count : {1, 7, 1000}) {
     TensorPointer scaled, which;
-    ASSERT_EQ(callTwoOutputs(module, "scale", numbers(3, count), scaled, which), ITX_OK) << itx_last_error();
+    ASSERT_EQ(callTwoOutputs(module, "scale", range(3, count), scaled, which), ITX_OK) << itx_last_error();
     EXPECT_EQ(at(scaled, count - 1), float((count - 1) % 4 + 1) * (count == 1 ? 3 : float(count - 1)));
     EXPECT_EQ(static_cast<int64_t *>(itx_tensor_data(which.get()))[count - 1], (count - 1) % 4);
   }
@@ -76,32 +76,32 @@ TEST_F(VerifiedKernelsTest, RightOnesPass) {
 TEST_F(VerifiedKernelsTest, OneWrongElementIsFound) {
   ModulePointer module = loadVerified();
   TensorPointer scaled, which;
-  EXPECT_EQ(callTwoOutputs(module, "faulty", numbers(0, 16), scaled, which), ITX_OK) << itx_last_error();
-  EXPECT_EQ(callTwoOutputs(module, "faulty", numbers(1, 16), scaled, which), ITX_INTERNAL);
+  EXPECT_EQ(callTwoOutputs(module, "faulty", range(0, 16), scaled, which), ITX_OK) << itx_last_error();
+  EXPECT_EQ(callTwoOutputs(module, "faulty", range(1, 16), scaled, which), ITX_INTERNAL);
   EXPECT_THAT(itx_last_error(),
               HasSubstr("kernel 'scale_wrongly' (layer.faulty) on cpu: output 0 is 10.25 at element 5, reference "
                         "computes 10 (tolerance 0.001; 1 of 16 elements differ): the compiler's code for cpu is "
                         "wrong"));
   EXPECT_EQ(scaled, nullptr);
-  EXPECT_EQ(callTwoOutputs(module, "faulty", numbers(2, 16), scaled, which), ITX_INTERNAL);
+  EXPECT_EQ(callTwoOutputs(module, "faulty", range(2, 16), scaled, which), ITX_INTERNAL);
   EXPECT_THAT(itx_last_error(), HasSubstr("output 1 is 4 at element 7, reference computes 3 (tolerance 0.001;"));
   EXPECT_EQ(verified(module).launches, 1u) << "of those that agree";
   EXPECT_NEAR(verified(module).largestDifference, 0.25 / 26, 1e-4) << "the root mean square is 26";
   EXPECT_EQ(verified(module).kernel, "scale_wrongly");
   EXPECT_EQ(verified(module).label, "layer.faulty");
-  EXPECT_EQ(callTwoOutputs(module, "scale", numbers(1, 16), scaled, which), ITX_OK) << "the module still works";
+  EXPECT_EQ(callTwoOutputs(module, "scale", range(1, 16), scaled, which), ITX_OK) << "the module still works";
 
   module = loadVerified(0.1);
-  EXPECT_EQ(callTwoOutputs(module, "faulty", numbers(1, 16), scaled, which), ITX_OK) << itx_last_error();
+  EXPECT_EQ(callTwoOutputs(module, "faulty", range(1, 16), scaled, which), ITX_OK) << itx_last_error();
   EXPECT_EQ(at(scaled, 5), 10.25f) << "results are those of the own device";
   module = load(folder / "two.itx");
-  EXPECT_EQ(callTwoOutputs(module, "faulty", numbers(2, 16), scaled, which), ITX_OK) << itx_last_error();
+  EXPECT_EQ(callTwoOutputs(module, "faulty", range(2, 16), scaled, which), ITX_OK) << itx_last_error();
 }
 
 TEST_F(VerifiedKernelsTest, UpdatesInPlace) {
   ModulePointer module = loadVerified();
   TensorPointer total = tensorOf<float>(ITX_F32, {500}, std::vector<float>(500, 1)), sum;
-  TensorPointer x = numbers(5, 500);
+  TensorPointer x = range(5, 500);
   for (int round = 1; round <= 3; ++round) {
     ASSERT_EQ(invoke(find(module, "accumulate"), {total.get(), x.get()}, sum), ITX_OK) << itx_last_error();
     EXPECT_EQ(at(sum, 499), 1 + 499.0f * float(round));
@@ -114,7 +114,7 @@ TEST_F(VerifiedKernelsTest, AsynchronousDevices) {
   ModulePointer module = loadVerified();
   for (uint64_t delay : {0, 300}) {
     ScopedDelay delayed(delay);
-    TensorPointer x = numbers(5), scaled;
+    TensorPointer x = range(5), scaled;
     ASSERT_EQ(invoke(find(module, "there"), {x.get()}, scaled), ITX_OK) << itx_last_error();
     EXPECT_EQ(at(scaled, 999), 4 * 999.0f);
   }
@@ -129,7 +129,7 @@ TEST_F(VerifiedKernelsTest, SeveralCallers) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int round = 0; round < 10; ++round) {
-        TensorPointer x = numbers(float(t), 100 + t), scaled, which;
+        TensorPointer x = range(float(t), 100 + t), scaled, which;
         failures += callTwoOutputs(module, "scale", x, scaled, which) != ITX_OK || at(scaled, 99) != 4 * 99.0f;
         failures += invoke(find(module, "there"), {x.get()}, scaled) != ITX_OK || at(scaled, 99) != 4 * 99.0f;
       }
@@ -150,8 +150,8 @@ TEST_F(VerifiedKernelsTest, TheVerifyingDeviceNeedNotRunFunctions) {
   options.device_count = 1;
   ModulePointer module = load(writeVerified(folder, manifest), options);
   TensorPointer scaled, which;
-  EXPECT_EQ(callTwoOutputs(module, "scale", numbers(1, 16), scaled, which), ITX_OK) << itx_last_error();
-  EXPECT_EQ(callTwoOutputs(module, "faulty", numbers(1, 16), scaled, which), ITX_INTERNAL);
+  EXPECT_EQ(callTwoOutputs(module, "scale", range(1, 16), scaled, which), ITX_OK) << itx_last_error();
+  EXPECT_EQ(callTwoOutputs(module, "faulty", range(1, 16), scaled, which), ITX_INTERNAL);
 }
 
 TEST_F(VerifiedKernelsTest, ErrorsOfTheVerifyingDevice) {
@@ -161,16 +161,16 @@ TEST_F(VerifiedKernelsTest, ErrorsOfTheVerifyingDevice) {
   for (uint64_t command = 1; command <= 7; ++command) {
     ModulePointer fresh = loadVerified();
     ScopedFault fault(Fault::OutOfMemory, command);
-    EXPECT_EQ(callTwoOutputs(fresh, "scale", numbers(1, 16), scaled, which), ITX_OUT_OF_MEMORY) << command;
+    EXPECT_EQ(callTwoOutputs(fresh, "scale", range(1, 16), scaled, which), ITX_OUT_OF_MEMORY) << command;
     EXPECT_THAT(itx_last_error(), AllOf(HasSubstr("kernel 'scale' (layer.scale) on cpu: cannot be verified: "),
                                         HasSubstr("an injected fault")));
   }
-  EXPECT_EQ(callTwoOutputs(module, "scale", numbers(1, 16), scaled, which), ITX_OK) << itx_last_error();
+  EXPECT_EQ(callTwoOutputs(module, "scale", range(1, 16), scaled, which), ITX_OK) << itx_last_error();
 }
 
 TEST_F(VerifiedKernelsTest, ChildrenOfForks) {
   ModulePointer module = loadVerified();
-  TensorPointer scaled, which, x = numbers(1, 16);
+  TensorPointer scaled, which, x = range(1, 16);
   ASSERT_EQ(callTwoOutputs(module, "scale", x, scaled, which), ITX_OK) << itx_last_error();
   pid_t child = fork();
   if (child == 0) {
@@ -206,7 +206,7 @@ TEST_F(VerifiedKernelsTest, OperandsThatAreNotAsTheManifestSays) {
   auto failure = [&](const std::string &manifest) {
     ModulePointer module = load(writeVerified(folder, manifest), verifying());
     TensorPointer scaled, which;
-    EXPECT_EQ(callTwoOutputs(module, "scale", numbers(1, 16), scaled, which), ITX_INTERNAL);
+    EXPECT_EQ(callTwoOutputs(module, "scale", range(1, 16), scaled, which), ITX_INTERNAL);
     return std::string(itx_last_error());
   };
   std::string manifest = verifiedManifest();

@@ -76,7 +76,7 @@ TEST(RangeAllocator, KnowsWhatIsInUse) {
   EXPECT_FALSE(ranges.find(begin));
 }
 
-/// Compares 20,000 random steps with a list that is searched for the first place that is free.
+/// Compares 20,000 random steps with a list that is searched for the first gap that is free.
 TEST(RangeAllocator, RandomStepsLikeAnOracle) {
   constexpr uint64_t extent = 1 << 16;
   RangeAllocator ranges(extent);
@@ -92,9 +92,9 @@ TEST(RangeAllocator, RandomStepsLikeAnOracle) {
     }
     uint64_t bytes = random() % 16 == 0 ? random() % 8192 : random() % 300;
     uint64_t rounded = bytes == 0 ? 64 : (bytes + 63) / 64 * 64, begin = guard;
-    size_t place = 0;
-    for (; place < parts.size() && begin + rounded + guard > parts[place].begin; ++place)
-      begin = parts[place].begin + (parts[place].bytes == 0 ? 64 : (parts[place].bytes + 63) / 64 * 64) + guard;
+    size_t index = 0;
+    for (; index < parts.size() && begin + rounded + guard > parts[index].begin; ++index)
+      begin = parts[index].begin + (parts[index].bytes == 0 ? 64 : (parts[index].bytes + 63) / 64 * 64) + guard;
     std::optional<uint64_t> got = ranges.allocate(bytes);
     if (begin + rounded + guard > extent) {
       EXPECT_FALSE(got);
@@ -102,7 +102,7 @@ TEST(RangeAllocator, RandomStepsLikeAnOracle) {
       continue;
     }
     ASSERT_EQ(got, begin) << "step " << step;
-    parts.insert(parts.begin() + place, {begin, bytes});
+    parts.insert(parts.begin() + index, {begin, bytes});
   }
   EXPECT_GT(refused, 0u);
   for (const RangeAllocator::Part &part : parts)

@@ -29,7 +29,7 @@ static void step(const itx_kernel_arguments *arguments, int64_t begin, int64_t e
 
 /* symbols: tokens, sequences, pages_of_a_sequence, outputs, pages */
 static int32_t run(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs, void *keys,
-                   void *codes, void *tail) {
+                   void *packed, void *tail) {
   const int64_t output_sizes[2] = {symbols[3], vocabulary};
   const int64_t sizes[3] = {symbols[0], symbols[2], symbols[3]};
   const int64_t *ids = inputs[0];
@@ -37,7 +37,7 @@ static int32_t run(const itx_host_api *api, itx_call *call, const int64_t *symbo
   void *outputs[1], *workspaces[2];
   if (api->prepare(call, workspace_bytes, output_sizes, outputs, workspaces))
     return 1;
-  void *const buffers[9] = {inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], keys, codes, tail, outputs[0]};
+  void *const buffers[9] = {inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], keys, packed, tail, outputs[0]};
   api->wait(call, api->dispatch(call, 0, 0, 0, buffers, 9, sizes, 3, 0, 0));
   for (int64_t t = 0; t < symbols[0]; ++t)
     if (ids[t] == failing && api->check(call, 0, symbols[0], 0))

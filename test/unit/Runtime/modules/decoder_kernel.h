@@ -6,7 +6,7 @@
  * logits[o, v] = (v + 1) * (sum over j of (token[j] + 1) * (j + 1)^2) mod 97, j up to the token's position in its
  * sequence. Pages hold four tokens each.
  * step:   keys[pages, 4] hold token + 1.
- * tailed: as well, full pages are in codes[pages, 2, 4], what is not full in tail[sequences, 4], as a cache does whose
+ * tailed: as well, full pages are in packed[pages, 2, 4], what is not full in tail[sequences, 4], as a cache does whose
  *         pages are quantized; where both do not tell the same as keys, logits are -1.
  *===------------------------------------------------------------------------------------------------------===*/
 #ifndef INTARSIA_TEST_UNIT_RUNTIME_MODULES_DECODERKERNEL_H
@@ -16,13 +16,13 @@
 
 enum { page = 4, vocabulary = 16 };
 
-/* buffers: input_ids, positions, sequences, page_table, output_tokens, keys, codes (null for step), tail (null for
+/* buffers: input_ids, positions, sequences, page_table, output_tokens, keys, packed (null for step), tail (null for
  * step), logits. sizes: tokens, pages_of_a_sequence, outputs. */
 static void decode(void *const *buffers, const int64_t *sizes) {
   const int64_t *ids = buffers[0], *positions = buffers[1], *sequences = buffers[2], *table = buffers[3];
   const int64_t *outputs = buffers[4];
   int64_t *keys = buffers[5], columns = sizes[1];
-  int16_t *codes = buffers[6];
+  int16_t *packed = buffers[6];
   float *tail = buffers[7], *logits = buffers[8];
   for (int64_t t = 0; t < sizes[0]; ++t) {
     const int64_t *row = table + sequences[t] * columns;
@@ -35,12 +35,12 @@ static void decode(void *const *buffers, const int64_t *sizes) {
       rest[slot] = (float)(ids[t] + 1);
     }
     for (int k = 0; rest && slot == page - 1 && k < page; ++k)
-      codes[(own * 2 + 1) * page + k] = (int16_t)rest[k];
+      packed[(own * 2 + 1) * page + k] = (int16_t)rest[k];
     for (int64_t j = 0; j <= position; ++j) {
       int64_t of = row[j / page];
       sum += keys[of * page + j % page] * (j + 1) * (j + 1);
       if (rest)
-        other += (j / page < (position + 1) / page ? codes[(of * 2 + 1) * page + j % page] : (int64_t)rest[j % page]) *
+        other += (j / page < (position + 1) / page ? packed[(of * 2 + 1) * page + j % page] : (int64_t)rest[j % page]) *
                  (j + 1) * (j + 1);
     }
     for (int64_t o = 0; o < sizes[2]; ++o)

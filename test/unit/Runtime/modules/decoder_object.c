@@ -11,7 +11,7 @@
 EXPORT const char *const itx_reference_imports[] = {0};
 EXPORT void *itx_reference_functions[1];
 
-/* step: without codes and tail */
+/* step: without packed and tail */
 EXPORT void itx_reference_kernel_0(void *const *buffers, const int64_t *sizes) {
   void *const all[9] = {buffers[0], buffers[1], buffers[2], buffers[3], buffers[4], buffers[5], 0, 0, buffers[6]};
   decode(all, sizes);

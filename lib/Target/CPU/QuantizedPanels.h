@@ -1,11 +1,11 @@
-//===- CodeNumbers.h - What the codes of panels are multiplied as ------------------------------------------------===//
+//===- QuantizedPanels.h - How kernels multiply the elements of quantized panels ---------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_CODENUMBERS_H
-#define INTARSIA_LIB_TARGET_CPU_CODENUMBERS_H
+#ifndef INTARSIA_LIB_TARGET_CPU_QUANTIZEDPANELS_H
+#define INTARSIA_LIB_TARGET_CPU_QUANTIZEDPANELS_H
 
 #include "dialects/Rt/BlockPanels.h"
 #include "lib/Target/CPU/TileConfig.h"
@@ -17,18 +17,18 @@ inline int64_t blocksOfStep(const BlockPanels &panels) {
   return panels.block && panels.block < BlockPanels::stepDepth ? BlockPanels::stepDepth / panels.block : 1;
 }
 
-/// Codes as they are multiplied are the element's numbers times `multiplier`, plus `offset`.
-struct CodeNumbers {
+/// Elements as they are multiplied, unsigned bytes, are their values times `multiplier`, plus `offset`.
+struct UnpackedEncoding {
   int64_t offset;
   double multiplier;
 };
-inline CodeNumbers numbersOf(const BlockPanels &panels, ByteDot dot) {
+inline UnpackedEncoding encodingOf(const BlockPanels &panels, ByteDot dot) {
   if (panels.isE2M1)
     return {12, 2}; // halves up to 6 become 0 … 24
   // pmaddubsw adds in 16 bits: what is unsigned must stay below 129.
-  if (panels.codeBits == 8 && dot == ByteDot::Maddubs)
+  if (panels.elementBits == 8 && dot == ByteDot::Maddubs)
     return {0, 1};
-  return {panels.codeOffset, 1};
+  return {panels.integerOffset, 1};
 }
 /// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.
 inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }

@@ -1,22 +1,22 @@
-//===- CodeLinearKernel.cpp - Linear layers of quantized weights and activations --------------------------------===//
+//===- QuantizedLinearKernel.cpp - Linear layers of quantized weights and activations ---------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Weights lie as codes in panels (dialects/Rt/BlockPanels.h). Activations are rounded to 8 bits by blocks
+// Weights lie quantized in panels (dialects/Rt/BlockPanels.h). Activations are quantized to 8 bits by blocks
 // of 32 or 256 as they are read: the kernel's first tiles write them, with what precedes them in the kernel (a norm),
-// as records into scratch that all threads see (RecordEmitter.cpp); the tiles of the product start when those are done.
+// as records into scratch that all threads see (RecordEmitter.cpp); the tiles of the matmul start when those are done.
 //
-// A product of few rows unpacks codes in registers; it waits for memory. One of many rows unpacks a panel into scratch
-// first and multiplies register tiles. Both add the same numbers in the same order (CodeTileEmitter.cpp).
+// A matmul of few rows unpacks weights in registers; it waits for memory. One of many rows unpacks a panel into scratch
+// first and multiplies register tiles. Both add the same values in the same order (QuantizedTileEmitter.cpp).
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
-#include "lib/Target/CPU/CodeNumbers.h"
+#include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -24,38 +24,38 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-// Slots of the plan.
+// Slots of the launch.
 enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
-/// Rows that a tile rounds: some microseconds of work.
-constexpr int64_t kRoundedRows = 4;
+/// Rows that a tile quantizes: some microseconds of work.
+constexpr int64_t kQuantizedRows = 4;
 /// Bytes of weights that a tile of few rows reads: 4 to 8 us of one core's memory bandwidth.
 constexpr int64_t kDecodeTileBytes = 128 << 10;
 /// Panels of a tile of many rows: as often are the activations of some steps read while they are in the second-level
 /// cache. 1 costs 6 % where there are more steps than are unpacked at a time.
 constexpr int64_t kPanelsOfTile = 4;
 
-class CodeLinearKernel final : public LinearEmitter {
+class QuantizedLinearKernel final : public LinearEmitter {
 public:
-  CodeLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
+  QuantizedLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
       : LinearEmitter(kernel, root, config), activations(quantizedInput(root.getInput())) {}
 
 private:
   LogicalResult analyze() override;
   LogicalResult run() override;
-  void plan() override;
+  void launch() override;
 
   void chooseSizes();
   void countRows();
-  LogicalResult roundRows(Value rounding);
+  LogicalResult quantizeRows(Value quantizing);
   void multiplyFew();
   void multiplyMany();
-  void multiplyUnpacked(Value number, Value step, Value steps, Value isFirst, Value next);
-  LogicalResult storeRows(Value number);
-  Value nextSteps(Value number, Value step, Value end, Value stepsOfUnit);
+  void multiplyUnpacked(Value index, Value step, Value steps, Value isFirst, Value next);
+  LogicalResult storeRows(Value index);
+  Value nextSteps(Value index, Value step, Value end, Value stepsOfUnit);
   Value recordsOf(Value row);
-  Value panelOf(Value number);
-  Value sumsOf(Value number, Value row);
+  Value panelOf(Value index);
+  Value sumsOf(Value index, Value row);
   Value choose(Value yes, Value no) { return arith::SelectOp::create(b, loc, few, yes, no); }
 
   nn::QuantizeOp activations;
@@ -68,23 +68,23 @@ private:
   int64_t panelsOfTile;           ///< panels of a tile of many rows
   int64_t sumRows, decodeSumRows; ///< rows of sums of a panel, in tiles of many and of few rows
   std::optional<Storage> weight;
-  Value rows, few, sums, codes, scales, bytesOfRow;
-  // The tile that is being emitted; its panels are numbered from 0, those of all slices in turn.
+  Value rows, few, sums, unpacked, scales, bytesOfRow;
+  // The tile that is being emitted; its panels are counted from 0, those of all slices in turn.
   Value firstRow, endRow, firstPanel, endPanel, tilePanels, sumsOfPanel;
 };
 } // namespace
 
-Emitter makeCodeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
-  return std::make_unique<CodeLinearKernel>(kernel, cast<nn::LinearOp>(root), config);
+Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
+  return std::make_unique<QuantizedLinearKernel>(kernel, cast<nn::LinearOp>(root), config);
 }
 
-/// Computes the numbers that both functions cut a launch by.
-void CodeLinearKernel::chooseSizes() {
-  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0), tileRows = config.codeRows;
+/// Computes the sizes by which both functions cut the work.
+void QuantizedLinearKernel::chooseSizes() {
+  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0), tileRows = config.quantizedRows;
   scaleSteps = stepsOfScale(activations);
   panelCount = llvm::divideCeil(features, kRows) / together();
-  chunk = std::min(config.codeSteps, panels.steps());
-  maximalRows = std::max<int64_t>(config.codeBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
+  chunk = std::min(config.unpackedSteps, panels.steps());
+  maximalRows = std::max<int64_t>(config.quantizedBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
   decodePanels =
       std::clamp<int64_t>(kDecodeTileBytes / (together() * panels.panelBytes()), 1, std::max<int64_t>(panelCount, 1));
   panelsOfTile = std::max<int64_t>(kPanelsOfTile / together(), 1);
@@ -94,14 +94,14 @@ void CodeLinearKernel::chooseSizes() {
 }
 
 /// Emits the number of rows, and if they are few.
-void CodeLinearKernel::countRows() {
+void QuantizedLinearKernel::countRows() {
   rows = product(leading());
   few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * config.decodeRows));
 }
 
-void CodeLinearKernel::plan() {
+void QuantizedLinearKernel::launch() {
   countRows();
-  int64_t tileRows = config.codeRows;
+  int64_t tileRows = config.quantizedRows;
   Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
   rowBlock = max(choose(constant(decodeSumRows), rowBlock), constant(tileRows));
@@ -111,21 +111,21 @@ void CodeLinearKernel::plan() {
   Value groups = ceilDiv(constant(panelCount), perTile);
   // Tiles of rows read as many as they are made for: beyond the last row lies room for them.
   Value room = add(rows, constant(std::max(tileRows, config.decodeRows)));
-  setPlan(ITX_PLAN_SHARED_BYTES, mul(room, constant(rowBytes(panels))));
-  setPlan(ITX_PLAN_TILES, ceilDiv(rows, constant(kRoundedRows)));
-  setPlan(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
-  setPlan(kRowBlock, rowBlock);
-  setPlan(kPanelsPerTile, perTile);
-  setPlan(kPanelGroups, groups);
+  setLaunchValue(ITX_PLAN_SHARED_BYTES, mul(room, constant(rowBytes(panels))));
+  setLaunchValue(ITX_PLAN_TILES, ceilDiv(rows, constant(kQuantizedRows)));
+  setLaunchValue(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
+  setLaunchValue(kRowBlock, rowBlock);
+  setLaunchValue(kPanelsPerTile, perTile);
+  setLaunchValue(kPanelGroups, groups);
 }
 
-LogicalResult CodeLinearKernel::analyze() {
+LogicalResult QuantizedLinearKernel::analyze() {
   auto weightType = cast<RankedTensorType>(root.getWeight().getType());
   if (!weightType.hasStaticShape())
     return unsupported(root, "its weight has dynamic sizes");
   std::optional<BlockPanels> stored = panelsOf(root.getWeight());
   if (!stored)
-    return unsupported(root, "its input is rounded to 8 bits, its weight is not stored as codes");
+    return unsupported(root, "its input is quantized to 8 bits, its weight is not stored quantized");
   panels = *stored;
   if (failed(findSections()))
     return failure();
@@ -133,22 +133,23 @@ LogicalResult CodeLinearKernel::analyze() {
   return success();
 }
 
-LogicalResult CodeLinearKernel::run() {
+LogicalResult QuantizedLinearKernel::run() {
   countRows();
   weight = view(root.getWeight());
-  Value rounding = planValue(ITX_PLAN_TILES);
-  Value rowBlock = planValue(kRowBlock), panelsPerTile = planValue(kPanelsPerTile), groups = planValue(kPanelGroups);
+  Value quantizing = launchValue(ITX_PLAN_TILES);
+  Value rowBlock = launchValue(kRowBlock), panelsPerTile = launchValue(kPanelsPerTile),
+        groups = launchValue(kPanelGroups);
   bytesOfRow = constant(rowBytes(panels));
   // Sums of a tile [panel][row][32].
   int64_t sumsOfTile = std::max(panelsOfTile * sumRows, decodePanels * decodeSumRows) * together() * kRows;
   sums = scratch(sumsOfTile * 4);
-  codes = scratch(chunk * kStep * kRows);
+  unpacked = scratch(chunk * kStep * kRows);
   scales = scratch(chunk * blocksOfStep(panels) * scaleRows(panels) * 4);
 
-  if (failed(roundRows(rounding)))
+  if (failed(quantizeRows(quantizing)))
     return failure();
-  Value begin = max(sub(tileBegin, rounding), constant(0));
-  return forLoop(begin, sub(tileEnd, rounding), constant(1), [&](Value tile) {
+  Value begin = max(sub(tileBegin, quantizing), constant(0));
+  return forLoop(begin, sub(tileEnd, quantizing), constant(1), [&](Value tile) {
     Value block = div(tile, groups), group = rem(tile, groups);
     firstRow = mul(block, rowBlock);
     endRow = min(add(firstRow, rowBlock), rows);
@@ -157,85 +158,85 @@ LogicalResult CodeLinearKernel::run() {
     tilePanels = mul(sub(endPanel, firstPanel), constant(together()));
     sumsOfPanel = mul(choose(constant(decodeSumRows), constant(sumRows)), constant(kRows));
     ifThen(few, [&] { multiplyFew(); }, [&] { multiplyMany(); });
-    return forLoop(firstPanel, endPanel, constant(1), [&](Value number) { return storeRows(number); });
+    return forLoop(firstPanel, endPanel, constant(1), [&](Value index) { return storeRows(index); });
   });
 }
 
 /// Emits the first tiles, which write records of the activations.
-LogicalResult CodeLinearKernel::roundRows(Value rounding) {
-  return ifThen(less(tileBegin, rounding), [&] {
-    Value end = min(mul(tileEnd, constant(kRoundedRows)), rows);
-    return forLoop(mul(tileBegin, constant(kRoundedRows)), end, constant(1), [&](Value flat) {
+LogicalResult QuantizedLinearKernel::quantizeRows(Value quantizing) {
+  return ifThen(less(tileBegin, quantizing), [&] {
+    Value end = min(mul(tileEnd, constant(kQuantizedRows)), rows);
+    return forLoop(mul(tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) {
       return quantizeRow(activations, panels, makeRow(flat, leading()), recordsOf(flat));
     });
   });
 }
 
-Value CodeLinearKernel::recordsOf(Value row) {
+Value QuantizedLinearKernel::recordsOf(Value row) {
   return offsetPointer(sharedPointer, mul(row, bytesOfRow), b.getI8Type());
 }
 
-Value CodeLinearKernel::panelOf(Value number) {
-  Value ofSlice = div(number, constant(together())), slice = rem(number, constant(together()));
+Value QuantizedLinearKernel::panelOf(Value index) {
+  Value ofSlice = div(index, constant(together())), slice = rem(index, constant(together()));
   Value panel = add(mul(add(firstPanel, ofSlice), constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
   return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), b.getI8Type());
 }
 
-Value CodeLinearKernel::sumsOf(Value number, Value row) {
-  Value place = add(mul(number, sumsOfPanel), mul(sub(row, firstRow), constant(kRows)));
-  return offsetPointer(sums, place, b.getF32Type());
+Value QuantizedLinearKernel::sumsOf(Value index, Value row) {
+  Value offset = add(mul(index, sumsOfPanel), mul(sub(row, firstRow), constant(kRows)));
+  return offsetPointer(sums, offset, b.getF32Type());
 }
 
-void CodeLinearKernel::multiplyFew() {
-  forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
-    emitDecodeRows(panels, scaleSteps, sub(endRow, firstRow), panelOf(number), recordsOf(firstRow),
-                   sumsOf(number, firstRow));
+void QuantizedLinearKernel::multiplyFew() {
+  forLoop(constant(0), tilePanels, constant(1), [&](Value index) {
+    emitDecodeRows(panels, scaleSteps, sub(endRow, firstRow), panelOf(index), recordsOf(firstRow),
+                   sumsOf(index, firstRow));
   });
 }
 
-void CodeLinearKernel::multiplyMany() {
+void QuantizedLinearKernel::multiplyMany() {
   Value stepsOfUnit = constant(panels.unitDepth / kStep), allSteps = constant(panels.steps());
   forLoop(constant(0), allSteps, constant(chunk), [&](Value step) {
     Value end = min(add(step, constant(chunk)), allSteps), steps = sub(end, step);
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
-    forLoop(constant(0), tilePanels, constant(1), [&](Value number) {
-      unpackPanel(panels, panelOf(number), step, end, codes, scales);
-      multiplyUnpacked(number, step, steps, isFirst, nextSteps(number, step, end, stepsOfUnit));
+    forLoop(constant(0), tilePanels, constant(1), [&](Value index) {
+      unpackPanel(panels, panelOf(index), step, end, unpacked, scales);
+      multiplyUnpacked(index, step, steps, isFirst, nextSteps(index, step, end, stepsOfUnit));
     });
   });
 }
 
 /// Returns what is unpacked next, which comes from far away: these steps of the next panel, or the next ones of the
 /// first.
-Value CodeLinearKernel::nextSteps(Value number, Value step, Value end, Value stepsOfUnit) {
-  Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(number, constant(1)), tilePanels);
-  Value nextNumber = arith::SelectOp::create(b, loc, isLast, constant(0), add(number, constant(1)));
+Value QuantizedLinearKernel::nextSteps(Value index, Value step, Value end, Value stepsOfUnit) {
+  Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(index, constant(1)), tilePanels);
+  Value nextIndex = arith::SelectOp::create(b, loc, isLast, constant(0), add(index, constant(1)));
   Value nextStep = arith::SelectOp::create(b, loc, isLast, end, step);
   Value next = add(constant(panels.headBytes), mul(div(nextStep, stepsOfUnit), constant(panels.unitBytes)));
-  return offsetPointer(panelOf(nextNumber), next, b.getI8Type());
+  return offsetPointer(panelOf(nextIndex), next, b.getI8Type());
 }
 
 /// Multiplies the rows of the tile by `steps` steps of a panel that are unpacked.
-void CodeLinearKernel::multiplyUnpacked(Value number, Value step, Value steps, Value isFirst, Value next) {
+void QuantizedLinearKernel::multiplyUnpacked(Value index, Value step, Value steps, Value isFirst, Value next) {
   Type i8 = b.getI8Type();
-  int64_t tileRows = config.codeRows;
+  int64_t tileRows = config.quantizedRows;
   Value tiles = ceilDiv(sub(endRow, firstRow), constant(tileRows));
   Value bytes = max(ceilDiv(constant(panels.unitBytes * kStep / panels.unitDepth), tiles), constant(kLeastAhead));
   forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
     Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
     Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
-    emitCodeTile({panels, scaleSteps, codes, scales, records, steps, sumsOf(number, m), isFirst,
-                  offsetPointer(next, part, i8), bytes});
+    emitQuantizedTile({panels, scaleSteps, unpacked, scales, records, steps, sumsOf(index, m), isFirst,
+                       offsetPointer(next, part, i8), bytes});
   });
 }
 
-LogicalResult CodeLinearKernel::storeRows(Value number) {
+LogicalResult QuantizedLinearKernel::storeRows(Value index) {
   Type f32 = b.getF32Type();
-  return inSectionOf(number, [&](const LinearSection &section, Value column) {
+  return inSectionOf(index, [&](const LinearSection &section, Value column) {
     return forLoop(firstRow, endRow, constant(1), [&](Value m) {
       return storeLinearRow(section, makeRow(m, leading()), column,
                             [&](int64_t slice, Value c, int64_t width) -> Value {
-                              Value ofTile = add(mul(sub(number, firstPanel), constant(together())), constant(slice));
+                              Value ofTile = add(mul(sub(index, firstPanel), constant(together())), constant(slice));
                               Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
                               if (!panels.headBytes)
                                 return x;

@@ -1,14 +1,14 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// Slots of the plan: workspace for a register tile's sums (8 x 32 x 4 bytes), no shared scratch, no finishing tiles;
+// Slots of the launch: workspace for a register tile's sums (8 x 32 x 4 bytes), no shared scratch, no finishing tiles;
 // tiles are blocks of rows times groups of panels.
 // CHECK-LABEL: func.func @linear_plan
-// CHECK-SAME:    (%[[SIZES:.*]]: !llvm.ptr, %[[THREADS:.*]]: i64, %[[PLAN:.*]]: !llvm.ptr)
-// CHECK:         %[[WORKSPACE:.*]] = llvm.getelementptr %[[PLAN]][%c1_i64]
+// CHECK-SAME:    (%[[SIZES:.*]]: !llvm.ptr, %[[THREADS:.*]]: i64, %[[LAUNCH:.*]]: !llvm.ptr)
+// CHECK:         %[[WORKSPACE:.*]] = llvm.getelementptr %[[LAUNCH]][%c1_i64]
 // CHECK:         llvm.store %c1024_i64, %[[WORKSPACE]]
-// CHECK:         %[[SHARED:.*]] = llvm.getelementptr %[[PLAN]][%c2_i64]
+// CHECK:         %[[SHARED:.*]] = llvm.getelementptr %[[LAUNCH]][%c2_i64]
 // CHECK:         llvm.store %c0_i64, %[[SHARED]]
-// CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[PLAN]][%c3_i64]
+// CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[LAUNCH]][%c3_i64]
 // CHECK:         llvm.store %c0_i64, %[[FINISH]]
 // CHECK:         %[[ROW_BLOCK:.*]] = arith.maxsi %{{.*}}, %c8_i64 : i64
 // CHECK:         %[[BLOCKS:.*]] = arith.divui %{{.*}}, %[[ROW_BLOCK]] : i64
@@ -16,13 +16,13 @@
 // CHECK:         %[[PANELS_PER_TILE:.*]] = arith.minsi
 // CHECK:         %[[GROUPS:.*]] = arith.divui %{{.*}}, %[[PANELS_PER_TILE]] : i64
 // CHECK:         "llvm.intr.smul.with.overflow"(%[[BLOCKS]], %[[GROUPS]])
-// CHECK:         %[[TILES:.*]] = llvm.getelementptr %[[PLAN]][%c0_i64]
+// CHECK:         %[[TILES:.*]] = llvm.getelementptr %[[LAUNCH]][%c0_i64]
 // CHECK:         llvm.store %{{.*}}, %[[TILES]]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c5_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c5_i64]
 // CHECK:         llvm.store %[[ROW_BLOCK]], %[[SLOT]]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c6_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c6_i64]
 // CHECK:         llvm.store %[[PANELS_PER_TILE]], %[[SLOT]]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c7_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c7_i64]
 // CHECK:         llvm.store %[[GROUPS]], %[[SLOT]]
 rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x70xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
@@ -34,9 +34,9 @@ rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40
 
 // A norm has finishing tiles of 16 rows.
 // CHECK-LABEL: func.func @norm_plan
-// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[PLAN:.*]]: !llvm.ptr)
+// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[LAUNCH:.*]]: !llvm.ptr)
 // CHECK:         %[[COUNT:.*]] = arith.divui %{{.*}}, %c16_i64 : i64
-// CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[PLAN]][%c3_i64]
+// CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[LAUNCH]][%c3_i64]
 // CHECK:         llvm.store %[[COUNT]], %[[FINISH]]
 rt.kernel @norm(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x40xf32> {rt.layout = #rt.panels<32>}, %g: tensor<64xf32>)
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {

@@ -7,7 +7,7 @@
 // Operands are not zero, as a processor draws less power with zeros and may clock higher. They pass through an empty
 // asm, so that no multiply-add is hoisted out of its loop.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Products.h"
+#include "MultiplyAdds.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -106,7 +106,7 @@ struct alignas(64) TileConfiguration {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-#define INTARSIA_TILES(PRODUCT, BYTE)                                                                                  \
+#define INTARSIA_TILES(MULTIPLY, BYTE)                                                                                 \
   TileConfiguration configuration;                                                                                     \
   alignas(64) uint8_t tile[1024];                                                                                      \
   for (uint8_t &byte : tile)                                                                                           \
@@ -115,7 +115,7 @@ struct alignas(64) TileConfiguration {
   _tile_zero(0), _tile_zero(1), _tile_zero(2), _tile_zero(3);                                                          \
   _tile_loadd(4, tile, 64), _tile_loadd(5, tile, 64), _tile_loadd(6, tile, 64), _tile_loadd(7, tile, 64);              \
   for (int64_t turn = 0; turn < turns; ++turn)                                                                         \
-    PRODUCT(0, 4, 6), PRODUCT(1, 5, 6), PRODUCT(2, 4, 7), PRODUCT(3, 5, 7);                                            \
+    MULTIPLY(0, 4, 6), MULTIPLY(1, 5, 6), MULTIPLY(2, 4, 7), MULTIPLY(3, 5, 7);                                        \
   _tile_release()
 
 INTARSIA_NEEDS("amx-tile,amx-bf16") amxBf16(int64_t turns) { INTARSIA_TILES(_tile_dpbf16ps, 0x3a); }
@@ -125,17 +125,17 @@ static constexpr const char *amxBf16Needs[] = {"amx-tile", "amx-bf16"}, *amxInt8
                             *avx512Needs[] = {"avx512f"}, *avx512F16Needs[] = {"avx512fp16"},
                             *avx512Bf16Needs[] = {"avx512bf16"}, *avx512VnniNeeds[] = {"avx512vnni"},
                             *avxVnniNeeds[] = {"avxvnni"}, *avx2Needs[] = {"avx2"}, *fmaNeeds[] = {"avx2", "fma"};
-static const Products table[] = {
+static const MultiplyAdds table[] = {
     {"f32", "AVX-512 fused multiply-adds", avx512Needs, sums * 16 * 2, avx512F32},
     {"f32", "AVX2 fused multiply-adds", fmaNeeds, sums * 8 * 2, avx2F32},
-    {"f32", "SSE products and sums", {}, sums * 4 * 2, baselineF32},
+    {"f32", "SSE multiplications and additions", {}, sums * 4 * 2, baselineF32},
     {"f16", "AVX-512 FP16 fused multiply-adds", avx512F16Needs, sums * 32 * 2, avx512F16},
     {"bf16", "AMX tiles", amxBf16Needs, 4.0 * 16 * 16 * 32 * 2, amxBf16},
     {"bf16", "AVX-512 BF16 dot products", avx512Bf16Needs, sums * 32 * 2, avx512Bf16},
     {"int8", "AMX tiles", amxInt8Needs, 4.0 * 16 * 16 * 64 * 2, amxInt8},
     {"int8", "AVX-512 VNNI dot products", avx512VnniNeeds, sums * 64 * 2, avx512Int8},
     {"int8", "AVX-VNNI dot products", avxVnniNeeds, sums * 32 * 2, avxInt8},
-    {"int8", "AVX2 products of pairs", avx2Needs, sums * 32 * 2, avx2Int8},
+    {"int8", "AVX2 multiply-adds of pairs", avx2Needs, sums * 32 * 2, avx2Int8},
 };
 
 bool allowTiles() {
@@ -158,19 +158,19 @@ __attribute__((target("bf16"))) static void matrixBf16(int64_t turns) {
 }
 
 static constexpr const char *dotNeeds[] = {"dotprod"}, *bf16Needs[] = {"bf16"};
-static const Products table[] = {
+static const MultiplyAdds table[] = {
     {"f32", "NEON fused multiply-adds", {}, sums * 4 * 2, baselineF32},
-    {"bf16", "NEON matrix products", bf16Needs, sums * 16 * 2, matrixBf16},
+    {"bf16", "NEON matrix multiply-adds", bf16Needs, sums * 16 * 2, matrixBf16},
     {"int8", "NEON dot products", dotNeeds, sums * 16 * 2, dotInt8},
 };
 bool allowTiles() { return false; }
 
 #else
-static const Products table[] = {{"f32", "products and sums", {}, sums * 4 * 2, baselineF32}};
+static const MultiplyAdds table[] = {{"f32", "multiplications and additions", {}, sums * 4 * 2, baselineF32}};
 bool allowTiles() { return false; }
 #endif
 
-llvm::ArrayRef<Products> products() { return table; }
+llvm::ArrayRef<MultiplyAdds> multiplyAdds() { return table; }
 
 uint64_t sumOf(const uint64_t *words, int64_t count) {
   using Words = uint64_t __attribute__((vector_size(16)));

@@ -1,9 +1,9 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// How the panels of each block format are unpacked for many rows: where the units and codes of a panel lie, how codes
-// and scales are read. The weight is [64, 256].
+// How the panels of each block format are unpacked for many rows: where the units and elements of a panel lie, how
+// elements and scales are read. The weight is [64, 256].
 
-// A panel has 8 steps of 576 bytes: scales of 32 rows in f16, then codes in halves of bytes.
+// A panel has 8 steps of 576 bytes: scales of 32 rows in f16, then elements in halves of bytes.
 // CHECK-LABEL: func.func @i4_run
 // CHECK:         %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
 // CHECK:         arith.muli %{{.*}}, %c4608_i64
@@ -45,8 +45,8 @@ rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 // CHECK-NEXT:    %[[MOVED:.*]] = arith.shli %[[UPPER]], %[[BY]]
 // CHECK:         %[[MASK:.*]] = vector.broadcast %c16_i8 : i8 to vector<64xi8>
 // CHECK:         %[[HIGH:.*]] = arith.andi %[[MOVED]], %[[MASK]]
-// CHECK:         %[[CODE:.*]] = arith.ori %[[LOW]], %[[HIGH]]
-// CHECK:         llvm.store %[[CODE]]
+// CHECK:         %[[ELEMENT:.*]] = arith.ori %[[LOW]], %[[HIGH]]
+// CHECK:         llvm.store %[[ELEMENT]]
 // CHECK:         %[[SCALE:.*]] = llvm.load %{{.*}} -> vector<16xf16>
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[SCALE]]
 // CHECK:         llvm.store %[[WIDE]]
@@ -77,8 +77,8 @@ rt.kernel @i5(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 // CHECK-NEXT:    %[[MOVED:.*]] = arith.shli %[[UPPER]], %[[BY]]
 // CHECK:         %[[MASK:.*]] = vector.broadcast %c48_i8 : i8 to vector<64xi8>
 // CHECK:         %[[HIGH:.*]] = arith.andi %[[MOVED]], %[[MASK]]
-// CHECK:         %[[CODE:.*]] = arith.ori %[[LOW]], %[[HIGH]]
-// CHECK:         llvm.store %[[CODE]]
+// CHECK:         %[[ELEMENT:.*]] = arith.ori %[[LOW]], %[[HIGH]]
+// CHECK:         llvm.store %[[ELEMENT]]
 // CHECK:         %[[SCALE:.*]] = llvm.load %{{.*}} -> vector<16xf16>
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[SCALE]]
 // CHECK:         llvm.store %[[WIDE]]
@@ -93,7 +93,7 @@ rt.kernel @i6(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 
 // -----
 
-// Bytes are stored as they are; products take the magnitude of a code and give its sign to the activation.
+// Bytes are stored as they are; multiplications take the magnitude of an element and give its sign to the activation.
 // CHECK-LABEL: func.func @i8_run
 // CHECK:         %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
 // CHECK:         arith.muli %{{.*}}, %c8704_i64
@@ -121,8 +121,8 @@ rt.kernel @i8(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 
 // -----
 
-// Two steps of 512 bytes share a unit, so that their scales of a byte fill a line. A table has twice the numbers of E2M1
-// plus 12; a scale is an exponent.
+// Two steps of 512 bytes share a unit, so that their scales of a byte fill a line. A table has twice the values of
+// E2M1 plus 12; a scale is an exponent.
 // CHECK-LABEL: func.func @mxfp4_run
 // CHECK:         %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
 // CHECK:         arith.muli %{{.*}}, %c4352_i64
@@ -133,8 +133,8 @@ rt.kernel @i8(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 // CHECK:         %[[LINE:.*]] = llvm.load %{{.*}} -> vector<64xi8>
 // CHECK:         %[[LOW:.*]] = arith.andi %[[LINE]]
 // CHECK:         %[[TABLE:.*]] = arith.constant dense<[12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0,
-// CHECK-NEXT:    %[[CODES:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
-// CHECK:         llvm.store %[[CODES]]
+// CHECK-NEXT:    %[[ELEMENTS:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
+// CHECK:         llvm.store %[[ELEMENTS]]
 // CHECK:         %[[SCALE:.*]] = llvm.load %{{.*}} -> vector<16xi8>
 // CHECK:         %[[WIDE:.*]] = arith.extui %[[SCALE]] : vector<16xi8> to vector<16xi32>
 // CHECK:         %[[BY:.*]] = vector.broadcast %c23_i32 : i32 to vector<16xi32>
@@ -161,8 +161,8 @@ rt.kernel @mxfp4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x25
 // CHECK:         %[[LINE:.*]] = llvm.load %{{.*}} -> vector<64xi8>
 // CHECK:         %[[LOW:.*]] = arith.andi %[[LINE]]
 // CHECK:         %[[TABLE:.*]] = arith.constant dense<[12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0,
-// CHECK-NEXT:    %[[CODES:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
-// CHECK:         llvm.store %[[CODES]]
+// CHECK-NEXT:    %[[ELEMENTS:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
+// CHECK:         llvm.store %[[ELEMENTS]]
 // CHECK:         arith.muli %{{.*}}, %c2_i64
 // CHECK:         %[[SCALE:.*]] = llvm.load %{{.*}} -> vector<16xi8>
 // CHECK:         %[[WIDE:.*]] = arith.extui %[[SCALE]] : vector<16xi8> to vector<16xi16>

@@ -30,7 +30,7 @@ rt.kernel @q4_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 
 // -----
 
-// Minima lie behind the scales and go into scratch behind them, 32 columns further on; sums of codes come from records.
+// Minima lie behind the scales and go into scratch behind them, 32 columns further on; records hold sums.
 // CHECK-LABEL: func.func @q4_1_run
 // CHECK:         %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
 // CHECK:         arith.muli %{{.*}}, %c5120_i64
@@ -47,12 +47,12 @@ rt.kernel @q4_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK:         llvm.getelementptr %{{.*}}[%c64_i64]
 // CHECK:         %[[MINIMUM:.*]] = llvm.load %{{.*}} -> vector<16xf16>
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[MINIMUM]]
-// CHECK:         %[[PLACE:.*]] = arith.addi %{{.*}}, %c32_i64
-// CHECK-NEXT:    %[[TO:.*]] = llvm.getelementptr %{{.*}}[%[[PLACE]]]
+// CHECK:         %[[OFFSET:.*]] = arith.addi %{{.*}}, %c32_i64
+// CHECK-NEXT:    %[[TO:.*]] = llvm.getelementptr %{{.*}}[%[[OFFSET]]]
 // CHECK-NEXT:    llvm.store %[[WIDE]], %[[TO]]
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c6_i64
-// CHECK:           %[[NUMBER:.*]] = arith.sitofp %{{.*}} : vector<16xi32> to vector<16xf32>
-// CHECK-NEXT:      %[[SCALED:.*]] = vector.fma %[[NUMBER]]
+// CHECK:           %[[SUM:.*]] = arith.sitofp %{{.*}} : vector<16xi32> to vector<16xf32>
+// CHECK-NEXT:      %[[SCALED:.*]] = vector.fma %[[SUM]]
 // CHECK-NEXT:      vector.fma %{{.*}}, %{{.*}}, %[[SCALED]]
 // CHECK-LABEL: func.func @q4_1_plan
 rt.kernel @q4_1(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q4_1>>})
@@ -136,8 +136,8 @@ rt.kernel @q4_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    %[[MOVED:.*]] = arith.shli %[[FIFTH]], %[[BY]]
 // CHECK:         %[[MASK:.*]] = vector.broadcast %c16_i8{{.*}} : i8 to vector<64xi8>
 // CHECK:         %[[HIGH:.*]] = arith.andi %[[MOVED]], %[[MASK]]
-// CHECK:         %[[CODE:.*]] = arith.ori %{{.*}}, %[[HIGH]]
-// CHECK:         llvm.store %[[CODE]]
+// CHECK:         %[[ELEMENT:.*]] = arith.ori %{{.*}}, %[[HIGH]]
+// CHECK:         llvm.store %[[ELEMENT]]
 // CHECK:         arith.negf
 // CHECK-LABEL: func.func @q5_k_plan
 rt.kernel @q5_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<q5_k>>})
@@ -168,8 +168,8 @@ rt.kernel @q5_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    %[[MOVED:.*]] = arith.shli %[[UPPER]], %[[BY]]
 // CHECK:         %[[MASK:.*]] = vector.broadcast %c48_i8 : i8 to vector<64xi8>
 // CHECK:         %[[HIGH:.*]] = arith.andi %[[MOVED]], %[[MASK]]
-// CHECK:         %[[CODE:.*]] = arith.ori %[[LOW]], %[[HIGH]]
-// CHECK:         llvm.store %[[CODE]]
+// CHECK:         %[[ELEMENT:.*]] = arith.ori %[[LOW]], %[[HIGH]]
+// CHECK:         llvm.store %[[ELEMENT]]
 // CHECK:         arith.muli %{{.*}}, %c2_i64
 // CHECK:         %[[WHOLE:.*]] = llvm.load %{{.*}} -> vector<16xf16>
 // CHECK-NEXT:    %[[SCALE:.*]] = arith.extf %[[WHOLE]]
@@ -199,8 +199,8 @@ rt.kernel @q6_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK:         %[[LINE:.*]] = llvm.load %{{.*}} -> vector<64xi8>
 // CHECK:         %[[LOW:.*]] = arith.andi %[[LINE]]
 // CHECK:         %[[TABLE:.*]] = arith.constant dense<[12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0,
-// CHECK-NEXT:    %[[CODES:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
-// CHECK:         llvm.store %[[CODES]]
+// CHECK-NEXT:    %[[ELEMENTS:.*]] = llvm.call_intrinsic "llvm.x86.avx512.pshuf.b.512"(%[[TABLE]], %[[LOW]])
+// CHECK:         llvm.store %[[ELEMENTS]]
 // CHECK-LABEL: func.func @mxfp4_plan
 rt.kernel @mxfp4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.ggml_type<mxfp4>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {

@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// Blocks of 32 activations have a scale each. Of 72 features the last 8 are rounded in a buffer whose rest is zero, so
-// that a record's 32 codes are written; its panel has three steps (3 x 576 bytes).
+// Blocks of 32 activations have a scale each. Of 72 features the last 8 are quantized in a buffer whose rest is zero,
+// so that a record's 32 values are written; its panel has three steps (3 x 576 bytes).
 // CHECK-LABEL: func.func @depth_run
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK-COUNT-2:   llvm.load {{.*}} -> vector<16xf32>

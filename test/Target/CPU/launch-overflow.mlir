@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// The plan says so if a size in it does not fit in 64 bits, also one that only the run function computes with: the sum
+// The launch says so if a size in it does not fit in 64 bits, also one that only the body computes with: the sum
 // over what has s0 * s1 elements.
 // CHECK-LABEL: func.func @collapsed_plan
 // CHECK: %[[PAIR:.*]] = "llvm.intr.smul.with.overflow"

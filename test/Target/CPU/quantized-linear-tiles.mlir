@@ -1,12 +1,13 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// The first tiles round four rows each to records of 8 bits, which lie in the scratch of the launch: 8 steps of 40 bytes
-// a row (32 codes, a scale, and where the sum of products begins). Tiles of the product are numbered on from them.
+// The first tiles quantize four rows each to records of 8 bits, which lie in the scratch of the launch: 8 steps of 40
+// bytes a row (32 values, a scale, and where the sum of products begins). Tiles of the matmul are numbered on from
+// them.
 // CHECK-LABEL: func.func @i4_run
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %{{.*}}: !llvm.ptr)
 // CHECK:         %[[IS_FEW:.*]] = arith.cmpi sle, %[[ROWS:.*]], %c16_i64
-// CHECK:         %[[IS_ROUNDING:.*]] = arith.cmpi slt, %[[BEGIN]], %[[ROUNDING:.*]] : i64
-// CHECK:         scf.if %[[IS_ROUNDING]]
+// CHECK:         %[[IS_QUANTIZING:.*]] = arith.cmpi slt, %[[BEGIN]], %[[QUANTIZING:.*]] : i64
+// CHECK:         scf.if %[[IS_QUANTIZING]]
 // CHECK:           scf.for %[[ROW:.*]] = %{{.*}} to %{{.*}} step %c1_i64
 // CHECK:             arith.muli %[[ROW]], %c320_i64
 // CHECK:             vector.reduction <maxsi>
@@ -14,12 +15,12 @@
 // CHECK:               vector.reduction <add>
 // CHECK:               arith.muli %{{.*}}, %c-8_i32
 // CHECK-COUNT-2:       arith.trunci {{.*}} : vector<16xi32> to vector<16xi8>
-// CHECK:         %[[LATER:.*]] = arith.subi %[[BEGIN]], %[[ROUNDING]]
+// CHECK:         %[[LATER:.*]] = arith.subi %[[BEGIN]], %[[QUANTIZING]]
 // CHECK:         %[[FIRST:.*]] = arith.maxsi %[[LATER]], %c0_i64
-// CHECK:         %[[LAST:.*]] = arith.subi %[[END]], %[[ROUNDING]]
+// CHECK:         %[[LAST:.*]] = arith.subi %[[END]], %[[QUANTIZING]]
 // CHECK:         scf.for %{{.*}} = %[[FIRST]] to %[[LAST]] step %c1_i64
 
-// Up to 16 rows: codes are unpacked in registers, for 8, 4, 2 rows or one; the panel is prefetched.
+// Up to 16 rows: weights are unpacked in registers, for 8, 4, 2 rows or one; the panel is prefetched.
 // CHECK:           scf.if %[[IS_FEW]]
 // CHECK:             scf.for %{{.*}} = %c0_i64 to %[[TILE_ROWS:.*]] step %c8_i64
 // CHECK:               %[[REST:.*]] = arith.subi %[[TILE_ROWS]], %{{.*}}
@@ -29,7 +30,7 @@
 // CHECK:                   llvm.intr.prefetch
 // CHECK:                   llvm.load {{.*}} -> vector<64xi8>
 // CHECK:                   llvm.call_intrinsic "llvm.x86.avx512.pmaddubs.w.512"
-// The codes of the other 16 columns lie half a step, 256 bytes, further on.
+// The elements of the other 16 columns lie half a step, 256 bytes, further on.
 // CHECK:                   %[[OTHERS:.*]] = llvm.getelementptr %{{.*}}[%c256_i64]
 // CHECK:                   llvm.getelementptr %[[OTHERS]][%c0_i64]
 // CHECK:               %[[MORE:.*]] = arith.cmpi slt, %c2_i64, %[[REST]]
@@ -57,20 +58,20 @@ rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 
 // -----
 
-// Slots of the plan: the records of all rows and of those that a register tile reads beyond the last (8), rounding
+// Slots of the launch: the records of all rows and of those that a register tile reads beyond the last (8), quantizing
 // tiles of four rows, the others finish.
-// CHECK-LABEL: func.func @plan_plan
-// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[PLAN:.*]]: !llvm.ptr)
+// CHECK-LABEL: func.func @tall_plan
+// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: i64, %[[LAUNCH:.*]]: !llvm.ptr)
 // CHECK:         "llvm.intr.sadd.with.overflow"(%[[ROWS:.*]], %c8_i64)
 // CHECK:         "llvm.intr.smul.with.overflow"(%{{.*}}, %c320_i64)
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c2_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c2_i64]
 // CHECK:         llvm.store %{{.*}}, %[[SLOT]]
 // CHECK:         %[[TILES:.*]] = arith.divui %{{.*}}, %c4_i64
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c0_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c0_i64]
 // CHECK:         llvm.store %[[TILES]], %[[SLOT]]
-// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[PLAN]][%c3_i64]
+// CHECK:         %[[SLOT:.*]] = llvm.getelementptr %[[LAUNCH]][%c3_i64]
 // CHECK:         llvm.store %{{.*}}, %[[SLOT]]
-rt.kernel @plan(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
+rt.kernel @tall(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>

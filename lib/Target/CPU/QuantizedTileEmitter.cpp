@@ -1,16 +1,16 @@
-//===- CodeTileEmitter.cpp - Register tiles of quantized weights and activations --------------------------------===//
+//===- QuantizedTileEmitter.cpp - Register tiles of quantized weights and activations ---------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Products of records (RecordEmitter.cpp) by panels of codes (dialects/Rt/BlockPanels.h). Blocks of 32
-// are scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale joins: a
-// multiplication less.
+// Records (RecordEmitter.cpp) are multiplied by panels of quantized weights (dialects/Rt/BlockPanels.h). Blocks of 32
+// are scaled one by one. Those of 256 are added up as their weights scale them before the activations' scale is
+// applied: a multiplication less.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/CodeTileEmitter.h"
+#include "lib/Target/CPU/QuantizedTileEmitter.h"
 
-#include "lib/Target/CPU/CodeNumbers.h"
+#include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -24,7 +24,7 @@ constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows, kWo
 /// that plain reading reaches), none 90 %.
 constexpr int64_t kBytesAhead = 2304;
 
-/// A splat of the 32-bit word at a record's byte.
+/// Returns a splat of the 32-bit word at a record's byte.
 Value splatWord(OpBuilder &b, Location loc, Value pointer, Type type, int64_t lanes) {
   Value word = LLVM::LoadOp::create(b, loc, type, pointer, 4);
   return vector::BroadcastOp::create(b, loc, VectorType::get({lanes}, type), word);
@@ -33,28 +33,28 @@ Value splatWord(OpBuilder &b, Location loc, Value pointer, Type type, int64_t la
 
 /// Adds what blocks of a step give to a row's sums: `products` in integers, scaled by the weight, `sums` and `minima`
 /// where it has them, and by the activations' `scale`, if each step has one.
-Value CodeTileEmitter::addScaled(Value total, Value products, Value weightScale, Value minimum, Value codeSum,
-                                 Value scale) {
-  Value number = arith::SIToFPOp::create(b, loc, total.getType(), products);
+Value QuantizedTileEmitter::addScaled(Value total, Value products, Value weightScale, Value minimum,
+                                      Value activationSum, Value scale) {
+  Value sum = arith::SIToFPOp::create(b, loc, total.getType(), products);
   if (scale) {
     if (weightScale)
-      number = arith::MulFOp::create(b, loc, number, weightScale);
+      sum = arith::MulFOp::create(b, loc, sum, weightScale);
     if (minimum)
-      number = vector::FMAOp::create(b, loc, minimum, codeSum, number);
-    return vector::FMAOp::create(b, loc, number, scale, total);
+      sum = vector::FMAOp::create(b, loc, minimum, activationSum, sum);
+    return vector::FMAOp::create(b, loc, sum, scale, total);
   }
-  total = weightScale ? vector::FMAOp::create(b, loc, number, weightScale, total).getResult()
-                      : arith::AddFOp::create(b, loc, number, total).getResult();
-  return minimum ? vector::FMAOp::create(b, loc, minimum, codeSum, total).getResult() : total;
+  total = weightScale ? vector::FMAOp::create(b, loc, sum, weightScale, total).getResult()
+                      : arith::AddFOp::create(b, loc, sum, total).getResult();
+  return minimum ? vector::FMAOp::create(b, loc, minimum, activationSum, total).getResult() : total;
 }
 
 /// Returns a byte of the record of the tile's row `r`, for the step whose first row's record is `record`.
-Value CodeTileEmitter::fieldOf(const BlockPanels &panels, Value record, int64_t r, int64_t byte) {
+Value QuantizedTileEmitter::fieldOf(const BlockPanels &panels, Value record, int64_t r, int64_t byte) {
   return offsetPointer(record, constant(r * rowBytes(panels) + byte), b.getI8Type());
 }
 
 /// Asks for a step's share of its unit, scales too, well ahead.
-void CodeTileEmitter::prefetchStep(const BlockPanels &panels, Value unitPointer, Value stepOfUnit) {
+void QuantizedTileEmitter::prefetchStep(const BlockPanels &panels, Value unitPointer, Value stepOfUnit) {
   int64_t share = panels.unitBytes / (panels.unitDepth / kStep);
   Value ahead = add(constant(kBytesAhead), mul(stepOfUnit, constant(share)));
   for (int64_t line = 0; line < share; line += 64)
@@ -64,8 +64,8 @@ void CodeTileEmitter::prefetchStep(const BlockPanels &panels, Value unitPointer,
 
 /// Adds the products of a step by a vector of columns to integers of each row: `low` and, if they are summed apart,
 /// `high` for the second half of the step.
-void CodeTileEmitter::addDecodedProducts(const DecodeTile &tile, Value vectorCodes, Value record, bool apart,
-                                         SmallVector<Value> &low, SmallVector<Value> &high) {
+void QuantizedTileEmitter::addDecodedProducts(const DecodeTile &tile, Value packedVector, Value record, bool apart,
+                                              SmallVector<Value> &low, SmallVector<Value> &high) {
   const BlockPanels &panels = tile.panels;
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels);
   Type i32 = b.getI32Type();
@@ -75,31 +75,31 @@ void CodeTileEmitter::addDecodedProducts(const DecodeTile &tile, Value vectorCod
     high.push_back(panels.hasMinima || blocks == 1 ? zero
                                                    : splatWord(b, loc, fieldOf(panels, record, r, 4), i32, lanes));
   }
-  forCodeWords(panels, vectorCodes, [&](int64_t word, Value unpacked) {
+  forWordsOfStep(panels, packedVector, [&](int64_t word, Value elements) {
     SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
     for (int64_t r = 0; r < tile.rows; ++r)
-      into[r] = addByteProducts(into[r], unpacked,
+      into[r] = addByteProducts(into[r], elements,
                                 splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks + 4 + 4 * word), i32, lanes),
-                                panels.codeBits == 8);
+                                panels.elementBits == 8);
   });
 }
 
 /// Adds a step of a unit to the sums `next` of a tile.
-void CodeTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPointer, Value stepOfUnit, Value record,
-                                     SmallVector<Value> &next) {
+void QuantizedTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPointer, Value stepOfUnit, Value record,
+                                          SmallVector<Value> &next) {
   const BlockPanels &panels = tile.panels;
   int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   prefetchStep(panels, unitPointer, stepOfUnit);
-  Value codes = offsetPointer(unitPointer,
-                              add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
+  Value packed = offsetPointer(unitPointer,
+                               add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
   for (int64_t v = 0; v < vectors; ++v) {
-    Value vectorCodes =
-        offsetPointer(codes, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
+    Value packedVector =
+        offsetPointer(packed, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
     // Two sums hide the latency of a sum where few rows give few of them. The two halves of words are 16 k's each.
     bool apart = blocks == 2 || tile.rows < 4;
     SmallVector<Value> low, high;
-    addDecodedProducts(tile, vectorCodes, record, apart, low, high);
+    addDecodedProducts(tile, packedVector, record, apart, low, high);
     for (int64_t block = 0; block < blocks; ++block) {
       Value scales, minima;
       if (panels.block)
@@ -110,18 +110,18 @@ void CodeTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPointer, 
         Value sum = block == 0 ? low[r] : high[r];
         if (apart && blocks == 1)
           sum = arith::AddIOp::create(b, loc, low[r], high[r]);
-        Value codeSum = minima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
+        Value activationSum = minima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
         Value scale = tile.group == 1 ? splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes) : Value();
         Value &total = next[r * vectors + v];
-        total = addScaled(total, sum, scales, minima, codeSum, scale);
+        total = addScaled(total, sum, scales, minima, activationSum, scale);
       }
     }
   }
 }
 
 /// Returns the sums of a tile over units [begin, end) of its panel.
-SmallVector<Value> CodeTileEmitter::addDecodedUnits(const DecodeTile &tile, ArrayRef<Value> zeros, Value begin,
-                                                    Value end) {
+SmallVector<Value> QuantizedTileEmitter::addDecodedUnits(const DecodeTile &tile, ArrayRef<Value> zeros, Value begin,
+                                                         Value end) {
   const BlockPanels &panels = tile.panels;
   int64_t stepsOfUnit = panels.unitDepth / kStep;
   Type i8 = b.getI8Type();
@@ -146,24 +146,24 @@ SmallVector<Value> CodeTileEmitter::addDecodedUnits(const DecodeTile &tile, Arra
   });
 }
 
-/// Multiplies rows by a panel, its codes unpacked in registers: sums [rows][32] f32.
-void CodeTileEmitter::emitDecodeTile(const DecodeTile &tile) {
+/// Multiplies rows by a panel that is unpacked in registers: sums [rows][32] f32.
+void QuantizedTileEmitter::emitDecodeTile(const DecodeTile &tile) {
   const BlockPanels &panels = tile.panels;
   int64_t lanes = config.lanes, rows = tile.rows, vectors = kRows / lanes, blocks = blocksOfStep(panels);
   int64_t stepsOfUnit = panels.unitDepth / kStep;
   Type f32 = b.getF32Type();
   SmallVector<Value> zeros(rows * vectors, floatConstant(0.0, f32, lanes));
-  auto place = [&](int64_t r, int64_t v) { return constant(r * kRows + v * lanes); };
+  auto at = [&](int64_t r, int64_t v) { return constant(r * kRows + v * lanes); };
   if (tile.group == 1) {
     SmallVector<Value> result = addDecodedUnits(tile, zeros, constant(0), constant(panels.units));
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t v = 0; v < vectors; ++v)
-        storeAt(result[r * vectors + v], tile.sums, place(r, v), f32, lanes);
+        storeAt(result[r * vectors + v], tile.sums, at(r, v), f32, lanes);
     return;
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < vectors; ++v)
-      storeAt(zeros.front(), tile.sums, place(r, v), f32, lanes);
+      storeAt(zeros.front(), tile.sums, at(r, v), f32, lanes);
   Value unitsOfGroup = constant(tile.group / stepsOfUnit), units = constant(panels.units);
   forLoop(constant(0), units, unitsOfGroup, [&](Value begin) {
     SmallVector<Value> result = addDecodedUnits(tile, zeros, begin, min(add(begin, unitsOfGroup), units));
@@ -171,16 +171,16 @@ void CodeTileEmitter::emitDecodeTile(const DecodeTile &tile) {
     for (int64_t r = 0; r < rows; ++r) {
       Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
       for (int64_t v = 0; v < vectors; ++v) {
-        Value sum = loadAt(tile.sums, place(r, v), f32, lanes);
-        storeAt(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, sum), tile.sums, place(r, v), f32, lanes);
+        Value sum = loadAt(tile.sums, at(r, v), f32, lanes);
+        storeAt(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, sum), tile.sums, at(r, v), f32, lanes);
       }
     }
   });
 }
 
-/// `count` rows by a panel, in tiles of as many rows as fit.
-void CodeTileEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, Value count, Value panel, Value records,
-                                     Value sums) {
+/// Multiplies `count` rows by a panel, in tiles of as many rows as fit.
+void QuantizedTileEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, Value count, Value panel,
+                                          Value records, Value sums) {
   forLoop(constant(0), count, constant(config.decodeRows), [&](Value m) {
     Value rest = sub(count, m);
     std::function<void(int64_t)> emitRows = [&](int64_t most) {
@@ -197,30 +197,30 @@ void CodeTileEmitter::emitDecodeRows(const BlockPanels &panels, int64_t group, V
   });
 }
 
-/// Steps begin … end - 1 of a panel: codes [step][8][32 rows][4]; scales f32 [block][32], each followed by its minima
-/// where the format has them.
-void CodeTileEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value codes,
-                                  Value scales) {
+/// Unpacks steps begin … end - 1 of a panel: elements [step][8][32 rows][4]; scales f32 [block][32], each followed by
+/// its minima where the format has them.
+void QuantizedTileEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value begin, Value end, Value unpacked,
+                                       Value scales) {
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels), stepsOfUnit = panels.unitDepth / kStep;
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   forLoop(begin, end, constant(1), [&](Value step) {
-    Value number = sub(step, begin), unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
+    Value index = sub(step, begin), unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
     Value unitPointer =
         offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
     Value from =
         offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
-    Value to = offsetPointer(codes, mul(number, constant(kStep * kRows)), i8);
+    Value to = offsetPointer(unpacked, mul(index, constant(kStep * kRows)), i8);
     for (int64_t v = 0; v < kRows / lanes; ++v) {
-      int64_t place = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4;
-      forCodeWords(panels, offsetPointer(from, constant(place), i8), [&](int64_t word, Value unpacked) {
-        storeAt(unpacked, to, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes);
+      int64_t byte = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4;
+      forWordsOfStep(panels, offsetPointer(from, constant(byte), i8), [&](int64_t word, Value elements) {
+        storeAt(elements, to, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes);
       });
     }
     if (!panels.block)
       return;
     Value firstBlock = firstBlockOfStep(panels, ofUnit);
     for (int64_t block = 0; block < blocks; ++block) {
-      Value target = mul(add(mul(number, constant(blocks)), constant(block)), constant(scaleRows(panels)));
+      Value target = mul(add(mul(index, constant(blocks)), constant(block)), constant(scaleRows(panels)));
       for (int64_t v = 0; v < kRows / lanes; ++v) {
         auto [scale, minimum] =
             scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
@@ -233,10 +233,11 @@ void CodeTileEmitter::unpackPanel(const BlockPanels &panels, Value panel, Value 
 }
 
 /// Adds the byte products of a block of a step to the sums `next` of a tile, `first` its first column.
-void CodeTileEmitter::addCodeBlock(const CodeTile &tile, int64_t first, Value step, int64_t block, Value record,
-                                   Value stepCodes, SmallVector<Value> &next) {
+void QuantizedTileEmitter::addUnpackedBlock(const QuantizedTile &tile, int64_t first, Value step, int64_t block,
+                                            Value record, Value unpackedStep, SmallVector<Value> &next) {
   const BlockPanels &panels = tile.panels;
-  int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
+  int64_t lanes = config.lanes, rows = config.quantizedRows, vectors = config.quantizedVectors,
+          blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
   SmallVector<Value> products;
@@ -246,11 +247,11 @@ void CodeTileEmitter::addCodeBlock(const CodeTile &tile, int64_t first, Value st
   for (int64_t word = kWords / blocks * block; word < kWords / blocks * (block + 1); ++word) {
     SmallVector<Value> right;
     for (int64_t v = 0; v < vectors; ++v)
-      right.push_back(loadAt(stepCodes, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
+      right.push_back(loadAt(unpackedStep, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
     for (int64_t r = 0; r < rows; ++r) {
       Value left = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks + 4 + 4 * word), i32, lanes);
       for (int64_t v = 0; v < vectors; ++v)
-        products[r * vectors + v] = addByteProducts(products[r * vectors + v], right[v], left, panels.codeBits == 8);
+        products[r * vectors + v] = addByteProducts(products[r * vectors + v], right[v], left, panels.elementBits == 8);
     }
   }
   SmallVector<Value> blockScales(vectors), blockMinima(vectors);
@@ -262,17 +263,18 @@ void CodeTileEmitter::addCodeBlock(const CodeTile &tile, int64_t first, Value st
   }
   for (int64_t r = 0; r < rows; ++r) {
     Value scale = tile.group == 1 ? splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes) : Value();
-    Value codeSum = panels.hasMinima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
+    Value activationSum =
+        panels.hasMinima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
     for (int64_t v = 0; v < vectors; ++v) {
       Value &total = next[r * vectors + v];
-      total = addScaled(total, products[r * vectors + v], blockScales[v], blockMinima[v], codeSum, scale);
+      total = addScaled(total, products[r * vectors + v], blockScales[v], blockMinima[v], activationSum, scale);
     }
   }
 }
 
 /// Returns the sums `initial` plus the products of steps [begin, end) by the columns of a tile from `first` on.
-SmallVector<Value> CodeTileEmitter::addCodeSteps(const CodeTile &tile, int64_t first, Value begin, Value end,
-                                                 ArrayRef<Value> initial) {
+SmallVector<Value> QuantizedTileEmitter::addUnpackedSteps(const QuantizedTile &tile, int64_t first, Value begin,
+                                                          Value end, ArrayRef<Value> initial) {
   const BlockPanels &panels = tile.panels;
   Type i8 = b.getI8Type();
   return forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
@@ -281,47 +283,48 @@ SmallVector<Value> CodeTileEmitter::addCodeSteps(const CodeTile &tile, int64_t f
       LLVM::Prefetch::create(b, loc, offsetPointer(tile.ahead, mul(step, tile.bytesAhead), i8), /*rw=*/0, /*hint=*/2,
                              /*cache=*/1);
     Value record = offsetPointer(tile.records, mul(step, constant(recordBytes(panels))), i8);
-    Value stepCodes = offsetPointer(tile.codes, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
+    Value unpackedStep = offsetPointer(tile.unpacked, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
     for (int64_t block = 0; block < blocksOfStep(panels); ++block)
-      addCodeBlock(tile, first, step, block, record, stepCodes, next);
+      addUnpackedBlock(tile, first, step, block, record, unpackedStep, next);
     return next;
   });
 }
 
 /// Loads the sums of a tile from column `first` on; zeros where they begin.
-SmallVector<Value> CodeTileEmitter::loadSums(const CodeTile &tile, int64_t first, Value zero, Value begins) {
+SmallVector<Value> QuantizedTileEmitter::loadSums(const QuantizedTile &tile, int64_t first, Value zero, Value begins) {
   SmallVector<Value> loaded;
-  for (int64_t r = 0; r < config.codeRows; ++r)
-    for (int64_t v = 0; v < config.codeVectors; ++v) {
+  for (int64_t r = 0; r < config.quantizedRows; ++r)
+    for (int64_t v = 0; v < config.quantizedVectors; ++v) {
       Value sum = loadAt(tile.sums, constant(r * kRows + first + v * config.lanes), b.getF32Type(), config.lanes);
       loaded.push_back(arith::SelectOp::create(b, loc, begins, zero, sum));
     }
   return loaded;
 }
 
-void CodeTileEmitter::storeSums(const CodeTile &tile, int64_t first, ArrayRef<Value> totals) {
-  for (int64_t r = 0; r < config.codeRows; ++r)
-    for (int64_t v = 0; v < config.codeVectors; ++v)
-      storeAt(totals[r * config.codeVectors + v], tile.sums, constant(r * kRows + first + v * config.lanes),
+void QuantizedTileEmitter::storeSums(const QuantizedTile &tile, int64_t first, ArrayRef<Value> totals) {
+  for (int64_t r = 0; r < config.quantizedRows; ++r)
+    for (int64_t v = 0; v < config.quantizedVectors; ++v)
+      storeAt(totals[r * config.quantizedVectors + v], tile.sums, constant(r * kRows + first + v * config.lanes),
               b.getF32Type(), config.lanes);
 }
 
-/// Multiplies config.codeRows rows by an unpacked panel and adds them to sums [rows][32] f32.
-void CodeTileEmitter::emitCodeTile(const CodeTile &tile) {
+/// Multiplies config.quantizedRows rows by an unpacked panel and adds them to sums [rows][32] f32.
+void QuantizedTileEmitter::emitQuantizedTile(const QuantizedTile &tile) {
   const BlockPanels &panels = tile.panels;
-  int64_t lanes = config.lanes, rows = config.codeRows, vectors = config.codeVectors, blocks = blocksOfStep(panels);
+  int64_t lanes = config.lanes, rows = config.quantizedRows, vectors = config.quantizedVectors,
+          blocks = blocksOfStep(panels);
   Type f32 = b.getF32Type();
   for (int64_t first = 0; first < kRows; first += vectors * lanes) {
     Value zero = floatConstant(0.0, f32, lanes);
     if (tile.group == 1) {
       SmallVector<Value> initial = loadSums(tile, first, zero, tile.isFirst);
-      storeSums(tile, first, addCodeSteps(tile, first, constant(0), tile.steps, initial));
+      storeSums(tile, first, addUnpackedSteps(tile, first, constant(0), tile.steps, initial));
       continue;
     }
     forLoop(constant(0), tile.steps, constant(tile.group), [&](Value begin) {
       SmallVector<Value> zeros(rows * vectors, zero);
       SmallVector<Value> sumsOfGroup =
-          addCodeSteps(tile, first, begin, min(add(begin, constant(tile.group)), tile.steps), zeros);
+          addUnpackedSteps(tile, first, begin, min(add(begin, constant(tile.group)), tile.steps), zeros);
       Value isBegin = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, begin, constant(0));
       SmallVector<Value> totals = loadSums(tile, first, zero, arith::AndIOp::create(b, loc, tile.isFirst, isBegin));
       for (int64_t r = 0; r < rows; ++r) {

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Loops of multiply-adds, by instruction set.
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_PROBE_PRODUCTS_H
-#define INTARSIA_LIB_PROBE_PRODUCTS_H
+#ifndef INTARSIA_LIB_PROBE_MULTIPLYADDS_H
+#define INTARSIA_LIB_PROBE_MULTIPLYADDS_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -16,7 +16,7 @@
 namespace intarsia::probe {
 
 /// A loop over registers alone, with as many independent sums as hide the latency of its instruction.
-struct Products {
+struct MultiplyAdds {
   const char *element;                ///< as the catalogue names it
   const char *instructions;           ///< name for messages
   llvm::ArrayRef<const char *> needs; ///< features, as LLVM spells them
@@ -25,7 +25,7 @@ struct Products {
 };
 
 /// Returns the loops of this architecture, the fastest of each element type first. The last of f32 needs no features.
-llvm::ArrayRef<Products> products();
+llvm::ArrayRef<MultiplyAdds> multiplyAdds();
 
 /// Asks the kernel for tile registers (AMX), once for the process. Returns false if they are not available.
 bool allowTiles();

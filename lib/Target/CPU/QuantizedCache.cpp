@@ -1,4 +1,4 @@
-//===- CacheCodes.cpp - Codes of quantized caches ---------------------------------------------------------------===//
+//===- QuantizedCache.cpp - Values of quantized caches ----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CacheEmitter.h"
 
-#include "lib/Target/CPU/CacheCodes.h"
+#include "lib/Target/CPU/QuantizedCache.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -70,25 +70,26 @@ Value CacheEmitter::roundToEven(Value x, int64_t width) {
   return arith::SubFOp::create(b, loc, x, floatConstant(0x1.8p23, f32, width));
 }
 
-void CacheEmitter::quantizeGroup(Value source, int64_t count, int64_t bits, Value codes, Value parameters,
+void CacheEmitter::quantizeGroup(Value source, int64_t count, int64_t bits, Value target, Value parameters,
                                  Value scaleOffset, Value zeroOffset) {
   GroupScale scale = scaleOfGroup(source, count, bits, parameters, scaleOffset, zeroOffset);
   Type i8 = b.getI8Type();
   if (bits == 8) {
-    vectorLoop(constant(count),
-               [&](Value i, int64_t width) { storeAt(codesAt(source, i, width, bits, scale), codes, i, i8, width); });
+    vectorLoop(constant(count), [&](Value i, int64_t width) {
+      storeAt(quantizedAt(source, i, width, bits, scale), target, i, i8, width);
+    });
     return;
   }
   int64_t lanes = config.lanes;
   Value four =
       arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(vectorOf(i8, lanes)), APInt(8, 4)));
-  forLoop(constant(0), constant(count / kBlockCodes), constant(1), [&](Value block) {
+  forLoop(constant(0), constant(count / kBlockValues), constant(1), [&](Value block) {
     for (int64_t byte = 0; byte < kBlockBytes; byte += lanes) {
-      Value first = add(mul(block, constant(kBlockCodes)), constant(byte));
-      Value upper = codesAt(source, add(first, constant(kBlockBytes)), lanes, bits, scale);
+      Value first = add(mul(block, constant(kBlockValues)), constant(byte));
+      Value upper = quantizedAt(source, add(first, constant(kBlockBytes)), lanes, bits, scale);
       upper = arith::ShLIOp::create(b, loc, upper, four);
-      Value pair = arith::OrIOp::create(b, loc, codesAt(source, first, lanes, bits, scale), upper);
-      storeAt(pair, codes, add(mul(block, constant(kBlockBytes)), constant(byte)), i8, lanes);
+      Value pair = arith::OrIOp::create(b, loc, quantizedAt(source, first, lanes, bits, scale), upper);
+      storeAt(pair, target, add(mul(block, constant(kBlockBytes)), constant(byte)), i8, lanes);
     }
   });
 }
@@ -97,7 +98,7 @@ void CacheEmitter::quantizeGroup(Value source, int64_t count, int64_t bits, Valu
 CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count, int64_t bits, Value parameters,
                                                     Value scaleOffset, Value zeroOffset) {
   Type f32 = b.getF32Type(), i8 = b.getI8Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
-  auto number = [&](double value) { return floatConstant(value, f32, 1); };
+  auto scalar = [&](double value) { return floatConstant(value, f32, 1); };
   auto negate = [&](Value x) -> Value { return arith::NegFOp::create(b, loc, x); };
   auto load = [&](Value i, int64_t width) { return loadAt(source, i, f32, width); };
 
@@ -105,15 +106,15 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
   Value low = negate(
       reduce(constant(count), /*maximum=*/true, f32, [&](Value i, int64_t width) { return negate(load(i, width)); }));
   if (bits == 8) {
-    high = larger(high, number(0.0));
-    low = smaller(low, number(0.0));
+    high = larger(high, scalar(0.0));
+    low = smaller(low, scalar(0.0));
   }
   int64_t largest = (1 << bits) - 1, firstZero = bits == 4 ? -128 : 0;
-  Value least = arith::DivFOp::create(b, loc, arith::SubFOp::create(b, loc, high, low), number(largest));
+  Value least = arith::DivFOp::create(b, loc, arith::SubFOp::create(b, loc, high, low), scalar(largest));
   if (bits == 4) {
     Value magnitude = larger(high, negate(low));
     magnitude = larger(magnitude, larger(negate(high), low));
-    least = larger(least, arith::DivFOp::create(b, loc, magnitude, number(127.0)));
+    least = larger(least, arith::DivFOp::create(b, loc, magnitude, scalar(127.0)));
   }
   auto integer = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
   Value raw =
@@ -124,22 +125,22 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
   Value scaleByte = arith::TruncIOp::create(b, loc, i8, raw);
   Value scale = scaleOf(scaleByte, 1);
   Value zero = roundToEven(negate(arith::DivFOp::create(b, loc, low, scale)), 1);
-  zero = smaller(larger(zero, number(firstZero)), number(firstZero + 255));
+  zero = smaller(larger(zero, scalar(firstZero)), scalar(firstZero + 255));
   storeAt(scaleByte, parameters, scaleOffset, i8, 1);
   storeAt(arith::TruncIOp::create(b, loc, i8, arith::FPToSIOp::create(b, loc, i32, zero)), parameters, zeroOffset, i8,
           1);
   return {scale, zero};
 }
 
-/// Returns the codes of `width` f32 at an element of the source, as bytes.
-Value CacheEmitter::codesAt(Value source, Value i, int64_t width, int64_t bits, const GroupScale &scale) {
+/// Returns `width` f32 at an element of the source quantized, as bytes.
+Value CacheEmitter::quantizedAt(Value source, Value i, int64_t width, int64_t bits, const GroupScale &scale) {
   Type f32 = b.getF32Type();
   int64_t largest = (1 << bits) - 1;
-  Value number = loadAt(source, i, f32, width);
-  Value code = roundToEven(arith::DivFOp::create(b, loc, number, splat(scale.scale, width)), width);
-  code = arith::AddFOp::create(b, loc, code, splat(scale.zero, width));
-  code = smaller(larger(code, floatConstant(0.0, f32, width)), floatConstant(largest, f32, width));
-  Value integers = arith::FPToSIOp::create(b, loc, vectorOf(b.getI32Type(), width), code);
+  Value value = loadAt(source, i, f32, width);
+  Value quantized = roundToEven(arith::DivFOp::create(b, loc, value, splat(scale.scale, width)), width);
+  quantized = arith::AddFOp::create(b, loc, quantized, splat(scale.zero, width));
+  quantized = smaller(larger(quantized, floatConstant(0.0, f32, width)), floatConstant(largest, f32, width));
+  Value integers = arith::FPToSIOp::create(b, loc, vectorOf(b.getI32Type(), width), quantized);
   return arith::TruncIOp::create(b, loc, vectorOf(b.getI8Type(), width), integers);
 }
 

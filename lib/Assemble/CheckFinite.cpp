@@ -1,4 +1,4 @@
-//===- CheckNumbers.cpp - Whether weights are numbers -------------------------------------------------------------===//
+//===- CheckFinite.cpp - Whether weights are finite ---------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -60,9 +60,9 @@ std::string describeNonFinite(const Item &item) {
     SmallVector<int64_t> index(part->shape.size());
     for (size_t dimension = index.size(); dimension-- > 0; at /= part->shape[dimension])
       index[dimension] = at % part->shape[dimension];
-    return "tensor '" + part->name + "' has " + (isNan ? "NaN" : "an infinite number") + " at " + shapeText(index);
+    return "tensor '" + part->name + "' has " + (isNan ? "NaN" : "an infinite value") + " at " + shapeText(index);
   }
-  return "tensor '" + item.name + "' has numbers that are NaN or infinite"; // decoded from blocks
+  return "tensor '" + item.name + "' has values that are NaN or infinite"; // decoded from blocks
 }
 
 } // namespace intarsia::assemble

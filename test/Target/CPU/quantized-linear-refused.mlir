@@ -1,17 +1,17 @@
 // RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels --verify-diagnostics
 
-rt.kernel @numbers(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32>})
+rt.kernel @dense_weight(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
-  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'numbers': its input is rounded to 8 bits, its weight is not stored as codes}}
+  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'dense_weight': its input is quantized to 8 bits, its weight is not stored quantized}}
   %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
 }
 
 // -----
 
-// Blocks of 64 activations are none that records are made of: the ops that round them have no kernel.
+// Blocks of 64 activations are none that records are made of: the ops that quantize them have no kernel.
 rt.kernel @other_blocks(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i4, f16, 32, axis = 1>>})
     -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 64, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x4xf32>)

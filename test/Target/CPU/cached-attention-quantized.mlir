@@ -17,8 +17,8 @@
 // CHECK:             scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step %c8_i64
 // CHECK:               vector.fma
 
-// Those of later pages see codes: queries times the scales of the features, products by codes of 4 bits added to what
-// the zero points contribute.
+// Those of later pages see quantized keys: queries times the scales of the features, by values of 4 bits, added to
+// what the zero points contribute.
 // CHECK:           %[[SOME_LATER:.*]] = arith.cmpi slt, %[[LATER]], %{{.*}} : i64
 // CHECK:           scf.if %[[SOME_LATER]]
 // CHECK:             scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c16_i64
@@ -52,12 +52,12 @@ rt.kernel @quantized(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: ten
 
 // -----
 
-// Codes of 8 bits are not taken apart.
+// Values of 8 bits are not taken apart.
 // CHECK-LABEL: func.func @bytes_run
 // CHECK:         arith.negf
 // CHECK:         %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64
-// CHECK:           %[[CODES:.*]] = arith.extui %{{.*}} : vector<16xi8> to vector<16xi32>
-// CHECK-NEXT:      arith.sitofp %[[CODES]]
+// CHECK:           %[[VALUES:.*]] = arith.extui %{{.*}} : vector<16xi8> to vector<16xi32>
+// CHECK-NEXT:      arith.sitofp %[[VALUES]]
 // CHECK:           vector.fma
 rt.kernel @bytes(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x32xi8> {nn.sizes = ["s1", "", "", ""]}, %v: tensor<?x2x32x64xi8> {nn.sizes = ["s1", "", "", ""]},
                      %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]},

@@ -1,0 +1,38 @@
+//===- QuantizedInputs.h - Values that are quantized and dequantized ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_QUANTIZE_QUANTIZEDINPUTS_H
+#define INTARSIA_LIB_QUANTIZE_QUANTIZEDINPUTS_H
+
+#include "dialects/Nn/Nn.h"
+
+namespace intarsia::quantize {
+
+/// Returns nn.dequantize of nn.quantize of a tensor, with elements of the given type.
+mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location location, mlir::Value input,
+                                  nn::BlockFormatAttr format, mlir::Type element);
+
+/// Returns true if the op only moves or reshapes the rows of its operands (values along the last dimension). Only the
+/// first operand of a linalg.transpose counts.
+bool movesRows(mlir::Operation *op);
+
+/// Quantizes inputs of linears and experts to 8 bits, by blocks of 32 or 256 features; each input once.
+class QuantizedInputs {
+public:
+  void quantize(nn::LinearOp linear, int64_t block) { quantize(linear.getInputMutable(), block); }
+  /// Quantizes the input of the first linear of experts by blocks of 32; quantizeIntermediate() that of the second.
+  void quantize(nn::ExpertsOp experts) { quantize(experts.getInputMutable(), /*block=*/32); }
+  static void quantizeIntermediate(nn::ExpertsOp experts);
+
+private:
+  void quantize(mlir::OpOperand &operand, int64_t block);
+
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> inputs; // (input, block) → quantized input
+};
+
+} // namespace intarsia::quantize
+
+#endif
