@@ -102,9 +102,10 @@ def Nn_CacheFormatAttr : AttrDef<Nn_Dialect, "CacheFormat"> {
   let mnemonic = "cache_format";
   let summary = "What the tensors of a paged cache hold, and how their pages are laid out";
   let description = [{
-    `#nn.cache_format<keys, f32>` is a cache of keys whose layout is open: how many tokens a page has is a dynamic size.
-    `#nn.cache_format<keys, ui4, page = 32, transposed>` has pages of 32 tokens, whose matrix of each head is
-    `[features, page]` instead of `[page, features]`. Elements are `f32`, `f16`, `bf16`, `f8E4M3FN` (stored as bit
+    `#nn.cache_format<keys>` is a cache of keys about which nothing is decided: it holds `f32`, and how many tokens a page
+    has is a dynamic size. `#nn.cache_format<keys, f32>` is to hold `f32`, which the quantize phase leaves as it is, in
+    pages of any size. `#nn.cache_format<keys, ui4, page = 32, transposed>` has pages of 32 tokens, whose matrix of each
+    head is `[features, page]` instead of `[page, features]`. Elements are `f32`, `f16`, `bf16`, `f8E4M3FN` (stored as bit
     patterns in i8) or quantized: `ui4`, `ui8`. The tensors of a cache follow from its format:
 
     | elements | tensors |
@@ -129,11 +130,14 @@ def Nn_CacheFormatAttr : AttrDef<Nn_Dialect, "CacheFormat"> {
     Keys are quantized when their page is full. Until then they lie in the tail, which has the last page of each
     sequence.
   }];
-  let parameters = (ins EnumParameter<Nn_CacheKind>:$kind, "::mlir::Type":$element, "int64_t":$page,
-                        "bool":$transposed);
+  let parameters = (ins EnumParameter<Nn_CacheKind>:$kind,
+                        OptionalParameter<"::mlir::Type", "null while the elements are undecided">:$decidedElement,
+                        "int64_t":$page, "bool":$transposed);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Type of the elements. While they are undecided it is f32.
+    ::mlir::Type getElement() const;
     /// True while the size of a page and its order are undecided.
     bool isOpen() const { return getPage() == 0; }
     /// True if elements are quantized values with a scale and a zero for each group.

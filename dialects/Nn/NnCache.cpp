@@ -26,8 +26,16 @@ static constexpr int64_t packedElements = 32;
 
 bool CacheFormatAttr::isQuantized() const { return getElement().isUnsignedInteger(); }
 
+Type CacheFormatAttr::getElement() const {
+  return getDecidedElement() ? getDecidedElement() : Float32Type::get(getContext());
+}
+
 LogicalResult CacheFormatAttr::verify(function_ref<InFlightDiagnostic()> emitError, CacheKind kind, Type element,
                                       int64_t page, bool transposed) {
+  if (!element)
+    return page == 0 ? success()
+                     : emitError() << "a page of " << page << " tokens of undecided elements: say which, as in <"
+                                   << stringifyCacheKind(kind) << ", f32, page = " << page << ">";
   if (!isa<Float32Type, Float16Type, BFloat16Type, Float8E4M3FNType>(element) && !element.isUnsignedInteger(4) &&
       !element.isUnsignedInteger(8))
     return emitError() << "a cache of " << element << ": elements are f32, f16, bf16, f8E4M3FN, ui4 or ui8";
@@ -50,12 +58,20 @@ Attribute CacheFormatAttr::parse(AsmParser &parser, Type) {
   std::optional<CacheKind> kind = symbolizeCacheKind(word);
   if (!kind)
     return parser.emitError(at, "a cache holds 'keys' or 'values', not '") << word << "'", nullptr;
-  if (parser.parseComma() || parser.parseType(element))
-    return nullptr;
+  bool hasPage = false;
   if (succeeded(parser.parseOptionalComma())) {
+    hasPage = succeeded(parser.parseOptionalKeyword("page"));
+    if (!hasPage) {
+      if (parser.parseType(element))
+        return nullptr;
+      hasPage = succeeded(parser.parseOptionalComma());
+      if (hasPage && parser.parseKeyword("page"))
+        return nullptr;
+    }
+  }
+  if (hasPage) {
     llvm::SMLoc number;
-    if (parser.parseKeyword("page") || parser.parseEqual() || parser.getCurrentLocation(&number) ||
-        parser.parseInteger(page))
+    if (parser.parseEqual() || parser.getCurrentLocation(&number) || parser.parseInteger(page))
       return nullptr;
     if (page < 1)
       return parser.emitError(number, "a page of ") << page << " tokens, must have at least 1", nullptr;
@@ -71,7 +87,9 @@ Attribute CacheFormatAttr::parse(AsmParser &parser, Type) {
 }
 
 void CacheFormatAttr::print(AsmPrinter &printer) const {
-  printer << "<" << stringifyCacheKind(getKind()) << ", " << getElement();
+  printer << "<" << stringifyCacheKind(getKind());
+  if (getDecidedElement())
+    printer << ", " << getDecidedElement();
   if (!isOpen())
     printer << ", page = " << getPage();
   if (getTransposed())

@@ -23,19 +23,19 @@ def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::Fu
 def QuantizeKvCache : Pass<"quantize-kv-cache", "::mlir::ModuleOp"> {
   let summary = "Gives key/value caches the elements that they are kept in";
   let description = [{
-    Importers make caches in full precision, `#nn.cache_format<keys, f32>`. Each gets the format that `formats` asks
-    for: `f32`, `f16`, `bf16`, `fp8` (E4M3), `int8` or `int4`, as one word for all of them or behind a glob over the
+    Importers leave the elements of caches undecided, `#nn.cache_format<keys>`. Each cache gets the format that `formats`
+    asks for: `f32`, `f16`, `bf16`, `fp8` (E4M3), `int8` or `int4`, as one word for all of them or behind a glob over the
     names of states, `cache.[2-3]=int4`, `cache.0.keys=f16`. A glob may match the name of a cache, `cache.0.keys`, or
-    that name without its last part, `cache.0`; of several entries that match a cache the last one holds. A cache in full
-    precision that no entry matches becomes f16; one whose format the IR has decided stays as it is. An entry that
-    matches nothing is an error, which shows the nearest names.
+    that name without its last part, `cache.0`; of several entries that match a cache the last one holds. A cache that no
+    entry matches becomes f16 if its elements are undecided, and else stays as it is: the pass changes nothing in what it
+    has made. An entry that matches nothing is an error, which shows the nearest names.
 
     A cache of quantized values has tensors besides its elements, which become arguments and results of the function:
     parameters, and for keys the tail, which is updated after everything that reads it.
 
     ```mlir
     func.func @step(…, %k: tensor<?x2x?x64xf32> {nn.name = "cache.0.keys", nn.state}) {
-      %k1 = nn.cache_append(%k) <keys, f32>, %rows, %positions, %sequences, %pages : …
+      %k1 = nn.cache_append(%k) <keys>, %rows, %positions, %sequences, %pages : …
     // --quantize-kv-cache=formats=int8
     func.func @step(…, %k: tensor<?x2x?x64xi8> {nn.name = "cache.0.keys", nn.state},
                     %p: tensor<?x2x2x64xi8> {nn.name = "cache.0.key_parameters", nn.state},

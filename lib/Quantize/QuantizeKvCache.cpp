@@ -120,8 +120,8 @@ struct QuantizeKvCache : impl::QuantizeKvCacheBase<QuantizeKvCache> {
         choice.isUsed = true;
         chosen = &choice;
       }
-    if (!chosen && (!cache.format.isOpen() || !cache.format.getElement().isF32()))
-      return success(); // decided in the IR
+    if (!chosen && cache.format.getDecidedElement())
+      return success();
     const NamedElement &element =
         chosen ? *chosen->element
                : *llvm::find_if(namedElements, [](const NamedElement &one) { return one.name == defaultFormat; });

@@ -52,3 +52,15 @@ func.func @by_hand(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>,
   %b = nn.cache_append(%v) <values, f16>, %r, %p, %s, %t {rt.device = @reference} : (tensor<?x2x?x64xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf16>
   return %a, %b : tensor<?x2x8x64xf16>, tensor<?x2x?x64xf16>
 }
+
+// -----
+
+// Elements that no phase has decided on stay what the tensors hold.
+rt.device @reference {target = #rt.target<"reference", ["native"]>}
+// CHECK-LABEL: func.func @undecided(
+// CHECK-SAME: tensor<?x2x16x64xf32>
+func.func @undecided(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %k: tensor<?x2x?x64xf32> {nn.state}) -> (tensor<?x2x?x64xf32> {nn.state = 4 : i64}) {
+  // CHECK: nn.cache_append(%{{.*}}) <keys, f32, page = 16>
+  %a = nn.cache_append(%k) <keys>, %r, %p, %s, %t : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
+  return %a : tensor<?x2x?x64xf32>
+}

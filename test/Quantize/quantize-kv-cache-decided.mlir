@@ -1,6 +1,15 @@
 // RUN: intarsia-opt %s --quantize-kv-cache | FileCheck %s
 
-// Formats that the IR has decided stay: those that are not full precision, and those that are laid out.
+// Formats that the IR has decided stay: those that say their elements, full precision too, and those that are laid out.
+// CHECK-LABEL: func.func @full_precision(
+// CHECK-SAME: tensor<?x2x?x64xf32> {nn.state}
+func.func @full_precision(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>,
+    %k: tensor<?x2x?x64xf32> {nn.state}) -> (tensor<?x2x?x64xf32> {nn.state = 4 : i64}) {
+  // CHECK: nn.cache_append(%{{.*}}) <keys, f32>,
+  %k1 = nn.cache_append(%k) <keys, f32>, %r, %p, %s, %t : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
+  return %k1 : tensor<?x2x?x64xf32>
+}
+
 // CHECK-LABEL: func.func @decided(
 // CHECK-SAME: tensor<?x2x?x64xbf16>
 // CHECK-SAME: tensor<?x2x32x64xf32>

@@ -29,8 +29,8 @@ func.func @step(%q: tensor<?x4x64xf32> {nn.sizes = ["tokens", "", ""]}, %r: tens
     %k: tensor<?x2x?x64xf32> {nn.name = "keys", nn.sizes = ["pages", "", "slots", ""], nn.state},
     %v: tensor<?x2x?x64xf32> {nn.name = "v", nn.sizes = ["pages", "", "slots", ""], nn.state})
     -> (tensor<?x4x64xf32>, tensor<?x2x?x64xf32> {nn.name = "keys", nn.state = 5 : i64}, tensor<?x2x?x64xf32> {nn.state = 6 : i64}) {
-  %k1 = nn.cache_append(%k) <keys, f32>, %r, %p, %s, %t {rt.device = @d} : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
-  %v1 = nn.cache_append(%v) <values, f32>, %r, %p, %s, %t : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
-  %a = nn.cached_attention %q, (%k1) <keys, f32>, (%v1) <values, f32>, %p, %s, %t {rt.device = @d, scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x?x64xf32>, tensor<?x2x?x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  %k1 = nn.cache_append(%k) <keys>, %r, %p, %s, %t {rt.device = @d} : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
+  %v1 = nn.cache_append(%v) <values>, %r, %p, %s, %t : (tensor<?x2x?x64xf32>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xf32>
+  %a = nn.cached_attention %q, (%k1) <keys>, (%v1) <values>, %p, %s, %t {rt.device = @d, scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x?x64xf32>, tensor<?x2x?x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   return %a, %k1, %v1 : tensor<?x4x64xf32>, tensor<?x2x?x64xf32>, tensor<?x2x?x64xf32>
 }

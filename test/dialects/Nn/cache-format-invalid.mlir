@@ -15,6 +15,11 @@ module attributes {test.format = #nn.cache_format<keys, i8>} {}
 
 // -----
 
+// expected-error@+1 {{a page of 32 tokens of undecided elements: say which, as in <keys, f32, page = 32>}}
+module attributes {test.format = #nn.cache_format<keys, page = 32>} {}
+
+// -----
+
 // expected-error@+1 {{a page of 0 tokens, must have at least 1}}
 module attributes {test.format = #nn.cache_format<keys, f16, page = 0>} {}
 

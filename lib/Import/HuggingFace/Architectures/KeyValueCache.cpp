@@ -10,8 +10,10 @@ using namespace mlir;
 
 namespace intarsia::importer {
 
+/// Returns the format of a cache whose elements and pages other phases choose.
 static nn::CacheFormatAttr formatOf(Builder builder, nn::CacheKind kind) {
-  return nn::CacheFormatAttr::get(builder.getContext(), kind, builder.getF32Type(), /*page=*/0, /*transposed=*/false);
+  return nn::CacheFormatAttr::get(builder.getContext(), kind, /*decidedElement=*/Type(), /*page=*/0,
+                                  /*transposed=*/false);
 }
 
 void KeyValueCache::declare(llvm::SmallVectorImpl<Input> &inputs, OpBuilder &builder, int64_t count, int64_t heads,
