@@ -41,8 +41,8 @@ CHAIN = "chain"
 START = np.log(np.array([1.0, 0.1] + [0.5, 1.0] * len(ROOTS)))
 LOWER = np.log(np.array([1e-2, 1e-4] + [1e-3, 1e-3] * len(ROOTS)))
 UPPER = np.log(np.array([100.0, 100.0] + [1.0, 4.0] * len(ROOTS)))
-# Targets that each model covers; the first is the name in --target.
-CPUS = {
+# Variants that each model covers; the first is the name in --target.
+VARIANTS = {
     "cpu-x86-64-v4": "x86-64-v4, skylake-avx512, cascadelake, cooperlake, icelake-client, icelake-server, tigerlake, "
     "rocketlake, sapphirerapids, emeraldrapids, graniterapids, znver4, znver5",
     "cpu-x86-64-v3": "x86-64-v3, x86-64-v2, haswell, broadwell, skylake, alderlake, raptorlake, arrowlake, znver1, "
@@ -379,7 +379,8 @@ def write_model(
         f"# {np.median(off):.2f} at the median, {np.quantile(off, 0.9):.2f} at the 90th percentile.",
         *undetermined(logs),
         f"name: {name}",
-        f"cpus: [{CPUS.get(name, name.removeprefix('cpu-'))}]",
+        f"kind: {name.partition('-')[0]}",
+        f"variants: [{VARIANTS.get(name, name.partition('-')[2])}]",
         f'machine: "{where}"',
         f"peak_gflops: {ceiling['peak_gflops']:.1f}",
         f"memory_gbps: {ceiling['memory_gbps']:.1f}",

@@ -29,14 +29,15 @@ public:
   ModelReader(StringRef file, const YamlNode &root) : file(file), root(root) {}
 
   Expected<DeviceModel> read() {
-    if (Error error = checkKeys(root, {"name", "cpus", "machine", "peak_gflops", "memory_gbps", "cache_gbps",
-                                       "launch_us", "transcendental_ns", "finish_ns", "roots"}))
+    if (Error error = checkKeys(root, {"name", "kind", "variants", "machine", "peak_gflops", "memory_gbps",
+                                       "cache_gbps", "launch_us", "transcendental_ns", "finish_ns", "roots"}))
       return std::move(error);
     DeviceModel model;
     model.name = root.find("name")->scalar;
+    model.kind = root.find("kind")->scalar;
     model.machine = root.find("machine")->scalar;
-    for (const YamlNode &cpu : root.find("cpus")->items)
-      model.cpus.push_back(cpu.scalar);
+    for (const YamlNode &variant : root.find("variants")->items)
+      model.variants.push_back(variant.scalar);
     // Times may be 0; rates are divisors and may not.
     for (auto [key, into, least] :
          {std::tuple("peak_gflops", &model.peakGflops, leastRate),
@@ -143,9 +144,9 @@ const std::vector<DeviceModel> &DeviceModel::all() {
   return models;
 }
 
-const DeviceModel *DeviceModel::find(StringRef device) {
+const DeviceModel *DeviceModel::find(StringRef kind, StringRef variant) {
   for (const DeviceModel &model : all())
-    if (model.name == device || is_contained(model.cpus, device))
+    if (model.kind == kind && (model.name == variant || is_contained(model.variants, variant)))
       return &model;
   return nullptr;
 }

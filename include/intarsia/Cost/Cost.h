@@ -40,14 +40,15 @@ struct RootEfficiency {
 /// efficiency)) + transcendentals + row-wise finish`.
 struct DeviceModel {
   std::string name;
-  std::vector<std::string> cpus; ///< names of targets that use the model
-  std::string machine;           ///< machine of the measurements, by features
-  double peakGflops = 0;         ///< f32 fused multiply-adds, all threads together
-  double memoryGBps = 0;         ///< weights
-  double cacheGBps = 0;          ///< activations
-  double launchUs = 0;           ///< start and end of a kernel on all threads
-  double transcendentalNs = 0;   ///< one evaluation of exp, tanh or erf, all threads together
-  double finishNs = 0;           ///< one element of a row-wise finish, all threads together
+  std::string kind;                  ///< kind of the targets that use the model: "cpu"
+  std::vector<std::string> variants; ///< variants of that kind that use the model: "znver5"; "" is a target's only one
+  std::string machine;               ///< machine of the measurements, by features, or that nothing was measured
+  double peakGflops = 0;             ///< f32 fused multiply-adds, all threads together
+  double memoryGBps = 0;             ///< weights
+  double cacheGBps = 0;              ///< activations
+  double launchUs = 0;               ///< start and end of a kernel on all threads
+  double transcendentalNs = 0;       ///< one evaluation of exp, tanh or erf, all threads together
+  double finishNs = 0;               ///< one element of a row-wise finish, all threads together
   std::map<KernelRoot, RootEfficiency> roots;
 
   /// Returns the time of one launch in microseconds.
@@ -55,8 +56,8 @@ struct DeviceModel {
 
   /// Reads a model; the error says `file:line: ` and the reason.
   static llvm::Expected<DeviceModel> parse(llvm::StringRef yaml, llvm::StringRef file);
-  /// Returns the model that lists a device by this name, null if none does.
-  static const DeviceModel *find(llvm::StringRef device);
+  /// Returns the model of a kind of target that has this name or lists it as a variant, null if there is none.
+  static const DeviceModel *find(llvm::StringRef kind, llvm::StringRef variant);
   /// Returns all models of the catalogue, which is part of the program.
   static const std::vector<DeviceModel> &all();
 };

@@ -174,10 +174,10 @@ Expected<target::FittedModel> CpuTarget::model(StringRef spec) const {
   if (!variant)
     return variant.takeError();
   for (StringRef name : {spec.split('+').first, StringRef(variant->cpu)})
-    if (const DeviceModel *model = DeviceModel::find(name))
+    if (const DeviceModel *model = DeviceModel::find(kind(), name))
       return target::FittedModel{model, ""};
   bool isWide = is_contained(variant->features, "avx512f");
-  const DeviceModel *level = DeviceModel::find(isWide ? "cpu-x86-64-v4" : "cpu-x86-64-v3");
+  const DeviceModel *level = DeviceModel::find(kind(), isWide ? "cpu-x86-64-v4" : "cpu-x86-64-v3");
   if (!level)
     return createStringError("the catalogue has no figures for 'cpu:" + spec + "', nor for its instruction set");
   return target::FittedModel{level, "kernels were not measured on '" + variant->name +
@@ -202,8 +202,8 @@ std::vector<target::NamedVariant> CpuTarget::listVariants() const {
       {"x86-64-v4", "AVX-512"},
       {"aarch64", "Armv8-A with NEON"}};
   for (const DeviceModel &model : DeviceModel::all())
-    for (StringRef name : model.cpus)
-      if (!name.starts_with("x86-64"))
+    for (StringRef name : model.variants)
+      if (model.kind == kind() && !name.starts_with("x86-64"))
         list.push_back({name.str(), "costs as measured for " + model.name});
   list.push_back({"PROCESSOR", "any other processor that LLVM knows (neoverse-v2, …), costs estimated"});
   list.push_back({"NAME+FEATURE", "with more features: " + join(ArrayRef(x86Features), ", ") + "; " +

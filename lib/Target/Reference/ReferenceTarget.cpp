@@ -78,22 +78,6 @@ private:
   }
 };
 
-/// Orders of magnitude of scalar code on one core, not measured: nothing but the choice of what is fused depends on
-/// them, and fusing saves temporaries there as everywhere.
-DeviceModel makeModel() {
-  DeviceModel model;
-  model.name = "reference";
-  model.machine = "not measured: scalar code on one core";
-  model.peakGflops = 1;
-  model.memoryGBps = model.cacheGBps = 4;
-  model.launchUs = 10;
-  model.transcendentalNs = 10;
-  model.finishNs = 1;
-  for (unsigned root = 0; root <= getMaxEnumValForKernelRoot(); ++root)
-    model.roots[static_cast<KernelRoot>(root)] = {1, 1};
-  return model;
-}
-
 class ReferenceTarget : public target::Target {
 public:
   StringRef kind() const override { return "reference"; }
@@ -126,8 +110,10 @@ public:
   Expected<target::FittedModel> model(StringRef variant) const override {
     if (Error error = checkVariant(variant))
       return std::move(error);
-    static const DeviceModel model = makeModel();
-    return target::FittedModel{&model, ""};
+    if (const DeviceModel *model = DeviceModel::find(kind(), variant))
+      return target::FittedModel{model, ""};
+    return createStringError("the catalogue has no figures for 'reference'; they are in "
+                             "catalogue/efficiency/reference.yaml, from which the compiler is built");
   }
 
   bool holdsNorm(const target::KernelCandidate &, std::string &) const override { return true; }

@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char *model = R"(
 name: cpu-test
-cpus: [test-cpu, other-cpu]
+kind: cpu
+variants: [test-cpu, other-cpu]
 machine: made up
 peak_gflops: 100
 memory_gbps: 10
@@ -63,7 +64,8 @@ std::string without(llvm::StringRef line) {
 TEST(DeviceModel, ReadsYaml) {
   DeviceModel device = parsed();
   EXPECT_EQ(device.name, "cpu-test");
-  EXPECT_EQ(device.cpus, (std::vector<std::string>{"test-cpu", "other-cpu"}));
+  EXPECT_EQ(device.kind, "cpu");
+  EXPECT_EQ(device.variants, (std::vector<std::string>{"test-cpu", "other-cpu"}));
   EXPECT_EQ(device.peakGflops, 100);
   EXPECT_EQ(device.roots.at(KernelRoot::Rows).bandwidth, 0.5);
   EXPECT_EQ(device.roots.at(KernelRoot::CacheAppend).compute, 0.1) << "as rows";
@@ -101,12 +103,21 @@ TEST(DeviceModel, TimeIsLaunchPlusTheSlowerSide) {
 }
 
 TEST(DeviceModel, CatalogueNamesCpus) {
-  ASSERT_TRUE(DeviceModel::find("znver5"));
-  EXPECT_EQ(DeviceModel::find("znver5")->name, "cpu-x86-64-v4");
-  EXPECT_EQ(DeviceModel::find("haswell")->name, "cpu-x86-64-v3");
-  EXPECT_EQ(DeviceModel::find("cpu-x86-64-v3")->name, "cpu-x86-64-v3");
-  EXPECT_FALSE(DeviceModel::find("a-cpu-of-next-year"));
-  EXPECT_FALSE(DeviceModel::find(""));
+  ASSERT_TRUE(DeviceModel::find("cpu", "znver5"));
+  EXPECT_EQ(DeviceModel::find("cpu", "znver5")->name, "cpu-x86-64-v4");
+  EXPECT_EQ(DeviceModel::find("cpu", "haswell")->name, "cpu-x86-64-v3");
+  EXPECT_EQ(DeviceModel::find("cpu", "cpu-x86-64-v3")->name, "cpu-x86-64-v3");
+  EXPECT_FALSE(DeviceModel::find("cpu", "a-cpu-of-next-year"));
+  EXPECT_FALSE(DeviceModel::find("cpu", ""));
+}
+
+TEST(DeviceModel, CatalogueNamesTheReferenceDevice) {
+  const DeviceModel *reference = DeviceModel::find("reference", "");
+  ASSERT_TRUE(reference);
+  EXPECT_EQ(reference->name, "reference");
+  EXPECT_EQ(reference->machine.find("not measured"), 0u);
+  EXPECT_FALSE(DeviceModel::find("cpu", "reference")) << "no kind takes the figures of another one";
+  EXPECT_FALSE(DeviceModel::find("reference", "znver5"));
 }
 
 TEST(DeviceModel, CatalogueIsPlausible) {
