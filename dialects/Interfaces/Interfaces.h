@@ -40,6 +40,14 @@ enum class StoredOperand {
   Vector, ///< one number for each feature
 };
 
+/// The rows of an operand that an op reads row by row.
+struct RowInput {
+  mlir::Value rows; ///< as they are in memory
+  /// Ops between the rows and the operand, from the operand on, which the op computes as it reads each row. They say how
+  /// it quantizes rows; none if it reads them as they are.
+  llvm::SmallVector<mlir::Operation *, 2> quantization;
+};
+
 /// What a norm subtracts from a row and divides it by.
 struct NormStatistics {
   bool isCentred = true; ///< the mean is subtracted, and the deviation is taken from it

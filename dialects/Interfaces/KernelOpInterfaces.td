@@ -58,6 +58,17 @@ def StoredOperandOpInterface : OpInterface<"StoredOperandOpInterface"> {
   ];
 }
 
+def RowInputOpInterface : OpInterface<"RowInputOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op whose kernels read an operand row by row, each row as a whole: rows that are slices or reshapes of another
+    tensor's need no copy, and rows that are quantized need no kernel of their own.
+  }];
+  let methods = [
+    InterfaceMethod<"The rows that the op reads, and how it quantizes them.", "::intarsia::RowInput", "getRowInput">
+  ];
+}
+
 def InPlaceOpInterface : OpInterface<"InPlaceOpInterface"> {
   let cppNamespace = "::intarsia";
   let description = [{

@@ -30,7 +30,8 @@ def Nn_RouteOp : Nn_TensorOp<"route", "Route"> {
 }
 
 def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
-                                        DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+                                        DeclareOpInterfaceMethods<StoredOperandOpInterface>,
+                                        DeclareOpInterfaceMethods<RowInputOpInterface>]> {
   let summary = "Gated feed-forward layers, some of many for each token";
   let description = [{
     `result[t, :] = sum_k weights[t, k] * (down[e] h_e(input[t, :]) + down_bias[e])` with `e = indices[t, k]` and

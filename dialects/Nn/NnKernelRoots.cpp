@@ -31,6 +31,23 @@ StoredOperand EmbeddingOp::getStoredOperand(unsigned operand) {
   return operand == 0 ? StoredOperand::Table : StoredOperand::None;
 }
 
+//===-- Operands that are read row by row ------------------------------------------------------------------------===//
+
+/// An operand that is dequantized from values which nn.quantize gives is quantized where it is read.
+static RowInput rowInputOf(Value operand) {
+  auto dequantize = operand.getDefiningOp<DequantizeOp>();
+  if (!dequantize)
+    return {operand, {}};
+  auto quantize = dequantize.getQuantized().getDefiningOp<QuantizeOp>();
+  if (!quantize)
+    return {operand, {dequantize}};
+  return {quantize.getInput(), {dequantize, quantize}};
+}
+
+RowInput LinearOp::getRowInput() { return rowInputOf(getInput()); }
+
+RowInput ExpertsOp::getRowInput() { return rowInputOf(getInput()); }
+
 //===-- States that are updated in place -------------------------------------------------------------------------===//
 
 OpOperand &CacheAppendOp::getUpdatedOperand(unsigned result) { return getCacheMutable()[result]; }

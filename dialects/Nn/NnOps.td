@@ -149,7 +149,8 @@ def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"GroupO
 
 //===-- Contractions ------------------------------------------------------------------------------------------===//
 
-def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [
+    DeclareOpInterfaceMethods<StoredOperandOpInterface>, DeclareOpInterfaceMethods<RowInputOpInterface>]> {
   let summary = "Fully connected layer";
   let description = [{
     `result[…, n] = sum_k input[…, k] * weight[n, k] (+ bias[n])`: input `[…, in]`, weight `[out, in]`,

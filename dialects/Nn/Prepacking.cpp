@@ -190,6 +190,27 @@ static BlockFormatAttrInterface formatOf(Value value) {
   return isOne ? format : nullptr;
 }
 
+bool isPartOfPrepacked(Operation *op) {
+  return isa<WeightOp, QuantizeOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+           return isa<DequantizeOp>(user) && isPrepacked(user->getResult(0));
+         });
+}
+
+Attribute storedFormOf(Value value) {
+  value = reshapeSource(value);
+  if (auto weight = value.getDefiningOp<WeightOp>())
+    return TypeAttr::get(weight.getType().getElementType());
+  auto dequantize = value.getDefiningOp<DequantizeOp>();
+  if (!dequantize)
+    return nullptr;
+  auto quantize = dequantize.getQuantized().getDefiningOp<QuantizeOp>();
+  Attribute source = storedFormOf(quantize ? quantize.getInput() : dequantize.getQuantized());
+  if (!source)
+    return nullptr;
+  auto element = TypeAttr::get(dequantize.getType().getElementType());
+  return ArrayAttr::get(value.getContext(), {element, dequantize.getFormat(), source});
+}
+
 BlockFormatAttrInterface quantizedFormatOf(Value value) {
   RankedTensorType type = typeOf(value);
   BlockFormatAttrInterface format = type.getRank() < 2 ? nullptr : formatOf(value);

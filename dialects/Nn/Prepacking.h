@@ -29,6 +29,15 @@ BlockFormatAttrInterface quantizedFormatOf(mlir::Value value);
 /// Returns the nn.weight that is a value, or whose quantized values a value is dequantized from; null if there is none.
 WeightOp storedWeight(mlir::Value value);
 
+/// Returns what must be equal in matrices of archives for one matrix of all their rows to be stored as each of them is:
+/// the element type, and of a quantized matrix also the format and the type of the values that it is dequantized to.
+/// Null for values that are neither stored in an archive nor quantized from what is.
+mlir::Attribute storedFormOf(mlir::Value value);
+
+/// Returns true for an op that gives nothing but parts of prepacked tensors: a weight, or what nn.quantize gives, that
+/// only nn.dequantize reads. Such a part has no memory at run time.
+bool isPartOfPrepacked(mlir::Operation *op);
+
 /// Returns the tensor that a value is, or is another shape of.
 mlir::Value reshapeSource(mlir::Value value);
 

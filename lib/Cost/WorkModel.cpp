@@ -25,10 +25,8 @@ bool intarsia::isCompileTime(Value value) {
     return group && isCompileTime(group.getInputs()[argument.getArgNumber()]);
   }
   Operation *op = value.getDefiningOp();
-  if (auto quantize = dyn_cast<nn::QuantizeOp>(op)) // its results are parts of what nn.dequantize makes
-    return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
-      return isa<nn::DequantizeOp>(user) && nn::isPrepacked(user->getResult(0));
-    });
+  if (isa<nn::QuantizeOp>(op))
+    return !op->use_empty() && nn::isPartOfPrepacked(op);
   return op->hasTrait<OpTrait::ConstantLike>() || nn::isPrepacked(value);
 }
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Prepacking.h"
 #include "lib/Fuse/Fuser.h"
 
 namespace intarsia::fuse {
@@ -32,25 +33,6 @@ struct Key {
   bool operator==(const Key &other) const { return fields() == other.fields(); }
 };
 using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
-
-/// Returns what must be equal in weights that are stored as one: the element type, and the format of what is quantized.
-/// Null for values that are no weight of an archive.
-Attribute storedAs(Value weight) {
-  Operation *op = weight.getDefiningOp();
-  if (auto stored = dyn_cast_or_null<nn::WeightOp>(op))
-    return TypeAttr::get(stored.getType().getElementType());
-  if (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) // of blocks, which have no shape
-    return storedAs(op->getOperand(0));
-  auto dequantize = dyn_cast_or_null<nn::DequantizeOp>(op);
-  if (!dequantize)
-    return nullptr;
-  auto quantize = dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>();
-  Attribute source = storedAs(quantize ? quantize.getInput() : dequantize.getQuantized());
-  if (!source)
-    return nullptr;
-  Attribute format = dequantize.getFormat();
-  return ArrayAttr::get(weight.getContext(), {TypeAttr::get(getElementTypeOrSelf(weight.getType())), format, source});
-}
 
 /// True if an attention reads the linear's result as query, key or value, and nothing else reads it.
 bool feedsAttentionOnly(nn::LinearOp linear) {
@@ -135,7 +117,7 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     }
     // A linear that shares its consumer with other linears is concatenated only with those.
     for (auto [linear, consumer] : linears) {
-      Attribute stored = storedAs(linear.getWeight());
+      Attribute stored = nn::storedFormOf(linear.getWeight());
       if (!stored || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
         continue;
       int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);

@@ -11,26 +11,21 @@
 
 namespace intarsia::fuse {
 
-/// True if the input of a linear or of experts is quantized as it is read.
+/// Returns true if an op quantizes the rows of its input as it reads them.
 inline bool hasQuantizedInput(mlir::Operation *op) {
-  return llvm::isa<nn::LinearOp, nn::ExpertsOp>(op) && op->getOperand(0).getDefiningOp<nn::DequantizeOp>();
+  auto root = llvm::dyn_cast<RowInputOpInterface>(op);
+  return root && !root.getRowInput().quantization.empty();
 }
 
-/// A linear reads slices and reshapes of its input's outer dimensions where they are (the first token of each
-/// sequence, for example), and quantizes its input itself, as experts do: neither is worth a kernel, so that nothing
-/// has to be decided. Gives the value that is read.
+/// Adds what the root of a candidate does to its input as it reads it: it quantizes rows, and reads slices and reshapes
+/// of the input's outer dimensions (the first token of each sequence, for example) where they are. Neither is worth a
+/// kernel, so that nothing has to be decided. Returns the value that is read; null if the root reads no rows.
 inline mlir::Value takeInputViews(Candidate &candidate) {
-  if (!llvm::isa<nn::LinearOp, nn::ExpertsOp>(candidate.root))
+  auto root = llvm::dyn_cast<RowInputOpInterface>(candidate.root);
+  if (!root)
     return nullptr;
-  mlir::Value input = candidate.root->getOperand(0);
-  if (hasQuantizedInput(candidate.root)) {
-    mlir::Operation *dequantize = input.getDefiningOp();
-    candidate.views.insert(dequantize);
-    if (auto quantize = dequantize->getOperand(0).getDefiningOp<nn::QuantizeOp>()) {
-      candidate.views.insert(quantize);
-      input = quantize.getInput();
-    }
-  }
+  auto [input, quantization] = root.getRowInput();
+  candidate.views.insert(quantization.begin(), quantization.end());
   for (mlir::Operation *view = input.getDefiningOp(); view && (isOuterSlice(view) || isOuterReshape(view));
        view = input.getDefiningOp()) {
     candidate.views.insert(view);

@@ -35,10 +35,8 @@ Value viewSource(Value value) {
   return nullptr;
 }
 
-/// Quantized values and scales of a weight: the weight is what is prepacked.
-bool isPartOfWeight(Operation &op) {
-  return isa<nn::QuantizeOp, nn::WeightOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<nn::DequantizeOp>);
-}
+/// Such a part has no memory: the weight is what is prepacked.
+bool isPartOfWeight(Operation &op) { return nn::isPartOfPrepacked(&op); }
 
 bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
 
