@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Interfaces/ScalarBuilder.h"
 #include "dialects/Rt/BlockPanels.h"
 #include "dialects/Rt/Rt.h"
 #include "llvm/Support/MathExtras.h"
@@ -25,6 +26,18 @@ public:
   }
   Rows rowsOf(int64_t piece) const override { return {piece, piece + 1}; }
   void storeRows(ArrayRef<StoredRun>, char *) const override { llvm_unreachable("elements are stored in order"); }
+};
+
+/// Reads rows one after another.
+class RowMajorReader : public TensorReader {
+public:
+  explicit RowMajorReader(Value storage) : storage(storage) {}
+  Value buildElement(ScalarBuilder &b, ArrayRef<Integer> indices) const override {
+    return tensor::ExtractOp::create(b, storage, SmallVector<Value>(indices));
+  }
+
+private:
+  Value storage;
 };
 
 /// An element of an archive, where a tensor may begin at any byte.
@@ -138,6 +151,10 @@ LogicalResult RowMajorAttr::verifyType(Operation *op, const Twine &where, Shaped
 
 llvm::Expected<std::unique_ptr<TensorStorage>> RowMajorAttr::makeStorage(RankedTensorType type, StringRef dtype) const {
   return std::make_unique<RowMajorStorage>(type, dtype);
+}
+
+std::unique_ptr<TensorReader> RowMajorAttr::makeReader(ScalarBuilder &, Value storage, RankedTensorType) const {
+  return std::make_unique<RowMajorReader>(storage);
 }
 
 LogicalResult PanelsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t width, int64_t slices,

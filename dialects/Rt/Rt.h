@@ -17,7 +17,9 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/Error.h"
 
+#include "dialects/Rt/TensorReader.h"
 #include "dialects/Rt/TensorStorage.h"
 
 #include "dialects/Rt/LayoutInterface.h.inc"

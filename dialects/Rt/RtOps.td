@@ -61,6 +61,9 @@ def Rt_RowMajorAttr : AttrDef<Rt_Dialect, "RowMajor", [LayoutAttrInterface]> {
     ::llvm::StringRef getNameSuffix() const { return ""; }
     ::llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(::mlir::RankedTensorType type,
                                                                  ::llvm::StringRef dtype) const;
+    ::mlir::RankedTensorType getStorageType(::mlir::RankedTensorType type) const { return type; }
+    std::unique_ptr<TensorReader> makeReader(ScalarBuilder &builder, ::mlir::Value storage,
+                                             ::mlir::RankedTensorType type) const;
   }];
 }
 
@@ -90,6 +93,9 @@ def Rt_PanelsAttr : AttrDef<Rt_Dialect, "Panels", [LayoutAttrInterface]> {
     ::llvm::StringRef getNameSuffix() const { return ".panels"; }
     ::llvm::Expected<std::unique_ptr<TensorStorage>> makeStorage(::mlir::RankedTensorType type,
                                                                  ::llvm::StringRef dtype) const;
+    ::mlir::RankedTensorType getStorageType(::mlir::RankedTensorType type) const;
+    std::unique_ptr<TensorReader> makeReader(ScalarBuilder &builder, ::mlir::Value storage,
+                                             ::mlir::RankedTensorType type) const;
   }];
 }
 

@@ -227,7 +227,7 @@ static Value buildTensorScale(reference::ReferenceBuilder &builder, Value input)
 /// The scale of a block in the way that it is stored, from its f32 value (for E8M0 from the largest magnitude).
 static Value buildStoreScale(reference::ScalarBuilder &b, BlockFormatAttr format, Value value) {
   if (format.getScale() == BlockScale::E4M3)
-    return buildStore(b, buildEncodeFloat(b, *getFloatElement(BlockElement::E4M3), value), b.getI8Type());
+    return buildStore(b, reference::buildEncodeFloat(b, *getFloatElement(BlockElement::E4M3), value), b.getI8Type());
   if (format.getScale() != BlockScale::E8M0)
     return b.narrow(value, format.getScaleType());
   int32_t largestExponent = std::ilogb(getFloatElement(format.getElement())->largest);

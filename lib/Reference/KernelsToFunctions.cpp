@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Reference/Reference.h"
-#include "lib/Reference/StoredWeights.h"
+#include "intarsia/Reference/ReferenceBuilder.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -126,8 +126,9 @@ private:
 
   FailureOr<Value> buildInput(unsigned index, RankedTensorType type) {
     auto layout = dyn_cast_if_present<rt::LayoutAttrInterface>(kernel.getArgAttr(index, "rt.layout"));
-    RankedTensorType stored = layout ? storageTypeOf(type, layout) : type;
-    if (!stored || (layout && !layout.isRowMajor() && !type.hasStaticShape()))
+    bool isArray = !layout || layout.isRowMajor();
+    RankedTensorType stored = isArray ? type : type.hasStaticShape() ? layout.getStorageType(type) : RankedTensorType();
+    if (!stored)
       return kernel.emitOpError() << "argument " << index << " of type " << type << " is laid out as " << layout
                                   << ", which the reference cannot read";
     Value buffer = bufferAt(index, sizesOf(stored, kernel.getArgAttr(index, "nn.sizes")), stored);
@@ -141,7 +142,22 @@ private:
                              Value zero = arith::ConstantOp::create(b, b.getI8IntegerAttr(0));
                              return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, v[0], zero);
                            });
-    return layout ? buildStoredWeight(builder, value, type, layout) : value;
+    return isArray ? value : buildStoredWeight(layout, value, type);
+  }
+
+  /// Builds loops that read a weight from the memory in which its layout stores it.
+  Value buildStoredWeight(rt::LayoutAttrInterface layout, Value storage, RankedTensorType type) {
+    ScalarBuilder outside(builder.getLoc(), builder);
+    std::unique_ptr<rt::TensorReader> reader = layout.makeReader(outside, storage, type);
+    MixedSizes sizes;
+    for (int64_t size : type.getShape())
+      sizes.push_back(builder.getIndexAttr(size));
+    return builder.parallel(sizes, type.getElementType(), {}, [&](ScalarBuilder &b, ValueRange) {
+      SmallVector<Integer> indices;
+      for (unsigned dimension = 0; dimension != sizes.size(); ++dimension)
+        indices.push_back(b.indexOf(dimension));
+      return reader->buildElement(b, indices);
+    });
   }
 
   /// Gives what a kernel extracts outside of a tensor a value: NaN, or the least integer.

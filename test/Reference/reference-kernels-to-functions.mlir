@@ -29,9 +29,9 @@ rt.kernel @relu(%x: tensor<?x8xf32> {nn.sizes = ["s0 * s1", ""]}) -> (tensor<?x8
 // CHECK: %[[STORED:.*]] = bufferization.to_tensor
 // CHECK: linalg.generic
 // CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: %[[K:.*]] = linalg.index 1
 // CHECK: %[[PANEL:.*]] = arith.divui %[[ROW]], %c16
 // CHECK: %[[INSIDE:.*]] = arith.remui %[[ROW]], %c16
-// CHECK: %[[K:.*]] = linalg.index 1
 // CHECK: tensor.extract %[[STORED]][%[[PANEL]], %[[K]], %[[INSIDE]]] : tensor<3x8x16xf32>
 // CHECK: nn.linear %{{.*}}, %{{.*}} : (tensor<4x8xf32>, tensor<40x8xf32>) -> tensor<4x40xf32>
 rt.kernel @linear(%x: tensor<4x8xf32>, %w: tensor<40x8xf32> {rt.layout = #rt.panels<16>}) -> tensor<4x40xf32>

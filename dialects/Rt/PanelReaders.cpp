@@ -1,37 +1,59 @@
-//===- StoredWeights.cpp - Weights as they lie in memory ------------------------------------------------------===//
+//===- PanelReaders.cpp - Elements of weights in panels -----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Reference/StoredWeights.h"
-
+#include "dialects/Interfaces/ScalarBuilder.h"
+#include "dialects/Nn/BlockFormats.h"
 #include "dialects/Rt/BlockPanels.h"
+#include "dialects/Rt/Rt.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
-namespace intarsia::reference {
+namespace intarsia::rt {
 namespace {
 
-/// The panel that a row of a matrix is in, and its index there.
-struct PanelRow {
-  Integer panel, row;
+/// The panels of a tensor of matrices.
+struct Panels {
+  Panels(RankedTensorType type, PanelsAttr layout)
+      : width(layout.getWidth()), slices(layout.getSlices()), rows(type.getDimSize(type.getRank() - 2)),
+        perMatrix(llvm::divideCeil(rows, width)) {}
+
+  /// Returns the panel of its matrix that a row is in. Panels of slices alternate: the first of each, then the second
+  /// of each.
+  Integer panelOf(Integer row) const {
+    Integer panel = row / width;
+    int64_t perSlice = rows / width / slices;
+    return slices == 1 ? panel : panel % perSlice * slices + panel / perSlice;
+  }
+
+  int64_t width, slices;
+  int64_t rows, perMatrix; ///< rows and panels of a matrix
 };
 
-/// Panels of slices alternate: the first of each, then the second of each.
-PanelRow panelRowOf(Integer row, int64_t rows, rt::PanelsAttr layout) {
-  Integer panel = row / layout.getWidth();
-  if (layout.getSlices() > 1) {
-    int64_t panelsOfSlice = rows / layout.getWidth() / layout.getSlices();
-    panel = panel % panelsOfSlice * layout.getSlices() + panel / panelsOfSlice;
+/// Reads the values of panels: `[…, panels, K, width]`.
+class PanelReader : public TensorReader {
+public:
+  PanelReader(Panels panels, Value storage) : panels(panels), storage(storage) {}
+
+  Value buildElement(ScalarBuilder &b, ArrayRef<Integer> indices) const override {
+    SmallVector<Value> at(indices.drop_back(2));
+    Integer row = indices[indices.size() - 2];
+    llvm::append_values(at, Value(panels.panelOf(row)), Value(indices.back()), Value(row % panels.width));
+    return tensor::ExtractOp::create(b, storage, at);
   }
-  return {panel, row % layout.getWidth()};
-}
+
+private:
+  Panels panels;
+  Value storage;
+};
 
 /// Dequantizes panels of quantized values, of which dialects/Rt/BlockPanels.h has the layout.
-class PanelReader {
+class QuantizedRows {
 public:
-  PanelReader(ReferenceBuilder &builder, const BlockPanels &panels, Value bytes) : panels(panels), bytes(bytes) {
+  QuantizedRows(ScalarBuilder &builder, const BlockPanels &panels, Value bytes) : panels(panels), bytes(bytes) {
     SmallVector<float> values;
     for (unsigned bits = 0; panels.isE2M1 && bits != 16; ++bits)
       values.push_back(nn::decodeElement(nn::BlockElement::E2M1, bits));
@@ -131,67 +153,56 @@ private:
   Value elements, scales; ///< tables of values by bit pattern; null where the format needs none
 };
 
-std::optional<BlockPanels> panelsOf(RankedTensorType weight, rt::PanelsAttr layout) {
-  return BlockPanels::of(layout.getFormat(), weight.getShape().back(), layout.getWidth());
-}
+/// Reads the values that panels of quantized ones mean; their bytes are one after another.
+class QuantizedPanelReader : public TensorReader {
+public:
+  QuantizedPanelReader(ScalarBuilder &builder, RankedTensorType type, Panels panels, const BlockPanels &layout,
+                       Value storage)
+      : type(type), panels(panels), panelBytes(layout.panelBytes()), quantized(builder, layout, storage) {}
 
-int64_t panelCount(RankedTensorType weight, rt::PanelsAttr layout) {
-  return llvm::divideCeil(weight.getDimSize(weight.getRank() - 2), layout.getWidth());
+  Value buildElement(ScalarBuilder &b, ArrayRef<Integer> indices) const override {
+    Integer row = indices[indices.size() - 2], panel = panels.panelOf(row);
+    Integer rowOfPanel = row % panels.width, matrix = indices.front();
+    for (size_t dimension = 1; dimension + 2 < indices.size(); ++dimension)
+      matrix = matrix * type.getDimSize(dimension) + indices[dimension];
+    if (indices.size() > 2)
+      panel = matrix * panels.perMatrix + panel;
+    return b.narrow(quantized.value(b, panel * panelBytes, rowOfPanel, indices.back()), type.getElementType());
+  }
+
+private:
+  RankedTensorType type;
+  Panels panels;
+  int64_t panelBytes;
+  QuantizedRows quantized;
+};
+
+std::optional<BlockPanels> blockPanelsOf(RankedTensorType type, PanelsAttr layout) {
+  return BlockPanels::of(layout.getFormat(), type.getShape().back(), layout.getWidth());
 }
 
 } // namespace
 
-RankedTensorType storageTypeOf(RankedTensorType weight, rt::LayoutAttrInterface stored) {
-  if (isa<rt::RowMajorAttr>(stored))
-    return weight;
-  auto layout = dyn_cast<rt::PanelsAttr>(stored);
-  if (!layout)
-    return {};
-  ArrayRef<int64_t> leading = weight.getShape().drop_back(2);
-  int64_t panels = panelCount(weight, layout);
-  if (layout.getFormat()) {
-    std::optional<BlockPanels> quantized = panelsOf(weight, layout);
-    if (!quantized)
-      return {};
-    int64_t bytes = ShapedType::getNumElements(leading) * panels * quantized->panelBytes();
-    return RankedTensorType::get(bytes, IntegerType::get(weight.getContext(), 8));
+RankedTensorType PanelsAttr::getStorageType(RankedTensorType type) const {
+  SmallVector<int64_t> shape(type.getShape().drop_back(2));
+  int64_t panels = Panels(type, *this).perMatrix;
+  if (!getFormat()) {
+    llvm::append_values(shape, panels, type.getShape().back(), getWidth());
+    return type.clone(shape);
   }
-  SmallVector<int64_t> shape(leading);
-  llvm::append_values(shape, panels, weight.getShape().back(), layout.getWidth());
-  return RankedTensorType::get(shape, weight.getElementType());
-}
-
-Value buildStoredWeight(ReferenceBuilder &builder, Value storage, RankedTensorType weight,
-                        rt::LayoutAttrInterface stored) {
-  auto layout = dyn_cast<rt::PanelsAttr>(stored);
+  std::optional<BlockPanels> layout = blockPanelsOf(type, *this);
   if (!layout)
-    return storage; // row-major
-  unsigned rank = weight.getRank();
-  MixedSizes sizes;
-  for (int64_t size : weight.getShape())
-    sizes.push_back(builder.getIndexAttr(size));
-  int64_t rows = weight.getDimSize(rank - 2), panels = panelCount(weight, layout);
-  if (!layout.getFormat())
-    return builder.parallel(sizes, weight.getElementType(), {}, [&](ScalarBuilder &b, ValueRange) {
-      PanelRow at = panelRowOf(b.indexOf(rank - 2), rows, layout);
-      SmallVector<Value> indices;
-      for (unsigned dimension = 0; dimension + 2 != rank; ++dimension)
-        indices.push_back(b.indexOf(dimension));
-      llvm::append_values(indices, Value(at.panel), Value(b.indexOf(rank - 1)), Value(at.row));
-      return tensor::ExtractOp::create(b, storage, indices).getResult();
-    });
-  PanelReader reader(builder, *panelsOf(weight, layout), storage);
-  int64_t panelBytes = panelsOf(weight, layout)->panelBytes();
-  return builder.parallel(sizes, weight.getElementType(), {}, [&](ScalarBuilder &b, ValueRange) {
-    PanelRow at = panelRowOf(b.indexOf(rank - 2), rows, layout);
-    Integer matrix = 0;
-    for (unsigned dimension = 0; dimension + 2 != rank; ++dimension) {
-      Integer index = b.indexOf(dimension);
-      matrix = dimension == 0 ? index : matrix * weight.getDimSize(dimension) + index;
-    }
-    Integer panel = rank == 2 ? at.panel : matrix * panels + at.panel;
-    return b.narrow(reader.value(b, panel * panelBytes, at.row, b.indexOf(rank - 1)), weight.getElementType());
-  });
+    return nullptr;
+  int64_t bytes = ShapedType::getNumElements(shape) * panels * layout->panelBytes();
+  return RankedTensorType::get(bytes, IntegerType::get(getContext(), 8));
 }
 
-} // namespace intarsia::reference
+std::unique_ptr<TensorReader> PanelsAttr::makeReader(ScalarBuilder &builder, Value storage,
+                                                     RankedTensorType type) const {
+  Panels panels(type, *this);
+  if (!getFormat())
+    return std::make_unique<PanelReader>(panels, storage);
+  return std::make_unique<QuantizedPanelReader>(builder, type, panels, *blockPanelsOf(type, *this), storage);
+}
+
+} // namespace intarsia::rt
