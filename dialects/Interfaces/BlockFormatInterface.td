@@ -26,6 +26,14 @@ def BlockFormatAttrInterface : AttrInterface<"BlockFormatAttrInterface"> {
     InterfaceMethod<[{The format of the rows of a matrix: what a layout names, whatever the tensor that the matrix is of;
                       null if rows of so many elements are not whole blocks.}],
                     "::intarsia::BlockFormatAttrInterface", "getRowFormat", (ins "int64_t":$elements)>,
+    InterfaceMethod<[{The contents of the blocks of a row, if kernels can read quantized values of the format; nullopt for
+                      formats whose values are dequantized before kernels read them.}],
+                    "std::optional<::intarsia::QuantizedBlocks>", "getQuantizedBlocks">,
+    InterfaceMethod<[{The type of the blocks in which a file holds values together with their scales; null if the scales
+                      are a tensor of their own.}], "const ::intarsia::GgmlType *", "getFileBlocks">,
+    InterfaceMethod<"The constant of this static type that quantized constants mean.", "::mlir::DenseElementsAttr",
+                    "dequantize", (ins "::mlir::RankedTensorType":$type,
+                                       "const ::intarsia::QuantizedConstants &":$constants)>,
     InterfaceMethod<"Checks the operands of an op that gives tensors of type `whole`.", "::llvm::LogicalResult",
                     "verifyOperands", (ins "::mlir::Operation *":$op, "::mlir::RankedTensorType":$whole,
                                            "const ::intarsia::QuantizedOperands &":$operands)>,

@@ -15,6 +15,11 @@
 
 namespace intarsia {
 
+struct GgmlType;
+namespace nn {
+enum class BlockScale : uint32_t;
+}
+
 /// Sizes of one tensor: an expression for each dimension, over the symbols of the enclosing function.
 using Sizes = llvm::SmallVector<mlir::AffineExpr>;
 
@@ -43,8 +48,8 @@ enum class StoredOperand {
 /// The rows of an operand that an op reads row by row.
 struct RowInput {
   mlir::Value rows; ///< as they are in memory
-  /// Ops between the rows and the operand, from the operand on, which the op computes as it reads each row. They say how
-  /// it quantizes rows; none if it reads them as they are.
+  /// Ops between the rows and the operand, from the operand on, which the op computes as it reads each row. They say
+  /// how it quantizes rows; none if it reads them as they are.
   llvm::SmallVector<mlir::Operation *, 2> quantization;
 };
 
@@ -58,6 +63,23 @@ struct NormStatistics {
 /// The operands of an op that dequantizes; null where it has none.
 struct QuantizedOperands {
   mlir::Value values, scales, zeroPoints, tensorScale;
+};
+
+/// The same operands, if all that it has are constants.
+struct QuantizedConstants {
+  mlir::DenseElementsAttr values, scales, zeroPoints, tensorScale;
+};
+
+/// What the blocks of a row of quantized values hold. A value is the quantized one times the scale of its block.
+struct QuantizedBlocks {
+  int64_t elementBits;       ///< 4, 5, 6 or 8
+  int64_t integerOffset = 0; ///< added to integers when they are stored, so that they are unsigned
+  bool isE2M1 = false;       ///< elements are E2M1, else integers
+  nn::BlockScale scale;      ///< type of the scales of blocks, or of the scales of these
+  int64_t block;             ///< elements that share a scale; 0: all of a row
+  int64_t scaleBits = 0;     ///< bits of a block's integer scale (6: and of its minimum); 0: it is a `scale`
+  bool hasMinima = false;    ///< each block has a minimum, which is added to its values (subtracted if scaleBits is 6)
+  bool hasTensorScale = false; ///< there is a scale for the whole tensor, in addition to those of blocks
 };
 
 } // namespace intarsia

@@ -8,6 +8,7 @@
 
 #include "lib/Formats/DecodeBlocks.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
 #include <limits>
@@ -319,6 +320,22 @@ BlockFormatAttrInterface BlockFormatAttr::getRowFormat(int64_t) const {
   return get(getContext(), getElement(), getScale(), getBlock(), /*axis=*/1);
 }
 
+std::optional<QuantizedBlocks> BlockFormatAttr::getQuantizedBlocks() const {
+  QuantizedBlocks blocks;
+  std::optional<IntegerElement> integer = getIntegerElement(getElement());
+  blocks.isE2M1 = getElement() == BlockElement::E2M1;
+  if (!blocks.isE2M1 && !(integer && integer->isSigned))
+    return std::nullopt;
+  blocks.integerOffset = integer ? 1 << (integer->bits - 1) : 0;
+  blocks.elementBits = elementBits(getElement());
+  blocks.scale = getScale();
+  blocks.block = getBlock();
+  blocks.hasTensorScale = hasTensorScale();
+  return blocks;
+}
+
+const GgmlType *BlockFormatAttr::getFileBlocks() const { return nullptr; }
+
 Sizes BlockFormatAttr::getDequantizedSizes(Sizes values) const { return values; }
 
 Sizes BlockFormatAttr::getScaleSizes(Sizes values) const {
@@ -341,6 +358,25 @@ BlockFormatAttrInterface GgmlTypeAttr::getRowFormat(int64_t elements) const {
   BlockFormatAttr format = getBlockFormat();
   return format ? BlockFormatAttrInterface(format) : BlockFormatAttrInterface(*this);
 }
+
+std::optional<QuantizedBlocks> GgmlTypeAttr::getQuantizedBlocks() const {
+  if (BlockFormatAttr format = getBlockFormat())
+    return format.getQuantizedBlocks();
+  QuantizedBlocks blocks;
+  blocks.scale = BlockScale::F16;
+  blocks.elementBits =
+      llvm::StringSwitch<int64_t>(getKeyword()).Cases({"q4_1", "q4_k"}, 4).Case("q5_k", 5).Case("q6_k", 6).Default(0);
+  if (!blocks.elementBits)
+    return std::nullopt;
+  bool isQ6 = getKeyword() == "q6_k";
+  blocks.integerOffset = isQ6 ? 32 : 0;
+  blocks.block = isQ6 ? 16 : 32;
+  blocks.scaleBits = isQ6 ? 8 : getKeyword() == "q4_1" ? 0 : 6;
+  blocks.hasMinima = !isQ6;
+  return blocks;
+}
+
+const GgmlType *GgmlTypeAttr::getFileBlocks() const { return &getType(); }
 
 Sizes GgmlTypeAttr::getDequantizedSizes(Sizes values) const {
   values.back() = values.back().floorDiv(getType().bytes) * getType().elements;

@@ -11,6 +11,7 @@
 #include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/Nn.h"
 
+#include "lib/Formats/DecodeBlocks.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include <cmath>
@@ -261,33 +262,46 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
   return success();
 }
 
-OpFoldResult DequantizeOp::fold(FoldAdaptor adaptor) {
-  auto quantized = dyn_cast_if_present<DenseIntElementsAttr>(adaptor.getQuantized());
-  auto scales = dyn_cast_if_present<DenseElementsAttr>(adaptor.getScales());
-  auto zeroPoints = dyn_cast_if_present<DenseIntElementsAttr>(adaptor.getZeroPoints());
-  auto tensorScale = dyn_cast_if_present<DenseFPElementsAttr>(adaptor.getTensorScale());
-  auto type = cast<RankedTensorType>(getType());
-  if (!quantized || !scales || static_cast<bool>(zeroPoints) != static_cast<bool>(getZeroPoints()) ||
-      static_cast<bool>(tensorScale) != static_cast<bool>(getTensorScale()))
-    return {};
-  if (!type.hasStaticShape() || type.getNumElements() > largestFoldedTensor)
-    return {};
-
-  auto format = dyn_cast<BlockFormatAttr>(getFormat());
-  if (!format)
-    return {};
-  Blocks blocks(format, type);
-  float global = tensorScale ? tensorScale.getSplatValue<APFloat>().convertToFloat() : 1.0f;
+/// Computed in f32 by the formula of the op's description.
+DenseElementsAttr BlockFormatAttr::dequantize(RankedTensorType type, const QuantizedConstants &constants) const {
+  Blocks blocks(*this, type);
+  float global = constants.tensorScale ? constants.tensorScale.getSplatValue<APFloat>().convertToFloat() : 1.0f;
   SmallVector<APFloat> values;
-  for (auto [index, pattern] : llvm::enumerate(quantized.getValues<APInt>())) {
+  for (auto [index, pattern] : llvm::enumerate(constants.values.getValues<APInt>())) {
     int64_t scaleIndex = blocks.scaleOf(index);
-    float element = decodeElement(format.getElement(), pattern.getZExtValue());
-    if (zeroPoints)
-      element -= decodeElement(format.getElement(), zeroPoints.getValues<APInt>()[scaleIndex].getZExtValue());
-    float scale = readScale(scales, format.getScale(), scaleIndex);
-    if (tensorScale)
+    float element = decodeElement(getElement(), pattern.getZExtValue());
+    if (constants.zeroPoints)
+      element -= decodeElement(getElement(), constants.zeroPoints.getValues<APInt>()[scaleIndex].getZExtValue());
+    float scale = readScale(constants.scales, getScale(), scaleIndex);
+    if (constants.tensorScale)
       scale *= global;
     values.push_back(toType(scale * element, type.getElementType()));
   }
   return DenseElementsAttr::get(type, values);
+}
+
+DenseElementsAttr GgmlTypeAttr::dequantize(RankedTensorType type, const QuantizedConstants &constants) const {
+  SmallVector<uint8_t> bytes;
+  for (const APInt &byte : constants.values.getValues<APInt>())
+    bytes.push_back(byte.getZExtValue());
+  SmallVector<float> values(type.getNumElements());
+  gguf::decodeBlocks(getType(), bytes.data(), bytes.size() / getType().bytes, values.data());
+  return DenseElementsAttr::get(type, ArrayRef<float>(values));
+}
+
+OpFoldResult DequantizeOp::fold(FoldAdaptor adaptor) {
+  auto type = cast<RankedTensorType>(getType());
+  if (!type.hasStaticShape() || type.getNumElements() > largestFoldedTensor)
+    return {};
+  QuantizedConstants constants;
+  bool areConstants = true;
+  auto take = [&](Value operand, Attribute constant, DenseElementsAttr &into) {
+    into = dyn_cast_if_present<DenseElementsAttr>(constant);
+    areConstants &= static_cast<bool>(operand) == static_cast<bool>(into);
+  };
+  take(getQuantized(), adaptor.getQuantized(), constants.values);
+  take(getScales(), adaptor.getScales(), constants.scales);
+  take(getZeroPoints(), adaptor.getZeroPoints(), constants.zeroPoints);
+  take(getTensorScale(), adaptor.getTensorScale(), constants.tensorScale);
+  return areConstants ? OpFoldResult(getFormat().dequantize(type, constants)) : OpFoldResult();
 }

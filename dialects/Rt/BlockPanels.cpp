@@ -8,7 +8,6 @@
 
 #include "dialects/Nn/BlockFormats.h"
 #include "lib/Formats/DecodeBlocks.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 #include <cstring>
 #include <numeric>
@@ -19,50 +18,17 @@ namespace intarsia {
 
 static constexpr int64_t lineBytes = 64;
 
-/// Returns the layout for a type of ggml that is not a block format, without the sizes.
-static std::optional<BlockPanels> ofGgmlType(StringRef keyword) {
-  BlockPanels panels;
-  panels.scale = nn::BlockScale::F16;
-  panels.elementBits =
-      llvm::StringSwitch<int64_t>(keyword).Cases({"q4_1", "q4_k"}, 4).Case("q5_k", 5).Case("q6_k", 6).Default(0);
-  if (!panels.elementBits)
+std::optional<BlockPanels> BlockPanels::of(BlockFormatAttrInterface format, int64_t depth, int64_t width) {
+  std::optional<QuantizedBlocks> blocks = format ? format.getQuantizedBlocks() : std::nullopt;
+  if (!blocks || !format.hasBlocksInRows(/*rank=*/2))
     return std::nullopt;
-  bool isQ6 = keyword == "q6_k";
-  panels.integerOffset = isQ6 ? 32 : 0;
-  panels.block = isQ6 ? 16 : 32;
-  panels.scaleBits = isQ6 ? 8 : keyword == "q4_1" ? 0 : 6;
-  panels.hasMinima = !isQ6;
-  return panels;
-}
-
-std::optional<BlockPanels> BlockPanels::of(Attribute attribute, int64_t depth, int64_t width) {
-  using nn::BlockElement;
-  std::optional<BlockPanels> result;
-  auto format = dyn_cast_or_null<nn::BlockFormatAttr>(attribute);
-  if (auto type = dyn_cast_or_null<nn::GgmlTypeAttr>(attribute)) {
-    format = type.getBlockFormat();
-    result = ofGgmlType(type.getKeyword());
-  }
-  if (format) {
-    result.emplace();
-    BlockElement element = format.getElement();
-    std::optional<nn::IntegerElement> integer = nn::getIntegerElement(element);
-    result->isE2M1 = element == BlockElement::E2M1;
-    if (!result->isE2M1 && !(integer && integer->isSigned))
-      return std::nullopt;
-    result->integerOffset = integer ? 1 << (integer->bits - 1) : 0;
-    result->elementBits = nn::elementBits(element);
-    result->scale = format.getScale();
-    result->block = format.getBlock();
-    result->hasTensorScale = format.hasTensorScale();
-    bool fits = !result->block || result->block % stepDepth == 0 || stepDepth % result->block == 0;
-    if (format.getAxis() != 1 || !fits)
-      return std::nullopt;
-  }
-  if (!result || depth <= 0 || width <= 0 || width % lineRows != 0)
+  bool fits = !blocks->block || blocks->block % stepDepth == 0 || stepDepth % blocks->block == 0;
+  if (!fits || depth <= 0 || width <= 0 || width % lineRows != 0)
     return std::nullopt;
-  result->width = width;
-  result->computeSizes(depth);
+  BlockPanels result;
+  static_cast<QuantizedBlocks &>(result) = *blocks;
+  result.width = width;
+  result.computeSizes(depth);
   return result;
 }
 

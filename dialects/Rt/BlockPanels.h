@@ -40,7 +40,7 @@ struct BlockParts;
 }
 
 /// The layout of the panels of one weight. Sizes are in bytes unless the name says otherwise.
-struct BlockPanels {
+struct BlockPanels : QuantizedBlocks {
   static constexpr int64_t rows = 32;      ///< rows of a panel of processors: two 512-bit vectors of f32
   static constexpr int64_t lineRows = 16;  ///< rows of a line
   static constexpr int64_t stepDepth = 32; ///< k's of a step
@@ -48,24 +48,15 @@ struct BlockPanels {
   /// k's that share a scale of the block scales: QK_K of ggml.
   static constexpr int64_t superBlock = 256;
 
-  /// Returns the layout of rows of `depth` values in a format: an #nn.block_format or an #nn.ggml_type. Returns nullopt
-  /// for formats that no kernel reads: another axis than the last, elements other than e2m1 and signed integers, and
-  /// types of ggml other than q4_0, q4_1, q8_0, q4_k, q5_k, q6_k and mxfp4; and for a width that is no
-  /// multiple of 16.
-  static std::optional<BlockPanels> of(mlir::Attribute format, int64_t depth, int64_t width = rows);
+  /// Returns the layout of rows of `depth` values in the format of a matrix. Returns nullopt without a format; for one
+  /// that has no QuantizedBlocks, or has them along another axis than the last; and for a width that is no multiple of
+  /// 16.
+  static std::optional<BlockPanels> of(BlockFormatAttrInterface format, int64_t depth, int64_t width = rows);
 
-  int64_t width = rows;      ///< rows of a panel
-  int64_t depth;             ///< k's
-  int64_t elementBits;       ///< 4, 5, 6 or 8
-  int64_t integerOffset = 0; ///< added to integers when they are stored
-  bool isE2M1 = false;       ///< elements are E2M1, else integers
-  nn::BlockScale scale;      ///< type of the blocks' scales, or of the scales of these
-  int64_t block;             ///< k's that share a scale; 0: all
-  int64_t scaleBits = 0;     ///< bits of a block's integer scale (6: and of its minimum); 0: it is a `scale`
-  bool hasMinima = false;    ///< a value is the quantized one times the scale, plus a minimum (minus if scaleBits is 6)
-  bool hasTensorScale = false; ///< the head holds a scale for all of K, in addition to those of blocks
-  int64_t scaleBytes;          ///< bytes of one `scale`
-  int64_t unitDepth;           ///< k's
+  int64_t width = rows; ///< rows of a panel
+  int64_t depth;        ///< k's
+  int64_t scaleBytes;   ///< bytes of one `scale`
+  int64_t unitDepth;    ///< k's
   int64_t unitScaleBytes, unitBytes;
   int64_t headBytes;
   int64_t units;

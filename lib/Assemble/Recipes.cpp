@@ -121,19 +121,16 @@ private:
     SharedSource values = sources.lookup(op.getQuantized());
     if (op.getQuantized().getDefiningOp<nn::QuantizeOp>())
       return values; // whose source gives dequantized values where these are asked for
-    return llvm::TypeSwitch<Attribute, Expected<SharedSource>>(op.getFormat())
-        .Case([&](nn::GgmlTypeAttr type) -> SharedSource {
-          recipe.blocks.emplace_back(values->originOf(0).tensor, &type.getType());
-          return std::make_shared<DequantizedBlocks>(values, type.getType(), shapeOf(op));
-        })
-        .Case([&](nn::BlockFormatAttr format) -> SharedSource {
-          isDecoded = !constant.getLayout().getFormat();
-          return std::make_shared<DequantizedTensor>(values, sources.lookup(op.getScales()), format, dtypeOf(op));
-        })
-        .Default([&](Attribute) -> Expected<SharedSource> {
-          return createStringError("constant '" + constant.getSymName() + "': the packer cannot dequantize values of " +
-                                   op.getFormat().getName());
-        });
+    if (const GgmlType *type = op.getFormat().getFileBlocks()) {
+      recipe.blocks.emplace_back(values->originOf(0).tensor, type);
+      return std::make_shared<DequantizedBlocks>(values, *type, shapeOf(op));
+    }
+    auto format = dyn_cast<nn::BlockFormatAttr>(op.getFormat());
+    if (!format)
+      return createStringError("constant '" + constant.getSymName() + "': the packer cannot dequantize values of " +
+                               op.getFormat().getName());
+    isDecoded = !constant.getLayout().getFormat();
+    return std::make_shared<DequantizedTensor>(values, sources.lookup(op.getScales()), format, dtypeOf(op));
   }
 
   Expected<SharedSource> make(tensor::ConcatOp op) {

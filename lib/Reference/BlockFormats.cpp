@@ -182,8 +182,8 @@ static Value buildRatio(reference::ScalarBuilder &b, Value value, Value scale) {
 //===-- Dequantize ---------------------------------------------------------------------------------------------===//
 
 Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
-  if (auto ggml = dyn_cast<GgmlTypeAttr>(op.getFormat()))
-    return buildDequantizedBlocks(builder, op.getQuantized(), ggml);
+  if (const GgmlType *type = op.getFormat().getFileBlocks())
+    return buildDequantizedBlocks(builder, op.getQuantized(), *type);
   auto format = cast<BlockFormatAttr>(op.getFormat());
   MixedSizes sizes = builder.sizesOf(op.getQuantized());
   Blocks blocks(builder, format, sizes);

@@ -194,8 +194,7 @@ static_assert(std::ranges::all_of(ggmlTypes,
 
 } // namespace
 
-Value buildDequantizedBlocks(ReferenceBuilder &builder, Value blocks, nn::GgmlTypeAttr ggml) {
-  const GgmlType &type = ggml.getType();
+Value buildDequantizedBlocks(ReferenceBuilder &builder, Value blocks, const GgmlType &type) {
   const Format &format = *formatOf(type);
   Value levels, scales;
   if (format.levels)

@@ -34,7 +34,7 @@ llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::Cac
 mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
 
 /// Dequantizes blocks of ggml.
-mlir::Value buildDequantizedBlocks(ReferenceBuilder &builder, mlir::Value blocks, nn::GgmlTypeAttr ggml);
+mlir::Value buildDequantizedBlocks(ReferenceBuilder &builder, mlir::Value blocks, const GgmlType &type);
 /// Rounds a tensor to another element type.
 mlir::Value buildNarrow(ReferenceBuilder &builder, mlir::Value value, mlir::Type element);
 /// Builds softmax over the last dimension, computed in f64; a row of -inf gives zeros.

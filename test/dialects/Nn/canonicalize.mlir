@@ -100,6 +100,16 @@ func.func @dequantize() -> (tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>) {
   return %0, %1, %2 : tensor<2x16xf32>, tensor<16xf32>, tensor<2xf16>
 }
 
+// A block of GGUF holds its scale, 0.5 in f16, before its integers.
+// CHECK-LABEL: func.func @dequantize_blocks
+func.func @dequantize_blocks() -> tensor<1x32xf32> {
+  // CHECK: dense<{{\[\[}}1.000000e+00, -2.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00{{\]\]}}> : tensor<1x32xf32>
+  %b = arith.constant dense<[[0, 56, 2, -4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]> : tensor<1x34xi8>
+  %0 = nn.dequantize %b {format = #nn.ggml_type<q8_0>} : (tensor<1x34xi8>) -> tensor<1x32xf32>
+  // CHECK-NOT: nn.dequantize
+  return %0 : tensor<1x32xf32>
+}
+
 // Integers with and without zero points (of i4 the largest is -8), MXFP4 (scale 2^(floor(log2 12) - 2) = 2, 12 / 2 = 6, 1.25 a tie to 1 and 5 one
 // to 4, NaN and zero blocks), NF4 and NVFP4 (tensor scale 2688 / 2688, scale 448 = 0x7E).
 // CHECK-LABEL: func.func @quantize
